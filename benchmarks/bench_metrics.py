@@ -1,0 +1,106 @@
+"""Per-query NDCG@10 and AP for 2,000 queries x 1,000 documents: Podium, pytrec_eval and ranx from the same arrays.
+
+Each tool starts from one array of scores, one of labels, one of query ids and one of document ids, and ends with one
+value a query; building what the tool wants to be given counts, compiling does not (it is shown apart).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from _report import best_of, print_header, print_result
+
+import podium
+
+
+def make_arrays(n_queries: int, n_documents: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    n = n_queries * n_documents
+    return {
+        "scores": rng.standard_normal(n),
+        "labels": rng.integers(1, 4, n) * (rng.random(n) < 0.05),
+        "qid": np.repeat(np.arange(n_queries), n_documents),
+        "docids": np.tile(np.array([f"d{k:06d}" for k in range(n_documents)], dtype=object), n_queries),
+    }
+
+
+def with_podium(arrays: dict[str, np.ndarray], n_jobs: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    result = podium.evaluate(
+        arrays["scores"],
+        arrays["labels"],
+        qid=arrays["qid"],
+        docids=arrays["docids"],
+        metrics=["ndcg@10", "map"],
+        policy="trec",
+        n_jobs=n_jobs,
+    )
+    return result.per_query["ndcg@10"], result.per_query["map"]
+
+
+def as_dicts(arrays: dict[str, np.ndarray], values: str) -> dict[str, dict[str, float]]:
+    """{query: {document: value}}, by slices of lists: the fastest way that needs no trick of a tool."""
+    starts = np.flatnonzero(np.concatenate([[True], arrays["qid"][1:] != arrays["qid"][:-1]]))
+    names, numbers = arrays["docids"].tolist(), arrays[values].tolist()
+    ends = [*starts[1:].tolist(), len(names)]
+    return {
+        str(query): dict(zip(names[start:end], numbers[start:end]))
+        for query, start, end in zip(arrays["qid"][starts].tolist(), starts.tolist(), ends)
+    }
+
+
+def with_pytrec_eval(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    import pytrec_eval
+
+    evaluator = pytrec_eval.RelevanceEvaluator(as_dicts(arrays, "labels"), {"ndcg_cut.10", "map"})
+    found = evaluator.evaluate(as_dicts(arrays, "scores"))
+    rows = [found[str(query)] for query in dict.fromkeys(arrays["qid"].tolist())]
+    return np.array([row["ndcg_cut_10"] for row in rows]), np.array([row["map"] for row in rows])
+
+
+def with_ranx(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    from ranx import Qrels, Run, evaluate
+
+    found = evaluate(
+        Qrels(as_dicts(arrays, "labels")), Run(as_dicts(arrays, "scores")), ["ndcg@10", "map"], return_mean=False
+    )
+    order = np.argsort(np.argsort(np.array(list(dict.fromkeys(arrays["qid"].tolist()))).astype(str)))
+    return np.asarray(found["ndcg@10"])[order], np.asarray(found["map"])[order]  # ranx sorts the queries by name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", type=int, default=2_000)
+    parser.add_argument("--documents", type=int, default=1_000)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print_header("metrics", ["pytrec-eval-terrier", "ranx"])
+    tiny = make_arrays(2, 50)
+    started = time.perf_counter()
+    with_podium(tiny)
+    print(f"podium, first call (compiling or loading compiled code): {time.perf_counter() - started:.1f} s")
+    with_ranx(tiny)
+
+    arrays = make_arrays(options.queries, options.documents)
+    print(f"{options.queries} queries x {options.documents} documents, NDCG@10 and AP, one value a query")
+    ours, mine = best_of(lambda: with_podium(arrays), 5)
+    single, _ = best_of(lambda: with_podium(arrays, n_jobs=1), 5)
+    trec, theirs = best_of(lambda: with_pytrec_eval(arrays), 3)
+    ranx, others = best_of(lambda: with_ranx(arrays), 1)
+    for name, seconds in (("podium", ours), ("podium, one thread", single), ("pytrec_eval", trec), ("ranx", ranx)):
+        print(f"{name:>20}: {seconds * 1e3:9.1f} ms   {seconds / ours:7.1f} x podium")
+    for metric in (0, 1):
+        print(f"largest difference to pytrec_eval: {np.abs(mine[metric] - theirs[metric]).max():.1e}")
+        print(f"largest difference to ranx:        {np.abs(mine[metric] - others[metric]).max():.1e}")
+    if (options.queries, options.documents) == (2_000, 1_000):
+        large = make_arrays(10_000, 1_000)
+        print(f"podium alone, 10000 x 1000: {best_of(lambda: with_podium(large), 3)[0] * 1e3:.1f} ms")
+    what = f"NDCG@10 and AP, {options.queries} queries x {options.documents} documents"
+    print_result(what, "pytrec_eval", f"{trec / ours:.1f}x", "20x")
+    print_result(what, "ranx", f"{ranx / ours:.1f}x", "100x")
+
+
+if __name__ == "__main__":
+    main()

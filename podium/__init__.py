@@ -1,0 +1,71 @@
+"""Podium: learning to rank for Python, whole.
+
+The public names, and nothing else. Each is imported on first use, so that `import podium` stays cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from podium import formats as formats
+    from podium import metrics as metrics
+    from podium.data import RankingData as RankingData
+    from podium.formats import read_data as read_data
+    from podium.formats import write_data as write_data
+    from podium.formats.letor import read_letor as read_letor
+    from podium.formats.letor import write_letor as write_letor
+    from podium.formats.lint import check as check
+    from podium.formats.trec import Qrels as Qrels
+    from podium.formats.trec import Run as Run
+    from podium.formats.trec import read_qrels as read_qrels
+    from podium.formats.trec import read_run as read_run
+    from podium.formats.trec import write_qrels as write_qrels
+    from podium.formats.trec import write_run as write_run
+    from podium.metrics.base import Metric as Metric
+    from podium.metrics.comparing import compare as compare
+    from podium.metrics.evaluation import evaluate as evaluate
+    from podium.metrics.evaluation import evaluate_run as evaluate_run
+    from podium.metrics.policies import Policy as Policy
+    from podium.metrics.spelling import parse_metric as parse_metric
+
+_HOME = {
+    "Metric": "podium.metrics.base",
+    "Policy": "podium.metrics.policies",
+    "Qrels": "podium.formats.trec",
+    "RankingData": "podium.data",
+    "Run": "podium.formats.trec",
+    "check": "podium.formats.lint",
+    "compare": "podium.metrics.comparing",
+    "evaluate": "podium.metrics.evaluation",
+    "evaluate_run": "podium.metrics.evaluation",
+    "parse_metric": "podium.metrics.spelling",
+    "read_data": "podium.formats",
+    "read_letor": "podium.formats.letor",
+    "read_qrels": "podium.formats.trec",
+    "read_run": "podium.formats.trec",
+    "write_data": "podium.formats",
+    "write_letor": "podium.formats.letor",
+    "write_qrels": "podium.formats.trec",
+    "write_run": "podium.formats.trec",
+}
+_MODULES = ("formats", "metrics")
+
+__all__ = ["__version__", *_HOME, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"podium.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'podium' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,271 @@
+"""The command line: one short function a command. It parses, calls the library and prints; nothing is computed here.
+
+Results go to standard output, messages and progress to standard error. Exit codes: 0 fine, 1 a failure or problems
+found, 2 bad input. Everything heavy is imported inside the commands, so that `podium --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from podium import __version__
+
+if TYPE_CHECKING:
+    from podium.data import RankingData
+    from podium.metrics import Evaluation
+
+app = typer.Typer(
+    name="podium",
+    help="Learning to rank, whole: from raw documents or feature files to a ranking that is trained, measured, "
+    "explained and served.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+DataFile = Annotated[
+    Path, typer.Argument(help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data.")
+]
+Metrics = Annotated[
+    list[str], typer.Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, rr, err@10, rbp(0.8), auc, ...")
+]
+PolicyName = Annotated[str, typer.Option(help="The rules: standard, letor4, trec, lightgbm, ... or all, side by side.")]
+
+
+def main() -> None:
+    """Run the command line; errors that the user can mend are one sentence, not a traceback."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app()
+    except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        _complain(error)
+        sys.exit(2)
+    except OSError as error:
+        _complain(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"podium {__version__}")
+        raise typer.Exit
+
+
+@app.command("check")
+def check_command(
+    files: Annotated[list[Path], typer.Argument(help="Data files; several are splits of one experiment.")],
+    as_json: AsJson = False,
+) -> None:
+    """Lint ranking data: what would spoil training or evaluation, in sentences."""
+    from podium.formats.lint import check
+
+    report = check({str(path): _read(path) for path in files})
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        print("\n".join(report.sentences()))
+    raise typer.Exit(report.exit_code)
+
+
+@app.command("eval")
+def eval_command(
+    data: Annotated[Path | None, typer.Argument(help="The labelled data (with --scores).")] = None,
+    scores: Annotated[Path | None, typer.Option(help="One number a line, in the order of the data file.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="TREC judgements (with --run, instead of DATA).")] = None,
+    run: Annotated[Path | None, typer.Option(help="TREC run.")] = None,
+    metric: Metrics = ["ndcg@10", "map"],  # noqa: B006 (typer copies it)
+    policy: PolicyName = "",
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also one line a query.")] = False,
+    bracket: Annotated[bool, typer.Option("--bracket", help="How far equal scores could move each number.")] = False,
+    missing: Annotated[
+        str, typer.Option(help="Judged queries that the run lacks: skip, or zero (trec_eval -c).")
+    ] = "skip",
+    gain: Annotated[
+        str | None, typer.Option(help="exponential (2^r - 1) or linear (r), instead of the policy's.")
+    ] = None,
+    relevant: Annotated[float | None, typer.Option(help="The smallest label that counts as relevant.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a ranking under the rules of any tool."""
+    from podium import _terminal
+
+    rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket}
+    if (qrels is None) != (run is None) or (scores is None) == (run is None) or (data is None) != (scores is None):
+        raise ValueError("Give DATA with --scores FILE, or --qrels FILE with --run FILE.")
+    if qrels is not None and run is not None:
+        evaluations = _evaluate_run(qrels, run, metric, policy or "trec", missing=missing, **rules)
+    else:
+        evaluations = _evaluate_scores(data, scores, metric, policy or "standard", **rules)
+    if as_json:
+        found = [evaluation.to_json(per_query) for evaluation in evaluations]
+        _print_json({"policies": found} if policy == "all" else found[0])
+    else:
+        _terminal.print_evaluations(evaluations, metric, per_query=per_query)
+
+
+@app.command("compare")
+def compare_command(
+    data: DataFile,
+    scores: Annotated[list[Path], typer.Option(help="A scores file; give two or more. The first is the baseline.")],
+    metric: Metrics = ["ndcg@10"],  # noqa: B006 (typer copies it)
+    policy: PolicyName = "standard",
+    pairs: Annotated[str, typer.Option(help="baseline: each against the first; all: every pair.")] = "baseline",
+    test: Annotated[str, typer.Option(help="randomisation, t or wilcoxon.")] = "randomisation",
+    correction: Annotated[str, typer.Option(help="holm, bonferroni or benjamini-hochberg.")] = "holm",
+    permutations: Annotated[int, typer.Option(help="Of the randomisation test.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="For the random tests.")] = 0,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether one ranking is really better than another."""
+    from podium.formats.scores import read_scores
+    from podium.metrics.comparing import compare
+
+    table = _read(data)
+    systems = {_system_name(path, scores): read_scores(path, table.n_rows)[table.rows] for path in scores}
+    comparison = compare(
+        systems,
+        table,
+        metrics=metric,
+        policy=policy,
+        pairs=pairs,
+        test=test,
+        correction=correction,
+        permutations=permutations,
+        seed=seed,
+    )
+    if as_json:
+        _print_json(comparison.to_json())
+    elif latex:
+        print(comparison.to_latex())
+    else:
+        from podium import _terminal
+
+        _terminal.print_comparison(comparison)
+
+
+@app.command("convert")
+def convert_command(
+    source: DataFile,
+    target: Annotated[Path, typer.Argument(help="The file to write; its name tells the format.")],
+    source_format: Annotated[
+        str | None, typer.Option("--from", help="The format of SOURCE, when its name misleads.")
+    ] = None,
+    target_format: Annotated[
+        str | None, typer.Option("--to", help="The format of TARGET, when its name misleads.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn ranking data from one format into another."""
+    from podium.formats import format_of, write_data
+
+    data = _read(source, format=source_format)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is lost is told below, in one place for all formats
+        write_data(data, target, format=target_format)
+    lost = format_of(target, target_format, reading=False).drops(data)
+    found = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features, "written": str(target)}
+    if as_json:
+        _print_json(found | {"not_kept": lost})
+    else:
+        print(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features")
+        if lost:
+            print(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.")
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option(help="The folder for the data files of the demo.")] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Make the embedded data set, check it, rank it in two ways and compare them."""
+    from podium.demo.show import show_demo, take_tour
+
+    tour = take_tour(out)
+    if as_json:
+        _print_json(tour.to_json())
+    else:
+        show_demo(tour)
+
+
+@app.command("doctor")
+def doctor_command(as_json: AsJson = False) -> None:
+    """Show versions, processor, threads, folders, and what each extra adds."""
+    from podium import _terminal, doctor
+
+    found = doctor.examine()
+    if as_json:
+        _print_json(found)
+    else:
+        _terminal.print_rows(doctor.rows(found))
+        for sentence in found["advice"]:
+            print(sentence)
+    raise typer.Exit(1 if found["advice"] else 0)
+
+
+def _read(path: Path, **options: Any) -> RankingData:
+    from podium._progress import progress
+    from podium.formats import read_data
+
+    with progress(f"reading {path.name}") as report:
+        return read_data(path, progress=report, **options)
+
+
+def _evaluate_scores(data: Any, scores: Any, metrics: list[str], policy: str, **rules: Any) -> list[Evaluation]:
+    from podium.formats.scores import read_scores
+    from podium.metrics import evaluate
+
+    table = _read(data)
+    numbers = read_scores(scores, table.n_rows)[table.rows]  # from the file's order to the grouped one
+    return _under(policy, metrics, lambda names, one: evaluate(numbers, table, metrics=names, policy=one, **rules))
+
+
+def _evaluate_run(qrels: Path, run: Path, metrics: list[str], policy: str, **rules: Any) -> list[Evaluation]:
+    from podium.formats.trec import read_qrels, read_run
+    from podium.metrics import evaluate_run
+
+    judged, ranked = read_qrels(qrels), read_run(run)
+    return _under(policy, metrics, lambda names, one: evaluate_run(judged, ranked, metrics=names, policy=one, **rules))
+
+
+def _under(policy: str, metrics: list[str], work: Any) -> list[Evaluation]:
+    if policy != "all":
+        return [work(metrics, policy)]
+    from podium.metrics.evaluation import evaluate_under_all
+
+    return evaluate_under_all(metrics, work)
+
+
+def _system_name(path: Path, paths: list[Path]) -> str:
+    """The file's name, or its whole path where two files share a name."""
+    return path.name if sum(other.name == path.name for other in paths) == 1 else str(path)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _complain(error: BaseException) -> None:
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        message = f"{error.filename}: {error.strerror}"
+    print(f"podium: {message}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    print(f"podium: {message}", file=sys.stderr)

@@ -1,0 +1,119 @@
+"""The demo: the main job on the embedded data, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from podium.data import RankingData
+from podium.demo.letor import demo_splits, write_demo
+from podium.formats.lint import check
+from podium.formats.lint_rules import Report
+from podium.formats.scores import write_scores
+from podium.metrics.comparing import compare
+from podium.metrics.comparison import Comparison
+from podium.metrics.evaluation import Evaluation, evaluate
+
+METRICS = ("ndcg@10", "map", "p@5")
+POLICIES = ("standard", "letor4", "trec")
+
+
+@dataclass(frozen=True)
+class Tour:
+    """What the demo found."""
+
+    files: list[Path]
+    sizes: Mapping[str, str]
+    report: Report
+    best_feature: str
+    evaluations: Mapping[str, list[Evaluation]]  # system -> one a policy
+    comparison: Comparison
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "files": [str(path) for path in self.files],
+            "check": self.report.to_json(),
+            "best_feature": self.best_feature,
+            "systems": {name: [one.to_json() for one in found] for name, found in self.evaluations.items()},
+            "comparison": self.comparison.to_json(),
+        }
+
+
+def take_tour(folder: Path) -> Tour:
+    """Make the data, check it, rank the test queries by one feature and by a sum, and compare the two."""
+    folder.mkdir(parents=True, exist_ok=True)
+    splits = demo_splits()
+    best = best_single_feature(splits.train)
+    systems = {"best feature": single_feature(splits.test, best), "plain sum": plain_sum(splits.test)}
+    files = write_demo(folder)
+    for name, scores in systems.items():
+        write_scores(scores, folder / f"{name.replace(' ', '_')}.scores")
+    return Tour(
+        files=files,
+        sizes={name: f"{d.n_rows} documents, {d.n_queries} queries" for name, d in splits._asdict().items()},
+        report=check(splits._asdict()),
+        best_feature=(splits.test.feature_names or ())[best],
+        evaluations={
+            name: [evaluate(scores, splits.test, metrics=METRICS, policy=policy) for policy in POLICIES]
+            for name, scores in systems.items()
+        },
+        comparison=compare(systems, splits.test, metrics=METRICS[:1]),
+    )
+
+
+def best_single_feature(data: RankingData) -> int:
+    """The column that ranks best by itself, larger values first."""
+    values = [evaluate(single_feature(data, k), data, metrics=["ndcg@10"])["ndcg@10"] for k in range(data.n_features)]
+    return int(np.argmax(values))
+
+
+def single_feature(data: RankingData, column: int) -> np.ndarray:
+    """One column as scores; a missing value ranks last."""
+    values = data.X[:, column].astype(np.float64)
+    return np.where(np.isnan(values), np.nanmin(values) - 1.0, values)
+
+
+def plain_sum(data: RankingData) -> np.ndarray:
+    """All features, each brought to 0..1 within its query, added up; a missing value adds nothing."""
+    scores = np.zeros(data.n_rows)
+    for start, end in zip(data.offsets[:-1], data.offsets[1:]):
+        rows = np.nan_to_num(data.X[start:end].astype(np.float64), nan=np.inf)
+        low = np.min(rows, axis=0)
+        low = np.where(np.isinf(low), 0.0, low)  # missing in the whole query
+        rows = np.where(np.isinf(rows), low, rows)
+        spread = np.max(rows, axis=0) - low
+        scores[start:end] = np.sum((rows - low) / np.where(spread > 0, spread, 1.0), axis=1)
+    return scores
+
+
+def show_demo(tour: Tour) -> None:
+    from rich.table import Table
+
+    from podium._terminal import console
+
+    print("1. Data: made by code, in the manner of LETOR, written to", tour.files[0].parent)
+    for path, size in zip(tour.files, tour.sizes.values()):
+        print(f"   {path.name}: {size}")
+    print("\n2. Check: what a careful colleague would say about it")
+    for sentence in tour.report.sentences():
+        print(f"   {sentence}")
+    print(f"\n3. Two simple rankings of the test queries: by {tour.best_feature!r}, and by the sum of all features")
+    table = Table("ranking", "policy", *METRICS)
+    for name, found in tour.evaluations.items():
+        for one in found:
+            table.add_row(name, one.policy, *(f"{one[metric]:.4f}" for metric in METRICS))
+    console().print(table)
+    print("   One ranking, three policies, three numbers: that is why every number here carries its policy's name.")
+    print("\n4. Is one of them really better?")
+    for row in tour.comparison.rows:
+        print(f"   {row.explain()}")
+    folder = tour.files[0].parent
+    print("\n5. Go on yourself")
+    print(f"   podium eval {folder}/test.txt --scores {folder}/plain_sum.scores --policy all")
+    print(
+        f"   podium compare {folder}/test.txt --scores {folder}/plain_sum.scores --scores {folder}/best_feature.scores"
+    )

@@ -1,0 +1,275 @@
+"""The doctor: what this machine and this installation offer, and what stands in the way of speed.
+
+Nothing heavy is imported here. Compiled code is tried out in a second process, so that no threads are started in this
+one and a hang ends after a while.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+CORE = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "numba",
+    "llvmlite",
+    "narwhals",
+    "PyStemmer",
+    "pydantic",
+    "typer",
+    "rich",
+)
+EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "neural": ("neural rankers on JAX, on a GPU where there is one", ("jax", "optax")),
+    "tune": ("search for good parameters", ("optuna",)),
+    "report": ("plots in reports", ("matplotlib",)),
+    "serve": ("the HTTP service and its page", ("fastapi", "uvicorn", "jinja2", "starlette", "h11")),
+    "arrow": ("Arrow tables and Parquet files", ("pyarrow",)),
+    "onnx": ("export of models to ONNX", ("onnx",)),
+    "dask": ("training on several machines", ("dask", "distributed")),
+}
+PROBE_SECONDS = 90  # compiling takes a few; more than this is a hang
+_GIB = 2**30
+_PROBE = "import sys; sys.path.append(sys.argv[1]); from podium.doctor import probe_numba; probe_numba()"
+
+
+def examine(timeout: float = PROBE_SECONDS) -> dict[str, Any]:
+    """Everything the doctor knows, as plain values that JSON can hold; `advice` is empty when all is well."""
+    from podium import __version__
+
+    found: dict[str, Any] = {
+        "podium": __version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": platform.platform(),
+        "cpu": _examine_cpu(),
+        "memory": _examine_memory(),
+        "packages": {name: _version(name) for name in CORE},
+        "numba": _examine_numba(timeout),
+        "extras": {name: _examine_extra(name) for name in EXTRAS},
+    }
+    found["advice"] = _advice(found)
+    return found
+
+
+def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """An examination as pairs (what, found), for a table."""
+    cpu, memory, numba = found["cpu"], found["memory"], found["numba"]
+    lines = [
+        ("podium", found["podium"]),
+        ("Python", found["python"]),
+        ("platform", found["platform"]),
+        ("processor", f"{cpu['model']}, {cpu['count']} cores, {cpu['usable']:g} usable"),
+        ("memory", " of ".join(_gigabytes(memory[key]) for key in ("available", "total"))),
+        ("packages", ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items())),
+    ]
+    if "error" in numba:
+        return [*lines, ("Numba", numba["error"]), *_extra_rows(found)]
+    cache = numba["cache"]
+    state = "writable" if cache["writable"] else "not writable"
+    return [
+        *lines,
+        ("Numba", f"{numba['threads']} threads, layer {numba['layer'] or 'none: compiling is switched off'}"),
+        ("compiled code", f"{cache['folder']} ({state}, {cache['bytes'] / 1e6:.1f} MB)"),
+        *_extra_rows(found),
+    ]
+
+
+def sentences(found: dict[str, Any]) -> list[str]:
+    """An examination as lines of text, the advice last."""
+    advice = found["advice"] or ["Everything is as it should be."]
+    return [*(f"{what}: {text}" for what, text in rows(found)), *advice]
+
+
+def probe_numba() -> None:
+    """Run a parallel kernel and print what was used as JSON; meant for a process of its own."""
+    import numpy as np
+
+    from podium._numba import cache_folder, parallel_kernel, parallel_lock
+
+    numba: Any = import_module("numba")
+
+    @parallel_kernel
+    def total(values: np.ndarray) -> float:
+        result = 0.0
+        for i in numba.prange(len(values)):
+            result += values[i]
+        return result
+
+    with parallel_lock:
+        if total(np.ones(1000)) != 1000.0:
+            raise RuntimeError("a parallel sum of 1000 ones was not 1000")
+    layer = None if numba.config.DISABLE_JIT else numba.threading_layer()
+    print(json.dumps({"threads": numba.get_num_threads(), "layer": layer, "folder": str(cache_folder())}))
+
+
+def _examine_numba(timeout: float) -> dict[str, Any]:
+    command = [sys.executable, "-c", _PROBE, str(Path(__file__).parent.parent)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return {"error": f"a small parallel kernel did not finish in {timeout:g} seconds"}
+    except OSError as error:
+        return {"error": f"no second Python could be started ({error})"}
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return {"error": f"a small parallel kernel failed: {last}"}
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {"threads": found["threads"], "layer": found["layer"], "cache": _examine_folder(Path(found["folder"]))}
+
+
+def _examine_folder(folder: Path) -> dict[str, Any]:
+    nearest = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # another process may be tidying up
+            size += file.stat().st_size if file.is_file() else 0
+    return {
+        "folder": str(folder),
+        "writable": nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
+        "bytes": size,
+    }
+
+
+def _examine_extra(name: str) -> dict[str, Any]:
+    adds, packages = EXTRAS[name]
+    versions = {package: _version(package) for package in packages}
+    installed = None not in versions.values()
+    command = None if installed else f'pip install "podium[{name}]"'
+    return {"adds": adds, "installed": installed, "versions": versions, "install": command}
+
+
+def _examine_cpu() -> dict[str, Any]:
+    count = os.cpu_count() or 1
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else count
+    quota = _cpu_quota()
+    usable = affinity if quota is None else min(affinity, quota)
+    return {"model": _cpu_model(), "count": count, "affinity": affinity, "quota": quota, "usable": usable}
+
+
+def _cpu_model() -> str:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    if sys.platform == "darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or platform.machine()
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def _cpu_quota() -> float | None:
+    """Cores that a container's quota allows (control groups 2, then 1); None without a limit."""
+    limits = []
+    for folder in _control_groups():
+        words = _read(folder / "cpu.max").split()
+        if len(words) == 2 and words[0] != "max":
+            limits.append(int(words[0]) / int(words[1]))
+    quota, period = (_read(Path("/sys/fs/cgroup/cpu") / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+    if quota.isdigit() and period.isdigit():  # without a limit the quota is -1
+        limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def _examine_memory() -> dict[str, int | None]:
+    sizes: dict[str, int] = {}
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        name, _, rest = line.partition(":")
+        sizes[name] = int(rest.split()[0]) * 1024
+    total, available = sizes.get("MemTotal", _physical_memory()), sizes.get("MemAvailable")
+    texts = [_read(folder / "memory.max").strip() for folder in _control_groups()]
+    texts.append(_read(Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")).strip())
+    limit = min((int(text) for text in texts if text.isdigit()), default=None)
+    if limit is not None and (total is None or limit < total):
+        total, available = limit, None if available is None else min(available, limit)
+    return {"total": total, "available": available}
+
+
+def _physical_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not every system tells
+        return None
+
+
+def _control_groups() -> list[Path]:
+    """The folders of this process's control group and those above it; each may set a limit."""
+    root = Path("/sys/fs/cgroup")
+    own = next((line[3:] for line in _read(Path("/proc/self/cgroup")).splitlines() if line.startswith("0::")), "/")
+    folder = root / own.strip().lstrip("/")
+    return [folder, *(place for place in folder.parents if place.is_relative_to(root))]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _gigabytes(size: int | None) -> str:
+    return "unknown" if size is None else f"{size / _GIB:.1f} GiB"
+
+
+def _extra_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    result = []
+    for name, extra in found["extras"].items():
+        state = "installed" if extra["installed"] else extra["install"]
+        result.append((f"extra {name}", f"{extra['adds']}: {state}"))
+    return result
+
+
+def _advice(found: dict[str, Any]) -> list[str]:
+    return [*_advice_on_packages(found), *_advice_on_numba(found), *_advice_on_cache(found)]
+
+
+def _advice_on_packages(found: dict[str, Any]) -> list[str]:
+    missing = [name for name, version in found["packages"].items() if version is None]
+    if not missing:
+        return []
+    return [f"Podium needs packages that are not installed: {', '.join(missing)}. Run: pip install --upgrade podium"]
+
+
+def _advice_on_numba(found: dict[str, Any]) -> list[str]:
+    numba, usable = found["numba"], found["cpu"]["usable"]
+    if "error" in numba:
+        return [f"Compiled code does not run: {numba['error']}. Reinstall it with: pip install --force-reinstall numba"]
+    advice = []
+    if numba["layer"] is None:
+        advice.append("Nothing is compiled, because NUMBA_DISABLE_JIT is set: all is far slower. Unset it.")
+    if numba["layer"] == "workqueue":
+        advice.append(
+            "Numba uses its work-queue threads, which abort the process when two Python threads enter parallel code "
+            "at once (Podium takes turns; other libraries may not). For another layer: pip install tbb, or install "
+            "OpenMP (libgomp1 on Debian and Ubuntu, libomp from Homebrew)."
+        )
+    if numba["threads"] > max(1, usable):
+        advice.append(
+            f"Numba starts {numba['threads']} threads where {usable:g} cores are usable; they will wait for one "
+            f"another. Set NUMBA_NUM_THREADS={max(1, int(usable))} before starting Python."
+        )
+    return advice
+
+
+def _advice_on_cache(found: dict[str, Any]) -> list[str]:
+    cache = found["numba"].get("cache")
+    if cache is None or cache["writable"]:
+        return []
+    return [
+        f"Compiled code cannot be kept in {cache['folder']} (not writable), so every process compiles "
+        "anew. Set NUMBA_CACHE_DIR to a folder you may write to."
+    ]

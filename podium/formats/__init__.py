@@ -1,0 +1,115 @@
+"""Formats: ranking data in and out of files, one module a format, chosen by the file's name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from podium._files import plain_suffix
+from podium._words import check_choice
+
+if TYPE_CHECKING:
+    from podium._progress import Report
+    from podium.data import RankingData
+
+__all__ = ["Format", "formats", "read_data", "write_data"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file for ranking data. Every one keeps features, labels and which rows belong to a query."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    about: str
+    keeps: tuple[str, ...]  # of what only some data has, named as in RankingData
+
+    def drops(self, data: RankingData) -> list[str]:
+        """What this data has and a file of this format does not keep."""
+        texts = {"docids": data.docid_texts, "comments": data.comment_texts}
+        extras = {name: getattr(data, name) for name in ("feature_names", "document_weight", "query_weight")}
+        present = [name for name, value in {**texts, **extras}.items() if value is not None]
+        return [name for name in ["query_ids", *present] if name not in self.keeps]
+
+
+_TABLE = ("query_ids", "docids", "feature_names", "document_weight", "query_weight")
+_FORMATS = {
+    item.name: item
+    for item in (
+        Format("letor", (), "LETOR text: label qid:ID 1:value ... # comment", ("query_ids", "docids", "comments")),
+        Format("csv", (".csv",), "a table of text, columns separated by commas", _TABLE),
+        Format("tsv", (".tsv",), "a table of text, columns separated by tabs", _TABLE),
+        Format("parquet", (".parquet",), "a table in Apache Parquet; needs podium[arrow]", _TABLE),
+        Format("lightgbm", (), "LightGBM's text without qid, and a FILE.query beside it", ("document_weight",)),
+        Format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments")),
+    )
+}
+
+
+def formats() -> tuple[Format, ...]:
+    """All formats, for lists and help texts."""
+    return tuple(_FORMATS.values())
+
+
+def format_of(path: str | os.PathLike[str], name: str | None = None, *, reading: bool = True) -> Format:
+    """The format called `name`, or the one that the path says.
+
+    A `.query` file beside the path means LightGBM's layout (when reading); a name without a known suffix means LETOR.
+    """
+    if name is not None:
+        check_choice("format", name, _FORMATS)
+        return _FORMATS[name]
+    suffix = plain_suffix(path)
+    found = next((item for item in _FORMATS.values() if suffix in item.suffixes), _FORMATS["letor"])
+    if reading and found.name in ("letor", "csv", "tsv"):
+        from podium.formats.lightgbm import beside
+
+        return found if beside(path, ".query") is None else _FORMATS["lightgbm"]
+    return found
+
+
+def read_data(
+    path: str | os.PathLike[str], *, format: str | None = None, progress: Report | None = None, **options: Any
+) -> RankingData:
+    """Read ranking data; `options` go to the reader of its format (`read_letor`, `read_table`, ...).
+
+    `progress(done, total)` is called while a LETOR file is read; the other formats are done before it would matter.
+    """
+    kind = format_of(path, format).name
+    if kind == "letor":
+        from podium.formats.letor import read_letor
+
+        return read_letor(path, progress=progress, **options)
+    if kind == "lightgbm":
+        from podium.formats.lightgbm import read_lightgbm
+
+        return read_lightgbm(path, **options)
+    if kind == "cache":
+        from podium.formats.cache import read_cache
+
+        return read_cache(path, **options)
+    from podium.formats.tables import read_table
+
+    return read_table(path, kind=kind, **options)
+
+
+def write_data(data: RankingData, path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> None:
+    """Write ranking data; `options` go to the writer of its format. The file is wholly old or wholly new."""
+    kind = format_of(path, format, reading=False).name
+    if kind == "letor":
+        from podium.formats.letor import write_letor
+
+        write_letor(data, path, **options)
+    elif kind == "lightgbm":
+        from podium.formats.lightgbm import write_lightgbm
+
+        write_lightgbm(data, path, **options)
+    elif kind == "cache":
+        from podium.formats.cache import write_cache
+
+        write_cache(data, path, **options)
+    else:
+        from podium.formats.tables import write_table
+
+        write_table(data, path, kind=kind, **options)

@@ -1,0 +1,190 @@
+"""The cache: ranking data as one binary file, `.podium-data`, that opens at once by mapping it into memory.
+
+The file is a container (`container.py`) of the arrays of `RankingData`; X is last. All but X is read and checked when
+the file is opened; the blocks of X are checked in one pass when `X` is first used, or at once with `verify=True`. An
+open file may be replaced, as `write_cache` does (not on Windows, which keeps it until it is closed), but must not be
+changed or cut short in place: what was checked could be different later, and the system ends a program that reads a
+mapped file beyond its new end.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from podium._files import COMPRESSIONS
+from podium._numba import readonly
+from podium.data import RankingData, as_feature_names, as_labels, as_weights
+from podium.formats.container import Entry, MappedArray, open_container, write_container
+from podium.formats.errors import FormatError
+from podium.formats.kinds import DATA
+from podium.formats.lines import FilePath
+from podium.texts import Texts
+
+_TEXT_PARTS = {"text": ("<u1", 1), "ends": ("<i8", 1)}
+_ARRAYS = {  # dtypes and dimensions that an array may have
+    "X": (("<f4",), 2),
+    "y": (("<f8",), 1),
+    "offsets": (("<i8",), 1),
+    "query_ids": (("<i8", "<u8"), 1),
+    "rows": (("<i8",), 1),
+    "document_weight": (("<f8",), 1),
+    "query_weight": (("<f8",), 1),
+} | {
+    f"{name}.{part}": ((dtype,), n)
+    for name in ("query_ids", "docids", "comments", "feature_names")
+    for part, (dtype, n) in _TEXT_PARTS.items()
+}
+
+
+class MappedRankingData(RankingData):
+    """Ranking data whose features lie in a cache file: they are checked when `X` is first used."""
+
+    _features: _Features
+
+    @cached_property
+    def X(self) -> np.ndarray:  # a field of the class above, found late here
+        return self._features.verified()
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1]) if "X" in vars(self) else self._features.shape[1]
+
+    def __reduce__(self) -> Any:
+        # Another process gets plain arrays: the file may be gone or replaced by the time it looks.
+        return RankingData, tuple(getattr(self, field.name) for field in fields(self))
+
+
+def write_cache(data: RankingData, path: FilePath) -> None:
+    """Write ranking data as a cache file, whole or not at all; equal data gives equal bytes."""
+    if os.fspath(path).lower().endswith(COMPRESSIONS):
+        raise ValueError(f"{os.fspath(path)}: a cache is mapped into memory and cannot be compressed; drop the suffix.")
+    write_container(path, DATA, {}, _arrays_of(data))
+
+
+def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
+    """Open a cache file. `verify=True` checks the features at once instead of when they are first used."""
+    with open_container(path, DATA) as container:
+        _check_arrays(path, container.entries)
+        arrays = {name: container.read(name) for name in container.entries if name != "X"}
+        features = _Features(container.map("X"))
+    try:
+        data = _assembled(arrays, features)
+    except (ValueError, IndexError, KeyError) as error:
+        raise FormatError(path, f"is no proper data cache: {error}") from error
+    if verify:
+        data.X  # noqa: B018 (its first use checks it)
+    return data
+
+
+def _arrays_of(data: RankingData) -> dict[str, np.ndarray]:
+    """The arrays to store, by name; what follows from the rest, or is absent, is left out."""
+    arrays: dict[str, Any] = {"y": data.y, "offsets": data.offsets}
+    if data.query_ids.dtype == object:
+        arrays |= _text_arrays("query_ids", Texts.of(data.query_ids))
+    else:
+        arrays["query_ids"] = data.query_ids
+    if not np.array_equal(data.rows, np.arange(data.n_rows)):
+        arrays["rows"] = data.rows
+    names = None if data.feature_names is None else Texts.of(data.feature_names)
+    for name, texts in (("docids", data.docid_texts), ("comments", data.comment_texts), ("feature_names", names)):
+        arrays |= {} if texts is None else _text_arrays(name, texts)
+    for name in ("document_weight", "query_weight"):
+        if getattr(data, name) is not None:
+            arrays[name] = getattr(data, name)
+    arrays["X"] = data.X
+    return arrays
+
+
+def _text_arrays(name: str, texts: Texts) -> dict[str, np.ndarray]:
+    return {f"{name}.text": texts.data, f"{name}.ends": texts.offsets}
+
+
+def _check_arrays(path: FilePath, entries: dict[str, Entry]) -> None:
+    for name, entry in entries.items():
+        dtypes, dimensions = _ARRAYS.get(name, ((), 0))
+        if entry.dtype not in dtypes or len(entry.shape) != dimensions:
+            detail = f"the header lists {name} of dtype {entry.dtype} and {len(entry.shape)} dimensions"
+            raise DATA.damaged(path, detail)
+    if "X" not in entries:
+        raise DATA.damaged(path, "the header lists no X")
+
+
+@dataclass(frozen=True)
+class _Features:
+    """The features in the mapped file, not yet looked at."""
+
+    array: MappedArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.entry.shape
+
+    def verified(self) -> np.ndarray:
+        features = self.array.verified()
+        for first in range(0, len(features), 65_536):
+            if np.isinf(features[first : first + 65_536]).any():
+                message = "X holds an infinite value; features must be finite, or NaN for missing."
+                raise FormatError(self.array.path, message)
+        return features
+
+
+def _assembled(arrays: dict[str, np.ndarray], features: _Features) -> MappedRankingData:
+    n_rows, n_features = features.shape
+    offsets = _rising(arrays["offsets"], n_rows, "offsets")
+    names = _texts(arrays, "feature_names", n_features)
+    values = {
+        "y": as_labels(arrays["y"], n_rows),
+        "offsets": offsets,
+        "query_ids": _query_ids(arrays, len(offsets) - 1),
+        "rows": _rows(arrays.get("rows"), n_rows),
+        "docid_texts": _texts(arrays, "docids", n_rows),
+        "comment_texts": _texts(arrays, "comments", n_rows),
+        "feature_names": None if names is None else as_feature_names(list(names), n_features),
+        "document_weight": _weights(arrays, "document_weight", n_rows, "row"),
+        "query_weight": _weights(arrays, "query_weight", len(offsets) - 1, "query"),
+        "_features": features,
+    }
+    data = object.__new__(MappedRankingData)  # its constructor would ask for X
+    for name, value in values.items():
+        object.__setattr__(data, name, readonly(value) if isinstance(value, np.ndarray) else value)
+    return data
+
+
+def _rising(ends: np.ndarray, last: int, name: str) -> np.ndarray:
+    if not len(ends) or ends[0] != 0 or ends[-1] != last or (np.diff(ends) < 0).any():
+        raise ValueError(f"{name} must rise from 0 to {last}.")
+    return ends
+
+
+def _texts(arrays: dict[str, np.ndarray], name: str, n: int) -> Texts | None:
+    if f"{name}.ends" not in arrays:
+        return None
+    text, ends = arrays[f"{name}.text"], arrays[f"{name}.ends"]
+    if len(ends) != n + 1:
+        raise ValueError(f"{name} has {len(ends) - 1} entries instead of {n}.")
+    return Texts(text, _rising(ends, len(text), name))
+
+
+def _query_ids(arrays: dict[str, np.ndarray], n: int) -> np.ndarray:
+    texts = _texts(arrays, "query_ids", n)
+    ids = arrays["query_ids"] if texts is None else texts.to_array()
+    if len(ids) != n or len(set(ids.tolist())) < n:
+        raise ValueError(f"there must be {n} query ids, all different.")
+    return ids
+
+
+def _rows(rows: np.ndarray | None, n: int) -> np.ndarray:
+    if rows is None:
+        return np.arange(n, dtype=np.int64)
+    if len(rows) != n or (n and rows.min() < 0):
+        raise ValueError(f"there must be {n} positions of rows, 0 or larger.")
+    return rows
+
+
+def _weights(arrays: dict[str, np.ndarray], name: str, n: int, unit: str) -> np.ndarray | None:
+    return as_weights(arrays[name], n, name, unit) if name in arrays else None

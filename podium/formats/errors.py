@@ -1,0 +1,15 @@
+"""FormatError: what is wrong in a file, and where."""
+
+from __future__ import annotations
+
+import os
+
+
+class FormatError(ValueError):
+    """A file that does not say what its format promises: `train.txt, line 18: expected ..., found ... .`"""
+
+    def __init__(self, path: str | os.PathLike[str], message: str, line: int | None = None) -> None:
+        place = os.fspath(path) if line is None else f"{os.fspath(path)}, line {line}"
+        super().__init__(f"{place}: {message}")
+        self.path = os.fspath(path)
+        self.line = line

@@ -1,0 +1,230 @@
+"""Frames: ranking data as a table with named columns, one row a document (pandas, polars, pyarrow and their kin).
+
+Columns `label`, `qid` and, where known, `docid`, `document_weight` and `query_weight`; every other column is a
+feature. A null in a feature is a missing value (NaN); the index of a pandas table is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium._words import did_you_mean
+from podium.data import RankingData, as_query_ids, group_rows
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+BACKENDS = ("pandas", "polars", "pyarrow")
+LABEL, QID = "label", "qid"
+KNOWN = ("docid", "document_weight", "query_weight")  # taken as such when present and not named as features
+
+
+def arrays_from_frame(
+    frame: Any,
+    *,
+    label: str = LABEL,
+    qid: str = QID,
+    docid: str | None = None,
+    features: Sequence[str] | None = None,
+    document_weight: str | None = None,
+    query_weight: str | None = None,
+) -> dict[str, Any]:
+    """The keyword arguments of `RankingData.from_arrays` from any table that narwhals knows."""
+    table = _eager(frame)
+    given = {"docid": docid, "document_weight": document_weight, "query_weight": query_weight}
+    names = choose_columns(table.columns, label, qid, given, features)
+    documents, rows, queries = (names[name] for name in KNOWN)
+    ids = _ids(table.get_column(qid))
+    return {
+        "X": _matrix(table, names["features"]),
+        "y": _complete_numbers(table.get_column(label)),
+        "qid": ids,
+        "docids": None if documents is None else _docids(table.get_column(documents)),
+        "feature_names": [str(name) for name in names["features"]],
+        "document_weight": None if rows is None else _complete_numbers(table.get_column(rows)),
+        "query_weight": None if queries is None else one_a_query(_complete_numbers(table.get_column(queries)), ids),
+    }
+
+
+def frame_from_data(data: RankingData, backend: str = "pandas") -> Any:
+    """A table of the kind named by `backend`: label, qid, docid and weights where known, then the features."""
+    if backend not in BACKENDS:
+        raise ValueError(
+            f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}.{did_you_mean(backend, BACKENDS)}"
+        )
+    module = optional_package(backend)
+    columns = columns_of(data)
+    return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
+
+
+def optional_package(name: str) -> Any:
+    """Import a package that Podium does not require, or say how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        wanted = "podium[arrow]" if name == "pyarrow" else name
+        raise ImportError(f'{name} is not installed. Install it with: pip install "{wanted}"') from error
+
+
+def choose_columns(
+    columns: Sequence[Any], label: str, qid: str, given: dict[str, str | None], features: Sequence[str] | None
+) -> dict[str, Any]:
+    """Which column is what: the `KNOWN` ones by name or None, and "features" as a list."""
+    wanted = [label, qid, *(name for name in given.values() if name is not None), *(features or ())]
+    for name in wanted:
+        if name not in columns:
+            shown = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
+            raise ValueError(f"there is no column {name!r}; found: {shown}.{did_you_mean(name, map(str, columns))}")
+    free = set(columns) - set(wanted)
+    names: dict[str, Any] = {known: given[known] or (known if known in free else None) for known in KNOWN}
+    taken = {label, qid, *names.values()}
+    names["features"] = [name for name in columns if name not in taken] if features is None else list(features)
+    twice = set(names["features"]) & taken
+    if twice or len(set(names["features"])) < len(names["features"]):
+        raise ValueError(f"features must name each column once, and not the label, qid or weights; got {features}.")
+    if not names["features"]:
+        raise ValueError("there is no feature column beside the label, the query and document ids and the weights.")
+    return names
+
+
+def columns_of(data: RankingData) -> dict[str, np.ndarray]:
+    """The columns of a table by name; features without a name are f1, f2, ..."""
+    columns = {LABEL: data.y, QID: _tidy_texts(data.qid, "qid")}
+    if data.docids is not None:
+        columns["docid"] = _tidy_texts(data.docids, "docid")
+    if data.document_weight is not None:
+        columns["document_weight"] = data.document_weight
+    if data.query_weight is not None:
+        columns["query_weight"] = np.repeat(data.query_weight, data.group)
+    names = data.feature_names or tuple(f"f{number}" for number in range(1, data.n_features + 1))
+    for name in names:
+        if name in (LABEL, QID, *KNOWN):
+            raise ValueError(f"a feature is named {name!r}, which is the name of another column. Rename it first.")
+    return columns | {name: data.X[:, place] for place, name in enumerate(names)}
+
+
+def one_a_query(weights: np.ndarray, ids: Any) -> np.ndarray:
+    """Weights a row, equal within each query, as one a query in order of first appearance."""
+    order, offsets, query_ids = group_rows(as_query_ids(ids, None, len(weights)))
+    grouped = weights if order is None else weights[order]
+    first: np.ndarray = grouped[offsets[:-1]]
+    differs = np.flatnonzero(grouped != np.repeat(first, np.diff(offsets)))
+    if len(differs):
+        query = int(np.searchsorted(offsets, differs[0], side="right")) - 1
+        raise ValueError(
+            f"query_weight must be the same in all rows of a query; "
+            f"query {str(query_ids[query])!r} has {first[query]} and {grouped[differs[0]]}."
+        )
+    return first
+
+
+def _eager(frame: Any) -> nw.DataFrame[Any]:
+    import narwhals as nw
+
+    try:
+        table = nw.from_native(frame)
+    except TypeError as error:
+        raise ValueError(f"expected a pandas, polars or pyarrow table; got {type(frame).__name__}.") from error
+    return table.collect() if isinstance(table, nw.LazyFrame) else table
+
+
+def _matrix(table: nw.DataFrame[Any], features: Sequence[Any]) -> np.ndarray:
+    matrix = np.empty((len(table), len(features)), dtype=np.float32)
+    for start in range(0, len(features), 16):  # 16 float32 fill a cache line: each is touched once
+        some = features[start : start + 16]
+        matrix[:, start : start + 16] = np.stack([_feature(table.get_column(name)) for name in some], axis=1)
+    return matrix
+
+
+def _feature(column: nw.Series[Any]) -> np.ndarray:
+    values = _numbers(column)
+    with np.errstate(over="ignore"):
+        feature = values.astype(np.float32)
+    infinite = np.flatnonzero(np.isinf(feature))
+    if len(infinite):
+        row = int(infinite[0])
+        found = f"{values[row]} at row {row} (from 0)"
+        raise ValueError(f"column {column.name!r} has {found}; features must be finite as float32, null for missing.")
+    return feature
+
+
+def _numbers(column: nw.Series[Any]) -> np.ndarray:
+    """A column as an array of numbers, NaN for null."""
+    import narwhals as nw
+
+    dtype = column.dtype
+    if dtype.is_numeric() and not isinstance(dtype, (nw.Decimal, nw.Int128, nw.UInt128)):
+        return np.asarray(column.to_numpy())
+    if dtype.is_numeric() or isinstance(dtype, nw.Boolean) or column.is_null().all():
+        return np.asarray(column.cast(nw.Float64).to_numpy())
+    if isinstance(dtype, nw.Object):
+        values = [None if null else value for null, value in zip(column.is_null().to_list(), column.to_list())]
+        if all(value is None or isinstance(value, (int, float, Decimal, np.number, np.bool_)) for value in values):
+            return np.array([np.nan if value is None else float(value) for value in values])
+    raise _no_numbers(column)
+
+
+def _no_numbers(column: nw.Series[Any]) -> ValueError:
+    example = next((value for value in column.to_list() if isinstance(value, str)), None)
+    found = f"{column.dtype}" if example is None else f"{column.dtype} such as {example[:40]!r}"
+    return ValueError(
+        f"column {column.name!r} holds {found}; expected numbers. "
+        "Turn it into numbers, or name the columns to use with features=[...]."
+    )
+
+
+def _complete_numbers(column: nw.Series[Any]) -> np.ndarray:
+    values = _numbers(column).astype(np.float64)
+    if np.isnan(values).any():
+        raise _missing(column, int(np.flatnonzero(np.isnan(values))[0]))
+    return values
+
+
+def _ids(column: nw.Series[Any]) -> Any:
+    """Query ids as integers or text; never through floating point, which merges large ones."""
+    import narwhals as nw
+
+    _refuse_null(column)
+    if column.dtype.is_float():
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    if column.dtype.is_integer() and not isinstance(column.dtype, (nw.Int128, nw.UInt128)):
+        return column.to_numpy()
+    values = column.to_list()
+    if all(isinstance(value, Decimal) and value == int(value) for value in values):
+        return [int(value) for value in values]
+    return values
+
+
+def _docids(column: nw.Series[Any]) -> list[str]:
+    _refuse_null(column)
+    values = column.to_list()
+    for row, value in enumerate(values):
+        if not isinstance(value, (str, int, np.integer)):
+            found = f"{value!r} at row {row} (from 0)"
+            raise ValueError(f"column {column.name!r} has {found}; document ids must be text or whole numbers.")
+    return [str(value) for value in values]
+
+
+def _refuse_null(column: nw.Series[Any]) -> None:
+    null = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    if null.any():
+        raise _missing(column, int(np.flatnonzero(null)[0]))
+
+
+def _missing(column: nw.Series[Any], row: int) -> ValueError:
+    return ValueError(f"column {column.name!r} is missing a value at row {row} (from 0); every row needs one.")
+
+
+def _tidy_texts(names: np.ndarray, what: str) -> np.ndarray:
+    """Text that is proper Unicode; tables refuse bytes that are no UTF-8, with less helpful words."""
+    for name in dict.fromkeys(names) if names.dtype == object else ():
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{what} {name!r} is no UTF-8 text; tables cannot hold it.") from None
+    return names

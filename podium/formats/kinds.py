@@ -1,0 +1,72 @@
+"""Kinds: what a file of ours is for, so that one given for another is named.
+
+All begin with the same eight bytes; the next eight are the mark of the kind, filled up with zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podium.formats.errors import FormatError
+from podium.formats.lines import FilePath
+
+MAGIC = b"\x93PODIUM\n"
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What a file is for. Its mark stands in the file, so that one kind given for another is told by name."""
+
+    mark: bytes  # up to 8 bytes
+    name: str
+    holds: str
+    use: str  # sentences that say what to do: with a good file of this kind,
+    make: str  # to get one,
+    mend: str  # when it is damaged,
+    upgrade: str  # when its format is not known
+    largest: int
+    sealed: bool  # one digest over all arrays: found at opening, at the price of reading everything
+    format: int = 1
+
+    def damaged(self, path: FilePath, detail: str) -> FormatError:
+        return FormatError(path, f"the file is damaged ({detail}). {self.mend}")
+
+
+DATA = FileKind(
+    mark=b"data",
+    name="Podium data cache",
+    holds="ranking data",
+    use="Read it with podium.read_data.",
+    make="Make one with podium convert.",
+    mend="Write it again with podium convert.",
+    upgrade="Write it again with podium convert.",
+    largest=1 << 48,
+    sealed=False,
+)
+MODEL = FileKind(
+    mark=b"model",
+    name="Podium model",
+    holds="a model",
+    use="Load it with podium.load.",
+    make="Make one with model.save.",
+    mend="Copy it again from where it came, or save the model again.",
+    upgrade="Load it with a newer Podium, or save the model again with this one.",
+    largest=8 << 30,
+    sealed=True,
+)
+_KINDS = (DATA, MODEL)
+
+
+def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:
+    """Refuse foreign files by what they begin with, and other files of ours by what they hold."""
+    if not start or start[:8] != MAGIC[: len(start)]:
+        found = f"begins with {start[:8]!r}" if start else "is empty"
+        raise FormatError(path, f"is no {kind.name}; it {found}. {kind.make}")
+    if len(start) < 16:
+        raise kind.damaged(path, f"it has only {len(start)} bytes")
+    mark = start[8:16].rstrip(b"\0")
+    other = next((other for other in _KINDS if other.mark == mark), None)
+    if other is None:
+        raise FormatError(path, f"is no {kind.name}; it is marked as {mark!r}, a kind this version does not know.")
+    if other is not kind:
+        raise FormatError(path, f"holds {other.holds}, not {kind.holds}. {other.use}")

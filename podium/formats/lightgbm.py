@@ -1,0 +1,169 @@
+"""LightGBM's training files: rows without query ids, and beside them `FILE.query` with the number of rows of each
+query, and `FILE.weight` with one weight a row where rows have weights.
+
+The data file is SVM-light text (`2 0:0.5 7:1`) or a table whose first column is the label. LightGBM counts the
+features of SVM-light text from 0, unlike LETOR files, which count from 1: `0:0.5` is the first column of X here, and
+what is written here has the same columns there. A file that counts from 1, as LightGBM's own example does, has a first
+column of zeros in LightGBM, and so it has here; `zero_based=False` drops it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from podium._files import COMPRESSIONS, write_whole
+from podium.data import RankingData
+from podium.formats.errors import FormatError
+from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
+from podium.formats.tables import Record, cell_numbers, chunks_of, feature_lines, joined, rows_of
+
+_PAIRS = re.compile(rb"\s*[^\s:]+(\s+\d+:\S*)+\s*(#.*)?")  # a line of SVM-light text with a feature
+
+
+def read_lightgbm(path: FilePath, *, zero_based: bool = True) -> RankingData:
+    """Read LightGBM's data file, its `.query` file and, where there is one, its `.weight` file.
+
+    A compressed `rank.train.xz` may have `rank.train.query` beside it. The header of a table is found by its words.
+    """
+    sizes, delimiter = _read_sizes(path), _delimiter(path)
+    try:
+        data = _read_pairs(path, sizes, zero_based) if delimiter is None else _read_table(path, delimiter, sizes)
+    except FormatError:
+        raise
+    except ValueError as error:  # about the arrays: it has no file's name yet
+        raise FormatError(path, f"does not fit {beside(path, '.query')}: {error}") from error
+    weights = beside(path, ".weight")
+    return data if weights is None else replace(data, document_weight=_read_weights(weights, path, data.n_rows))
+
+
+def write_lightgbm(data: RankingData, path: FilePath) -> None:
+    """Write SVM-light text with every value, features counted from 0, and the files beside it.
+
+    All files are written aside and then take their names one right behind the other. A `.weight` file of earlier data
+    is removed, because LightGBM would use it. Ids, names and query weights have no place in this layout.
+    """
+    if data.n_rows == 0 or data.n_features == 0:
+        raise ValueError(f"LightGBM reads no empty data; got {data.n_rows} rows and {data.n_features} features.")
+    lost = [name for name in ("query_weight", "feature_names") if getattr(data, name) is not None]
+    if lost:
+        message = (
+            f"{os.fspath(path)}: LightGBM's files have no place for {', '.join(lost)}; a .podium-data file keeps them."
+        )
+        warnings.warn(message, stacklevel=2)
+    query, weight = _plain(path) + ".query", _plain(path) + ".weight"
+    with ExitStack() as stack:  # left in reverse: the large file takes its name first, as the others cannot fail then
+        _write_lines(stack, query, data.group.tolist())
+        if data.document_weight is not None:
+            _write_lines(stack, weight, data.document_weight.tolist())
+        _write_rows(data, stack.enter_context(write_whole(path)))
+    if data.document_weight is None:
+        with suppress(FileNotFoundError):
+            os.unlink(weight)
+
+
+def beside(path: FilePath, suffix: str) -> str | None:
+    """The file beside a data file: `rank.train.query` for `rank.train`, also for `rank.train.xz`."""
+    names = [os.fspath(path) + suffix, _plain(path) + suffix]
+    return next((name for name in names if os.path.isfile(name)), None)
+
+
+def _plain(path: FilePath) -> str:
+    name = os.fspath(path)
+    return name[: -len(Path(name).suffix)] if Path(name).suffix.lower() in COMPRESSIONS else name
+
+
+def _read_sizes(path: FilePath) -> np.ndarray:
+    query = beside(path, ".query")
+    if query is None:
+        message = f"there is no {_plain(path)}.query beside it; expected one with the number of rows of each query."
+        raise FormatError(path, message)
+    sizes = read_numbers(query, "Each line is the number of rows of a query.")
+    bad = np.flatnonzero((sizes < 1) | (sizes != np.floor(sizes)) | (sizes > 2**53))
+    if len(bad):
+        message = f"expected the number of rows of a query, 1 or more; found {number_text(float(sizes[bad[0]]))}."
+        raise FormatError(query, message, int(bad[0]) + 1)
+    return sizes.astype(np.int64)
+
+
+def _read_weights(weights: str, path: FilePath, n_rows: int) -> np.ndarray:
+    values = read_numbers(weights, "Each line is the weight of a row.")
+    if (values < 0).any():
+        line = int(np.flatnonzero(values < 0)[0]) + 1
+        raise FormatError(weights, f"expected a weight, 0 or more; found {values[line - 1]}.", line)
+    if len(values) != n_rows:
+        raise FormatError(weights, f"has {len(values)} weights, {os.fspath(path)} has {n_rows} rows.")
+    return values
+
+
+def _delimiter(path: FilePath) -> str | None:
+    """What separates the columns of a table; None for SVM-light text."""
+    lines = (line for _, block in line_blocks(path) for line in block.split(b"\n"))
+    first = next((line for line in lines if line.strip()), b"")
+    if re.search(rb"\sqid:", first):
+        message = f'its rows have a qid, and {beside(path, ".query")} gives queries too. Read it with format="letor".'
+        raise FormatError(path, message)
+    if _PAIRS.fullmatch(first):
+        return None
+    return next((delimiter for delimiter in ("\t", ",") if delimiter.encode() in first), None)
+
+
+def _read_pairs(path: FilePath, sizes: np.ndarray, zero_based: bool) -> RankingData:
+    from podium.formats.letor import read_svmlight
+
+    return read_svmlight(path, group_sizes=sizes, zero_based=zero_based)
+
+
+def _read_table(path: FilePath, delimiter: str, sizes: np.ndarray) -> RankingData:
+    records = rows_of(path, delimiter)
+    line, cells = next(records)
+    named = not all(map(_is_number, cells))
+    names = list(cells) if named else [f"column {number}" for number in range(1, len(cells) + 1)]
+    if len(set(names)) < len(names):
+        raise FormatError(path, f"column names must differ; found {', '.join(names)}.", line)
+    if len(names) < 2:
+        raise FormatError(path, "expected the label and at least one feature, found one column.", line)
+    labels, features = _columns(path, records if named else chain([(line, cells)], records), names)
+    return RankingData.from_arrays(features, labels, group=sizes, feature_names=names[1:] if named else None)
+
+
+def _columns(path: FilePath, records: Iterator[Record], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    labels, features = [np.empty((0, 1))], [np.empty((0, len(names) - 1), np.float32)]
+    for chunk in chunks_of(path, records, len(names)):
+        labels.append(cell_numbers(path, chunk, names, names[:1]))
+        features.append(cell_numbers(path, chunk, names, names[1:], missing=True))
+        if (labels[-1] < 0).any():
+            place = int(np.flatnonzero(labels[-1] < 0)[0])
+            raise FormatError(path, f"the label must be 0 or larger; found {labels[-1][place, 0]}.", chunk[place][0])
+    return np.concatenate(labels)[:, 0], joined(features)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _write_lines(stack: ExitStack, path: str, numbers: list[float]) -> None:
+    """Write a small file as far as possible; it takes its name when the stack is left."""
+    stream = stack.enter_context(write_whole(path))
+    stream.write("".join(f"{number_text(number)}\n" for number in numbers).encode())
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def _write_rows(data: RankingData, stream: IO[bytes]) -> None:
+    labels = map(number_text, data.y.tolist())
+    for lines in feature_lines(data.X, " ", numbered=True):
+        stream.write(b"".join(b"%s %s\n" % (next(labels).encode(), line) for line in lines))

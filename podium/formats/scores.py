@@ -1,0 +1,38 @@
+"""Scores files: one number a line, in the order of the data file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from podium._files import write_whole
+from podium.formats.errors import FormatError
+from podium.formats.lines import FilePath, number_text, read_numbers
+
+
+def read_scores(path: FilePath, n_rows: int | None = None) -> np.ndarray:
+    """Read one finite number a line (float64); with `n_rows`, exactly that many are expected."""
+    scores = read_numbers(path, "Scores files have one number a line.")
+    if n_rows is not None and len(scores) != n_rows:
+        message = (
+            f"has {len(scores)} scores, the data has {n_rows} rows; expected one number a row, in the data's order."
+        )
+        raise FormatError(path, message)
+    if n_rows is None and len(scores) == 0:
+        raise FormatError(path, "is empty; expected one number a line.")
+    return scores
+
+
+def write_scores(scores: Any, path: FilePath) -> None:
+    """Write one number a line, each as the shortest text that reads back as the same float64."""
+    numbers = np.asarray(scores, dtype=np.float64)
+    if numbers.ndim != 1:
+        raise ValueError(f"scores must have one dimension; got shape {numbers.shape}.")
+    if not np.isfinite(numbers).all():
+        place = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise ValueError(f"scores[{place}] is {numbers[place]}; scores must be finite numbers.")
+    with write_whole(path) as stream:
+        for start in range(0, len(numbers), 100_000):
+            lines = map(number_text, numbers[start : start + 100_000].tolist())
+            stream.write("".join(f"{line}\n" for line in lines).encode())

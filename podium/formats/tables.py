@@ -1,0 +1,323 @@
+"""Tables in files: CSV, TSV and Parquet with a named column for the label, the query id and each feature.
+
+An empty cell, or `nan`, is a missing feature. CSV and TSV are UTF-8 text with a header line; texts may be quoted. As
+such a file has no types, query ids are whole numbers when every one of them is written as one (`7`, not `007`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from podium._files import open_bytes, plain_suffix, write_whole
+from podium._numba import kernel, readonly
+from podium._words import did_you_mean
+from podium.data import RankingData
+from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, write_float32, write_integer
+from podium.formats.errors import FormatError
+from podium.formats.frames import (
+    LABEL,
+    QID,
+    arrays_from_frame,
+    choose_columns,
+    columns_of,
+    frame_from_data,
+    one_a_query,
+    optional_package,
+)
+from podium.formats.lines import FilePath, line_blocks, number_text
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+KINDS = (*DELIMITERS, "parquet")
+_CELLS_AT_ONCE = 1 << 16
+
+Record = tuple[int, list[str]]  # the number of a line, and its cells
+
+
+def read_table(
+    path: FilePath,
+    *,
+    kind: str | None = None,
+    label: str = LABEL,
+    qid: str = QID,
+    docid: str | None = None,
+    features: Sequence[str] | None = None,
+    document_weight: str | None = None,
+    query_weight: str | None = None,
+) -> RankingData:
+    """Read `.csv`, `.tsv` (compressed or not) or `.parquet`; `kind` overrides the suffix.
+
+    Columns named docid, document_weight and query_weight are taken as such unless they are named as features.
+    """
+    kind = _kind_of(path, kind)
+    given = {"docid": docid, "document_weight": document_weight, "query_weight": query_weight}
+    try:
+        if kind == "parquet":
+            frame = _read_parquet(path)
+            arrays = arrays_from_frame(frame, label=label, qid=qid, features=features, **given)
+        else:
+            arrays = _read_text(path, DELIMITERS[kind], label, qid, given, features)
+        return RankingData.from_arrays(**arrays)
+    except FormatError:
+        raise
+    except ValueError as error:
+        raise FormatError(path, str(error)) from error
+
+
+def write_table(data: RankingData, path: FilePath, *, kind: str | None = None) -> None:
+    """Write `.csv`, `.tsv` (compressed by its suffix) or `.parquet`: all but comments and the first order of rows.
+
+    Numbers read back exactly.
+    """
+    kind = _kind_of(path, kind)
+    if data.n_features == 0:
+        raise ValueError("the data has no features; a table needs at least one.")
+    if kind == "parquet":
+        _write_parquet(data, path)
+        return
+    columns, delimiter = columns_of(data), DELIMITERS[kind]
+    fronts = _fronts(list(columns.values())[: -data.n_features], delimiter)
+    with write_whole(path) as stream:
+        stream.write((delimiter.join(_quoted(name, delimiter) for name in columns) + "\n").encode())
+        for lines in feature_lines(data.X, delimiter):
+            stream.write(b"".join(b"%s%s\n" % row for row in zip(islice(fronts, len(lines)), lines)))
+
+
+def rows_of(path: FilePath, delimiter: str) -> Iterator[Record]:
+    """The records of a text table that are not blank, each with the number of its first line."""
+    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True, skipinitialspace=True)
+    line = 1
+    try:
+        for row in reader:
+            if row:
+                yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise FormatError(path, f"cannot be read as a table: {error}.", line) from error
+
+
+def cell_numbers(
+    path: FilePath, records: list[Record], header: list[str], names: list[str], missing: bool = False
+) -> np.ndarray:
+    """Some columns of some records as numbers: (records, columns) float64, or float32 where values may be missing."""
+    place = {name: number for number, name in enumerate(header)}
+    pick = itemgetter(*(place[name] for name in names))
+    picked = (pick(row) for _, row in records)
+    cells = list(picked if len(names) == 1 else chain.from_iterable(picked))
+    values = _quick_numbers(cells)
+    if values is None:
+        values = np.array([_careful_number(cell) for cell in cells])
+    with np.errstate(over="ignore"):
+        numbers = values.astype(np.float32 if missing else np.float64)
+    bad = np.flatnonzero(np.isinf(numbers) if missing else ~np.isfinite(numbers))
+    if len(bad):
+        row, column = divmod(int(bad[0]), len(names))
+        expected = "a finite number or an empty cell" if missing else "a finite number"
+        message = f"column {names[column]!r}: expected {expected}, found {cells[bad[0]][:60]!r}."
+        raise FormatError(path, message, records[row][0])
+    return numbers.reshape(len(records), len(names))
+
+
+def chunks_of(path: FilePath, records: Iterator[Record], width: int) -> Iterator[list[Record]]:
+    """Some thousand cells at a time; a record of another width is refused."""
+    while chunk := list(islice(records, max(1, _CELLS_AT_ONCE // width))):
+        for line, row in chunk:
+            if len(row) != width:
+                raise FormatError(
+                    path, f"expected {width} columns, found {len(row)}. Quote texts that hold the separator.", line
+                )
+        yield chunk
+
+
+def feature_lines(features: np.ndarray, separator: str, numbered: bool = False) -> Iterator[list[bytes]]:
+    """Rows of features as text, some thousand cells at a time: `1,0.5,nan`, or numbered `0:1 1:0.5 2:nan`."""
+    n_rows, width = features.shape
+    step = max(1, _CELLS_AT_ONCE // width)
+    out = np.empty(step * width * (LONGEST_FLOAT32 + 12) + PADDING, dtype=np.uint8)
+    ends = np.zeros(step + 1, dtype=np.int64)
+    for start in range(0, n_rows, step):
+        some = readonly(features[start : start + step])
+        _write_cells(some, ord(separator), numbered, power_table(), out, ends)
+        text = out[: ends[len(some)]].tobytes()
+        yield [text[first:last] for first, last in pairwise(ends[: len(some) + 1].tolist())]
+
+
+def joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Parts one behind the other; each is freed as soon as it is copied, so that memory never holds all twice."""
+    result = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    place = 0
+    for number in range(len(parts)):
+        part, parts[number] = parts[number], parts[number][:0].copy()
+        result[place : place + len(part)] = part
+        place += len(part)
+    return result
+
+
+def _kind_of(path: FilePath, kind: str | None) -> str:
+    found = plain_suffix(path).removeprefix(".") if kind is None else kind
+    if found not in KINDS:
+        what = f"{path}: a table's name ends in .csv, .tsv or .parquet" if kind is None else "kind must be a known one"
+        raise ValueError(f"{what} ({', '.join(KINDS)}); got {found!r}.{did_you_mean(found, KINDS)}")
+    return found
+
+
+def _read_text(
+    path: FilePath, delimiter: str, label: str, qid: str, given: dict[str, str | None], features: Sequence[str] | None
+) -> dict[str, Any]:
+    """The keyword arguments of `RankingData.from_arrays` from a text table."""
+    records = rows_of(path, delimiter)
+    _, header = next(records, (1, []))
+    if not header:
+        raise FormatError(path, "is empty; expected a header line with the names of the columns.")
+    if len(set(header)) < len(header):
+        raise FormatError(path, f"column names must differ; found {', '.join(header)}.", 1)
+    names = choose_columns(header, label, qid, given, features)
+    columns = _gather(path, records, header, names | {"label": label, "qid": qid})
+    query_weight = columns["query_weight"]
+    if query_weight is not None:
+        columns["query_weight"] = one_a_query(query_weight, columns["qid"])
+    return columns
+
+
+def _gather(path: FilePath, records: Iterator[Record], header: list[str], names: dict[str, Any]) -> dict[str, Any]:
+    amounts = [kind for kind in ("label", "document_weight", "query_weight") if names[kind] is not None]
+    features, numbers, ids, docids = [], [], [], []
+    for chunk in chunks_of(path, records, len(header)):
+        features.append(cell_numbers(path, chunk, header, names["features"], missing=True))
+        numbers.append(_amounts(path, chunk, header, [names[kind] for kind in amounts]))
+        ids += _filled_cells(path, chunk, header, names["qid"])
+        if names["docid"] is not None:
+            docids += [row[header.index(names["docid"])] for _, row in chunk]
+    if not features:
+        raise FormatError(path, "has no rows below the header.")
+    found = dict(zip(amounts, np.concatenate(numbers).T))
+    return {
+        "X": joined(features),
+        "y": found["label"],
+        "qid": _whole_numbers_or_text(ids),
+        "docids": docids if names["docid"] is not None else None,
+        "feature_names": names["features"],
+        "document_weight": found.get("document_weight"),
+        "query_weight": found.get("query_weight"),
+    }
+
+
+def _lines(path: FilePath) -> Iterator[str]:
+    for first_line, block in line_blocks(path):
+        try:
+            yield from io.StringIO(block.decode("utf-8"), newline="\n")
+        except UnicodeDecodeError as error:
+            line = first_line + block.count(b"\n", 0, error.start)
+            message = f"byte {block[error.start]:#x} is no UTF-8 text. Save the table as UTF-8."
+            raise FormatError(path, message, line) from error
+
+
+def _quick_numbers(cells: list[str]) -> np.ndarray | None:
+    """All cells by float(), or None when one needs a closer look: float() alone takes 1_000 and any script's digits."""
+    text = "".join(cells)
+    if not text.isascii() or "_" in text:
+        return None
+    filled = [cell or "nan" for cell in cells] if "" in cells else cells
+    try:
+        return np.fromiter(map(float, filled), np.float64, len(cells))
+    except ValueError:
+        return None
+
+
+def _careful_number(cell: str) -> float:
+    """A cell as a number, NaN when it is blank, infinite when it is no number."""
+    try:
+        return float(cell.strip() or "nan") if cell.isascii() and "_" not in cell else np.inf
+    except ValueError:
+        return np.inf
+
+
+def _amounts(path: FilePath, records: list[Record], header: list[str], names: list[str]) -> np.ndarray:
+    """Labels and weights: numbers that are 0 or larger."""
+    numbers = cell_numbers(path, records, header, names)
+    if (numbers < 0).any():
+        row, column = np.argwhere(numbers < 0)[0]
+        message = f"column {names[column]!r}: expected 0 or larger, found {numbers[row, column]}."
+        raise FormatError(path, message, records[row][0])
+    return numbers
+
+
+def _filled_cells(path: FilePath, records: list[Record], header: list[str], name: str) -> list[str]:
+    place = header.index(name)
+    cells = [row[place] for _, row in records]
+    if "" in cells:
+        raise FormatError(path, f"column {name!r} is empty; every row needs one.", records[cells.index("")][0])
+    return cells
+
+
+def _whole_numbers_or_text(ids: list[str]) -> list[Any]:
+    distinct = set(ids)
+    if all(text.isascii() and len(text) < 25 and text.removeprefix("-").isdigit() for text in distinct):
+        numbers = {text: int(text) for text in distinct}
+        if all(str(number) == text for text, number in numbers.items()):
+            return [numbers[text] for text in ids]
+    return list(ids)
+
+
+def _fronts(columns: list[np.ndarray], delimiter: str) -> Iterator[bytes]:
+    """What stands before the features in each line, with a delimiter at its end."""
+    texts = []
+    for column in columns:
+        if column.dtype == object:
+            texts.append([_quoted(text, delimiter) for text in column])
+        else:
+            texts.append([number_text(number) for number in column.tolist()])
+    for cells in zip(*texts):
+        yield (delimiter.join(cells) + delimiter).encode()
+
+
+def _quoted(text: str, delimiter: str) -> str:
+    if "\0" in text:
+        raise ValueError(f"{text!r} holds a NUL, which a text table cannot hold.")
+    if text.startswith(" ") or any(letter in text for letter in (delimiter, '"', "\n", "\r")):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+@kernel
+def _write_cells(
+    features: np.ndarray, separator: int, numbered: bool, powers: np.ndarray, out: np.ndarray, ends: np.ndarray
+) -> None:
+    """Write rows of float32 as text into `out` (uint8, large enough); row r ends at `ends[r + 1]`."""
+    place = np.uint64(0)
+    for row in range(features.shape[0]):
+        for column in range(features.shape[1]):
+            if column > 0:
+                out[place] = separator
+                place += np.uint64(1)
+            if numbered:
+                place = write_integer(out, place, np.uint64(column))
+                out[place] = 58  # :
+                place += np.uint64(1)
+            place = write_float32(out, place, features[row, column], powers)
+        ends[row + 1] = place
+
+
+def _read_parquet(path: FilePath) -> Any:
+    pyarrow = optional_package("pyarrow")
+    from pyarrow import parquet
+
+    with open_bytes(path) as stream:
+        try:
+            return parquet.read_table(stream)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise FormatError(path, f"cannot be read as Parquet ({error}). Is the file whole?") from error
+
+
+def _write_parquet(data: RankingData, path: FilePath) -> None:
+    table = frame_from_data(data, "pyarrow")
+    from pyarrow import parquet
+
+    with write_whole(path) as stream:
+        parquet.write_table(table, stream)

@@ -1,0 +1,323 @@
+"""TREC files: qrels (what assessors said) and runs (what a system answered), one pair of query and document a line.
+
+Columns are separated by blanks or tabs, so ids hold no blanks; a `#` is an ordinary letter. Queries keep the order of
+first appearance and documents the order of the file. A negative relevance (spam or unjudged in some tracks) is kept;
+evaluation counts it as 0. The rank column of a run is ignored: the score decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium._files import write_whole
+from podium._numba import readonly
+from podium.data import RankingData, group_rows
+from podium.formats.errors import FormatError
+from podium.formats.lines import FilePath, line_blocks, number_text, parse_numbers, shown
+from podium.texts import Texts
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pairs:
+    """One number for each pair of query and document. Query q owns pairs `offsets[q]:offsets[q + 1]`."""
+
+    query_ids: np.ndarray  # (queries,) str (object), each once
+    offsets: np.ndarray  # (queries + 1,) int64
+    docid_texts: Texts  # one a pair, each once in a query
+    values: np.ndarray  # (pairs,) float64, finite
+
+    def __post_init__(self) -> None:
+        for name in ("query_ids", "offsets", "values"):
+            object.__setattr__(self, name, readonly(getattr(self, name)))
+
+    @classmethod
+    def from_dict(cls, pairs: Mapping[Any, Mapping[Any, float]]) -> Self:
+        """Make it from `{query id: {document id: number}}`; ids that are no text become text."""
+        documents = [str(docid) for inner in pairs.values() for docid in inner]
+        numbers = list(chain.from_iterable(inner.values() for inner in pairs.values()))
+        offsets = np.cumsum([0, *(len(inner) for inner in pairs.values())], dtype=np.int64)
+        return cls(*_checked(list(map(str, pairs)), offsets, documents, numbers))
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """`{query id: {document id: number}}`, in this order."""
+        documents, numbers = list(self.docid_texts), self.values.tolist()
+        parts = pairwise(self.offsets.tolist())
+        return {query: dict(zip(documents[a:b], numbers[a:b])) for query, (a, b) in zip(self.query_ids, parts)}
+
+    @cached_property
+    def docids(self) -> np.ndarray:
+        """One document id a pair (dtype object)."""
+        return readonly(self.docid_texts.to_array())
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.query_ids)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        arrays = ("query_ids", "offsets", "values")
+        same = all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
+        return same and self.docid_texts == other.docid_texts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} pairs, {self.n_queries} queries)"
+
+
+class Qrels(Pairs):
+    """Relevance judgements: a label for each judged pair of query and document."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(pairs,) float64; a negative one counts as 0 in evaluation."""
+        return self.values
+
+    @classmethod
+    def from_data(cls, data: RankingData) -> Self:
+        """The labels of ranking data, which must have document ids."""
+        return cls(*_columns_of(data, data.y, "qrels"))
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """`{query id: {document id: label}}`; whole labels are Python ints, as pytrec_eval wants them."""
+        plain = super().to_dict()
+        return {query: {doc: _as_int(label) for doc, label in inner.items()} for query, inner in plain.items()}
+
+
+class Run(Pairs):
+    """A system's answer: a score for each retrieved pair of query and document."""
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(pairs,) float64, finite."""
+        return self.values
+
+    @classmethod
+    def from_scores(cls, data: RankingData, scores: Any) -> Self:
+        """Scores for ranking data (one a row, in its order), which must have document ids."""
+        return cls(*_columns_of(data, scores, "a run"))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    what: str
+    form: str
+    fewest: int
+    most: int
+    value: int  # the column of the number, from 0
+    value_name: str
+
+
+_QRELS = _Layout("qrels", "qid iteration docno relevance", 4, 4, 3, "relevance")
+_RUN = _Layout("a run", "qid Q0 docno rank score tag", 5, 6, 4, "score")
+_BLANK_BYTES = b" \t\n\r\x0b\x0c"  # what bytes.split takes for blanks
+_BLANK = np.isin(np.arange(256), list(_BLANK_BYTES))
+_NOT_IN_NAMES = np.isin(np.arange(256), list(_BLANK_BYTES + b"\0"))
+_MARK = b"\xef\xbb\xbf"
+
+
+def read_qrels(path: FilePath) -> Qrels:
+    """Read `qid iteration docno relevance` lines (the iteration is ignored), compressed or not."""
+    return Qrels(*_read(path, _QRELS))
+
+
+def read_run(path: FilePath) -> Run:
+    """Read `qid Q0 docno rank score tag` lines (the rank is ignored, the tag may be missing), compressed or not."""
+    return Run(*_read(path, _RUN))
+
+
+def write_qrels(qrels: Qrels, path: FilePath) -> None:
+    """Write `qid 0 docno relevance` lines. A query without documents has no line."""
+    _refuse_names_with_blanks(qrels)
+    documents, labels = list(qrels.docid_texts), list(map(number_text, qrels.labels.tolist()))
+    with write_whole(path) as stream:
+        for query, (start, end) in zip(qrels.query_ids, pairwise(qrels.offsets.tolist())):
+            lines = [f"{query} 0 {doc} {label}\n" for doc, label in zip(documents[start:end], labels[start:end])]
+            stream.write("".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def write_run(run: Run, path: FilePath, tag: str = "podium") -> None:
+    """Write `qid Q0 docno rank score tag` lines, best first; ties by document id, descending, as trec_eval has it.
+
+    Scores read back exactly (float64). A query without documents has no line.
+    """
+    _refuse_names_with_blanks(run)
+    if not tag or _NOT_IN_NAMES[list(tag.encode())].any():
+        raise ValueError(f"tag must be one word without blanks; got {tag!r}.")
+    with write_whole(path) as stream:
+        for query, order in _ranked(run):
+            documents, scores = list(run.docid_texts.take(order)), run.scores[order].tolist()
+            rows = zip(range(1, len(order) + 1), documents, map(number_text, scores))
+            lines = [f"{query} Q0 {doc} {rank} {score} {tag}\n" for rank, doc, score in rows]
+            stream.write("".join(lines).encode("utf-8", "surrogateescape"))
+
+
+Columns = tuple[np.ndarray, np.ndarray, Texts, np.ndarray]  # the fields of Pairs
+
+
+def _read(path: FilePath, layout: _Layout) -> Columns:
+    queries: dict[bytes, int] = {}
+    codes: list[int] = []
+    documents: list[bytes] = []
+    numbers, lines = [np.empty(0)], [np.empty(0, np.int64)]
+    for first_line, block in line_blocks(path):
+        starts, words, block_lines = _split(path, first_line, block, layout)
+        codes += [queries.setdefault(words[start], len(queries)) for start in starts]
+        documents += [words[start + 2] for start in starts]
+        numbers.append(_numbers(path, [words[start + layout.value] for start in starts], block_lines, layout))
+        lines.append(block_lines)
+    if not codes:
+        raise FormatError(path, f"has no rows; expected lines of {layout.form!r}.")
+    order, offsets, _ = group_rows(np.array(codes, dtype=np.int64))
+    values, line_of = np.concatenate(numbers), np.concatenate(lines)
+    if order is not None:
+        documents, values, line_of = [documents[row] for row in order.tolist()], values[order], line_of[order]
+    names = [query.decode("utf-8", "surrogateescape") for query in queries]
+    _refuse_repeats_in_file(path, names, offsets, documents, line_of)
+    return _strings(names), offsets, _texts(documents), values
+
+
+def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tuple[list[int], list[bytes], np.ndarray]:
+    """The words of a block, where each line's first word is, and the lines' numbers; blank lines are skipped."""
+    counts = _words_a_line(block)
+    filled = np.flatnonzero(counts)
+    counts = counts[filled]
+    bad = (counts < layout.fewest) | (counts > layout.most)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        line = int(filled[place])
+        raise _wrong_count(path, first_line + line, block.split(b"\n")[line], int(counts[place]), layout)
+    return (np.cumsum(counts) - counts).tolist(), block.split(), filled + first_line
+
+
+def _words_a_line(block: bytes) -> np.ndarray:
+    r"""b"a b\n\nc\n" -> [2, 0, 1]."""
+    letters = np.frombuffer(block, dtype=np.uint8)
+    blank = _BLANK[letters]
+    begins = ~blank
+    begins[1:] &= blank[:-1]
+    ends = np.flatnonzero(letters == ord("\n"))
+    if not block.endswith(b"\n"):
+        ends = np.append(ends, len(block))
+    return np.diff(np.searchsorted(np.flatnonzero(begins), ends), prepend=0)
+
+
+def _numbers(path: FilePath, words: list[bytes], lines: np.ndarray, layout: _Layout) -> np.ndarray:
+    numbers, bad = parse_numbers(words)
+    if bad is not None:
+        message = f"the {layout.value_name} (column {layout.value + 1} of {layout.form!r}) must be a finite number; "
+        raise FormatError(path, f"{message}found {shown(words[bad])}.", int(lines[bad]))
+    return numbers
+
+
+def _columns_of(data: RankingData, values: Any, what: str) -> Columns:
+    if data.docid_texts is None:
+        raise ValueError(
+            f"The data has no document ids, and {what} needs them. "
+            "Read them from a file that has some, or pass docids= to RankingData.from_arrays."
+        )
+    return _checked(list(map(str, data.query_ids)), data.offsets, list(data.docid_texts), values)
+
+
+def _checked(queries: list[str], offsets: np.ndarray, documents: list[str], values: Any) -> Columns:
+    numbers = np.array(values, dtype=np.float64)
+    if numbers.shape != (len(documents),):
+        raise ValueError(f"expected one number a document ({len(documents)}); got shape {numbers.shape}.")
+    if len(set(queries)) < len(queries):
+        twice = next(query for query in queries if queries.count(query) > 1)
+        raise ValueError(f"query {twice!r} is there more than once, as number and as text.")
+    for query, (start, end) in zip(queries, pairwise(offsets.tolist())):
+        place = _first_repeat(documents[start:end])
+        if place is not None:
+            raise ValueError(f"query {query!r} has document {documents[start + place]!r} more than once.")
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        query = queries[int(np.searchsorted(offsets, row, side="right")) - 1]
+        raise ValueError(f"query {query!r}, document {documents[row]!r}: {numbers[row]} is no finite number.")
+    return _strings(queries), offsets, Texts.of(documents), numbers
+
+
+def _refuse_repeats_in_file(
+    path: FilePath, queries: list[str], offsets: np.ndarray, documents: list[bytes], lines: np.ndarray
+) -> None:
+    for query, (start, end) in zip(queries, pairwise(offsets.tolist())):
+        place = _first_repeat(documents[start:end])
+        if place is not None:
+            word, first = documents[start + place], documents.index(documents[start + place], start)
+            message = (
+                f"document {shown(word)} of query {query!r} is already at line {lines[first]}; remove one of them."
+            )
+            raise FormatError(path, message, int(lines[start + place]))
+
+
+def _first_repeat(names: list[Any]) -> int | None:
+    if len(set(names)) == len(names):
+        return None
+    first = {name: place for place, name in reversed(list(enumerate(names)))}
+    return next(place for place, name in enumerate(names) if first[name] < place)
+
+
+def _wrong_count(path: FilePath, line: int, text: bytes, found: int, layout: _Layout) -> FormatError:
+    expected = f"{layout.most}" if layout.fewest == layout.most else f"{layout.fewest} or {layout.most}"
+    other = next(kind for kind in (_QRELS, _RUN) if kind is not layout)
+    hint = f"Is it {other.what}?" if other.fewest <= found <= other.most else "Ids must not hold blanks."
+    message = f"expected {expected} columns ({layout.form}), found {found}: {shown(text.strip())}. {hint}"
+    return FormatError(path, message, line)
+
+
+def _refuse_names_with_blanks(pairs: Pairs) -> None:
+    for what, texts in (("query id", Texts.of(pairs.query_ids)), ("document id", pairs.docid_texts)):
+        lengths, bad = np.diff(texts.offsets), np.flatnonzero(_NOT_IN_NAMES[texts.data])
+        if len(lengths) and lengths.min() == 0:
+            raise ValueError(f"{what} number {int(lengths.argmin())} is empty; TREC files cannot hold that.")
+        if len(bad):
+            row = int(np.searchsorted(texts.offsets, bad[0], side="right")) - 1
+            raise ValueError(f"{what} {texts[row]!r} holds a blank; TREC files separate columns by blanks.")
+    if pairs.n_queries and str(pairs.query_ids[0]).startswith("\ufeff"):
+        raise ValueError(f"query id {pairs.query_ids[0]!r} begins with a byte order mark, which readers drop.")
+
+
+def _ranked(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+    """Each query with its pairs, best first; equal scores by document id, descending."""
+    for query, (start, end) in zip(run.query_ids, pairwise(run.offsets.tolist())):
+        order = start + np.argsort(-run.scores[start:end], kind="stable")
+        scores = run.scores[order]
+        edges = np.flatnonzero(np.concatenate([[True], scores[1:] != scores[:-1], [True]]))
+        for first, last in pairwise(edges.tolist()):
+            if last - first > 1:
+                order[first:last] = _by_docid(run.docid_texts, order[first:last])
+        yield query, order
+
+
+def _by_docid(texts: Texts, rows: np.ndarray) -> list[int]:
+    data, starts, ends = texts.data, texts.offsets[rows].tolist(), texts.offsets[rows + 1].tolist()
+    keys = [data[start:end].tobytes() for start, end in zip(starts, ends)]  # bytes, as strcmp compares them
+    return [row for _, row in sorted(zip(keys, rows.tolist()), reverse=True)]
+
+
+def _texts(words: list[bytes]) -> Texts:
+    ends = np.cumsum([0, *map(len, words)], dtype=np.int64)
+    return Texts(np.frombuffer(b"".join(words), dtype=np.uint8), ends)
+
+
+def _strings(names: list[str]) -> np.ndarray:
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array
+
+
+def _as_int(label: float) -> float:
+    return int(label) if label == int(label) else label

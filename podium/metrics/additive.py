@@ -1,0 +1,345 @@
+"""Metrics that add up: the value is `sum of gain(label at place i) * weight(i)`.
+
+Precision, recall, DCG, NDCG, MeanNDCG and RBP differ only in their gains and weights, where the weights may depend on
+which labels a query has but not on their order. So swapping places i and j changes the value by
+`(gain_j - gain_i) * (weight_i - weight_j)`, and equal scores average by averaging gains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+from podium._threads import over_queries
+from podium.metrics.base import KernelMetric, refuse_labels_above_rmax
+from podium.metrics.lists import RankedLists, heads, sort_descending
+from podium.metrics.policies import discounts, gain_table, gains, known_gain
+
+Gain = str | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class AdditiveMetric(KernelMetric):
+    """The frame: members say what a label gains, what a place weighs and what the sum is divided by."""
+
+    def gains(self, labels: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def place_weights(self, n: int) -> np.ndarray:
+        """Weights of the first n places before normalising; 0 behind the cutoff."""
+        raise NotImplementedError
+
+    def normalisers(self, lists: RankedLists) -> np.ndarray:
+        """One divisor a query; 0 where the query has nothing to gain."""
+        return np.ones(lists.n_queries)
+
+    def empty_value(self) -> float:
+        return 0.0
+
+    def weights(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> np.ndarray:
+        """Weights of the places of one list, normalised: the value is `gains(ranked_labels) @ weights`."""
+        divisor = float(self.normalisers(RankedLists.one(ranked_labels, judged))[0])
+        places = self.place_weights(len(ranked_labels))
+        return places / divisor if divisor > 0 else np.zeros_like(places)
+
+    def values(self, lists: RankedLists) -> np.ndarray:
+        gain, offsets = self.ranked_gains(lists)
+        sums = weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
+        divisors = self.normalisers(lists)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(divisors > 0, sums / divisors, self.empty_value())
+
+    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
+        metric = self.resolve(float(np.max(ranked_labels, initial=0.0)))
+        gain, weight = metric.gains(np.asarray(ranked_labels, np.float64)), metric.weights(ranked_labels)
+        changes: np.ndarray = (gain[i + 1 :] - gain[i]) * (weight[i] - weight[i + 1 :])
+        return changes
+
+    def ranked_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
+        """The gains in ranked order down to the cutoff, times document weights, and their offsets."""
+        if lists.average_ties:
+            return self._averaged_gains(lists), lists.offsets
+        labels, offsets = heads(lists.labels, lists.offsets, self.cutoff)
+        if lists.weights is None:
+            return self.gains(labels), offsets
+        return self.gains(labels) * heads(lists.weights, lists.offsets, self.cutoff)[0], offsets
+
+    def _averaged_gains(self, lists: RankedLists) -> np.ndarray:
+        gain = self.gains(lists.labels) * (1.0 if lists.weights is None else lists.weights)
+        if lists.tied is not None:
+            _average_runs(gain, readonly(lists.tied))
+        return gain
+
+    def ideal_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
+        """The gains a query has to give, largest first, down to the cutoff, and their offsets."""
+        if lists.weights is None:
+            labels, offsets = lists.ideal(self.cutoff)
+            return self.gains(labels), offsets
+        if lists.judged is not None:
+            raise ValueError("Document weights need lists that hold every judged document.")
+        return sort_descending(self.gains(lists.labels) * lists.weights, lists.offsets, self.cutoff)
+
+
+@dataclass(frozen=True)
+class RelevanceMetric(AdditiveMetric):
+    """Labels count as relevant or not: from `relevant` on, or from the policy's threshold."""
+
+    relevant: float | None = None
+
+    @property
+    def threshold(self) -> float:
+        return self.policy.relevant if self.relevant is None else self.relevant
+
+    def gains(self, labels: np.ndarray) -> np.ndarray:
+        return (labels >= self.threshold).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Precision(RelevanceMetric):
+    """P@k: the share of relevant documents among the first k places, empty places counting as not relevant."""
+
+    spelling: ClassVar[str] = "p"
+
+    def place_weights(self, n: int) -> np.ndarray:
+        return cut(np.ones(n), self.cutoff)
+
+    def normalisers(self, lists: RankedLists) -> np.ndarray:
+        lengths = lists.lengths.astype(np.float64)
+        if self.cutoff is None:
+            return lengths
+        if self.policy.precision == "list":
+            return np.minimum(lengths, self.cutoff)
+        return np.full(lists.n_queries, float(self.cutoff))
+
+
+@dataclass(frozen=True)
+class Recall(RelevanceMetric):
+    """recall@k: the share of a query's relevant documents that is found among the first k places."""
+
+    spelling: ClassVar[str] = "recall"
+
+    def empty_value(self) -> float:
+        return self.policy.empty_recall
+
+    def place_weights(self, n: int) -> np.ndarray:
+        return cut(np.ones(n), self.cutoff)
+
+    def normalisers(self, lists: RankedLists) -> np.ndarray:
+        labels, offsets = lists.all_judged
+        return relevant_weight(labels, self.threshold, lists.weights, offsets)
+
+
+@dataclass(frozen=True)
+class RBP(RelevanceMetric):
+    """Rank-biased precision: a user who looks at the next place with probability p; `sum gain (1 - p) p^i`.
+
+    The gain is 1 from the relevance threshold on; `graded` takes `r / rmax` instead.
+    """
+
+    spelling: ClassVar[str] = "rbp"
+    positional: ClassVar[str] = "persistence"
+
+    persistence: float = 0.8
+    graded: bool = False
+    rmax: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.persistence < 1:
+            raise ValueError(f"rbp: persistence must lie between 0 and 1; got {self.persistence}.")
+
+    def resolve(self, largest_label: float) -> Self:
+        return replace(self, rmax=largest_label) if self.graded and self.rmax is None else self
+
+    def gains(self, labels: np.ndarray) -> np.ndarray:
+        if not self.graded:
+            return super().gains(labels)
+        refuse_labels_above_rmax(self, labels, self.rmax)
+        return labels / (self.rmax or 1.0)
+
+    def place_weights(self, n: int) -> np.ndarray:
+        return cut((1.0 - self.persistence) * self.persistence ** np.arange(n), self.cutoff)
+
+
+@dataclass(frozen=True)
+class DCG(AdditiveMetric):
+    """DCG@k: gains divided by the logarithm of their rank."""
+
+    spelling: ClassVar[str] = "dcg"
+
+    gain: Gain | None = None  # overrides the policy's
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.gain, str):
+            known_gain(self.gain)
+        elif self.gain is not None:
+            gain_table(self.gain)
+
+    def gains(self, labels: np.ndarray) -> np.ndarray:
+        return gains(labels, self.policy.gain if self.gain is None else self.gain)
+
+    def ranked_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
+        self._refuse_labels_without_gain(lists)
+        return super().ranked_gains(lists)
+
+    def _refuse_labels_without_gain(self, lists: RankedLists) -> None:
+        """Wherever they stand: the cutoff must not hide them."""
+        gain = self.policy.gain if self.gain is None else self.gain
+        self.gains(lists.labels if isinstance(gain, tuple) else np.array([lists.largest_label]))
+
+    def place_weights(self, n: int) -> np.ndarray:
+        return cut(discounts(n, self.policy.discount), self.cutoff)
+
+
+@dataclass(frozen=True)
+class NDCG(DCG):
+    """NDCG@k: DCG@k divided by the DCG@k of the best order."""
+
+    spelling: ClassVar[str] = "ndcg"
+
+    empty: float | None = None  # overrides the policy's value of a query with nothing relevant
+
+    def empty_value(self) -> float:
+        return self.policy.empty if self.empty is None else self.empty
+
+    def normalisers(self, lists: RankedLists) -> np.ndarray:
+        gain, offsets = self.ideal_gains(lists)
+        return weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
+
+    def weights(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> np.ndarray:
+        return super().weights(ranked_labels, judged) * (not self._too_short(len(ranked_labels)))
+
+    def values(self, lists: RankedLists) -> np.ndarray:
+        return np.where(self._too_short(lists.lengths), 0.0, super().values(lists))
+
+    def _too_short(self, lengths: np.ndarray | int) -> np.ndarray:
+        if self.policy.short == "cut" or self.cutoff is None:
+            return np.zeros(np.shape(lengths), dtype=np.bool_)
+        return np.less(lengths, self.cutoff)
+
+
+@dataclass(frozen=True)
+class MeanNDCG(DCG):
+    """LETOR's MeanNDCG: the mean of NDCG@1 .. NDCG@n over a list's own n places (the first k of them at a cutoff)."""
+
+    spelling: ClassVar[str] = "meanndcg"
+
+    def values(self, lists: RankedLists) -> np.ndarray:
+        gain, offsets = self.ranked_gains(lists)
+        best, ends = self.ideal_gains(lists)
+        discount = discounts(max(_longest(offsets), _longest(ends)), self.policy.discount)
+        out = np.empty(lists.n_queries)
+        gain, offsets, best, ends, discount = map(readonly, (gain, offsets, best, ends, discount))
+        _mean_ratios(gain, offsets, best, ends, discount, self.cutoff or len(discount), out)
+        return np.where(np.isnan(out), self.policy.empty, out)
+
+    def weights(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> np.ndarray:
+        best, n = self.ideal_gains(RankedLists.one(ranked_labels, judged))[0], len(ranked_labels)
+        top = self.top(n)
+        best = np.concatenate([best, np.zeros(top)])[:top]
+        discount = discounts(top, self.policy.discount)
+        ideal = np.cumsum(best * discount)
+        if top == 0 or ideal[-1] <= 0:
+            return np.zeros(n)
+        # Place i takes part in NDCG@i .. NDCG@top.
+        share = np.cumsum((1.0 / ideal)[::-1])[::-1] / top
+        return np.concatenate([discount * share, np.zeros(n - top)])
+
+
+def cut(weights: np.ndarray, cutoff: int | None) -> np.ndarray:
+    if cutoff is not None:
+        weights[cutoff:] = 0.0
+    return weights
+
+
+def weighted_sums(values: np.ndarray, offsets: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """For each query the sum of its values, each times the weight of its place."""
+    out = np.empty(len(offsets) - 1)
+    place_weights = np.ones(_longest(offsets)) if weights is None else weights
+    _weighted_sums(readonly(values), readonly(offsets), readonly(place_weights), out)
+    return out
+
+
+def relevant_weight(
+    labels: np.ndarray, threshold: float, weights: np.ndarray | None, offsets: np.ndarray
+) -> np.ndarray:
+    """The number of relevant documents of each query, or their weight."""
+    out = np.empty(len(offsets) - 1)
+    labels, offsets = readonly(labels), readonly(offsets)
+    document_weights = readonly(np.empty(0) if weights is None else weights)
+    over_queries(
+        lambda first, last: _relevant_weight(labels, threshold, document_weights, offsets, first, last, out), offsets
+    )
+    return out
+
+
+def _longest(offsets: np.ndarray) -> int:
+    return int(np.diff(offsets).max(initial=0))
+
+
+@kernel
+def _weighted_sums(values: np.ndarray, offsets: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    for q in range(len(out)):
+        start, total = offsets[q], 0.0
+        for place in range(offsets[q + 1] - start):
+            total += values[start + place] * weights[place]
+        out[q] = total
+
+
+@kernel
+def _relevant_weight(
+    labels: np.ndarray,
+    threshold: float,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    first: int,
+    last: int,
+    out: np.ndarray,
+) -> None:
+    for q in range(first, last):
+        total = 0.0
+        for k in range(offsets[q], offsets[q + 1]):
+            if labels[k] >= threshold:
+                total += weights[k] if len(weights) else 1.0
+        out[q] = total
+
+
+@kernel
+def _average_runs(values: np.ndarray, tied: np.ndarray) -> None:
+    """Replace each run of ties by its mean, in place."""
+    start, n = 0, len(values)
+    while start < n:
+        stop, total = start + 1, values[start]
+        while stop < n and tied[stop]:
+            total += values[stop]
+            stop += 1
+        if stop - start > 1:
+            values[start:stop] = total / (stop - start)
+        start = stop
+
+
+@kernel
+def _mean_ratios(
+    gains: np.ndarray,
+    offsets: np.ndarray,
+    ideal: np.ndarray,
+    ends: np.ndarray,
+    discount: np.ndarray,
+    cutoff: int,
+    out: np.ndarray,
+) -> None:
+    """Mean over k of DCG@k / ideal DCG@k; NaN where nothing can be gained."""
+    for q in range(len(out)):
+        top = min(cutoff, offsets[q + 1] - offsets[q])
+        found, best, total = 0.0, 0.0, 0.0
+        for place in range(top):
+            found += gains[offsets[q] + place] * discount[place]
+            if ends[q] + place < ends[q + 1]:
+                best += ideal[ends[q] + place] * discount[place]
+            if best > 0:
+                total += found / best
+        out[q] = total / top if best > 0 else np.nan

@@ -1,0 +1,125 @@
+"""Metric: a ranked list of labels in, a number out, and what each swap of two places would change.
+
+A metric is an immutable value whose name is its spelling. To add one, write `value`; the brute force here then gives
+`swaps` (by really swapping) and `values` (by looping over queries), and every closed form is tested against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from podium.metrics.lists import RankedLists
+from podium.metrics.policies import POLICIES, Policy
+
+LONGEST_BRUTE_FORCE = 2_000
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The frame of all metrics.
+
+    Fields other than the cutoff and the policy are part of the spelling: `RBP(persistence=0.5)` is `rbp(0.5)`.
+    """
+
+    spelling: ClassVar[str] = ""
+    positional: ClassVar[str] = ""  # the field that may be given without its name
+    higher_is_better: ClassVar[bool] = True
+
+    cutoff: int | None = None
+    policy: Policy = field(default=POLICIES["standard"], kw_only=True, compare=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.cutoff is not None and (int(self.cutoff) != self.cutoff or self.cutoff < 1):
+            raise ValueError(f"{self.spelling}: the cutoff must be a whole number from 1; got {self.cutoff}.")
+
+    @property
+    def name(self) -> str:
+        """The spelling that `parse_metric` reads back: `ndcg@10`, `err@10(rmax=4)`."""
+        cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
+        settings = [self._setting(f.name) for f in fields(self) if f.name not in ("cutoff", "policy")]
+        told = [setting for setting in settings if setting]
+        return f"{self.spelling}{cutoff}{'(' + ', '.join(told) + ')' if told else ''}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def value(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> float:
+        """The metric of one list. `judged` holds the labels of all judged documents when the list lacks some."""
+        raise NotImplementedError(f"{type(self).__name__} must define value(ranked_labels, judged=None)")
+
+    def values(self, lists: RankedLists) -> np.ndarray:
+        """One number a query; NaN where the metric is undefined."""
+        if lists.judged is None:
+            return np.array([self.value(lists.query(q)) for q in range(lists.n_queries)])
+        judged, ends = lists.all_judged
+        return np.array([self.value(lists.query(q), judged[ends[q] : ends[q + 1]]) for q in range(lists.n_queries)])
+
+    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
+        """What the value would change by if place i swapped with place i + 1, i + 2, ...: shape (n - i - 1,)."""
+        labels = np.array(ranked_labels, dtype=np.float64)
+        n = len(labels)
+        if n > LONGEST_BRUTE_FORCE:
+            raise ValueError(
+                f"{self.name} has no closed form for swaps, and the list has {n} documents; "
+                f"trying every swap is bounded at {LONGEST_BRUTE_FORCE}. Define swaps(ranked_labels, i)."
+            )
+        before, changes = self.value(labels), np.empty(n - i - 1)
+        for j in range(i + 1, n):
+            labels[i], labels[j] = labels[j], labels[i]
+            changes[j - i - 1] = self.value(labels) - before
+            labels[i], labels[j] = labels[j], labels[i]
+        return changes
+
+    def resolve(self, largest_label: float) -> Self:
+        """Fill in what depends on the whole data set (ERR's largest grade); most metrics have nothing to fill in."""
+        return self
+
+    def under(self, policy: Policy) -> Self:
+        """The same metric by another policy's rules."""
+        return replace(self, policy=policy)
+
+    def top(self, n: int) -> int:
+        """How many of n places count."""
+        return n if self.cutoff is None else min(self.cutoff, n)
+
+    def _setting(self, name: str) -> str:
+        value, default = getattr(self, name), _default(type(self), name)
+        if value == default and name != self.positional:
+            return ""
+        if value is True:
+            return name
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        return text if name == self.positional else f"{name}={text}"
+
+
+class KernelMetric(Metric):
+    """A metric whose `values` are computed for many queries at once; `value` is the case of one list."""
+
+    def value(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> float:
+        lists = RankedLists.one(ranked_labels, judged)
+        return float(self.resolve(lists.largest_label).values(lists)[0])
+
+
+def refuse_averaged_ties(metric: Metric, lists: RankedLists) -> None:
+    if lists.average_ties:
+        raise ValueError(
+            f"{metric.name} has no value averaged over ties (policy {metric.policy.name!r}); choose another policy."
+        )
+
+
+def refuse_weights(metric: Metric, lists: RankedLists) -> None:
+    if lists.weights is not None:
+        raise ValueError(f"{metric.name} has no form with document weights; leave document_weight out.")
+
+
+def refuse_labels_above_rmax(metric: Metric, labels: np.ndarray, rmax: float | None) -> None:
+    largest = float(np.max(labels, initial=0.0))
+    if rmax is not None and largest > rmax:
+        raise ValueError(f"{metric.name}: label {largest:g} is larger than rmax = {rmax:g}; give a larger rmax.")
+
+
+def _default(metric: type[Metric], name: str) -> Any:
+    return next(f.default for f in fields(metric) if f.name == name)

@@ -1,0 +1,349 @@
+"""RankedLists: the labels of many queries, each in the order its scores give.
+
+Everything a metric needs and nothing else. Scores are gone; what remains of them is the order, and which neighbours
+had the same score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+from podium._threads import over_queries
+from podium.metrics.policies import Ties
+from podium.metrics.sorting import LONG_LIST, Room, falling_keys, pack, sort_places, sort_short, unpack
+from podium.metrics.sorting import make_room as _room
+
+
+@dataclass(frozen=True, eq=False)
+class RankedLists:
+    """Labels in ranked order. Query q owns places `offsets[q]:offsets[q + 1]`."""
+
+    labels: np.ndarray  # (n,) float64
+    offsets: np.ndarray  # (queries + 1,) int64
+    tied: np.ndarray | None = None  # (n,) bool: the same score as the place above (False at the top of a list)
+    weights: np.ndarray | None = None  # (n,) float64: a weight a document
+    judged: np.ndarray | None = None  # labels of all judged documents, when lists do not hold them all
+    judged_offsets: np.ndarray | None = None
+    average_ties: bool = False
+
+    @classmethod
+    def one(cls, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> RankedLists:
+        """A single list."""
+        labels = np.ascontiguousarray(ranked_labels, dtype=np.float64)
+        ends = None if judged is None else np.array([0, len(judged)])
+        all_labels = None if judged is None else np.ascontiguousarray(judged, dtype=np.float64)
+        return cls(labels, np.array([0, len(labels)]), judged=all_labels, judged_offsets=ends)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @cached_property
+    def largest_label(self) -> float:
+        largest = self.labels.max(initial=0.0)
+        return float(largest if self.judged is None else max(largest, self.judged.max(initial=0.0)))
+
+    @cached_property
+    def _ideals(self) -> dict[int | None, tuple[np.ndarray, np.ndarray]]:
+        return {}
+
+    def ideal(self, cutoff: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The judged labels of each query, best first, down to the cutoff, and their offsets."""
+        if cutoff not in self._ideals:
+            self._ideals[cutoff] = sort_descending(*self.all_judged, cutoff)
+        return self._ideals[cutoff]
+
+    @property
+    def all_judged(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.judged is None or self.judged_offsets is None:
+            return self.labels, self.offsets
+        return self.judged, self.judged_offsets
+
+    def query(self, q: int) -> np.ndarray:
+        labels: np.ndarray = self.labels[self.offsets[q] : self.offsets[q + 1]]
+        return labels
+
+
+def rank_lists(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    ties: Ties = "input",
+    docids: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    judged: tuple[np.ndarray, np.ndarray] | None = None,
+    single: bool = False,
+    n_jobs: int | None = None,
+) -> RankedLists:
+    """Order each query by falling score; equal scores as `ties` says. `single` compares scores as float32."""
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    ranked, tied = np.empty(len(labels)), np.empty(len(labels), dtype=np.bool_)
+    if weights is None:
+        turn = {"worst": 1, "best": -1}.get(ties, 0)
+        _rank_queries(scores, labels, offsets, turn, single, ranked, tied, np.empty(0, np.int64), n_jobs)
+        if ties == "docid" and docids is not None and tied.any():
+            _mend_by_name(scores, labels, offsets, single, docids, ranked, tied)
+    else:
+        order = np.empty(len(labels), dtype=np.int64)
+        _rank_queries(scores, labels, offsets, 0, single, ranked, tied, order, n_jobs)
+        if ties in ("worst", "best"):
+            _reorder_ties(order, tied, offsets, -labels if ties == "worst" else labels)
+        elif ties == "docid" and docids is not None:
+            _reorder_ties(order, tied, offsets, _name_keys(order, tied, docids))
+        ranked, weights = labels[order], weights[order]
+    pool, pool_offsets = judged or (None, None)
+    return RankedLists(ranked, offsets, tied, weights, pool, pool_offsets, average_ties=ties == "average")
+
+
+def order_by_score(scores: np.ndarray, offsets: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    """The rows of each query by falling score; equal scores keep the order of the input."""
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    order, tied = np.empty(len(scores), dtype=np.int64), np.empty(len(scores), dtype=np.bool_)
+    _rank_queries(scores, np.empty(0), offsets, 0, False, np.empty(0), tied, order, n_jobs)
+    return order
+
+
+def _rank_queries(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    offsets: np.ndarray,
+    turn: int,
+    single: bool,
+    ranked: np.ndarray,
+    tied: np.ndarray,
+    order: np.ndarray,
+    n_jobs: int | None,
+) -> None:
+    scores, labels, offsets = map(readonly, (scores, labels, offsets))
+
+    def work(first: int, last: int) -> None:
+        words = np.empty(int(offsets[last] - offsets[first]), dtype=np.uint64)
+        shifts = np.empty(last - first, dtype=np.uint64)
+        _pack_block(scores, offsets, first, last, single, words, shifts)
+        _sort_long_lists(words, offsets[first : last + 1] - offsets[first])
+        _rank_block(scores, labels, offsets, first, last, turn, single, words, shifts, ranked, tied, order)
+
+    over_queries(work, offsets, n_jobs)
+
+
+def _sort_long_lists(words: np.ndarray, ends: np.ndarray) -> None:
+    lengths = np.diff(ends)
+    if len(lengths) and lengths[0] >= LONG_LIST and (lengths == lengths[0]).all():
+        words.reshape(len(lengths), -1).sort(axis=1)
+        return
+    for q in np.flatnonzero(lengths >= LONG_LIST):
+        words[ends[q] : ends[q + 1]].sort()
+
+
+def _mend_by_name(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    offsets: np.ndarray,
+    single: bool,
+    docids: np.ndarray,
+    ranked: np.ndarray,
+    tied: np.ndarray,
+) -> None:
+    """Put equal scores in order of falling document id; only queries that have some are looked at again."""
+    queries = np.unique(np.searchsorted(offsets, np.flatnonzero(tied), side="right") - 1)
+    lengths = np.diff(offsets)[queries]
+    own = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    rows = np.repeat(offsets[queries] - own[:-1], lengths) + np.arange(own[-1])
+    order, own_tied = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
+    _rank_queries(scores[rows], np.empty(0), own, 0, single, np.empty(0), own_tied, order, 1)
+    names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
+    _reorder_ties(order, own_tied, own, _name_keys(order, own_tied, names[rows]))
+    ranked[rows] = labels[rows[order]]
+
+
+def heads(values: np.ndarray, offsets: np.ndarray, cutoff: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The first `cutoff` values of each query, and their offsets: a short list costs little, however long the rest."""
+    lengths = np.diff(offsets)
+    if cutoff is None or lengths.max(initial=0) <= cutoff:
+        return values, offsets
+    kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(lengths, cutoff))])
+    places = np.repeat(offsets[:-1] - kept[:-1], np.diff(kept)) + np.arange(kept[-1])
+    return values[places], kept
+
+
+def sort_descending(
+    values: np.ndarray, offsets: np.ndarray, cutoff: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each query's values, largest first, down to the cutoff, and their offsets."""
+    lengths = np.diff(offsets)
+    kept = np.concatenate(
+        [np.zeros(1, np.int64), np.cumsum(lengths if cutoff is None else np.minimum(lengths, cutoff))]
+    )
+    result = np.empty(int(kept[-1]), dtype=np.float64)
+    values = readonly(np.ascontiguousarray(values, dtype=np.float64))
+    offsets, kept = readonly(offsets), readonly(kept)
+    over_queries(lambda first, last: _sort_block(values, offsets, kept, first, last, result), offsets)
+    return result, kept
+
+
+def _reorder_ties(order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys: np.ndarray) -> None:
+    over_queries(lambda first, last: _sort_ties(order, tied, readonly(offsets), readonly(keys), first, last), offsets)
+
+
+def _name_keys(order: np.ndarray, tied: np.ndarray, docids: np.ndarray) -> np.ndarray:
+    """A key a row that is larger for larger names, compared as bytes; only tied rows are looked at."""
+    in_tie = tied.copy()
+    in_tie[:-1] |= tied[1:]
+    rows = order[in_tie]
+    names = np.array([str(docids[row]).encode("utf-8", "surrogateescape") for row in rows], dtype=object)
+    keys = np.zeros(len(order), dtype=np.float64)
+    keys[rows] = np.unique(names, return_inverse=True)[1]
+    return keys
+
+
+@kernel
+def _pack_block(
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    first: int,
+    last: int,
+    single: bool,
+    words: np.ndarray,
+    shifts: np.ndarray,
+) -> None:
+    """Turn the scores of queries first..last into words to sort; short lists are sorted here."""
+    room = _room(_longest(offsets, first, last))
+    for q in range(first, last):
+        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        own = words[start - offsets[first] : start - offsets[first] + n]
+        shifts[q - first] = pack(scores[start : start + n], single, room[0], own)
+        if n < LONG_LIST:
+            sort_short(own, room)
+
+
+@kernel
+def _rank_block(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    offsets: np.ndarray,
+    first: int,
+    last: int,
+    turn: int,
+    single: bool,
+    words: np.ndarray,
+    shifts: np.ndarray,
+    ranked: np.ndarray,
+    tied: np.ndarray,
+    order: np.ndarray,
+) -> None:
+    """Read the order of queries first..last off their sorted words.
+
+    Writes `tied`, and, unless they are empty arrays, `ranked` (labels) and `order` (rows). `turn` 1 puts the lower
+    label first among equal scores, -1 the higher, 0 keeps the order of the input.
+    """
+    room = _room(_longest(offsets, first, last))
+    keys, places = room[0], room[4]
+    for q in range(first, last):
+        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        list_tied, at = tied[start : start + n], start - offsets[first]
+        falling_keys(scores[start : start + n], single, keys)
+        unpack(keys, words[at : at + n], shifts[q - first], room)
+        for k in range(n):
+            list_tied[k] = k > 0 and keys[places[k]] == keys[places[k - 1]]
+        if len(order):
+            for k in range(n):
+                order[start + k] = start + places[k]
+        if len(ranked):
+            list_ranked = ranked[start : start + n]
+            for k in range(n):
+                list_ranked[k] = labels[start + places[k]]
+            if turn:
+                _turn_ties(list_ranked, list_tied, turn, room)
+
+
+@kernel
+def _turn_ties(ranked: np.ndarray, tied: np.ndarray, turn: int, room: Room) -> None:
+    """Inside each run of equal scores: rising labels (turn 1) or falling ones (turn -1)."""
+    start, n = 0, len(ranked)
+    while start < n:
+        stop = _end_of_run(tied, start)
+        if stop - start > 1:
+            run = ranked[start:stop].copy()
+            places = sort_places(run, room, False)
+            for k in range(len(run)):
+                ranked[start + k] = run[places[len(run) - 1 - k if turn > 0 else k]]
+        start = stop
+
+
+@kernel
+def _sort_ties(
+    order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys: np.ndarray, first: int, last: int
+) -> None:
+    """Inside each run of equal scores: falling key, then input order."""
+    room = _room(_longest(offsets, first, last))
+    for q in range(first, last):
+        start, end = 0, offsets[q + 1] - offsets[q]
+        list_order, list_tied = order[offsets[q] : offsets[q + 1]], tied[offsets[q] : offsets[q + 1]]
+        while start < end:
+            stop = _end_of_run(list_tied, start)
+            if stop - start > 1:
+                run = list_order[start:stop].copy()
+                places = sort_places(keys[run], room, False)
+                for k in range(len(run)):
+                    list_order[start + k] = run[places[k]]
+            start = stop
+
+
+@kernel
+def _sort_block(
+    values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
+) -> None:
+    """Sort queries first..last, largest value first: grades by counting them, other numbers as scores are."""
+    counts, room = np.zeros(256, np.int64), _room(_longest(offsets, first, last))
+    for q in range(first, last):
+        own, own_out = values[offsets[q] : offsets[q + 1]], out[kept[q] : kept[q + 1]]
+        if not _count_grades(own, counts, own_out):
+            places = sort_places(own, room, False)
+            for k in range(len(own_out)):
+                own_out[k] = own[places[k]]
+
+
+@kernel
+def _count_grades(values: np.ndarray, counts: np.ndarray, out: np.ndarray) -> bool:
+    """The largest of some whole numbers from 0 to 255, sorted; False, with nothing done, if there is any other."""
+    grades = True
+    for k in range(len(values)):
+        grade = np.uint8(min(max(values[k], 0.0), 255.0))
+        grades &= np.float64(grade) == values[k]
+        counts[grade] += 1
+    if not grades:
+        for value in range(256):
+            counts[value] = 0
+        return False
+    position = 0
+    for value in range(255, -1, -1):
+        for _ in range(min(counts[value], len(out) - position)):
+            out[position] = value
+            position += 1
+        counts[value] = 0
+    return True
+
+
+@kernel
+def _longest(offsets: np.ndarray, first: int, last: int) -> int:
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
+
+
+@kernel
+def _end_of_run(tied: np.ndarray, start: int) -> int:
+    stop = start + 1
+    while stop < len(tied) and tied[stop]:
+        stop += 1
+    return stop

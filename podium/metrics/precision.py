@@ -1,0 +1,108 @@
+"""Average precision: the mean, over a query's relevant documents, of the precision at their ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+from podium._threads import over_queries
+from podium.metrics.additive import relevant_weight
+from podium.metrics.base import KernelMetric
+from podium.metrics.lists import RankedLists
+
+
+@dataclass(frozen=True)
+class AveragePrecision(KernelMetric):
+    """AP@k; its mean over queries is MAP. Relevant documents that are not found count as precision 0.
+
+    With document weights it is the weighted mean of the precisions. Under a policy that averages ties, equal scores
+    are one threshold, as in scikit-learn's `average_precision_score`.
+    """
+
+    spelling: ClassVar[str] = "map"
+
+    relevant: float | None = None
+
+    @property
+    def threshold(self) -> float:
+        return self.policy.relevant if self.relevant is None else self.relevant
+
+    def values(self, lists: RankedLists) -> np.ndarray:
+        if lists.average_ties and self.cutoff is not None:
+            raise ValueError(
+                f"{self.name}: a cutoff has no meaning when ties are averaged (policy {self.policy.name!r})."
+            )
+        labels, offsets = readonly(lists.labels), readonly(lists.offsets)
+        weights = readonly(np.empty(0) if lists.weights is None else lists.weights)
+        tied = readonly(lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_))
+        cutoff, sums, found = self.cutoff or len(labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
+
+        def work(first: int, last: int) -> None:
+            _precision_sums(labels, self.threshold, weights, tied, offsets, cutoff, first, last, sums, found)
+
+        over_queries(work, offsets)
+        divisors = self._divisors(lists, found if lists.judged is None else None)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(divisors > 0, sums / divisors, self.policy.empty_average_precision)
+
+    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
+        """A relevant document that moves takes its own precision along and shifts those between by one hit each."""
+        relevant = np.asarray(ranked_labels) >= self.threshold
+        n, top = len(relevant), self.top(len(relevant))
+        divisor = float(self._divisors(RankedLists.one(ranked_labels))[0])
+        if divisor == 0 or i >= top:
+            return np.zeros(n - i - 1)
+        ranks = np.arange(1, n + 1)
+        counted = ranks <= top
+        share = np.cumsum(relevant) / ranks * counted  # precision at each place
+        between = np.cumsum(relevant / ranks * counted)  # one hit more or less at every relevant place so far
+        later = slice(i + 1, n)
+        if relevant[i]:  # the document at i falls to j, where the number of hits is what it was
+            moved = share[later] - share[i] - (between[later] - between[i])
+            return np.divide(np.where(relevant[later], 0.0, moved), divisor)
+        gained = share[i] + 1.0 / ranks[i]  # the document at j rises to i
+        passed = between[later] - relevant[later] / ranks[later] * counted[later] - between[i]
+        return np.divide(np.where(relevant[later], gained + passed - share[later], 0.0), divisor)
+
+    def _divisors(self, lists: RankedLists, totals: np.ndarray | None = None) -> np.ndarray:
+        if totals is None:
+            labels, offsets = lists.all_judged
+            totals = relevant_weight(labels, self.threshold, lists.weights, offsets)
+        if self.policy.average_precision == "cutoff" and self.cutoff is not None:
+            totals = np.minimum(totals, self.cutoff)
+        return totals
+
+
+@kernel
+def _precision_sums(
+    labels: np.ndarray,
+    threshold: float,
+    weights: np.ndarray,
+    tied: np.ndarray,
+    offsets: np.ndarray,
+    cutoff: int,
+    first: int,
+    last: int,
+    sums: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    """Sum of weight x precision over relevant places above the cutoff, and the weight of all that are relevant.
+
+    A run of ties has the precision at its end. Empty `weights` means 1 each, empty `tied` no ties.
+    """
+    for q in range(first, last):
+        start, top = offsets[q], min(cutoff, offsets[q + 1] - offsets[q])
+        total, relevant, hits, waiting = 0.0, 0.0, 0, 0.0
+        for place in range(offsets[q + 1] - start):
+            if labels[start + place] >= threshold:
+                hits += 1
+                weight = weights[start + place] if len(weights) else 1.0
+                relevant += weight
+                waiting += weight
+            if waiting > 0 and place < top and (len(tied) == 0 or place + 1 == top or not tied[start + place + 1]):
+                total += waiting * hits / (place + 1)
+                waiting = 0.0
+        sums[q], found[q] = total, relevant

@@ -1,0 +1,330 @@
+"""Slow, obvious versions of what Podium computes fast. Plain loops, no cleverness: these are what the tests believe."""
+
+import math
+import re
+import struct
+from itertools import permutations
+
+# --- metrics: one ranked list of labels, plain loops -------------------------------------------------------------
+
+
+def discount(rank, kind="log2"):
+    if kind == "letor":
+        return 1.0 if rank <= 2 else 1.0 / math.log2(rank)
+    return 1.0 / math.log2(1 + rank)
+
+
+def dcg(ranked, cutoff=None, gain=lambda label: 2**label - 1, kind="log2"):
+    top = len(ranked) if cutoff is None else min(cutoff, len(ranked))
+    return sum(gain(ranked[i]) * discount(i + 1, kind) for i in range(top))
+
+
+def ndcg(ranked, cutoff=None, gain=lambda label: 2**label - 1, kind="log2", empty=0.0):
+    best = dcg(sorted(ranked, reverse=True), cutoff, gain, kind)
+    return dcg(ranked, cutoff, gain, kind) / best if best > 0 else empty
+
+
+def mean_ndcg(ranked, cutoff=None):
+    top = len(ranked) if cutoff is None else min(cutoff, len(ranked))
+    return sum(ndcg(ranked, k) for k in range(1, top + 1)) / top
+
+
+def precision(ranked, cutoff=None):
+    k = len(ranked) if cutoff is None else cutoff
+    return sum(label >= 1 for label in ranked[:k]) / k
+
+
+def recall(ranked, cutoff=None):
+    relevant = sum(label >= 1 for label in ranked)
+    return sum(label >= 1 for label in ranked[:cutoff]) / relevant if relevant else 0.0
+
+
+def average_precision(ranked, cutoff=None):
+    relevant = sum(label >= 1 for label in ranked)
+    if not relevant:
+        return 0.0
+    top = len(ranked) if cutoff is None else min(cutoff, len(ranked))
+    return sum(precision(ranked, i + 1) for i in range(top) if ranked[i] >= 1) / relevant
+
+
+def reciprocal_rank(ranked, cutoff=None):
+    for i, label in enumerate(ranked[:cutoff]):
+        if label >= 1:
+            return 1.0 / (i + 1)
+    return 0.0
+
+
+def err(ranked, cutoff=None):
+    largest, reach, total = max(ranked), 1.0, 0.0
+    for i, label in enumerate(ranked[:cutoff]):
+        stop = (2**label - 1) / 2**largest
+        total += reach * stop / (i + 1)
+        reach *= 1 - stop
+    return total
+
+
+def rbp(ranked, cutoff=None, persistence=0.8):
+    return sum((1 - persistence) * persistence**i for i, label in enumerate(ranked[:cutoff]) if label >= 1)
+
+
+def inversions(ranked, cutoff=None):
+    top = len(ranked) if cutoff is None else min(cutoff, len(ranked))
+    return sum(ranked[i] < ranked[j] for i in range(top) for j in range(i + 1, len(ranked)))
+
+
+def auc(ranked, cutoff=None):
+    n = len(ranked)
+    pairs = sum(ranked[i] != ranked[j] for i in range(n) for j in range(i + 1, n))
+    return 1 - inversions(ranked, cutoff) / pairs if pairs else math.nan
+
+
+METRIC_ORACLES = {
+    "ndcg": ndcg,
+    "dcg": dcg,
+    "meanndcg": mean_ndcg,
+    "map": average_precision,
+    "p": precision,
+    "recall": recall,
+    "rr": reciprocal_rank,
+    "err": err,
+    "rbp": rbp,
+    "auc": auc,
+    "inversions": inversions,
+}
+
+
+# --- LETOR text, line by line ------------------------------------------------------------------------------------
+
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NAN = re.compile(rb"[+-]?nan", re.IGNORECASE)
+_FEATURE = re.compile(rb"0*(\d{1,18}):(.+)", re.DOTALL)
+_DOCID = re.compile(rb"(?:^|(?<=[ \t]))docid[ \t]*=[ \t]*([^ \t]+)")
+
+
+class LetorFault(Exception):
+    """The number of the first line that is no LETOR text, or None when there is no row."""
+
+
+def letor_rows(text, absent=0.0, n_features=None, max_features=100_000, base=1, with_qid=True):
+    """A list of (label, qid, values, comment, docid), values as long as the widest row; ids and comments are bytes."""
+    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = _letor_row(line.removesuffix(b"\r"), n_features or max_features, base, with_qid)
+        except ValueError as error:
+            raise LetorFault(number) from error
+        if row is not None:
+            rows.append(row)
+    if not rows:
+        raise LetorFault(None)
+    width = n_features or max(max(values, default=-1) + 1 for _, _, values, _, _ in rows)
+    return [
+        (label, qid, [values.get(column, absent) for column in range(width)], comment, docid)
+        for label, qid, values, comment, docid in rows
+    ]
+
+
+def _letor_row(line, limit, base, with_qid):
+    body, _, comment = line.partition(b"#")
+    if b"\0" in comment or b"\r" in comment:
+        raise ValueError("no text")
+    fields = re.split(rb"[ \t]+", body.strip(b" \t"))
+    if fields == [b""]:
+        return None
+    label = _letor_number(fields.pop(0))
+    if not 0 <= label < math.inf:
+        raise ValueError("label")
+    qid = fields.pop(0).removeprefix(b"qid:") if with_qid and fields and fields[0].startswith(b"qid:") else None
+    if with_qid and (not qid or min(qid) <= 32):
+        raise ValueError("qid")
+    values = {}
+    for field in fields:
+        index, value = _FEATURE.fullmatch(field).groups() if _FEATURE.fullmatch(field) else (b"-1", b"")
+        column = int(index) - base
+        if not 0 <= column < limit or column in values:
+            raise ValueError("index")
+        values[column] = math.nan if _NAN.fullmatch(value) else _float32(_letor_number(value))
+    docid = _DOCID.search(comment)
+    return label, qid, values, comment, docid.group(1) if docid else b""
+
+
+def _letor_number(text):
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("number")
+    return float(text)
+
+
+def _float32(number):
+    if math.isinf(number):
+        raise ValueError("range")
+    try:
+        return struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError as error:
+        raise ValueError("range") from error
+
+
+# --- trees: every cut of every feature, by loops over rows ---------------------------------------------------------
+
+
+def leaf_score(gradients, hessians, rows, l2):
+    return sum(gradients[row] for row in rows) ** 2 / (sum(hessians[row] for row in rows) + l2)
+
+
+def cuts_of(X, rows, f):
+    """Every way to send rows left: values up to one of those present, missing ones on either side."""
+    present = sorted({float(X[row, f]) for row in rows if not math.isnan(X[row, f])})
+    missing = [row for row in rows if math.isnan(X[row, f])]
+    for value in present:
+        low = [row for row in rows if X[row, f] <= value]
+        yield low
+        if missing:
+            yield sorted(low + missing)
+
+
+def best_cut(X, gradients, hessians, rows, min_samples, l2):
+    """(gain, left rows, right rows) of the best cut of these rows; gain 0 if there is none."""
+    best = (0.0, [], [])
+    whole = leaf_score(gradients, hessians, rows, l2)
+    for f in range(X.shape[1]):
+        for left in cuts_of(X, rows, f):
+            there = set(left)
+            right = [row for row in rows if row not in there]
+            if min(len(left), len(right)) >= max(1, min_samples):
+                gain = leaf_score(gradients, hessians, left, l2) + leaf_score(gradients, hessians, right, l2) - whole
+                if gain > best[0] + 1e-9:
+                    best = (gain, left, right)
+    return best
+
+
+def grow_tree_slowly(X, gradients, hessians, max_leaves, min_samples, l2=0.0, by_level=False, max_depth=99):
+    """The leaves of a tree, each a list of rows: always cut the leaf that gains most, or the shallowest one."""
+    gradients, hessians = [float(g) for g in gradients], [float(h) for h in hessians]
+    everything = list(range(len(X)))
+    leaves = [(0, everything, best_cut(X, gradients, hessians, everything, min_samples, l2))]
+    while len(leaves) < max_leaves:
+        open_leaves = [leaf for leaf in leaves if leaf[2][0] > 0 and leaf[0] < max_depth]
+        if not open_leaves:
+            break
+        chosen = max(open_leaves, key=lambda leaf: (-leaf[0] if by_level else 0, leaf[2][0]))
+        leaves.remove(chosen)
+        leaves += [
+            (chosen[0] + 1, rows, best_cut(X, gradients, hessians, rows, min_samples, l2)) for rows in chosen[2][1:]
+        ]
+    return [rows for _, rows, _ in leaves]
+
+
+# --- objectives: one query, plain double loops; each returns (gradients, hessians) ---------------------------------
+
+
+def pair_derivatives(scores, labels, slope, curve, weights=None):
+    """Sums of dC/do and d2C/do2 over all pairs with i better than j, where o = s_i - s_j."""
+    n = len(scores)
+    weights = [1.0] * n if weights is None else weights
+    g, h = [0.0] * n, [0.0] * n
+    for i in range(n):
+        for j in range(n):
+            if labels[i] > labels[j]:
+                o, w = scores[i] - scores[j], weights[i] * weights[j]
+                g[i] += w * slope(o)
+                g[j] -= w * slope(o)
+                h[i] += w * curve(o)
+                h[j] += w * curve(o)
+    return g, h
+
+
+def even_derivatives(scores, labels, sigma=1.0):
+    """RankNet's pairs of equal labels, each once, with target 0.5."""
+    n = len(scores)
+    g, h = [0.0] * n, [0.0] * n
+    for i in range(n):
+        for j in range(i):
+            if labels[i] == labels[j]:
+                rho = sigmoid(-sigma * (scores[i] - scores[j]))
+                g[i] += sigma * (0.5 - rho)
+                g[j] -= sigma * (0.5 - rho)
+                h[i] += sigma**2 * rho * (1 - rho)
+                h[j] += sigma**2 * rho * (1 - rho)
+    return g, h
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+
+
+def by_score(scores):
+    """Falling scores, equal ones in the order of the rows."""
+    return sorted(range(len(scores)), key=lambda row: -scores[row])
+
+
+def lambda_derivatives(scores, labels, value, sigma=1.0, weights=None, normalized=False):
+    """Really swap every pair and evaluate; `normalized` as LightGBM does it."""
+    n, order = len(scores), by_score(scores)
+    weights = [1.0] * n if weights is None else weights
+    before, g, h, total = value([labels[row] for row in order]), [0.0] * n, [0.0] * n, 0.0
+    for a in range(n):
+        for b in range(a + 1, n):
+            i, j = order[a], order[b]
+            if labels[i] == labels[j]:
+                continue
+            swapped = list(order)
+            swapped[a], swapped[b] = j, i
+            change = abs(value([labels[row] for row in swapped]) - before) * weights[i] * weights[j]
+            if normalized and max(scores) > min(scores):
+                change /= 0.01 + abs(scores[i] - scores[j])
+            better, worse = (i, j) if labels[i] > labels[j] else (j, i)
+            rho = sigmoid(-sigma * (scores[better] - scores[worse]))
+            g[better] -= sigma * change * rho
+            g[worse] += sigma * change * rho
+            total += 2 * sigma * change * rho
+            for row in (i, j):
+                h[row] += sigma**2 * change * rho * (1 - rho)
+    factor = math.log2(1 + total) / total if normalized and total > 0 else 1.0
+    return [factor * x for x in g], [factor * x for x in h]
+
+
+def softmax(values):
+    odds = [math.exp(value - max(values)) for value in values]
+    return [x / sum(odds) for x in odds]
+
+
+def cross_entropy_derivatives(scores, targets):
+    q = softmax(scores)
+    return [sum(targets) * p - t for p, t in zip(q, targets)], [sum(targets) * p * (1 - p) for p in q]
+
+
+def list_mle_derivatives(scores, labels):
+    """Every document better than the worst is chosen among those that are not better than it."""
+    n = len(scores)
+    g, h = [0.0] * n, [0.0] * n
+    for i in range(n):
+        if labels[i] == min(labels):
+            continue
+        left = [j for j in range(n) if labels[j] <= labels[i]]
+        g[i] -= 1.0
+        for j, p in zip(left, softmax([scores[j] for j in left])):
+            g[j] += p
+            h[j] += p * (1 - p)
+    return g, h
+
+
+def approx_ndcg(scores, labels, alpha):
+    """The value, not the cost."""
+    n, total = len(scores), 0.0
+    for i in range(n):
+        rank = 1 + sum(sigmoid(-alpha * (scores[i] - scores[j])) for j in range(n) if j != i)
+        total += (2 ** labels[i] - 1) / math.log2(1 + rank)
+    best = dcg(sorted(labels, reverse=True))
+    return total / best if best else 0.0
+
+
+def expected_metric(scores, labels, value):
+    """The mean over all orders, each with its probability under Plackett and Luce."""
+    total = 0.0
+    for order in permutations(range(len(scores))):
+        probability, left = 1.0, list(order)
+        while left:
+            probability *= softmax([scores[d] for d in left])[0]
+            left.pop(0)
+        total += probability * value([labels[d] for d in order])
+    return total

@@ -1,0 +1,110 @@
+"""The surface: public names, who may import what, and a start that costs little."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import podium
+
+PACKAGE = Path(podium.__file__).parent
+
+# A module may import from its own layer and from those behind it.
+LAYERS = [
+    {"cli", "_terminal", "demo"},
+    {"doctor"},
+    {"models", "ranker", "storage"},
+    {"objectives", "learners"},
+    {"metrics"},
+    {"formats", "data"},
+    {"texts", "_files", "_progress", "_threads", "_words"},
+    {"_numba"},
+    {""},  # podium/__init__.py: the version
+]
+PUBLIC = [
+    "Metric",
+    "Policy",
+    "Qrels",
+    "RankingData",
+    "Run",
+    "__version__",
+    "check",
+    "compare",
+    "evaluate",
+    "evaluate_run",
+    "formats",
+    "metrics",
+    "parse_metric",
+    "read_data",
+    "read_letor",
+    "read_qrels",
+    "read_run",
+    "write_data",
+    "write_letor",
+    "write_qrels",
+    "write_run",
+]
+
+
+def test_public_names_are_these_and_no_others():
+    assert sorted(podium.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_had_and_is_documented(name):
+    value = getattr(podium, name)
+    assert name == "__version__" or value.__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'lambdamart'"):
+        _ = podium.lambdamart
+
+
+def module_name(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return "" if parts == ("__init__",) else parts[0]
+
+
+def imported_modules(path):
+    """First part of every podium module that this file imports, also inside functions, not for types only."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "podium":
+            rest = node.module.split(".")[1:]
+            yield from [rest[0]] if rest else [alias.name if is_module(alias.name) else "" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("podium."))
+
+
+def is_module(name):
+    return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()
+
+
+def layer_of(name):
+    return next(number for number, layer in enumerate(LAYERS) if name in layer)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_modules_import_only_from_their_own_layer_or_below(path):
+    if path == PACKAGE / "__init__.py":
+        return  # names are imported on first use
+    own = layer_of(module_name(path))
+    for other in imported_modules(path):
+        assert layer_of(other) >= own, f"{path} imports podium.{other}"
+        # Only the models bring a learner and an objective together.
+        assert {module_name(path), other} != {"objectives", "learners"}
+
+
+def test_importing_podium_and_asking_for_help_load_nothing_heavy():
+    code = (
+        "import sys, podium, podium.cli; "
+        "print([name for name in ('numpy', 'numba', 'scipy', 'sklearn', 'rich', 'narwhals') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
