@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,18 +32,19 @@ from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table
 from podium.formats.errors import FormatError
 from podium.texts import Texts
 
-Path = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 _FIRST_BYTES = 1 << 20  # the first piece is small: it tells how many columns and rows to expect
-_PIECE_BYTES = 4 << 20
+_PIECE_BYTES = 2 << 20  # small enough for a processor's own cache
 _LINE_BYTES = 64 << 20  # a line must fit into memory as a whole: longer ones are an error
 _SEGMENT_BYTES = 64 << 20  # how much room is made at a time where the size of the file does not tell
 _MEMORY_SHARE = 0.8
+_MOST_FEATURES = 10_000_000  # a row of so many takes 40 MB
 _FLOAT32_END = 2.0**128 - 2.0**103  # from here on a number is infinite as float32
 
 
 def read_letor(
-    path: Path,
+    path: FilePath,
     *,
     missing: str = "zero",
     n_features: int | None = None,
@@ -64,7 +66,7 @@ def read_letor(
 
 
 def read_svmlight(
-    path: Path,
+    path: FilePath,
     *,
     group_sizes: Any,
     missing: str = "zero",
@@ -82,7 +84,7 @@ def read_svmlight(
     return RankingData(table.X, table.y, offsets, query_ids, rows, table.docids, table.comments)
 
 
-def write_letor(data: RankingData, path: Path, *, sparse: bool = False) -> None:
+def write_letor(data: RankingData, path: FilePath, *, sparse: bool = False) -> None:
     """Write a LETOR file, compressed by its suffix, that reads back to the same data.
 
     `sparse` leaves out features that are 0. Weights and feature names have no place in this format.
@@ -258,13 +260,13 @@ class _Scratch:
 
 
 def _rules(
-    path: Path, with_qid: bool, missing: str, n_features: int | None, max_features: int, zero_based: bool
+    path: FilePath, with_qid: bool, missing: str, n_features: int | None, max_features: int, zero_based: bool
 ) -> _Rules:
     if missing not in ("zero", "nan"):
         raise ValueError(f'missing must be "zero" or "nan"; got {missing!r}.')
     name, limit = ("max_features", max_features) if n_features is None else ("n_features", n_features)
-    if not isinstance(limit, int | np.integer) or not 1 <= limit < 2**31:
-        raise ValueError(f"{name} must be a whole number from 1 to {2**31 - 1}; got {limit!r}.")
+    if not isinstance(limit, int | np.integer) or not 1 <= limit <= _MOST_FEATURES:
+        raise ValueError(f"{name} must be a whole number from 1 to {_MOST_FEATURES}; got {limit!r}.")
     absent = np.float32(np.nan if missing == "nan" else 0.0)
     base = 0 if zero_based else 1
     return _Rules(os.fspath(path), with_qid, base, int(limit), f"{name}={limit}", int(n_features or 0), absent)
@@ -285,7 +287,7 @@ def _parse(piece: _Piece, X: np.ndarray, y: np.ndarray, rules: _Rules) -> _Rows:
         X=X,
         y=y,
         width=int(scratch.counts[kernels.WIDEST]),
-        tokens=[bytes(piece.buffer[start:end]) for start, end in runs[:, 1:3].tolist()],
+        tokens=_tokens(_copied(piece.text, np.ascontiguousarray(runs[:, 1:3]))),
         runs=runs[:, [0, 3, 4]],
         docids=_gather(piece, scratch, 2),
         comments=_gather(piece, scratch, 0),
@@ -341,6 +343,11 @@ def _gather(piece: _Piece, scratch: _Scratch, first: int) -> Texts | None:
         return None
     texts = _copied(piece.text, np.ascontiguousarray(scratch.notes[:, first : first + 2]))
     return texts if len(texts.data) else None
+
+
+def _tokens(texts: Texts) -> list[bytes]:
+    data = texts.data.tobytes()
+    return [data[start:end] for start, end in pairwise(texts.offsets.tolist())]
 
 
 def _copied(text: np.ndarray, spans: np.ndarray) -> Texts:
@@ -473,7 +480,8 @@ class _Table:
         self.matrix = _Matrix(rules, pieces.size)
         self.runs = _Runs()
         self.lines = 0
-        self.rows: list[int] = []  # of each piece
+        self.rows = 0
+        self._lengths: list[int] = []  # rows of each piece
         self._docids: list[Texts | None] = []
         self._comments: list[Texts | None] = []
 
@@ -491,17 +499,18 @@ class _Table:
         if rows.fault is not None:
             raise _explain(piece, self.rules, self.lines, *rows.fault)
         self.matrix.keep(rows.X, rows.y)
-        self.runs.add(rows.tokens, rows.runs + np.array([sum(self.rows), self.lines + 1, self.lines + 1]))
+        self.runs.add(rows.tokens, rows.runs + np.array([self.rows, self.lines + 1, self.lines + 1]))
         self._docids.append(rows.docids)
         self._comments.append(rows.comments)
-        self.rows.append(len(rows.y))
+        self._lengths.append(len(rows.y))
+        self.rows += len(rows.y)
         self.lines += piece.n_lines
         if self.progress is not None:
             self.progress(piece.position, self.pieces.size)
         self.pieces.release(piece)
 
     def finish(self) -> None:
-        if sum(self.rows) == 0:
+        if self.rows == 0:
             what = f"all {self.lines} lines are blank or comments" if self.lines else "the file is empty"
             raise FormatError(self.rules.path, f"no rows: {what}. Expected lines such as '2 qid:10 1:0.5 2:3'.")
         self.X, self.y = self.matrix.finish()
@@ -512,7 +521,7 @@ class _Table:
             return None
         nothing = np.empty(0, dtype=np.uint8)
         return Texts.concat(
-            [Texts(nothing, np.zeros(n + 1)) if part is None else part for part, n in zip(parts, self.rows)]
+            [Texts(nothing, np.zeros(n + 1)) if part is None else part for part, n in zip(parts, self._lengths)]
         )
 
 
@@ -526,13 +535,14 @@ def _read(rules: _Rules, n_jobs: int | None, progress: Report | None) -> _Table:
         while True:
             try:
                 piece = ahead.result()
-            except (FormatError, _LongLine) as error:  # an earlier line may be bad: that would be the one to report
+                if piece is None:
+                    break
+                ahead = reader.submit(pieces.read)
+                room = table.room_for(piece)
+            except (ValueError, _LongLine) as error:  # an earlier line may be bad: that would be the one to report
                 failure = error
                 break
-            if piece is None:
-                break
-            ahead = reader.submit(pieces.read)
-            waiting.append((piece, workers.submit(_parse, piece, *table.room_for(piece), rules)))
+            waiting.append((piece, workers.submit(_parse, piece, *room, rules)))
             if len(waiting) > threads:
                 table.collect(*waiting.popleft())
         while waiting:
@@ -706,6 +716,9 @@ def _shortened(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ writing
 
 
+_NOT_IN_QID = re.compile(r"[\x00-\x20#]")
+
+
 @dataclass(frozen=True)
 class _Column:
     """A text for each row, kept once for all rows that have the same one."""
@@ -729,9 +742,11 @@ def _label_text(label: float) -> str:
 
 def _queries(data: RankingData) -> _Column:
     texts = Texts.of([f" qid:{name}" for name in map(str, data.query_ids.tolist())])
-    for name, text in zip(data.query_ids, texts):
-        if len(text) == 5 or any(ord(letter) <= 32 or letter == "#" for letter in text[5:]):
-            raise ValueError(f"query id {str(name)!r}: LETOR text allows no blanks, no '#' and no empty id there.")
+    for name in map(str, data.query_ids.tolist()):
+        if not name or _NOT_IN_QID.search(name):
+            raise ValueError(
+                f"query id {_shortened(name)!r}: LETOR text allows no blanks, no '#' and no empty id there."
+            )
     return _Column(texts, np.repeat(np.arange(data.n_queries), data.group))
 
 
@@ -765,7 +780,7 @@ def _refuse_other_docids(comments: Texts, docids: Texts) -> None:
     """Document ids are written as part of the comments, so these must name them."""
     padded = np.concatenate([comments.data, np.zeros(PADDING, dtype=np.uint8)])
     spans = np.empty((len(comments), 2), dtype=np.int64)
-    kernels.find_docids(padded, comments.offsets, spans)
+    kernels.find_docids(padded, readonly(comments.offsets), spans)
     named = _copied(padded, spans)
     if named != docids:
         row = next(row for row, (one, other) in enumerate(zip(named, docids)) if one != other)

@@ -228,12 +228,12 @@ def read_features(
                 value = np.float32(np.int64(digit))
                 place += U(1)
             else:
-                start = place
-                if text[place] == _MINUS:
+                start, word = place, word_at(text, place)
+                if word & U(255) == U(_MINUS):
                     place += U(1)
+                    word = word_at(text, place)
                 # Up to seven digits, a point, up to seven digits: an exact quotient. Written out here, because a
                 # function of this size is not inlined, and calling it takes longer.
-                word = word_at(text, place)
                 length, digits, short = leading_digits(word)
                 short = short and length > U(0)
                 behind = (word >> (length << U(3))) & U(255)
@@ -405,7 +405,7 @@ def _find_docid(text: np.ndarray, start: np.uint64, end: np.uint64) -> tuple[Who
     while place + U(5) < end:
         if word_at(text, place) & U(0xFFFFFFFFFF) == _DOCID and (place == start or _is_blank(text[place - U(1)])):
             here = _skip_blanks(text, place + U(5))
-            if text[here] == _EQUALS:
+            if here < end and text[here] == _EQUALS:
                 first = _skip_blanks(text, here + U(1))
                 last = first
                 while last < end and not _is_blank(text[last]):
