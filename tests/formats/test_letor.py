@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from oracles import LetorFault, letor_rows
 
 from podium.data import RankingData
-from podium.formats import letor
+from podium.formats import letor, letor_parsing, letor_pieces, letor_table
 from podium.formats.errors import FormatError
 from podium.formats.letor import read_letor, read_svmlight, write_letor
 from podium.texts import Texts
@@ -38,12 +38,12 @@ def written(folder: Path, content: bytes, name: str = "train.txt") -> Path:
 @contextmanager
 def cut_into(piece_bytes: int):
     """Read files in pieces of a few bytes, to prove that the cuts do not matter."""
-    before = letor._FIRST_BYTES, letor._PIECE_BYTES
-    letor._FIRST_BYTES, letor._PIECE_BYTES = max(1, piece_bytes // 2), piece_bytes
+    before = letor_pieces._FIRST_BYTES, letor_pieces.PIECE_BYTES
+    letor_pieces._FIRST_BYTES, letor_pieces.PIECE_BYTES = max(1, piece_bytes // 2), piece_bytes
     try:
         yield
     finally:
-        letor._FIRST_BYTES, letor._PIECE_BYTES = before
+        letor_pieces._FIRST_BYTES, letor_pieces.PIECE_BYTES = before
 
 
 def same(one: RankingData, other: RankingData) -> bool:
@@ -374,7 +374,8 @@ def test_a_bad_line_before_the_damage_is_the_one_reported(tmp_path):
 
 
 def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_LINE_BYTES", 1 << 20)
+    for module in (letor_pieces, letor_table):
+        monkeypatch.setattr(module, "LINE_BYTES", 1 << 20)
     with cut_into(1 << 18), pytest.raises(FormatError, match="line 2: longer than 1 MiB"):
         read_letor(written(tmp_path, FINE + b"1 qid:1 " + b"1" * (3 << 20)))
     long = b"1 qid:1" + b"".join(b" %d:1" % i for i in range(1, 90_001)) + b"\n"
@@ -386,7 +387,7 @@ def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
 def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path, monkeypatch):
     path = written(tmp_path, FINE * 100)
     with cut_into(100):
-        pieces = letor._Pieces(os.fspath(path))
+        pieces = letor_pieces.Pieces(os.fspath(path))
         assert pieces.read() is not None
         os.truncate(path, len(FINE) * 10)
         with pytest.raises(FormatError, match=r"ended after \d+ of 1800 bytes: it was changed"):
@@ -404,7 +405,7 @@ def test_what_is_no_file_is_an_os_error(tmp_path):
 
 
 def test_a_matrix_larger_than_memory_is_refused_before_it_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_memory_limit", lambda: 1_000_000)
+    monkeypatch.setattr(letor_table, "_memory_limit", lambda: 1_000_000)
     rows = b"1 qid:1 1:1\n" * 300
     with pytest.raises(ValueError, match=r"rows or more with 100000 features take .* GB as a matrix"):
         read_letor(written(tmp_path, rows + b"1 qid:1 100000:1\n"))
@@ -517,7 +518,7 @@ def test_the_result_does_not_depend_on_cuts_or_threads(tmp_path, piece_bytes, n_
 
 
 def test_a_later_piece_may_be_wider_and_a_first_guess_too_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_SEGMENT_BYTES", 200)
+    monkeypatch.setattr(letor_table, "_SEGMENT_BYTES", 200)
     lines = [b"1 qid:%d 1:1 2:2 3:3 4:4 5:5 6:6 7:7\n" % i for i in range(10)]
     lines += [b"1 qid:%d 1:%d\n" % (i, i) for i in range(10, 200)]
     lines += [b"1 qid:%d 30:%d\n" % (i, i) for i in range(200, 210)]
@@ -571,15 +572,15 @@ def scratch(tmp_path_factory) -> Path:
 def assert_reads_as_the_oracle_says(path: Path, content: bytes, piece_bytes: int, n_jobs: int, with_qid: bool) -> None:
     assume(not content.startswith((b"BZh", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")))  # as compressed data do
     path.write_bytes(content)
-    rules = letor._rules(path, with_qid, "zero", None, 100_000, False)
+    rules = letor_parsing.make_rules(path, with_qid, "zero", None, 100_000, False)
     rows, bad_line = oracle_of(content, with_qid)
     if rows is None:
         with cut_into(piece_bytes), pytest.raises(FormatError) as caught:
-            letor._read(rules, n_jobs, None)
+            letor_table.read_whole(rules, n_jobs, None)
         assert caught.value.line == bad_line
         return
     with cut_into(piece_bytes):
-        table = letor._read(rules, n_jobs, None)
+        table = letor_table.read_whole(rules, n_jobs, None)
     X = np.array([row[2] for row in rows], dtype=np.float32).reshape(len(rows), -1)
     assert table.X.shape == X.shape
     assert np.array_equal(table.X, X, equal_nan=True)
@@ -607,7 +608,7 @@ def assert_grouped_stably(table, ids: list[bytes]) -> None:
     names = [name.decode("utf-8", "surrogateescape") for name in ids]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data = letor._group_by_qid(table, "any.txt", strict=False)
+        data = letor.group_by_qid(table, "any.txt", strict=False)
     assert data.rows.tolist() == sorted(range(len(names)), key=lambda row: names.index(names[row]))
     assert [str(name) for name in data.qid] == [names[row] for row in data.rows]
 
@@ -843,4 +844,4 @@ def test_the_peak_of_memory_stays_below_twice_the_result(tmp_path, name):
     small = written(tmp_path, rows, "small.txt")
     child = subprocess.run([sys.executable, "-c", CHILD, small, large], capture_output=True, text=True, check=True)
     growth, arrays = map(int, child.stdout.split())
-    assert growth < 2 * arrays + 12 * letor._PIECE_BYTES + letor._SEGMENT_BYTES
+    assert growth < 2 * arrays + 12 * letor_pieces.PIECE_BYTES + letor_table._SEGMENT_BYTES

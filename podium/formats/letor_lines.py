@@ -1,0 +1,120 @@
+"""LETOR lines: ranking data as text, each number the shortest that reads back the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from podium._numba import readonly
+from podium.data import RankingData
+from podium.formats import letor_kernels as kernels
+from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table
+from podium.formats.letor_faults import shortened
+from podium.formats.letor_parsing import copied_texts, feature_keys
+from podium.formats.letor_pieces import PIECE_BYTES
+from podium.texts import Texts
+
+_NOT_IN_QID = re.compile(r"[\x00-\x20#]")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A text for each row, kept once for all rows that have the same one."""
+
+    texts: Texts
+    codes: np.ndarray  # (rows,): which text
+
+    def arrays(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return readonly(self.texts.data), readonly(self.texts.offsets), readonly(self.codes[rows])
+
+
+def _labels(data: RankingData) -> _Column:
+    bits, codes = np.unique(data.y.view(np.int64), return_inverse=True)  # bits: -0 is not 0
+    return _Column(Texts.of([_label_text(label) for label in bits.view(np.float64).tolist()]), codes)
+
+
+def _label_text(label: float) -> str:
+    text = repr(label)
+    return text.removesuffix(".0")
+
+
+def _queries(data: RankingData) -> _Column:
+    texts = Texts.of([f" qid:{name}" for name in map(str, data.query_ids.tolist())])
+    for name in map(str, data.query_ids.tolist()):
+        if not name or _NOT_IN_QID.search(name):
+            raise ValueError(
+                f"query id {shortened(name)!r}: LETOR text allows no blanks, no '#' and no empty id there."
+            )
+    return _Column(texts, np.repeat(np.arange(data.n_queries), data.group))
+
+
+def _notes(data: RankingData) -> tuple[_Column, np.ndarray]:
+    """What stands behind `#` in each row, and the mark before it."""
+    docids, comments = data.docid_texts, data.comment_texts
+    rows = np.arange(data.n_rows)
+    if comments is not None:
+        _refuse_bytes(comments, "\n\r\0", "comment", "LETOR text allows no line ends there")
+        if docids is not None:
+            _refuse_other_docids(comments, docids)
+        return _Column(comments, rows), _bytes(" #")
+    if docids is not None:
+        _refuse_bytes(docids, " \t\n\r\0", "document id", "LETOR text allows no blanks there")
+        return _Column(docids, rows), _bytes(" #docid = ")
+    return _Column(Texts.of([""]), np.zeros(data.n_rows, dtype=np.int64)), _bytes("")
+
+
+def _bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def _refuse_bytes(texts: Texts, letters: str, what: str, why: str) -> None:
+    bad = np.isin(texts.data, _bytes(letters))
+    if bad.any():
+        row = int(np.searchsorted(texts.offsets, np.argmax(bad), side="right")) - 1
+        raise ValueError(f"row {row}: {what} {shortened(texts[row])!r}; {why}.")
+
+
+def _refuse_other_docids(comments: Texts, docids: Texts) -> None:
+    """Document ids are written as part of the comments, so these must name them."""
+    padded = np.concatenate([comments.data, np.zeros(PADDING, dtype=np.uint8)])
+    spans = np.empty((len(comments), 2), dtype=np.int64)
+    kernels.find_docids(padded, readonly(comments.offsets), spans)
+    named = copied_texts(padded, spans)
+    if named != docids:
+        row = next(row for row, (one, other) in enumerate(zip(named, docids)) if one != other)
+        raise ValueError(
+            f"row {row}: the document id is {shortened(docids[row])!r}, but the comment {shortened(comments[row])!r} "
+            "does not say so, and LETOR text has no other place for it."
+        )
+
+
+def lines_of(data: RankingData, sparse: bool) -> Iterator[memoryview]:
+    """The lines of the file, many at a time."""
+    X, labels, queries = data.X, _labels(data), _queries(data)
+    notes, mark = _notes(data)
+    longest = X.shape[1] * (len(str(X.shape[1])) + 2 + LONGEST_FLOAT32) + len(mark) + 2
+    longest += sum(int(np.diff(column.texts.offsets).max()) for column in (labels, queries))
+    ends = np.cumsum(longest + np.diff(notes.texts.offsets)[notes.codes])  # room for the lines up to each row
+    start = 0
+    while start < len(X):
+        written = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, written + PIECE_BYTES, side="right")))
+        rows, room = slice(start, end), int(ends[end - 1]) - written
+        _refuse_infinite(X[rows], start)
+        out = np.empty(room, dtype=np.uint8)
+        texts = labels.arrays(rows), queries.arrays(rows), notes.arrays(rows)
+        with np.errstate(over="ignore"):
+            keys, powers = feature_keys(X.shape[1], 1), power_table()
+            size = kernels.write_rows(out, X[rows], *texts, mark, sparse, start == 0, keys, powers)
+        yield out[:size].data
+        start = end
+
+
+def _refuse_infinite(X: np.ndarray, start: int) -> None:
+    infinite = np.isinf(X)
+    if infinite.any():
+        row = start + int(np.argmax(infinite.any(axis=1)))
+        raise ValueError(f"row {row} has an infinite feature; LETOR text allows finite numbers and nan.")
