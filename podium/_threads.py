@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
+_NAME = "podium-worker"
 _FEWEST_ROWS = 65_536  # below this, handing out work costs more than it saves
 _BLOCKS_A_THREAD = 4  # so that one with long lists does not keep the others waiting
 
@@ -25,13 +28,22 @@ def usable_threads(n_jobs: int | None) -> int:
 def map_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None = None) -> None:
     """Call `work(block)` for every block; each must write to places of its own."""
     threads = min(usable_threads(n_jobs), n_blocks)
-    if threads <= 1:
+    if threads <= 1 or threading.current_thread().name.startswith(_NAME):  # no waiting for each other inside a pool
         for block in range(n_blocks):
             work(block)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, range(n_blocks)):
-            pass
+    for _ in _pool(threads).map(work, range(n_blocks)):
+        pass
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting some for every call would cost as much as a small evaluation."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=_NAME)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has none of its parent's threads
 
 
 def over_queries(work: Callable[[int, int], None], offsets: np.ndarray, n_jobs: int | None = None) -> None:

@@ -241,7 +241,7 @@ def as_weights(weights: Any, n: int, name: str, unit: str) -> np.ndarray:
         place = int(np.flatnonzero(bad)[0])
         raise ValueError(f"{name}[{place}] is {result[place]}; weights must be finite numbers, 0 or larger.")
     if n and not result.any():
-        raise ValueError(f"{name} is 0 everywhere, so nothing would count; give at least one {unit} a weight.")
+        raise ValueError(f"{name} is zero everywhere, so nothing would count; at least one {unit} needs a weight.")
     return result
 
 

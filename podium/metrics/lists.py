@@ -252,8 +252,13 @@ def _rank_block(
         list_tied, at = tied[start : start + n], start - offsets[first]
         falling_keys(scores[start : start + n], single, keys)
         unpack(keys, words[at : at + n], shifts[q - first], room)
+        if n == 0:
+            continue
+        last_key = ~keys[places[0]]
         for k in range(n):
-            list_tied[k] = k > 0 and keys[places[k]] == keys[places[k - 1]]
+            key = keys[places[k]]
+            list_tied[k] = key == last_key
+            last_key = key
         if len(order):
             for k in range(n):
                 order[start + k] = start + places[k]

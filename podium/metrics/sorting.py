@@ -52,6 +52,8 @@ def sort_places(scores: np.ndarray, room: Room, single: bool) -> np.ndarray:
 def pack(scores: np.ndarray, single: bool, keys: np.ndarray, packed: np.ndarray) -> np.uint64:
     """Fill `keys`, and `packed` with words to sort. Returns how many low bits of the keys the words leave out."""
     n = len(scores)
+    if n == 0:
+        return np.uint64(0)
     falling_keys(scores, single, keys)
     low = high = keys[0]
     for k in range(n):
