@@ -1,0 +1,20 @@
+"""Scores, labels and queries in, the first and second derivative of a cost out."""
+
+from podium.objectives.approximate import ApproxNDCG as ApproxNDCG
+from podium.objectives.base import BoundObjective as BoundObjective
+from podium.objectives.base import Objective as Objective
+from podium.objectives.bayesrank import BayesRank as BayesRank
+from podium.objectives.custom import Custom as Custom
+from podium.objectives.lambdas import Lambda as Lambda
+from podium.objectives.likelihood import ListMLE as ListMLE
+from podium.objectives.listwise import XENDCG as XENDCG
+from podium.objectives.listwise import ListNet as ListNet
+from podium.objectives.pairwise import Exponential as Exponential
+from podium.objectives.pairwise import Hinge as Hinge
+from podium.objectives.pairwise import RankNet as RankNet
+from podium.objectives.pairwise import SquaredHinge as SquaredHinge
+from podium.objectives.pointwise import Logistic as Logistic
+from podium.objectives.pointwise import Ordinal as Ordinal
+from podium.objectives.pointwise import Squared as Squared
+from podium.objectives.spelling import OBJECTIVES as OBJECTIVES
+from podium.objectives.spelling import parse_objective as parse_objective

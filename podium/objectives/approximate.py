@@ -1,0 +1,180 @@
+"""ApproxNDCG: NDCG of smooth ranks.
+
+The rank of document i is one plus the number of documents above it; put `1 / (1 + exp(alpha (s_i - s_j)))` for "j is
+above i" and it becomes a smooth function of the scores, and so does NDCG. Both passes are the pair frame's: ranks are
+sums of rho over all pairs, and the derivative pulls a pair apart by `rho (1 - rho)` times the difference of what a
+step in rank is worth to the two. Work is O(n^2) a query, memory O(n).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from podium._numba import fast_kernel, kernel, readonly
+from podium.metrics.additive import NDCG
+from podium.metrics.policies import POLICIES
+from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.changes import changes_of
+from podium.objectives.kernels import (
+    BELL,
+    BLOCK,
+    LOGISTIC,
+    formula_row,
+    load_scores,
+    make_pair_room,
+    store_derivatives,
+)
+from podium.objectives.orders import longest_of
+
+
+@dataclass(frozen=True)
+class ApproxNDCG(Objective):
+    """`1 - sum_i G_i / log2(1 + r_i)` with smooth ranks `r_i = 1 + sum_j rho_ij`, `rho_ij = 1 / (1 + exp(alpha o_ij))`.
+
+    G is the gain of a label over the query's ideal DCG. With `c_i = G_i ln 2 / ((1 + r_i) ln^2(1 + r_i))`, what a step
+    in rank costs, `g_i = alpha sum_j rho_ij (1 - rho_ij) (c_j - c_i)`. The cost is not convex: in place of the second
+    derivative stands `alpha^2 sum_j rho_ij (1 - rho_ij) |c_i - c_j|`. A document's weight multiplies its gain; a
+    larger alpha is nearer to NDCG and flatter between its steps.
+    """
+
+    name: ClassVar[str] = "approxndcg"
+    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+
+    alpha: float = 10.0
+    gain: str | None = None
+    label_gain: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("approxndcg: alpha", self.alpha)
+        if self.label_gain is not None:
+            object.__setattr__(self, "label_gain", tuple(float(gain) for gain in self.label_gain))
+        _ = self.metric
+
+    @property
+    def metric(self) -> NDCG:
+        return NDCG(policy=POLICIES["standard"].vary(gain=self.gain, label_gain=self.label_gain))
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundApproxNDCG:
+        return BoundApproxNDCG(self, judged, n_jobs)
+
+
+class BoundApproxNDCG(BoundObjective):
+    """ApproxNDCG on one data set: the gains of its documents over their ideal DCG."""
+
+    objective: ApproxNDCG
+
+    def __init__(self, objective: ApproxNDCG, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        refuse_negative_labels(objective.name, judged.labels)
+        changes = changes_of(objective.metric, judged)
+        gains = changes.values * np.repeat(changes.scales, judged.lengths)
+        self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
+
+    def _work(self, lengths: np.ndarray) -> np.ndarray:
+        return np.asarray(lengths + lengths * lengths // 16)
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        alpha, weights = float(self.objective.alpha), self.judged.query_weights
+        _smooth_queries(alpha, scores, self.gains, weights, self.offsets, queries, gradients, hessians)
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        alpha, weights = float(self.objective.alpha), self.judged.query_weights
+        _smooth_costs(alpha, scores, self.gains, weights, self.offsets, queries, costs)
+
+
+@fast_kernel
+def _smooth_queries(
+    alpha: float,
+    scores: np.ndarray,
+    gains: np.ndarray,
+    query_weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """g and h of `ApproxNDCG` for all documents of these queries; (n,), float64 in, float32 out.
+
+    Documents stay in the order of their rows: this frame only needs each pair once.
+    """
+    longest = longest_of(offsets, queries)
+    room, steps, places = make_pair_room(longest), np.zeros(longest + BLOCK, np.float32), np.empty(longest, np.uint32)
+    for k in range(longest):
+        places[k] = k
+    single, row, pulls, curves, _ = room
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        n = stop - start
+        if n < 2:
+            gradients[start:stop], hessians[start:stop] = 0.0, 0.0
+            continue
+        own = scores[start:stop]
+        load_scores(own, places[:n], own.max(), alpha, False, room)
+        for i in range(1, n):
+            _fill_row(i, row)
+            formula_row(LOGISTIC, False, i, i, single, row, pulls, curves)
+        _price_steps(gains[start:stop], pulls, curves, steps)
+        for i in range(1, n):
+            _step_row(i, steps, row)
+            formula_row(BELL, False, i, i, single, row, pulls, curves)
+        first = alpha * query_weights[queries[k]]
+        store_derivatives(places[:n], first, first * alpha, room, gradients[start:stop], hessians[start:stop])
+
+
+@fast_kernel
+def _fill_row(i: int, row: np.ndarray) -> None:
+    """One pair with each of 0 .. i - 1."""
+    for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
+        row[j] = np.float32(1.0 if j < i else 0.0)
+
+
+@fast_kernel
+def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
+    """Differences of the steps' prices."""
+    own = steps[i]
+    for j in range(i):
+        row[j] = own - steps[j]
+    for j in range(i, (i + BLOCK - 1) // BLOCK * BLOCK):
+        row[j] = np.float32(0.0)
+
+
+@kernel
+def _price_steps(gains: np.ndarray, pulls: np.ndarray, curves: np.ndarray, steps: np.ndarray) -> None:
+    """Ranks from the sums of rho, what a step of each costs, and pulls and curves back to 0 for the second pass.
+
+    Index i has `sum_(j < i) rho_ij` from its own row and minus `rho_ji` from those of the n - 1 - i behind it, each of
+    which is above it with `1 - rho_ji`.
+    """
+    n = len(gains)
+    for i in range(n):
+        rank = 1.0 + pulls[i] + (n - 1 - i)
+        steps[i] = np.float32(gains[i] * math.log(2.0) / ((1.0 + rank) * math.log(1.0 + rank) ** 2))
+    pulls[: n + BLOCK], curves[: n + BLOCK] = 0.0, 0.0
+
+
+@kernel
+def _smooth_costs(
+    alpha: float,
+    scores: np.ndarray,
+    gains: np.ndarray,
+    query_weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """costs[q] = 1 - sum of gain / log2(1 + rank), all in float64."""
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        reached = 0.0
+        for i in range(start, stop):
+            rank = 1.0
+            for j in range(start, stop):
+                if i != j:
+                    rank += 1.0 / (1.0 + math.exp(min(alpha * (scores[i] - scores[j]), 700.0)))
+            reached += gains[i] / math.log2(1.0 + rank)
+        costs[queries[k]] = query_weights[queries[k]] * (1.0 - reached)

@@ -1,0 +1,243 @@
+"""Objective: scores, labels and queries in, the first and second derivative of a cost out, one of each a document.
+
+The cost is to be minimised: a document that should rise has a negative gradient (papers write lambda for minus the
+gradient and w for the hessian). An objective is an immutable value; `bind` makes the object that knows one data set and
+holds what can be computed once. Query q owns rows `offsets[q]:offsets[q + 1]`, and nothing ever pairs two queries.
+
+To add one, subclass `Objective` and a `BoundObjective` with `_derive` (and `_cost`, if there is a loss).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+from podium._threads import over_queries
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The frame of all objectives: a name, settings as fields, and `bind`."""
+
+    name: ClassVar[str] = ""
+    # "exact": the second derivative of the loss; "stand-in": a positive number in its place where it is 0 or negative
+    hessian: ClassVar[Literal["exact", "stand-in"]] = "exact"
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the derivatives are those of a number that `loss` can tell."""
+        return True
+
+    def bind(
+        self,
+        labels: Any,
+        offsets: Any,
+        weights: Any = None,
+        query_weights: Any = None,
+        n_jobs: int | None = None,
+    ) -> BoundObjective:
+        """The objective on one data set.
+
+        labels (n,), offsets (queries + 1,). `weights` (n,) are document weights: they multiply a document's own terms,
+        and a pair counts by the product of its two. `query_weights` (queries,) multiply everything of a query.
+        """
+        return self._bound(judge(labels, offsets, weights, query_weights), n_jobs)
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundObjective:
+        raise NotImplementedError(f"{type(self).__name__} must define _bound(judged, n_jobs)")
+
+
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """What an objective is bound to, checked and read-only."""
+
+    labels: np.ndarray  # (n,) float64
+    offsets: np.ndarray  # (queries + 1,) int64
+    weights: np.ndarray  # (n,) float64, or (0,) where all are 1
+    query_weights: np.ndarray  # (queries,) float64
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @property
+    def longest(self) -> int:
+        return int(self.lengths.max(initial=0))
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """(n,) a document's weight times its query's."""
+        of_query = np.repeat(self.query_weights, self.lengths)
+        return readonly(of_query * self.weights if len(self.weights) else of_query)
+
+
+class BoundObjective:
+    """An objective on one data set."""
+
+    def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None = None) -> None:
+        self.objective, self.judged, self.n_jobs = objective, judged, n_jobs
+        self.labels, self.offsets = judged.labels, judged.offsets
+        self.n_queries = judged.n_queries
+        self._all_queries = readonly(np.arange(self.n_queries, dtype=np.int64))
+
+    @property
+    def has_loss(self) -> bool:
+        return self.objective.has_loss
+
+    def derivatives(
+        self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, queries: np.ndarray | None = None
+    ) -> None:
+        """Fill the float32 arrays `gradients` and `hessians` (n,); with `queries` only the rows of those queries."""
+        scores, chosen = self._scores(scores), self._chosen(queries)
+        self._refuse_bad_scores(scores, chosen)
+        for name, array in (("gradients", gradients), ("hessians", hessians)):
+            self._check_output(name, array)
+        self._share_out(chosen, lambda part: self._derive(scores, part, gradients, hessians))
+
+    def loss(self, scores: np.ndarray) -> float:
+        """The cost whose derivatives these are, summed over all queries."""
+        if not self.has_loss:
+            raise ValueError(f"{self.objective} has derivatives but no loss; look at has_loss before asking for it.")
+        scores, costs = self._scores(scores), np.zeros(self.n_queries)
+        self._refuse_bad_scores(scores, self._all_queries)
+        self._share_out(self._all_queries, lambda part: self._cost(scores, part, costs))
+        return float(costs.sum())
+
+    def start(self) -> float:
+        """The constant score to start from: the best one for pointwise losses, 0 where only differences count."""
+        return 0.0
+
+    def begin(self, iteration: int) -> None:
+        """Tell the number of the coming iteration; only objectives that draw random numbers listen.
+
+        What is drawn depends on the seed and this number alone, so training can be resumed anywhere.
+        """
+        return None
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        """Write the rows of these queries; called from several threads at once, each with queries of its own."""
+        raise NotImplementedError(f"{type(self).__name__} must define _derive(scores, queries, gradients, hessians)")
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        """Write `costs[q]` of these queries."""
+        raise NotImplementedError(f"{type(self).__name__} must define _cost(scores, queries, costs)")
+
+    def _work(self, lengths: np.ndarray) -> np.ndarray:
+        """About how long lists of these lengths take, counted in rows: it decides how threads share them."""
+        return lengths
+
+    def _share_out(self, queries: np.ndarray, work: Callable[[np.ndarray], None]) -> None:
+        effort = self._work(self.judged.lengths[queries])
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
+        over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
+
+    def _scores(self, scores: np.ndarray) -> np.ndarray:
+        given = np.ascontiguousarray(scores, dtype=np.float64)
+        if given.shape != self.labels.shape:
+            raise ValueError(f"scores must have one number a row, shape {self.labels.shape}; got shape {given.shape}.")
+        return readonly(given)
+
+    def _chosen(self, queries: np.ndarray | None) -> np.ndarray:
+        if queries is None:
+            return self._all_queries
+        chosen = np.ascontiguousarray(queries)
+        if chosen.size == 0:
+            return self._all_queries[:0]
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            raise ValueError(f"queries must be a list of query numbers; got {chosen.dtype} of shape {chosen.shape}.")
+        if chosen.min() < 0 or chosen.max() >= self.n_queries:
+            raise ValueError(f"queries must lie in 0..{self.n_queries - 1}; got {chosen.min()}..{chosen.max()}.")
+        return readonly(chosen.astype(np.int64, copy=False))
+
+    def _refuse_bad_scores(self, scores: np.ndarray, queries: np.ndarray) -> None:
+        row = int(_first_bad_row(scores, self.offsets, queries))
+        if row >= 0:
+            raise ValueError(
+                f"scores must be finite; row {row} has {scores[row]}. "
+                "If they come from training, it diverged: use a smaller learning rate."
+            )
+
+    def _check_output(self, name: str, array: np.ndarray) -> None:
+        fits = isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == self.labels.shape
+        if not (fits and array.flags.c_contiguous and array.flags.writeable):
+            found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise ValueError(
+                f"{name} is filled in place: expected a writeable, contiguous float32 array of shape "
+                f"{self.labels.shape}; got {found}."
+            )
+
+
+def judge(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None) -> Judgements:
+    """Check and freeze what an objective is bound to."""
+    labels = _numbers("labels", labels)
+    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+    _check_offsets(offsets, len(labels))
+    n_queries = len(offsets) - 1
+    documents = np.empty(0) if weights is None else _weights("weights", weights, len(labels), "document")
+    queries = np.ones(n_queries)
+    if query_weights is not None:
+        queries = _weights("query_weights", query_weights, n_queries, "query")
+    return Judgements(*map(readonly, (labels, offsets, documents, queries)))
+
+
+def check_positive(what: str, value: Any) -> None:
+    """Refuse a setting that must be a positive number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
+        raise ValueError(f"{what} must be a positive number; got {value!r}.")
+
+
+def refuse_negative_labels(name: str, labels: np.ndarray) -> None:
+    """For objectives with gains: a label below 0 would gain less than nothing."""
+    if labels.min(initial=0.0) < 0:
+        row = int(labels.argmin())
+        raise ValueError(
+            f"{name}: labels must not be negative; labels[{row}] is {labels[row]:g}. Add a constant to all of them."
+        )
+
+
+def _check_offsets(offsets: np.ndarray, n: int) -> None:
+    if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n:
+        ends = f"go from {offsets[0]} to {offsets[-1]}" if offsets.ndim == 1 and len(offsets) else "are not a list"
+        raise ValueError(f"offsets must rise from 0 to the number of labels, {n}; they {ends}.")
+    falls = np.flatnonzero(np.diff(offsets) < 0)
+    if len(falls):
+        q = int(falls[0])
+        raise ValueError(f"offsets must rise; they fall from {offsets[q]} to {offsets[q + 1]} at query {q}.")
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    array: np.ndarray = np.ascontiguousarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a flat list of numbers; got shape {array.shape}.")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise ValueError(f"{name} must be finite; {name}[{bad[0]}] is {array[bad[0]]}.")
+    return array
+
+
+def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
+    array = _numbers(name, values)
+    if len(array) != n:
+        raise ValueError(f"{name} must have one number a {owner}, {n}; got {len(array)}.")
+    if array.min(initial=0.0) < 0:
+        worst = int(array.argmin())
+        raise ValueError(f"{name} must not be negative; {name}[{worst}] is {array[worst]:g}.")
+    return array
+
+
+@kernel
+def _first_bad_row(scores: np.ndarray, offsets: np.ndarray, queries: np.ndarray) -> int:
+    """The first row of these queries whose score is no finite number, or -1."""
+    for k in range(len(queries)):
+        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
+            if not np.isfinite(scores[row]):
+                return row
+    return -1

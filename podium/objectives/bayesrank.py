@@ -1,0 +1,283 @@
+"""BayesRank: the metric to expect when the order is drawn, not sorted.
+
+Under Plackett-Luce the first document is drawn by the softmax of the scores, the next by the softmax of those left, and
+so on. The expected value of a metric over all orders is smooth in the scores, but it is a sum over n! orders. Lists of
+up to 4 documents are summed over all of theirs; longer ones over `samples` orders, drawn by a seed.
+
+Write theta_x for the weight of place x, G_d for the gain of document d, p_x(d) for the probability that d is drawn at
+place x from those left there, and m_x = sum_d p_x(d) G_d for the gain to expect at x. Given the places above, places x
+on are worth `theta_x m_x + B_x`, where `B_x = sum_(z > x) theta_z m_z` is what comes later. The derivative of the
+expected metric by s_d is then the mean over orders of
+
+    sum_(x <= place of d) p_x(d) (theta_x (G_d - m_x) - (B_x - b_x)) + (B_x - b_x at the place of d)
+
+for any b that does not depend on the order: we take the B of the order that sorting gives, which steadies the mean.
+Each order's part sums to 0 over the list, so the mean over few orders does too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+from podium.metrics.additive import AdditiveMetric
+from podium.metrics.base import Metric
+from podium.metrics.policies import Policy
+from podium.metrics.sorting import make_room
+from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.changes import ADDITIVE, changes_of, metric_under
+from podium.objectives.draws import check_seed, stream_of, uniform
+from podium.objectives.orders import longest_of, place_worst_first
+
+LONGEST_EXACT = 4
+_NEAR = 600.0  # exponentials of scores this far below the largest can still be added and divided
+
+
+@dataclass(frozen=True)
+class BayesRank(Objective):
+    """One minus the expected metric under Plackett-Luce: `sum_orders P(order | scores) (1 - metric(order))`.
+
+    The metric must add up over places (ndcg, dcg, rbp, p, recall, meanndcg), `policy`, `gain` and `label_gain` as for
+    lambdas. Exact up to 4 documents; above, the mean over `samples` orders that depend on `seed`, the iteration
+    (`begin`) and the rows alone: an unbiased gradient that sums to 0. A document's weight multiplies its gain.
+
+    The cost is not convex. In place of the second derivative stands that of a likelihood of the orders, each draw
+    weighted by what it can gain: the mean of `sum_x p_x(d) (1 - p_x(d)) (theta_x max G + B_x)`.
+    """
+
+    name: ClassVar[str] = "bayesrank"
+    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+
+    metric: str | Metric = "ndcg@10"
+    samples: int = 16
+    seed: int = 0
+    policy: str | Policy | None = None
+    gain: str | None = None
+    label_gain: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("bayesrank: samples", self.samples)
+        check_seed("bayesrank", self.seed)
+        if self.label_gain is not None:
+            object.__setattr__(self, "label_gain", tuple(float(gain) for gain in self.label_gain))
+        if not isinstance(self.target, AdditiveMetric):
+            raise ValueError(
+                f"bayesrank: {self.target.name} does not add up over places. "
+                "Take ndcg, dcg, rbp, p, recall or meanndcg."
+            )
+
+    @property
+    def target(self) -> Metric:
+        """The metric as a value, under its policy."""
+        return metric_under(self.metric, self.policy, self.gain, self.label_gain)
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundBayesRank:
+        return BoundBayesRank(self, judged, n_jobs)
+
+
+class BoundBayesRank(BoundObjective):
+    """BayesRank on one data set at one iteration."""
+
+    objective: BayesRank
+
+    def __init__(self, objective: BayesRank, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        refuse_negative_labels(objective.name, judged.labels)
+        metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
+        changes = changes_of(metric, judged)
+        if changes.kind != ADDITIVE:
+            raise ValueError(f"bayesrank: {metric.name} has swaps of its own, so it does not add up over places.")
+        gains = changes.values * np.repeat(changes.scales, judged.lengths)
+        self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
+        self._places = changes.cutoff, changes.table, changes.starts
+        self._iteration = 0
+
+    def begin(self, iteration: int) -> None:
+        self._iteration = iteration
+
+    def _work(self, lengths: np.ndarray) -> np.ndarray:
+        return np.asarray(lengths * int(self.objective.samples) * 8)
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        self._run(scores, queries, gradients, hessians, np.empty(0))
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
+
+    def _run(
+        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
+    ) -> None:
+        stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
+        lists = self.gains, self.judged.query_weights, self.offsets
+        _expect_queries(stream, samples, self._places, lists, scores, queries, gradients, hessians, costs)
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------
+
+# A number a place of one order: log sum exp of the scores left, the gain to expect, the worth of what comes later.
+Outlook = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Of one query: scores below the largest, their exponentials, gains. `near` scores have exponentials without underflow.
+Documents = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@kernel
+def _expect_queries(
+    stream: np.uint64,
+    samples: int,
+    place_weights: tuple[int, np.ndarray, np.ndarray],
+    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
+    scores: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """The means of `BayesRank` for all documents of these queries; or `costs[q]`, unless that is empty.
+
+    lists are gains (n,) over the query's divisor, query weights and offsets; place_weights the cutoff, a table and
+    where each query's part of it begins.
+    """
+    cutoff, table, table_starts = place_weights
+    gains, query_weights, offsets = lists
+    longest = longest_of(offsets, queries)
+    outlook = np.empty(longest), np.empty(longest), np.empty(longest)
+    sort_room, places, noisy = make_room(longest), np.empty(longest, np.uint32), np.empty(longest)
+    baseline, pulls, curves = np.empty(longest), np.empty(longest), np.empty(longest)
+    for k in range(len(queries)):
+        query = queries[k]
+        start, stop = offsets[query], offsets[query + 1]
+        n, few = stop - start, stop - start <= LONGEST_EXACT
+        if n == 0:
+            continue
+        own, order, theta = scores[start:stop] - scores[start:stop].max(), places[:n], table[table_starts[query] :]
+        documents, near, top = (own, np.exp(own), gains[start:stop]), own.min() > -_NEAR, n if few else min(cutoff, n)
+        pulls[:n], curves[:n], expected = 0.0, 0.0, 0.0
+        for number in range(-1, _factorial(n) if few else samples):  # -1: without noise
+            if few and number >= 0:
+                _write_order(number, order)
+            else:
+                _add_noise(documents, near, stream, start * samples + number, samples, number < 0, noisy[:n])
+                place_worst_first(noisy[:n], top, sort_room, order)
+            worth = _look_ahead(documents, near, theta, top, order, outlook)
+            if number < 0:
+                baseline[:top] = outlook[2][:top]
+                continue
+            share = _probability(own, order, outlook[0]) if few else 1.0 / samples
+            expected += share * worth
+            if len(costs) == 0:
+                _add_order(documents, near, theta, top, share, order, outlook, baseline, pulls, curves)
+        if len(costs):
+            costs[query] = query_weights[query] * (1.0 - expected)
+        for d in range(n if len(costs) == 0 else 0):
+            gradients[start + d] = np.float32(-query_weights[query] * pulls[d])
+            hessians[start + d] = np.float32(query_weights[query] * max(curves[d], 0.0))
+
+
+@kernel
+def _add_noise(
+    documents: Documents, near: bool, stream: np.uint64, first: int, step: int, still: bool, noisy: np.ndarray
+) -> None:
+    """Numbers whose falling order is a draw from Plackett-Luce: minus the times of a race with rates exp(score).
+
+    For scores far apart, the logarithms of those times: scores plus Gumbel noise. `still` leaves the scores alone.
+    """
+    scores, odds, _ = documents
+    for d in range(len(noisy)):
+        if still:
+            noisy[d] = scores[d]
+        elif near:
+            noisy[d] = math.log(uniform(stream, first + d * step)) / odds[d]
+        else:
+            noisy[d] = scores[d] - math.log(-math.log(uniform(stream, first + d * step)))
+
+
+@kernel
+def _look_ahead(
+    documents: Documents, near: bool, theta: np.ndarray, top: int, places: np.ndarray, outlook: Outlook
+) -> float:
+    """Fill the outlook of an order (places, worst first) from its end; the worth of the whole."""
+    scores, all_odds, gains = documents
+    levels, means, later = outlook
+    largest, total, gained, worth = 0.0 if near else -np.inf, 0.0, 0.0, 0.0
+    n = len(places)
+    for k in range(n):
+        d = places[k]
+        if not near and scores[d] > largest:
+            fall = math.exp(largest - scores[d])
+            total, gained, largest = total * fall, gained * fall, scores[d]
+        odds = all_odds[d] if near else math.exp(scores[d] - largest)
+        total, gained = total + odds, gained + odds * gains[d]
+        x = n - 1 - k
+        if x < top:
+            levels[x], means[x], later[x] = largest + math.log(total), gained / total, worth
+            worth += theta[x] * means[x]
+    return worth
+
+
+@kernel
+def _add_order(
+    documents: Documents,
+    near: bool,
+    theta: np.ndarray,
+    top: int,
+    share: float,
+    places: np.ndarray,
+    outlook: Outlook,
+    baseline: np.ndarray,
+    pulls: np.ndarray,
+    curves: np.ndarray,
+) -> None:
+    """Add one order's part of the derivative and of the stand-in for the second one, O(n).
+
+    Sums over the places so far are kept times `exp(level)` of the last of them: levels fall, so no factor exceeds 1,
+    and `p_x(d) = exp(s_d - level_x)` turns them into sums of probabilities.
+    """
+    scores, odds, gains = documents
+    levels, means, later = outlook
+    n, most = len(places), gains.max()
+    own_sum, price, bend, bend_squares, level, lift = 0.0, 0.0, 0.0, 0.0, levels[0], 1.0
+    for x in range(n):
+        d, surplus = places[n - 1 - x], 0.0
+        if x < top:
+            fall, surplus = math.exp(levels[x] - level), later[x] - baseline[x]
+            stake = theta[x] * most + later[x]
+            own_sum, price = own_sum * fall + theta[x], price * fall + theta[x] * means[x] + surplus
+            bend, bend_squares = bend * fall + stake, bend_squares * fall * fall + stake
+            level = levels[x]
+            lift = math.exp(-level) if near else 1.0
+        chance = odds[d] * lift if near else math.exp(scores[d] - level)
+        pulls[d] += share * (chance * (gains[d] * own_sum - price) + surplus)
+        curves[d] += share * (chance * bend - chance * chance * bend_squares)
+
+
+@kernel
+def _probability(scores: np.ndarray, places: np.ndarray, levels: np.ndarray) -> float:
+    """The probability of a whole order under Plackett-Luce."""
+    total, n = 0.0, len(places)
+    for x in range(n):
+        total += scores[places[n - 1 - x]] - levels[x]
+    return math.exp(total)
+
+
+@kernel
+def _factorial(n: int) -> int:
+    product = 1
+    for k in range(2, n + 1):
+        product *= k
+    return product
+
+
+@kernel
+def _write_order(number: int, places: np.ndarray) -> None:
+    """Order `number` of all n!: its digits, of bases 1 to n, say where each document is put in."""
+    for k in range(len(places)):
+        hole = number % (k + 1)
+        number //= k + 1
+        for j in range(k, hole, -1):
+            places[j] = places[j - 1]
+        places[hole] = k

@@ -1,0 +1,203 @@
+"""The pair frame: one row of pairs, whatever the loss.
+
+All pair losses are functions of a margin `o = s_i - s_j`, and all of them pull two documents apart by equal and
+opposite forces. So one loop serves them all: a row pairs document i with documents 0 .. count - 1, each pair with a
+weight whose sign says which of the two is better (positive: i), and a loss is a formula for `-dC/do` and `d2C/do2`.
+
+Documents are kept worst first (by score for lambdas, by label for plain pairs). A row is then always the beginning of
+the arrays: loops start at 0, which Numba needs to vectorise them, and no slice is made. Rows are rounded up to whole
+blocks whose spare pairs have weight 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from podium._numba import fast_kernel, inlined_kernel, kernel
+
+LOGISTIC, EVEN, HINGE, SQUARED_HINGE, EXPONENTIAL, BELL = range(6)
+
+BLOCK = 8
+STEEPEST = 60.0  # the exponential loss goes on as a straight line where -o is larger: sums of e^60 still fit float32
+FLATTEST = 35.0  # sigmoids stay as they are where |o| is larger, 6e-16 from their ends
+FARTHEST = 1e30  # differences of scores are cut here, so that they fit float32 with room for sums
+
+# scores, weights of the row, pulls (sums of -dC/ds), curves (sums of d2C/ds2): float32; exact scores: float64.
+# Rows take the arrays one by one: taking them out of the tuple counts references, which costs more than a short row.
+PairRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+_F4, _I4 = np.float32, np.int32
+
+
+@kernel
+def make_pair_room(longest: int) -> PairRoom:
+    """Working arrays for lists of up to `longest` documents, with room for the last block."""
+    n = longest + BLOCK
+    return (
+        np.zeros(n, np.float32),
+        np.zeros(n, np.float32),
+        np.zeros(n, np.float32),
+        np.zeros(n, np.float32),
+        np.zeros(n, np.float64),
+    )
+
+
+@fast_kernel
+def exp32(x: np.float32) -> np.float32:
+    """`e^x` in float32 for |x| <= 87, with relative error 2e-7: `2^k` by the exponent bits, `2^f` by a polynomial.
+
+    `math.exp` is a call and stops a loop from vectorising. The degree-5 coefficients are the minimax fit of `2^f` for
+    |f| <= 1/2.
+    """
+    power = x * _F4(1.4426950408889634)
+    biased = _I4(power + _F4(127.5))  # rounds to the nearest: the sum is positive
+    f = power - _F4(_I4(biased - _I4(127)))
+    p = _F4(1.3276471979e-3)
+    for coefficient in (9.6755413342e-3, 5.5507132735e-2, 0.24022119724, 0.69314696706, 1.0000000717):
+        p = p * f + _F4(coefficient)
+    return p * _I4(biased << _I4(23)).view(np.float32)
+
+
+@inlined_kernel
+def pair_terms(form: int, o: np.float32) -> tuple[np.float32, np.float32]:
+    """(-dC/do, d2C/do2) of one pair, with `rho = 1 / (1 + e^o)`.
+
+    logistic: C = log(1 + e^-o); even (equal labels): C = o/2 + log(1 + e^-o); hinge: C = max(0, 1 - o), whose second
+    derivative is 0 and replaced by 1 inside the margin; squared hinge: its square; exponential: C = e^-o;
+    bell: C = rho, with `|d2C/do2| <= rho (1 - rho)` in place of the second derivative.
+    """
+    one, zero = _F4(1.0), _F4(0.0)
+    if form == HINGE:
+        inside = one if o < one else zero
+        return inside, inside
+    if form == SQUARED_HINGE:
+        gap = max(one - o, zero)
+        return gap + gap, _F4(2.0) if gap > zero else zero
+    if form == EXPONENTIAL:
+        cost = exp32(min(max(-o, _F4(-87.0)), _F4(STEEPEST)))
+        return cost, cost
+    rise = exp32(min(max(o, _F4(-FLATTEST)), _F4(FLATTEST)))
+    rho = one / (one + rise)
+    curve = rho * (rho * rise)  # rho rise = 1 - rho, without the difference of two numbers near 1
+    if form == EVEN:
+        return rho - _F4(0.5), curve
+    if form == BELL:
+        return curve, curve
+    return rho, curve
+
+
+@inlined_kernel
+def formula_row(
+    form: int,
+    summed: bool,
+    i: int,
+    count: int,
+    scores: np.ndarray,
+    weights: np.ndarray,
+    pulls: np.ndarray,
+    curves: np.ndarray,
+) -> np.float32:
+    """`pair_row` for one formula, known where this is copied to; `summed` says whether the forces are added up too."""
+    own, pull, curve, strength = scores[i], _F4(0.0), _F4(0.0), _F4(0.0)
+    for j in range((count + BLOCK - 1) // BLOCK * BLOCK):
+        weight = weights[j]
+        distance = own - scores[j]
+        slope, bend = pair_terms(form, distance if weight > _F4(0.0) else -distance)
+        force, stiffness = weight * slope, abs(weight) * bend
+        pulls[j] -= force
+        curves[j] += stiffness
+        pull += force
+        curve += stiffness
+        if summed:
+            strength += abs(force)
+    pulls[i] += pull
+    curves[i] += curve
+    return strength
+
+
+@fast_kernel
+def pair_row(
+    form: int,
+    i: int,
+    count: int,
+    scores: np.ndarray,
+    weights: np.ndarray,
+    pulls: np.ndarray,
+    curves: np.ndarray,
+) -> None:
+    """Add the pairs of document i with documents 0 .. count - 1 to pulls and curves.
+
+    `weights[:count]` hold the pairs' signed weights, and 0 from there to the end of the block. Each branch is a loop of
+    its own with only its formula in it: a choice inside the loop would keep it from vectorising.
+    """
+    if form == LOGISTIC:
+        formula_row(LOGISTIC, False, i, count, scores, weights, pulls, curves)
+    elif form == EVEN:
+        formula_row(EVEN, False, i, count, scores, weights, pulls, curves)
+    elif form == HINGE:
+        formula_row(HINGE, False, i, count, scores, weights, pulls, curves)
+    elif form == SQUARED_HINGE:
+        formula_row(SQUARED_HINGE, False, i, count, scores, weights, pulls, curves)
+    elif form == EXPONENTIAL:
+        formula_row(EXPONENTIAL, False, i, count, scores, weights, pulls, curves)
+    else:
+        formula_row(BELL, False, i, count, scores, weights, pulls, curves)
+
+
+@kernel
+def pair_cost(form: int, o: float) -> float:
+    """The cost of one pair, in float64: the functions whose derivatives `pair_terms` gives."""
+    if form == HINGE:
+        return max(1.0 - o, 0.0)
+    if form == SQUARED_HINGE:
+        return max(1.0 - o, 0.0) ** 2
+    if form == EXPONENTIAL:
+        return math.exp(min(-o, STEEPEST)) * (1.0 + max(-o - STEEPEST, 0.0))
+    if form == BELL:
+        return 1.0 / (1.0 + math.exp(min(o, 700.0)))
+    logistic = max(-o, 0.0) + math.log1p(math.exp(-abs(o)))
+    return logistic + 0.5 * o if form == EVEN else logistic
+
+
+@kernel
+def cost_row(form: int, i: int, count: int, scores: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted costs of the pairs of document i with documents 0 .. count - 1; scores are the exact ones."""
+    total = 0.0
+    for j in range(count):
+        if weights[j] != 0.0:
+            o = scores[i] - scores[j]
+            total += abs(np.float64(weights[j])) * pair_cost(form, o if weights[j] > 0.0 else -o)
+    return total
+
+
+@fast_kernel
+def load_scores(
+    scores: np.ndarray, places: np.ndarray, largest: float, sigma: float, exactly: bool, room: PairRoom
+) -> None:
+    """`sigma * (scores[places] - largest)` of one query into the room; pulls and curves begin at 0.
+
+    Only differences count: taking them from the largest score in float64 first keeps small ones from being lost. The
+    float64 copy is made only if asked for. Places are unsigned: Numba guards signed ones against being negative.
+    """
+    single, _, pulls, curves, exact = room
+    for k in range(len(places)):
+        single[k] = _F4(max((scores[places[k]] - largest) * sigma, -FARTHEST))
+    for k in range(len(places) + BLOCK):
+        pulls[k] = _F4(0.0)
+        curves[k] = _F4(0.0)
+    if exactly:
+        for k in range(len(places)):
+            exact[k] = max((scores[places[k]] - largest) * sigma, -FARTHEST)
+
+
+@fast_kernel
+def store_derivatives(
+    places: np.ndarray, first: float, second: float, room: PairRoom, gradients: np.ndarray, hessians: np.ndarray
+) -> None:
+    """Gradients are `-first * pulls`, hessians `second * curves`, in the order of the query's rows."""
+    pulls, curves = room[2], room[3]
+    for k in range(len(places)):
+        gradients[places[k]] = _F4(-first * pulls[k])
+        hessians[places[k]] = _F4(second * curves[k])

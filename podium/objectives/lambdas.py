@@ -1,0 +1,295 @@
+"""Lambda: RankNet's pairs, each weighted by how much a metric would change if the two swapped places.
+
+With i better than j, `o = s_i - s_j` and `rho = 1 / (1 + exp(sigma o))`:
+
+    g_i -= sigma |dZ| rho        g_j += sigma |dZ| rho        both h += sigma^2 |dZ| rho (1 - rho)
+
+dZ is the change of the metric when i and j swap places in the current order (falling scores, equal scores in the order
+of the rows). It is held fixed in the derivative, so the loss is `sum |dZ| log(1 + exp(-sigma o))`. Only the first
+`cutoff` places open a row: two places behind the cutoff can swap without a change. Work is O(n cutoff), memory O(n).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from podium._numba import fast_kernel, kernel, readonly
+from podium._words import check_choice
+from podium.metrics.additive import Precision, Recall
+from podium.metrics.base import Metric
+from podium.metrics.pairs import AUC, Inversions
+from podium.metrics.policies import Policy
+from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.changes import (
+    ADDITIVE,
+    OWN_SWAPS,
+    ChangeArrays,
+    additive_row,
+    changes_of,
+    closed_form_row,
+    load_changes,
+    make_change_room,
+    metric_under,
+)
+from podium.objectives.kernels import (
+    BLOCK,
+    LOGISTIC,
+    PairRoom,
+    cost_row,
+    formula_row,
+    load_scores,
+    make_pair_room,
+    store_derivatives,
+)
+from podium.objectives.orders import longest_of, order_of, place_queries
+
+NORMALIZATIONS = ("lightgbm", "xgboost")
+
+_SMALLEST_DISTANCE = 0.01
+
+# sigma, whether pairs and queries are normalised, the factor of the hessians
+Options = tuple[float, bool, float]
+# document weights (or none), query weights, offsets
+Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Lambda(Objective):
+    """Lambdas of a metric: `Lambda("ndcg@10")`, `Lambda("map", sigma=2.0)`, `Lambda(MyMetric())`.
+
+    The metric follows `policy` ("standard" unless given; a Metric keeps its own), varied by `gain="linear"` or
+    `label_gain=[...]`; ties of scores always fall to the order of the rows.
+
+    normalize:
+      None: the lambdas of the papers.
+      "lightgbm": every pair is divided by `0.01 + |s_i - s_j|` (unless all scores of the query are equal); then
+        everything of the query is multiplied by `log2(1 + S) / S`, where S is twice the sum of its pairs' lambdas. dZ
+        stays the metric's own: LightGBM itself keeps the full discount behind its truncation level.
+      "xgboost": the same two steps and hessians twice as large, as XGBoost 3 does by default for `rank:ndcg`
+        (`lambdarank_score_normalization`, `lambdarank_normalization` with top-k pairs). It also divides the weights of
+        queries by their mean; give such weights where that matters.
+    With either, there is no formula for the cost: `has_loss` is False. S is taken before the query's weight.
+    """
+
+    name: ClassVar[str] = "lambda"
+
+    metric: str | Metric = "ndcg@10"
+    sigma: float = 1.0
+    normalize: Literal["lightgbm", "xgboost"] | None = None
+    policy: str | Policy | None = None
+    gain: str | None = None
+    label_gain: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("lambda: sigma", self.sigma)
+        if self.normalize is not None:
+            check_choice("lambda: normalize", self.normalize, NORMALIZATIONS)
+        if self.label_gain is not None:  # a tuple, so that the value can be compared and hashed
+            object.__setattr__(self, "label_gain", tuple(float(gain) for gain in self.label_gain))
+        _ = self.target  # a misspelt metric is answered here, not in the middle of a fit
+
+    @property
+    def has_loss(self) -> bool:
+        return self.normalize is None
+
+    @property
+    def target(self) -> Metric:
+        """The metric as a value, under its policy."""
+        return metric_under(self.metric, self.policy, self.gain, self.label_gain)
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundLambda:
+        return BoundLambda(self, judged, n_jobs)
+
+
+class BoundLambda(BoundObjective):
+    """Lambdas on one data set: the metric resolved, and its changes as the kernels read them."""
+
+    objective: Lambda
+
+    def __init__(self, objective: Lambda, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        refuse_negative_labels(objective.name, judged.labels)
+        self.metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
+        _warn_if_rank_is_ignored(self.metric, judged.labels)
+        self.changes = changes_of(self.metric, judged)
+        normalised = objective.normalize is not None
+        self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
+        self._lists: Lists = (judged.weights, judged.query_weights, judged.offsets)
+
+    def _work(self, lengths: np.ndarray) -> np.ndarray:
+        if self.changes.kind == OWN_SWAPS:  # Python holds the interpreter lock: one thread
+            return np.zeros_like(lengths)
+        return np.asarray(4 * lengths + lengths * np.minimum(lengths, self.changes.cutoff) // 16)
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        self._run(scores, queries, gradients, hessians, np.empty(0))
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
+
+    def _run(
+        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
+    ) -> None:
+        """Costs where there is room for them, derivatives otherwise."""
+        if self.changes.kind != OWN_SWAPS:
+            places = np.empty(len(scores), dtype=np.uint32)
+            place_queries(scores, self.changes.cutoff, self.offsets, queries, places)
+            arrays, orders = self.changes.arrays, readonly(places)
+            _lambda_queries(arrays, self._options, self._lists, scores, orders, queries, gradients, hessians, costs)
+            return
+        for query in queries.tolist():
+            self._ask_metric(scores, query, gradients, hessians, costs)
+
+    def _ask_metric(
+        self, scores: np.ndarray, query: int, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
+    ) -> None:
+        """One query by the metric's own `swaps`; the rest is what `_lambda_queries` does."""
+        start, stop = int(self.offsets[query]), int(self.offsets[query + 1])
+        n = stop - start
+        own, weights = scores[start:stop], self._lists[0][start:stop]
+        places = order_of(own)
+        ranked = self.labels[start:stop][places[::-1]]
+        room, total, divided = make_pair_room(n), 0.0, self._options[1] and bool(np.ptp(own) > 0)
+        single, row, pulls, curves, exact = room
+        if n > 1:
+            load_scores(own, places, float(own.max()), self._options[0], True, room)
+        for place in range(min(self.metric.top(n), n - 1)):
+            i = n - 1 - place
+            changes = np.nan_to_num(np.abs(self.metric.swaps(ranked, place)))  # NaN: undefined, so nothing to gain
+            row[:i] = (np.sign(ranked[place] - ranked[place + 1 :]) * changes)[::-1]
+            row[i : i + BLOCK] = 0.0
+            _adjust_row(i, places, weights, divided, self._options[0], single, row)
+            if len(costs):
+                total += cost_row(LOGISTIC, i, i, exact, row)
+            else:
+                total += float(formula_row(LOGISTIC, True, i, i, single, row, pulls, curves))
+        _close_query(query, places, 1.0, total, self._options, self._lists, room, gradients, hessians, costs)
+
+
+def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
+    """Lambdas tell documents what a place is worth; some metrics do not care, or only at the cutoff."""
+    if isinstance(metric, (AUC, Inversions)):
+        reason = "counts a pair the same wherever it stands; objective 'ranknet' is meant for that"
+    elif isinstance(metric, (Precision, Recall)) and metric.cutoff is not None:
+        reason = f"ignores the order of the first {metric.cutoff} places; 'map' or 'ndcg' do not"
+    elif _never_changes(metric, labels):
+        reason = "is the same for every order of a list, so there is nothing to learn from it; give it a cutoff"
+    else:
+        return
+    warnings.warn(f"lambda: {metric.name} {reason}.", UserWarning, stacklevel=5)
+
+
+def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
+    """Try every swap in a list with good documents down to the cutoff, one of each grade, and bad ones behind."""
+    grades = np.unique(labels)[::-1]
+    if len(grades) < 2:
+        return False
+    few = grades[np.linspace(0, len(grades) - 1, min(len(grades), 5)).astype(np.int64)]
+    edge = min(metric.cutoff or 1, 20)
+    probe = np.concatenate([np.full(edge, few[0]), few, np.full(edge, few[-1])])
+    return all(not np.any(np.nan_to_num(metric.swaps(probe, i))) for i in range(len(probe) - 1))
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------
+
+
+@fast_kernel
+def _lambda_queries(
+    changes: ChangeArrays,
+    options: Options,
+    lists: Lists,
+    scores: np.ndarray,
+    orders: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """The sums at the top of this module for all documents of these queries; or `costs[q]`, unless that is empty.
+
+    scores (n,) float64; orders (n,) uint32, each query's documents worst first; gradients, hessians (n,) float32;
+    costs (queries,) float64 or (0,).
+    """
+    kind, cutoff, values, table, table_starts, scales = changes
+    weights, _, offsets = lists
+    longest = longest_of(offsets, queries)
+    room, change_room = make_pair_room(longest), make_change_room(longest)
+    single, row, pulls, curves, exact = room
+    gains, place_weights, one, two, three, four = change_room
+    for k in range(len(queries)):
+        query = queries[k]
+        start, stop, total = offsets[query], offsets[query + 1], 0.0
+        n, top = stop - start, min(cutoff, stop - start)
+        own, places = scores[start:stop], orders[start:stop]
+        if n > 1 and scales[query] > 0.0:
+            largest = own[places[n - 1]]
+            divided = options[1] and own.min() < largest
+            load_scores(own, places, largest, options[0], len(costs) > 0, room)
+            rows = load_changes(kind, top, places, values[start:stop], table[table_starts[query] :], change_room)
+            for i in range(n - 1, max(n - 1 - rows, 0), -1):
+                if kind == ADDITIVE:
+                    additive_row(i, gains, place_weights, row)
+                else:
+                    closed_form_row(kind, i, gains, one, two, three, four, row)
+                if len(weights) > 0 or divided:
+                    _adjust_row(i, places, weights[start:stop], divided, options[0], single, row)
+                if len(costs):
+                    total += cost_row(LOGISTIC, i, i, exact, row)
+                elif options[1]:
+                    total += float(formula_row(LOGISTIC, True, i, i, single, row, pulls, curves))
+                else:
+                    formula_row(LOGISTIC, False, i, i, single, row, pulls, curves)
+        _close_query(query, places, scales[query], total, options, lists, room, gradients, hessians, costs)
+
+
+@fast_kernel
+def _adjust_row(
+    i: int, places: np.ndarray, weights: np.ndarray, divided: bool, sigma: float, scores: np.ndarray, row: np.ndarray
+) -> None:
+    """Multiply a row by the documents' weights and divide it by the distances of their scores, where asked for."""
+    if len(weights):
+        own = weights[places[i]]
+        for j in range(i):
+            row[j] *= np.float32(own * weights[places[j]])
+    if divided:
+        inverse, nearest, score = np.float32(1.0 / sigma), np.float32(_SMALLEST_DISTANCE), scores[i]
+        for j in range(i):
+            row[j] /= nearest + inverse * abs(score - scores[j])
+
+
+@kernel
+def _close_query(
+    query: int,
+    places: np.ndarray,
+    scale: float,
+    total: float,
+    options: Options,
+    lists: Lists,
+    room: PairRoom,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """Write what the query's rows came to: total is the sum of its costs or forces before the metric's divisor."""
+    sigma, normalised, hessian_factor = options
+    _, query_weights, offsets = lists
+    factor = scale * query_weights[query]
+    if len(costs):
+        costs[query] = factor * total
+        return
+    own_gradients = gradients[offsets[query] : offsets[query + 1]]
+    own_hessians = hessians[offsets[query] : offsets[query + 1]]
+    if len(places) < 2 or scale == 0.0:
+        own_gradients[:], own_hessians[:] = 0.0, 0.0
+        return
+    lambdas = 2.0 * sigma * scale * total
+    if normalised and lambdas > 0.0:
+        factor *= math.log2(1.0 + lambdas) / lambdas
+    second = factor * sigma * sigma * hessian_factor
+    store_derivatives(places, factor * sigma, second, room, own_gradients, own_hessians)

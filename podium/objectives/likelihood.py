@@ -1,0 +1,149 @@
+"""The likelihood of an order under Plackett-Luce: documents are chosen one after the other, by softmax of those left.
+
+O(n) a call after one sort of the labels, in float64, from the largest score down: gaps of any size are safe. A
+document's weight multiplies the term of its own choice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from podium._numba import kernel
+from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium.objectives.orders import order_by_label
+
+
+@dataclass(frozen=True)
+class ListMLE(Objective):
+    """ListMLE: minus the log likelihood, under Plackett-Luce, of an order of the documents by their labels.
+
+    `sum_i log(sum_(j: y_j <= y_i) exp(s_j)) - s_i` over all documents i better than the query's worst: each is chosen
+    among those that are not better. Equal labels are so chosen as if each came first (Breslow's way), whatever the
+    order of the rows; with all labels different this is the usual likelihood. With `p_ij` the probability that j is
+    chosen where i was, `g_j = sum_i p_ij - 1` (the 1 for documents i that are chosen), `h_j = sum_i p_ij (1 - p_ij)`.
+    """
+
+    name: ClassVar[str] = "listmle"
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundListMLE:
+        return BoundListMLE(self, judged, n_jobs)
+
+
+class BoundListMLE(BoundObjective):
+    """The likelihood of the order by labels."""
+
+    def __init__(self, objective: ListMLE, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        self.order = order_by_label(judged, n_jobs)
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        self._run(scores, queries, gradients, hessians, np.empty(0))
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
+
+    def _run(
+        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
+    ) -> None:
+        judged, order = self.judged, self.order
+        lists = judged.weights, judged.query_weights, judged.offsets
+        _plackett_luce(scores, order.places, order.worse, lists, queries, gradients, hessians, costs)
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _plackett_luce(
+    scores: np.ndarray,
+    places: np.ndarray,
+    worse: np.ndarray,
+    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is empty.
+
+    places (n,) uint32 and worse (n,) int64 are the `LabelOrder`; lists are document weights, query weights, offsets.
+    """
+    weights, query_weights, offsets = lists
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        n = stop - start
+        if n == 0:
+            continue
+        own, rank = scores[start:stop] - scores[start:stop].max(), worse[start:stop]
+        order = places[start:stop]
+        share = np.ones(n) if len(weights) == 0 else weights[start:stop][order]
+        levels = _levels(own, order, rank)
+        if len(costs):
+            costs[queries[k]] = query_weights[queries[k]] * _likelihood_cost(own, order, rank, share, levels)
+        else:
+            scale = query_weights[queries[k]]
+            _choice_sums(own, order, rank, share, levels, scale, gradients[start:stop], hessians[start:stop])
+
+
+@kernel
+def _levels(scores: np.ndarray, order: np.ndarray, worse: np.ndarray) -> np.ndarray:
+    """log sum exp of all documents up to the end of each one's run of equal labels, worst first."""
+    n = len(order)
+    levels = np.empty(n)
+    largest, total = -np.inf, 0.0
+    for k in range(n):
+        score = scores[order[k]]
+        if score > largest:
+            total, largest = total * math.exp(largest - score), score
+        total += math.exp(score - largest)
+        levels[k] = largest + math.log(total)
+    for k in range(n - 2, -1, -1):
+        if worse[k] == worse[k + 1]:
+            levels[k] = levels[k + 1]
+    return levels
+
+
+@kernel
+def _likelihood_cost(
+    scores: np.ndarray, order: np.ndarray, worse: np.ndarray, weights: np.ndarray, levels: np.ndarray
+) -> float:
+    total = 0.0
+    for k in range(len(order)):
+        if worse[k] > 0:
+            total += weights[k] * (levels[k] - scores[order[k]])
+    return total
+
+
+@kernel
+def _choice_sums(
+    scores: np.ndarray,
+    order: np.ndarray,
+    worse: np.ndarray,
+    weights: np.ndarray,
+    levels: np.ndarray,
+    scale: float,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """From the best label down, with `first` = exp(level) * sum of w exp(-level_i) over the choices i so far.
+
+    Then `sum_i w_i p_ij = first * exp(s_j - level)`, and `second` does the same for squares. Levels fall on the way
+    down, so no factor exceeds 1.
+    """
+    first, second, level, k = 0.0, 0.0, 0.0, len(order) - 1
+    while k >= 0:
+        begin, chosen = worse[k], 0.0
+        for j in range(begin, k + 1):
+            chosen += weights[j] if begin > 0 else 0.0
+        fall = math.exp(levels[k] - level) if first > 0.0 else 0.0
+        first, second, level = first * fall + chosen, second * fall * fall + chosen, levels[k]
+        for j in range(begin, k + 1):
+            share = math.exp(scores[order[j]] - level)
+            taken = weights[j] if begin > 0 else 0.0
+            gradients[order[j]] = np.float32(scale * (first * share - taken))
+            hessians[order[j]] = np.float32(scale * max(first * share - second * share * share, 0.0))
+        k = begin - 1

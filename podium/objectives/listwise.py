@@ -1,0 +1,196 @@
+"""Top-one objectives: the cost of a list, from the probability that its scores give each document to come first.
+
+With `q = softmax(s)` over a query, ListNet and XE-NDCG cost `-sum t_i log q_i` for a target t that the labels give.
+They are O(n), in float64, from the largest score down: gaps of any size are safe. A document's weight multiplies its
+target. The whole order of a list is the business of `likelihood.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+from podium.metrics.policies import gain_table, gains, known_gain
+from podium.objectives.base import BoundObjective, Judgements, Objective, refuse_negative_labels
+from podium.objectives.draws import check_seed, stream_of, uniform
+
+
+@dataclass(frozen=True)
+class ListNet(Objective):
+    """ListNet: cross entropy of the top-one probabilities, `-sum softmax(labels)_i log softmax(scores)_i`.
+
+    `g_i = q_i - p_i`, `h_i = q_i (1 - q_i)` for q and p the two softmaxes (with weights: `g_i = T q_i - w_i p_i`,
+    `h_i = T q_i (1 - q_i)`, T the sum of `w p`).
+    """
+
+    name: ClassVar[str] = "listnet"
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSoftmax:
+        return BoundSoftmax(self, judged, n_jobs)
+
+
+@dataclass(frozen=True)
+class XENDCG(Objective):
+    """XE-NDCG: cross entropy against `t_i = (2^y_i - u_i) / sum (2^y_j - u_j)`, u drawn evenly from [0, 1].
+
+    `g_i = q_i - t_i`, `h_i = q_i (1 - q_i)`. This convex cost bounds NDCG; the draw is new in every iteration (`begin`)
+    and depends on `seed`, the iteration and the row alone; `seed=None` puts 1/2 in its place. Other gains: with
+    `gain="linear"` or `label_gain=[...]`, t_i is proportional to `gain_i + 1 - u_i`.
+    """
+
+    name: ClassVar[str] = "xendcg"
+
+    seed: int | None = 0
+    gain: str = "exponential"
+    label_gain: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            check_seed("xendcg", self.seed)
+        known_gain(self.gain)
+        if self.label_gain is not None:
+            object.__setattr__(self, "label_gain", gain_table(self.label_gain))
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundXENDCG:
+        return BoundXENDCG(self, judged, n_jobs)
+
+
+class BoundSoftmax(BoundObjective):
+    """Cross entropy against targets (n,), which need not add up to 1."""
+
+    def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        self.targets = np.empty(len(judged.labels))
+        self._set_targets()
+
+    def _set_targets(self) -> None:
+        judged, targets = self.judged, self.targets
+        self._share_out(
+            self._all_queries, lambda part: _label_softmax(judged.labels, judged.weights, judged.offsets, part, targets)
+        )
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        weights = self.judged.query_weights
+        _cross_entropy(scores, readonly(self.targets), weights, self.offsets, queries, gradients, hessians)
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        weights = self.judged.query_weights
+        _cross_entropy_costs(scores, readonly(self.targets), weights, self.offsets, queries, costs)
+
+
+class BoundXENDCG(BoundSoftmax):
+    """XE-NDCG at one iteration."""
+
+    objective: XENDCG
+
+    def __init__(self, objective: XENDCG, judged: Judgements, n_jobs: int | None) -> None:
+        refuse_negative_labels(objective.name, judged.labels)
+        table = objective.label_gain
+        self._gains = readonly(gains(judged.labels, objective.gain if table is None else tuple(table)))
+        self._iteration = 0
+        super().__init__(objective, judged, n_jobs)
+
+    def begin(self, iteration: int) -> None:
+        if iteration != self._iteration and self.objective.seed is not None:
+            self._iteration = iteration
+            self._set_targets()
+
+    def _set_targets(self) -> None:
+        drawn, stream = self.objective.seed is not None, stream_of(self.objective.seed or 0, self._iteration)
+        weights, targets = self.judged.weights, self.targets
+        self._share_out(
+            self._all_queries,
+            lambda part: _drawn_targets(self._gains, drawn, stream, weights, self.offsets, part, targets),
+        )
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _label_softmax(
+    labels: np.ndarray, weights: np.ndarray, offsets: np.ndarray, queries: np.ndarray, targets: np.ndarray
+) -> None:
+    """targets = w softmax(labels) of each query."""
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        if start == stop:
+            continue
+        largest, total = labels[start:stop].max(), 0.0
+        for row in range(start, stop):
+            targets[row] = math.exp(labels[row] - largest)
+            total += targets[row]
+        for row in range(start, stop):
+            targets[row] *= (weights[row] if len(weights) else 1.0) / total
+
+
+@kernel
+def _drawn_targets(
+    label_gains: np.ndarray,
+    drawn: bool,
+    stream: np.uint64,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    targets: np.ndarray,
+) -> None:
+    """targets = w (gain + 1 - u), divided by the query's sum of gain + 1 - u."""
+    for k in range(len(queries)):
+        start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
+        for row in range(start, stop):
+            targets[row] = label_gains[row] + (1.0 - uniform(stream, row) if drawn else 0.5)
+            total += targets[row]
+        for row in range(start, stop):
+            targets[row] *= (weights[row] if len(weights) else 1.0) / total
+
+
+@kernel
+def _cross_entropy(
+    scores: np.ndarray,
+    targets: np.ndarray,
+    query_weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """g = T q - t, h = T q (1 - q), with q = softmax(scores) and T the sum of t; (n,), float64 in, float32 out."""
+    for k in range(len(queries)):
+        start, stop, scale = offsets[queries[k]], offsets[queries[k] + 1], query_weights[queries[k]]
+        if start == stop:
+            continue
+        largest, total, mass = scores[start:stop].max(), 0.0, 0.0
+        for row in range(start, stop):
+            total += math.exp(scores[row] - largest)
+            mass += targets[row]
+        for row in range(start, stop):
+            share = math.exp(scores[row] - largest) / total
+            gradients[row] = np.float32(scale * (mass * share - targets[row]))
+            hessians[row] = np.float32(scale * mass * share * (1.0 - share))
+
+
+@kernel
+def _cross_entropy_costs(
+    scores: np.ndarray,
+    targets: np.ndarray,
+    query_weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """costs[q] = sum of t (log sum exp(s) - s)."""
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        if start == stop:
+            continue
+        largest, total, mass, agreed = scores[start:stop].max(), 0.0, 0.0, 0.0
+        for row in range(start, stop):
+            total += math.exp(scores[row] - largest)
+            mass += targets[row]
+            agreed += targets[row] * (scores[row] - largest)
+        costs[queries[k]] = query_weights[queries[k]] * (mass * math.log(total) - agreed)

@@ -1,0 +1,247 @@
+"""Pairwise objectives: of two documents of a query with different labels, the better one should score higher.
+
+Each member is a formula of the margin `o = s_i - s_j`, with i the better document; the pair loop is in `kernels.py`.
+With C the cost of a pair, `g_i += dC/do`, `g_j -= dC/do`, and both hessians grow by `d2C/do2`. Labels do not change, so
+documents are sorted by label when the objective is bound: a row is then a document and all that are worse, pairs of
+equal labels are never looked at, and no pair is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from podium._numba import fast_kernel, kernel
+from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
+from podium.objectives.kernels import (
+    BLOCK,
+    EVEN,
+    EXPONENTIAL,
+    HINGE,
+    LOGISTIC,
+    SQUARED_HINGE,
+    cost_row,
+    load_scores,
+    make_pair_room,
+    pair_row,
+    store_derivatives,
+)
+from podium.objectives.orders import longest_of, order_by_label
+
+
+@dataclass(frozen=True)
+class PairwiseObjective(Objective):
+    """The frame: a member names its formula and may set the slope and whether equal labels make pairs."""
+
+    form: ClassVar[int] = LOGISTIC
+
+    @property
+    def slope(self) -> float:
+        return 1.0
+
+    @property
+    def even_pairs(self) -> bool:
+        return False
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundPairwise:
+        return BoundPairwise(self, judged, n_jobs)
+
+
+@dataclass(frozen=True)
+class RankNet(PairwiseObjective):
+    """RankNet: the cross entropy of `P(i above j) = 1 / (1 + exp(-sigma o))`.
+
+    `C = 1/2 (1 - S) sigma o + log(1 + exp(-sigma o))`, so `dC/ds_i = sigma ((1 - S)/2 - rho)` and
+    `d2C/ds_i2 = sigma^2 rho (1 - rho)` with `rho = 1 / (1 + exp(sigma o))`. S is 1 for i better than j; with `ties`,
+    pairs of equal labels count too, with S = 0 (target 0.5), and pull together.
+    """
+
+    name: ClassVar[str] = "ranknet"
+    form: ClassVar[int] = LOGISTIC
+
+    sigma: float = 1.0
+    ties: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive("ranknet: sigma", self.sigma)
+
+    @property
+    def slope(self) -> float:
+        return float(self.sigma)
+
+    @property
+    def even_pairs(self) -> bool:
+        return bool(self.ties)
+
+
+@dataclass(frozen=True)
+class Hinge(PairwiseObjective):
+    """Hinge: `max(0, 1 - o)`, RankSVM's slack. `dC/do = -1` inside the margin.
+
+    The second derivative is 0; 1 stands in for every pair inside the margin, so that a Newton step is a mean gradient.
+    """
+
+    name: ClassVar[str] = "hinge"
+    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+    form: ClassVar[int] = HINGE
+
+
+@dataclass(frozen=True)
+class SquaredHinge(PairwiseObjective):
+    """Squared hinge: `max(0, 1 - o)^2`, with `dC/do = -2 max(0, 1 - o)` and second derivative 2 inside the margin."""
+
+    name: ClassVar[str] = "squared_hinge"
+    form: ClassVar[int] = SQUARED_HINGE
+
+
+@dataclass(frozen=True)
+class Exponential(PairwiseObjective):
+    """Exponential: `exp(-o)`, RankBoost's cost, with `dC/do = -exp(-o)` and second derivative `exp(-o)`.
+
+    Where -o is larger than 60 the cost goes on as a straight line, so that no sum overflows.
+    """
+
+    name: ClassVar[str] = "exponential"
+    form: ClassVar[int] = EXPONENTIAL
+
+
+class BoundPairwise(BoundObjective):
+    """Pairs of one data set: its documents in order of their labels."""
+
+    objective: PairwiseObjective
+
+    def __init__(self, objective: PairwiseObjective, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        self.order = order_by_label(judged, n_jobs)
+
+    def _work(self, lengths: np.ndarray) -> np.ndarray:
+        return np.asarray(lengths + lengths * lengths // 32)
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        kind, judged = self.objective, self.judged
+        _pair_queries(
+            kind.form,
+            kind.slope,
+            kind.even_pairs,
+            scores,
+            self.order.places,
+            self.order.worse,
+            judged.weights,
+            judged.query_weights,
+            judged.offsets,
+            queries,
+            gradients,
+            hessians,
+        )
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        kind, judged = self.objective, self.judged
+        _pair_costs(
+            kind.form,
+            kind.slope,
+            kind.even_pairs,
+            scores,
+            self.order.places,
+            self.order.worse,
+            judged.weights,
+            judged.query_weights,
+            judged.offsets,
+            queries,
+            costs,
+        )
+
+
+@fast_kernel
+def _weigh_pairs(
+    i: int, first: int, last: int, start: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray
+) -> None:
+    """Weights of the pairs of i with documents first .. last - 1; 0 before them and to the end of the block."""
+    for j in range(first):
+        row[j] = np.float32(0.0)
+    for j in range(last, (last + BLOCK - 1) // BLOCK * BLOCK):
+        row[j] = np.float32(0.0)
+    if len(weights) == 0:
+        for j in range(first, last):
+            row[j] = np.float32(1.0)
+        return
+    own = weights[start + places[i]]
+    for j in range(first, last):
+        row[j] = np.float32(own * weights[start + places[j]])
+
+
+@fast_kernel
+def _pair_queries(
+    form: int,
+    sigma: float,
+    ties: bool,
+    scores: np.ndarray,
+    places: np.ndarray,
+    worse: np.ndarray,
+    weights: np.ndarray,
+    query_weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """g_i = sum over pairs of w dC/ds_i, h_i = sum of w d2C/ds_i2, for all documents of these queries.
+
+    scores (n,) float64; places (n,) uint32 and worse (n,) int64: each query's documents by label, worst first, and how
+    many have a smaller label; gradients, hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
+    """
+    room, turns = make_pair_room(longest_of(offsets, queries)), 2 if ties else 1
+    single, row, pulls, curves, _ = room
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        gradients[start:stop], hessians[start:stop] = 0.0, 0.0
+        if stop - start < 2:
+            continue
+        own, own_scores = places[start:stop], scores[start:stop]
+        load_scores(own_scores, own, own_scores.max(), sigma, False, room)
+        filled = 0
+        for i in range(1, stop - start):
+            count = worse[start + i]
+            for turn in range(turns):  # worse documents, then equal ones
+                first, last = (0, count) if turn == 0 else (count, i)
+                if first == last:
+                    continue
+                if turns > 1 or len(weights) > 0 or last != filled:
+                    _weigh_pairs(i, first, last, start, own, weights, row)
+                    filled = last
+                pair_row(form if turn == 0 else EVEN, i, last, single, row, pulls, curves)
+        scale = query_weights[queries[k]] * sigma
+        store_derivatives(own, scale, scale * sigma, room, gradients[start:stop], hessians[start:stop])
+
+
+@kernel
+def _pair_costs(
+    form: int,
+    sigma: float,
+    ties: bool,
+    scores: np.ndarray,
+    places: np.ndarray,
+    worse: np.ndarray,
+    weights: np.ndarray,
+    query_weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """costs[q] = sum over pairs of w C(o), times the query's weight."""
+    room = make_pair_room(longest_of(offsets, queries))
+    _, row, _, _, exact = room
+    for k in range(len(queries)):
+        start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
+        own, own_scores = places[start:stop], scores[start:stop]
+        if stop - start > 1:
+            load_scores(own_scores, own, own_scores.max(), sigma, True, room)
+        for i in range(1, stop - start):
+            count = worse[start + i]
+            _weigh_pairs(i, 0, count, start, own, weights, row)
+            total += cost_row(form, i, count, exact, row)
+            if ties:
+                _weigh_pairs(i, count, i, start, own, weights, row)
+                total += cost_row(EVEN, i, i, exact, row)
+        costs[queries[k]] = total * query_weights[queries[k]]

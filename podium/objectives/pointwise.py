@@ -1,0 +1,258 @@
+"""Pointwise objectives: every document has a cost of its own, whatever the others of its query score.
+
+Squared error wants the score to be the label. Logistic and ordinal want it on the right side of thresholds: with F the
+score, a document that belongs between two of them costs
+
+    softplus(slope (F - upper)) + softplus(slope (lower - F)),        softplus(x) = log(1 + e^x)
+
+where the uppermost class has no upper and the lowest no lower threshold. The logistic loss is the case of one threshold
+at 0. Gradients of a query do not add up to 0 here, and a shift of the scores matters: hence `start`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
+
+_MOST_CLASSES = 255
+_SMALLEST_STEP = 1e-3  # between two thresholds: a grade that (almost) no document has still needs some room
+_RAREST = 1e-6  # a share of documents is kept this far from 0 and 1, where its logit is infinite
+
+
+@dataclass(frozen=True)
+class Squared(Objective):
+    """Squared error: `1/2 (y - F)^2`, so `g = F - y` and `h = 1`, times the document's weight. Starts at the mean."""
+
+    name: ClassVar[str] = "squared"
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSquared:
+        return BoundSquared(self, judged, n_jobs)
+
+
+@dataclass(frozen=True)
+class Logistic(Objective):
+    """Logistic loss: `log(1 + exp(-2 alpha y F))` with y = 1 for labels from `relevant` on and -1 below.
+
+    `g = -r`, `h = |r| (2 alpha - |r|)` for `r = 2 alpha y / (1 + exp(2 alpha y F))`. Starts at half the log odds over
+    alpha, with the share of relevant documents kept between 1e-6 and 1 - 1e-6.
+    """
+
+    name: ClassVar[str] = "logistic"
+
+    alpha: float = 1.0
+    relevant: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("logistic: alpha", self.alpha)
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
+        classes = (judged.labels >= self.relevant).astype(np.int64)
+        return BoundThresholds(self, judged, classes, np.zeros(1), 2.0 * self.alpha, n_jobs)
+
+
+@dataclass(frozen=True)
+class Ordinal(Objective):
+    """Ordinal regression (proportional odds): `P(label <= grade k) = 1 / (1 + exp(F - t_k))` with rising thresholds.
+
+    The cost is minus the logarithm of the probability of the document's own grade, which is the form at the top of this
+    module up to a constant. Thresholds are held, not trained: by default `t_k` is the log odds of the documents (by
+    weight) with a label up to the k-th grade, the best ones while all scores are 0, so training starts at 0.
+    `thresholds=[...]` gives others: one fewer than the data has grades.
+    """
+
+    name: ClassVar[str] = "ordinal"
+
+    thresholds: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.thresholds is None:
+            return
+        given = tuple(float(threshold) for threshold in self.thresholds)
+        if not np.isfinite(given).all() or any(np.diff(given) <= 0):
+            raise ValueError(f"ordinal: thresholds must be finite and rise; got {list(given)}.")
+        object.__setattr__(self, "thresholds", given)  # a tuple, so that the value can be compared and hashed
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
+        grades, classes = np.unique(judged.labels, return_inverse=True)
+        if len(grades) > _MOST_CLASSES:
+            raise ValueError(
+                f"ordinal: expected grades, at most {_MOST_CLASSES} different labels; found {len(grades)}. "
+                "Round the labels, or use objective 'squared'."
+            )
+        thresholds = self._thresholds(grades, classes, judged)
+        return BoundThresholds(self, judged, classes, thresholds, 1.0, n_jobs)
+
+    def _thresholds(self, grades: np.ndarray, classes: np.ndarray, judged: Judgements) -> np.ndarray:
+        if self.thresholds is None:
+            amounts = np.bincount(classes, judged.row_weights, len(grades))
+            steps = _SMALLEST_STEP * np.arange(len(grades) - 1)
+            odds = _log_odds(np.cumsum(amounts)[:-1], amounts.sum())
+            return np.asarray(np.maximum.accumulate(odds - steps) + steps)
+        if len(self.thresholds) != max(len(grades) - 1, 0):
+            raise ValueError(
+                f"ordinal: {len(grades)} grades need {len(grades) - 1} thresholds; got {len(self.thresholds)}."
+            )
+        return np.array(self.thresholds)
+
+
+class BoundSquared(BoundObjective):
+    def __init__(self, objective: Squared, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        self.row_weights = judged.row_weights
+
+    def start(self) -> float:
+        total = float(self.row_weights.sum())
+        return float(self.labels @ self.row_weights) / total if total > 0 else 0.0
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        _squared(scores, self.labels, self.row_weights, self.offsets, queries, gradients, hessians)
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        _squared_costs(scores, self.labels, self.row_weights, self.offsets, queries, costs)
+
+
+class BoundThresholds(BoundObjective):
+    """Documents between thresholds: `lower` and `upper` of each, infinite where there is none."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        judged: Judgements,
+        classes: np.ndarray,
+        thresholds: np.ndarray,
+        slope: float,
+        n_jobs: int | None,
+    ) -> None:
+        super().__init__(objective, judged, n_jobs)
+        self.thresholds, self.slope, self.row_weights = readonly(thresholds), slope, judged.row_weights
+        bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
+        self.lower, self.upper = readonly(bounds[classes]), readonly(bounds[classes + 1])
+        self._classes = np.bincount(classes, self.row_weights, len(thresholds) + 1)
+
+    def start(self) -> float:
+        """The constant at which the (rising) sum of gradients is 0, by bisection; log odds for a single threshold."""
+        if len(self.thresholds) == 0 or self._classes.sum() == 0:
+            return 0.0
+        if len(self.thresholds) == 1:
+            share = _log_odds(self._classes[:1], self._classes.sum())
+            return float(self.thresholds[0] - share[0] / self.slope)
+        low, high = float(self.thresholds[0]) - 40.0, float(self.thresholds[-1]) + 40.0
+        for _ in range(80):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self._slope_at(middle) > 0 else (middle, high)
+        return 0.5 * (low + high)
+
+    def _slope_at(self, score: float) -> float:
+        below = 1.0 / (1.0 + np.exp(self.slope * (self.thresholds - score)))  # pulls down to each upper threshold
+        return float(self._classes[:-1] @ below - self._classes[1:] @ (1.0 - below))
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        _between(
+            scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, gradients, hessians
+        )
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        _between_costs(scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, costs)
+
+
+def _log_odds(amounts: np.ndarray, total: float) -> np.ndarray:
+    share = np.clip(amounts / total if total > 0 else np.full(len(amounts), 0.5), _RAREST, 1.0 - _RAREST)
+    odds: np.ndarray = np.log(share / (1.0 - share))
+    return odds
+
+
+@kernel
+def _squared(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """g = w (F - y), h = w; all (n,), float64 in, float32 out."""
+    for k in range(len(queries)):
+        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
+            gradients[row] = np.float32(weights[row] * (scores[row] - labels[row]))
+            hessians[row] = np.float32(weights[row])
+
+
+@kernel
+def _squared_costs(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    for k in range(len(queries)):
+        total = 0.0
+        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
+            total += 0.5 * weights[row] * (scores[row] - labels[row]) ** 2
+        costs[queries[k]] = total
+
+
+@kernel
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
+
+
+@kernel
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@kernel
+def _between(
+    scores: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    slope: float,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """g = w slope (down - up), h = w slope^2 (down (1 - down) + up (1 - up)).
+
+    down = sigmoid(slope (F - upper)), up = sigmoid(slope (lower - F)); all (n,), float64 in, float32 out.
+    """
+    for k in range(len(queries)):
+        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
+            down = _sigmoid(slope * (scores[row] - upper[row]))
+            up = _sigmoid(slope * (lower[row] - scores[row]))
+            curve = down * (1.0 - down) + up * (1.0 - up)
+            gradients[row] = np.float32(weights[row] * slope * (down - up))
+            hessians[row] = np.float32(weights[row] * slope * slope * curve)
+
+
+@kernel
+def _between_costs(
+    scores: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    slope: float,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """The constant `-log(1 - exp(-slope (upper - lower)))` makes it minus the logarithm of a probability."""
+    for k in range(len(queries)):
+        total = 0.0
+        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
+            above = _softplus(slope * (scores[row] - upper[row])) if upper[row] < np.inf else 0.0
+            below = _softplus(slope * (lower[row] - scores[row])) if lower[row] > -np.inf else 0.0
+            width = math.log(-math.expm1(slope * (lower[row] - upper[row])))
+            total += weights[row] * (above + below - width)
+        costs[queries[k]] = total
