@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from podium import formats as formats
     from podium import metrics as metrics
+    from podium import objectives as objectives
     from podium.data import RankingData as RankingData
     from podium.formats import read_data as read_data
     from podium.formats import write_data as write_data
@@ -31,18 +32,32 @@ if TYPE_CHECKING:
     from podium.metrics.evaluation import evaluate_run as evaluate_run
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.spelling import parse_metric as parse_metric
+    from podium.models import MART as MART
+    from podium.models import Boosted as Boosted
+    from podium.models import LambdaMART as LambdaMART
+    from podium.models import LambdaSMART as LambdaSMART
+    from podium.models import RegressionTree as RegressionTree
+    from podium.models import load as load
+    from podium.objectives.spelling import parse_objective as parse_objective
 
 _HOME = {
+    "Boosted": "podium.models",
+    "LambdaMART": "podium.models",
+    "LambdaSMART": "podium.models",
+    "MART": "podium.models",
     "Metric": "podium.metrics.base",
     "Policy": "podium.metrics.policies",
     "Qrels": "podium.formats.trec",
     "RankingData": "podium.data",
+    "RegressionTree": "podium.models",
     "Run": "podium.formats.trec",
     "check": "podium.formats.lint",
     "compare": "podium.metrics.comparing",
     "evaluate": "podium.metrics.evaluation",
     "evaluate_run": "podium.metrics.evaluation",
+    "load": "podium.models",
     "parse_metric": "podium.metrics.spelling",
+    "parse_objective": "podium.objectives.spelling",
     "read_data": "podium.formats",
     "read_letor": "podium.formats.letor",
     "read_qrels": "podium.formats.trec",
@@ -52,7 +67,7 @@ _HOME = {
     "write_qrels": "podium.formats.trec",
     "write_run": "podium.formats.trec",
 }
-_MODULES = ("formats", "metrics")
+_MODULES = ("formats", "metrics", "objectives")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -24,10 +24,15 @@ LAYERS = [
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [
+    "Boosted",
+    "LambdaMART",
+    "LambdaSMART",
+    "MART",
     "Metric",
     "Policy",
     "Qrels",
     "RankingData",
+    "RegressionTree",
     "Run",
     "__version__",
     "check",
@@ -35,8 +40,11 @@ PUBLIC = [
     "evaluate",
     "evaluate_run",
     "formats",
+    "load",
     "metrics",
+    "objectives",
     "parse_metric",
+    "parse_objective",
     "read_data",
     "read_letor",
     "read_qrels",

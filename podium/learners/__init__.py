@@ -1,0 +1,1 @@
+"""Derivatives in, a scoring function out."""

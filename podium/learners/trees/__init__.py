@@ -1,0 +1,1 @@
+"""Boosted regression trees, in the order they work: binning, histograms, splitting, growing, forest, boosting."""

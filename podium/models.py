@@ -1,0 +1,387 @@
+"""The named models, each a product of a learner and an objective.
+
+| model | learner | objective |
+| --- | --- | --- |
+| RegressionTree | one tree | squared error |
+| MART | boosted trees | squared error, logistic or ordinal, or any other |
+| LambdaMART | boosted trees | lambda of a metric |
+| LambdaSMART | boosted trees on top of a base model's scores | lambda of a metric |
+| Boosted | boosted trees | any |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from podium._words import check_choice
+from podium.data import RankingData
+from podium.formats.errors import FormatError
+from podium.learners.trees.boosting import Boosting, BoostingRules, boost
+from podium.learners.trees.forest import Forest, TreeArrays
+from podium.learners.trees.growing import GrowthRules
+from podium.metrics.base import Metric
+from podium.metrics.evaluation import evaluate
+from podium.metrics.spelling import parse_metric
+from podium.objectives import parse_objective
+from podium.ranker import Callback, Progress, Ranker
+from podium.storage import load_parts, save_parts
+
+GROWTHS = ("leaf", "level")
+STEPS = ("newton", "mean", "exact", "length")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BoostedTrees(Ranker):
+    """Trees added one by one. What they fit is the subclass's affair; the parameters of trees stand here.
+
+    Parameters
+    ----------
+    n_estimators, learning_rate : trees, and how much of each is added.
+    max_leaf_nodes, max_depth, growth : the shape of a tree; "leaf" cuts the leaf that gains most, "level" every leaf of
+        a level before the next (then the depth that `max_leaf_nodes` allows rules unless `max_depth` is given).
+    min_samples_leaf, min_hessian, min_gain, max_impurity : when to stop cutting.
+    l2_regularization, max_delta_step : hold leaf values back.
+    step : a leaf's value by Newton's step, the "mean" of the gradients, "exact"ly to the minimum, or the mean with one
+        "length" for the whole tree.
+    row_fraction, query_fraction, feature_fraction : what a tree gets to see.
+    max_bins : bins a feature.
+    init : a fitted model, or one score a training row, to start from.
+    eval_metric : what evaluation sets are judged by.
+    """
+
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    max_leaf_nodes: int = 31
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    min_hessian: float = 1e-3
+    min_gain: float = 0.0
+    max_impurity: float = 0.0
+    l2_regularization: float = 0.0
+    max_delta_step: float = 0.0
+    step: str = "newton"
+    growth: str = "leaf"
+    row_fraction: float = 1.0
+    query_fraction: float = 1.0
+    feature_fraction: float = 1.0
+    max_bins: int = 255
+    init: Any = None
+    eval_metric: Any = None
+
+    def _objective(self) -> Any:
+        raise NotImplementedError
+
+    def _judging_metric(self) -> Metric:
+        return parse_metric("ndcg@10" if self.eval_metric is None else self.eval_metric)
+
+    def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
+        """Add `n_estimators` trees to a fitted model, on the same or other data."""
+        self._grown: Forest | None = self.forest_
+        try:
+            self.n_estimators = self.forest_.n_trees + n_estimators
+            return self.fit(X, y, qid, **options)
+        finally:
+            self._grown = None
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each feature in the total gain of all splits."""
+        gain = self.forest_.importances("gain")
+        total = gain.sum()
+        return gain / total if total > 0 else gain
+
+    def _fit(
+        self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]
+    ) -> None:
+        objective = self._objective()
+        target = objective.bind(
+            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+        )
+        grown = getattr(self, "_grown", None)
+        boosting = Boosting(
+            data.X,
+            data.offsets,
+            target,
+            self._rules(),
+            base_scores=self._base_scores(data),
+            forest=grown,
+            n_jobs=self.n_jobs,
+        )
+        self.forest_ = boosting.forest()
+        watch = _Watch(self, boosting, evals, self._judging_metric(), patience, callbacks)
+        try:
+            boost(boosting, self.n_estimators, watch.after)
+        except KeyboardInterrupt:
+            warnings.warn(
+                f"stopped by hand after {len(boosting.trees)} trees; they are kept.", UserWarning, stacklevel=2
+            )
+        self.evals_ = watch.evals
+        self.best_iteration_ = watch.best if patience is not None and evals else len(boosting.trees)
+        self.forest_ = boosting.forest(self.best_iteration_)
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        scores = self.forest_.scores(X, n_jobs=self.n_jobs)
+        return scores if self._base_model() is None else scores + self._base_predictions(X)
+
+    def _base_model(self) -> Any:
+        return self.init if hasattr(self.init, "predict") else None
+
+    def _base_predictions(self, X: np.ndarray) -> np.ndarray:
+        """The base model's scores of rows that this model has checked already."""
+        base = self._base_model()
+        return np.asarray(base._scores(X) if isinstance(base, Ranker) else base.predict(X), dtype=np.float64)
+
+    def _base_scores(self, data: RankingData) -> np.ndarray | None:
+        if self.init is None:
+            return None
+        if self._base_model() is not None:
+            return self._base_predictions(data.X)
+        scores = np.asarray(self.init, dtype=np.float64)
+        if scores.shape != (data.n_rows,):
+            raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
+        return np.asarray(scores[data.rows])
+
+    def _rules(self) -> BoostingRules:
+        depth = self.max_depth or 0
+        if self.growth == "level" and not depth:
+            depth = max(1, int(np.ceil(np.log2(self.max_leaf_nodes))))
+        leaves = min(self.max_leaf_nodes, 2**depth) if depth and depth < 31 else self.max_leaf_nodes
+        growth = GrowthRules(
+            max_leaf_nodes=leaves,
+            max_depth=depth,
+            min_samples_leaf=self.min_samples_leaf,
+            min_hessian=self.min_hessian,
+            min_gain=self.min_gain,
+            max_impurity=self.max_impurity,
+            l2_regularization=self.l2_regularization,
+            growth=self.growth,
+        )
+        return BoostingRules(
+            learning_rate=self.learning_rate,
+            step=self.step,
+            max_delta_step=self.max_delta_step,
+            max_bins=self.max_bins,
+            row_fraction=self.row_fraction,
+            query_fraction=self.query_fraction,
+            feature_fraction=self.feature_fraction,
+            seed=self.random_state,
+            growth=growth,
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(f"{type(self).__name__}: growth", self.growth, GROWTHS)
+        check_choice(f"{type(self).__name__}: step", self.step, STEPS)
+
+    def _ranges(self) -> dict[str, tuple[float, float, str]]:
+        tiny, large = 1e-12, 1e12
+        share = (tiny, 1.0, "above 0 and at most 1")
+        return super()._ranges() | {
+            "n_estimators": (1, 10**6, "a whole number from 1 to 1,000,000"),
+            "learning_rate": (tiny, 1e3, "above 0"),
+            "max_leaf_nodes": (2, 2**16, "a whole number from 2 to 65,536"),
+            "max_depth": (1, 2**16, "a whole number from 1, or None"),
+            "min_samples_leaf": (1, 2**40, "a whole number from 1"),
+            "min_hessian": (0, large, "0 or larger"),
+            "min_gain": (0, large, "0 or larger"),
+            "max_impurity": (0, large, "0 or larger"),
+            "l2_regularization": (0, large, "0 or larger"),
+            "max_delta_step": (0, large, "0 or larger"),
+            "row_fraction": share,
+            "query_fraction": share,
+            "feature_fraction": share,
+            "max_bins": (2, 255, "a whole number from 2 to 255"),
+        }
+
+
+class _Watch:
+    """Looks at evaluation sets after each tree, remembers the curves, and says when to stop."""
+
+    def __init__(
+        self,
+        model: BoostedTrees,
+        boosting: Boosting,
+        evals: Sequence[RankingData],
+        metric: Metric,
+        patience: int | None,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        self.model, self.boosting, self.metric, self.patience = model, boosting, metric, patience
+        self.parts, self.callbacks = evals, callbacks
+        before = boosting.forest()
+        self.scores = [before.scores(part.X, n_jobs=model.n_jobs) + _offset(model, part) for part in evals]
+        self.evals: dict[str, dict[str, list[float]]] = {
+            f"eval_{number}": {metric.name: []} for number in range(len(evals))
+        }
+        self.best, self.best_value = 0, -np.inf
+
+    def after(self, iteration: int, tree: TreeArrays) -> bool:
+        single = Forest.join([tree], 0.0, self.boosting.X.shape[1])
+        for number, part in enumerate(self.parts):
+            single.add_scores(part.X, 0, 1, self.scores[number])
+            value = evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)
+            self.evals[f"eval_{number}"][self.metric.name].append(value[self.metric.name])
+        if self.parts:
+            first = self.evals["eval_0"][self.metric.name][-1] * (1 if self.metric.higher_is_better else -1)
+            if first > self.best_value:
+                self.best, self.best_value = iteration, first
+        progress = Progress(self.model, iteration, self.model.n_estimators, self.evals)
+        stops = [bool(callback(progress)) for callback in self.callbacks]
+        waited = self.patience is not None and self.parts and iteration - self.best >= self.patience
+        return any(stops) or bool(waited)
+
+
+def _offset(model: BoostedTrees, part: RankingData) -> np.ndarray | float:
+    return 0.0 if model._base_model() is None else model._base_predictions(part.X)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Boosted(BoostedTrees):
+    """Boosted trees x any objective, by name, by value or as a Python callable. `metric` is what "lambda" steers by."""
+
+    objective: Any = "lambda"
+    metric: Any = "ndcg@10"
+
+    def _objective(self) -> Any:
+        if self.objective == "lambda":
+            return parse_objective("lambda", metric=self.metric, normalize="lightgbm")
+        return parse_objective(self.objective)
+
+    def _judging_metric(self) -> Metric:
+        return parse_metric(self.metric if self.eval_metric is None else self.eval_metric)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MART(BoostedTrees):
+    """Multiple additive regression trees: boosted trees x squared error (or "logistic", "ordinal", any objective)."""
+
+    objective: Any = "squared"
+
+    def _objective(self) -> Any:
+        return parse_objective(self.objective)
+
+    def _needs_pairs(self) -> bool:
+        return False
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RegressionTree(BoostedTrees):
+    """One least-squares tree: the mean label of the leaf a document falls into."""
+
+    n_estimators: int = 1
+    learning_rate: float = 1.0
+
+    def _objective(self) -> Any:
+        return parse_objective("squared")
+
+    def _needs_pairs(self) -> bool:
+        return False
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LambdaMART(BoostedTrees):
+    """Boosted trees x lambda of a metric. With `init=` a fitted model or its scores this is LambdaSMART.
+
+    `metric` steers the lambdas, and its cutoff bounds the pairs; `sigma` is the slope of the logistic; `normalize`
+    scales the lambdas: None (as in the papers), "lightgbm" or "xgboost" (as those libraries do).
+    """
+
+    metric: Any = "ndcg@10"
+    sigma: float = 1.0
+    normalize: str | None = "lightgbm"
+
+    def _objective(self) -> Any:
+        return parse_objective("lambda", metric=self.metric, sigma=self.sigma, normalize=self.normalize)
+
+    def _judging_metric(self) -> Metric:
+        return parse_metric(self.metric if self.eval_metric is None else self.eval_metric)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LambdaSMART(LambdaMART):
+    """LambdaMART that starts from a base model: `init` is required."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.init is None:
+            raise ValueError("LambdaSMART: init must be a fitted model or one score a training row; got None.")
+
+
+MODELS: dict[str, type[BoostedTrees]] = {
+    model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, Boosted)
+}
+_FOREST_ARRAYS = tuple(f.name for f in fields(Forest) if f.name not in ("start", "n_features"))
+
+
+def save(model: Ranker, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model."""
+    kind, meta, arrays = _to_parts(model)
+    save_parts(path, kind, meta, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Ranker:
+    """Read a model that `save` wrote. Nothing in the file is run."""
+    kind, meta, arrays = load_parts(path)
+    try:
+        return _from_parts(kind, meta, arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise FormatError(path, f"holds no model this version understands ({error}).") from error
+
+
+def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    if type(model).__name__ not in MODELS:
+        raise ValueError(f"{type(model).__name__} cannot be saved; it is no model of Podium.")
+    forest = model.forest_
+    parameters = {f.name: getattr(model, f.name) for f in fields(model) if f.name not in ("n_jobs", "init")}
+    meta: dict[str, Any] = {
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "n_features": int(model.n_features_in_),
+        "n_queries": int(model.n_queries_),
+        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
+        "best_iteration": int(model.best_iteration_),
+        "evals": model.evals_,
+        "start": forest.start,
+    }
+    arrays = {name: getattr(forest, name) for name in _FOREST_ARRAYS}
+    if model._base_model() is not None:
+        kind, inner, inner_arrays = _to_parts(model.init)
+        meta["init"] = {"kind": kind, "meta": inner}
+        arrays |= {f"init/{name}": array for name, array in inner_arrays.items()}
+    return type(model).__name__, meta, arrays
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Metric):
+        return value.name
+    if callable(value):
+        return f"callable {getattr(value, '__name__', 'objective')}"
+    if isinstance(value, np.generic):
+        return value.item()
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return value
+
+
+def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
+    check_choice("model", kind, MODELS)
+    model = MODELS[kind](**meta["parameters"])
+    model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
+    if meta["feature_names"] is not None:
+        model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
+    model.best_iteration_, model.evals_ = int(meta["best_iteration"]), meta["evals"]
+    own = {name: arrays[name] for name in _FOREST_ARRAYS}
+    model.forest_ = Forest(**own, start=float(meta["start"]), n_features=model.n_features_in_)
+    model.forest_.check()
+    if "init" in meta:
+        inner = {name.removeprefix("init/"): array for name, array in arrays.items() if name.startswith("init/")}
+        model.init = _from_parts(meta["init"]["kind"], meta["init"]["meta"], inner)
+    return model

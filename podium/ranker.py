@@ -1,0 +1,235 @@
+"""Ranker: the scikit-learn face of every model. Rows and labels in, one score a row out.
+
+A ranker has the parameters of its class as dataclass fields, which gives scikit-learn the signature it wants. `fit`
+brings a learner and an objective together; what they are, a subclass says.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from podium.data import RankingData, as_query_ids
+from podium.metrics.evaluation import evaluate
+from podium.metrics.lists import order_by_score
+
+Callback = Callable[["Progress"], bool | None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What callbacks are told after each step; returning True stops the training."""
+
+    model: Ranker
+    iteration: int  # steps done
+    total: int
+    evals: dict[str, dict[str, list[float]]]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Ranker(BaseEstimator):  # type: ignore[misc]
+    """The frame: checks input, remembers feature names, scores, ranks, saves. Members define `_fit` and `_scores`."""
+
+    n_jobs: int | None = None
+    random_state: int = 0
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        verbose: int | None = None,
+    ) -> Self:
+        """Train on rows X (n, features) with labels y and one query id a row, in any order; or on a RankingData.
+
+        `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, or a list of them;
+        the first one stops the training after `early_stopping_rounds` steps without progress. `verbose=k` prints a line
+        every k steps.
+        """
+        self._check_parameters()
+        if early_stopping_rounds is not None and eval_set is None:
+            raise ValueError("early_stopping_rounds needs an eval_set to look at.")
+        data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+        self.n_queries_ = data.n_queries
+        self._warn_if_nothing_to_learn(data)
+        evals = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
+        listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
+        self._fit(data, evals, early_stopping_rounds, listeners)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """One score a row; scores order documents within a query and need no query id."""
+        check_is_fitted(self)
+        if isinstance(X, RankingData):
+            X = X.X
+        elif not _is_ready(X, self.n_features_in_) or hasattr(self, "feature_names_in_"):
+            X = validate_data(self, _from_arrow(X), reset=False, **_VALIDATION)
+            X = np.ascontiguousarray(X, dtype=np.float32)
+        return self._scores(X)
+
+    def rank(self, X: Any, qid: Any = None) -> np.ndarray:
+        """The rows, best first within each query; queries in order of first appearance."""
+        if isinstance(X, RankingData):
+            return order_by_score(self.predict(X), X.offsets)
+        scores = self.predict(X)
+        ids = np.zeros(len(scores), np.int64) if qid is None else as_query_ids(qid, None, len(scores))
+        data = RankingData.from_arrays(np.empty((len(scores), 0)), np.zeros(len(scores)), qid=ids)
+        return np.asarray(data.rows[order_by_score(scores[data.rows], data.offsets)])
+
+    def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
+        """Mean NDCG@10 (policy `standard`)."""
+        if isinstance(X, RankingData):
+            return evaluate(self.predict(X), X, metrics=["ndcg@10"])["ndcg@10"]
+        if qid is None and group is None:
+            if getattr(self, "n_queries_", 1) > 1:
+                raise ValueError("score needs qid (or group): the model was trained on many queries.")
+            group = [len(X)]
+        labels = np.asarray(y, dtype=np.float64)
+        gain = "linear" if labels.max(initial=0.0) > 31 else None
+        scores = self.predict(X)
+        return evaluate(
+            scores, labels, qid=qid, group=group, metrics=["ndcg@10"], document_weight=sample_weight, gain=gain
+        )["ndcg@10"]
+
+    def save(self, path: Any) -> None:
+        """Write the model as one checked file without code in it; `podium.load` reads it."""
+        from podium.models import save
+
+        save(self, path)
+
+    def _fit(
+        self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]
+    ) -> None:
+        raise NotImplementedError
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range; subclasses extend `_ranges`."""
+        for name, (low, high, what) in self._ranges().items():
+            value = getattr(self, name)
+            if value is None and name in self._may_be_none():
+                continue
+            good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+            if not good or not low <= value <= high:
+                raise ValueError(f"{type(self).__name__}: {name} must be {what}; got {value!r}.")
+
+    def _ranges(self) -> dict[str, tuple[float, float, str]]:
+        return {"random_state": (0, 2**63 - 1, "a whole number, 0 or larger")}
+
+    def _may_be_none(self) -> set[str]:
+        return {f.name for f in fields(self) if f.default is None}
+
+    def _training_data(
+        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
+    ) -> RankingData:
+        if isinstance(X, RankingData):
+            self.n_features_in_ = X.n_features
+            if X.feature_names is not None:
+                self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            return X
+        X, y = validate_data(self, _from_arrow(X), y, y_numeric=True, **_VALIDATION)
+        if qid is None and group is None:
+            warnings.warn(f"qid not given: all {len(y)} rows are treated as one query.", UserWarning, stacklevel=3)
+            group = [len(y)]
+        return RankingData.from_arrays(
+            np.ascontiguousarray(X, dtype=np.float32),
+            y,
+            qid,
+            group=group,
+            document_weight=sample_weight,
+            query_weight=query_weight,
+        )
+
+    def _eval_data(self, part: Any, number: int) -> RankingData:
+        if not isinstance(part, RankingData):
+            if not isinstance(part, (tuple, list)) or len(part) != 3:
+                raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
+            X = validate_data(self, _from_arrow(part[0]), reset=False, **_VALIDATION)
+            part = RankingData.from_arrays(X, part[1], part[2])
+        data: RankingData = part
+        if data.n_features != self.n_features_in_:
+            raise ValueError(
+                f"eval_set[{number}] has {data.n_features} features, the training data {self.n_features_in_}."
+            )
+        return data
+
+    def _warn_if_nothing_to_learn(self, data: RankingData) -> None:
+        low = np.minimum.reduceat(data.y, data.offsets[:-1])
+        high = np.maximum.reduceat(data.y, data.offsets[:-1])
+        if self._needs_pairs() and not (low < high).any() and data.n_rows > 1:
+            warnings.warn(
+                f"0 of {data.n_queries} queries have two different labels; the model is constant.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _needs_pairs(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+_VALIDATION: dict[str, Any] = {
+    "dtype": [np.float32, np.float64],
+    "ensure_all_finite": "allow-nan",
+    "accept_sparse": False,
+}
+
+
+def _is_ready(X: Any, n_features: int) -> bool:
+    """Whether a row-major float32 matrix of the right width came: nothing to convert, only infinity to look for."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float32
+        and X.ndim == 2
+        and X.shape[1] == n_features
+        and X.flags.c_contiguous
+        and len(X) > 0
+        and not np.isinf(X).any()
+    )
+
+
+def _from_arrow(X: Any) -> Any:
+    """scikit-learn knows pandas and polars; an Arrow table becomes pandas on its way."""
+    return X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
+
+
+def _as_eval_sets(eval_set: Any) -> list[Any]:
+    if eval_set is None:
+        return []
+    if isinstance(eval_set, list) and not (len(eval_set) == 3 and not isinstance(eval_set[0], (tuple, RankingData))):
+        return eval_set
+    return [eval_set]
+
+
+def _print_every(steps: int) -> Callback:
+    def show(progress: Progress) -> None:
+        if progress.iteration % steps == 0:
+            numbers = [
+                f"{part} {metric} {curve[-1]:.4f}"
+                for part, curves in progress.evals.items()
+                for metric, curve in curves.items()
+            ]
+            print(f"{progress.iteration}/{progress.total}  {'  '.join(numbers)}", flush=True)
+
+    return show

@@ -1,0 +1,44 @@
+"""Storage: a model on disk, `.podium`, as what it is made of: a kind, a few facts, and arrays.
+
+The file is a sealed container: what is loaded is bit for bit what was saved, or an error says where the file is
+damaged. Loading runs no code and follows no path, and the arrays take no more memory than the file has bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from podium._files import COMPRESSIONS
+from podium.formats.container import open_container, write_container
+from podium.formats.errors import FormatError
+from podium.formats.kinds import MODEL
+from podium.formats.lines import FilePath
+
+
+def save_parts(path: FilePath, kind: str, meta: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a model's parts as one file, wholly old or wholly new; equal parts give equal bytes.
+
+    `meta` is plain JSON: text keys, lists, text, whole numbers, finite floats, true, false and null. The arrays are of
+    bool, whole numbers or floats of at most 64 bits.
+    """
+    if os.fspath(path).lower().endswith(COMPRESSIONS):
+        raise ValueError(f"{os.fspath(path)}: a model file cannot be compressed; drop the suffix.")
+    if not isinstance(kind, str) or not kind:
+        raise ValueError(f"{os.fspath(path)}: the kind of a model must be its name; got {kind!r}.")
+    if not isinstance(meta, dict):
+        raise ValueError(f"{os.fspath(path)}: meta must be a dict; got {type(meta).__name__}.")
+    ordered = {name: np.asarray(arrays[name]) for name in sorted(arrays, key=str)}
+    write_container(path, MODEL, {"kind": kind, "meta": meta}, ordered)
+
+
+def load_parts(path: FilePath) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """The kind, facts and arrays of a saved model, all of them checked; the arrays are read-only, ordered by name."""
+    with open_container(path, MODEL) as container:
+        kind, meta = container.meta.get("kind"), container.meta.get("meta")
+        if not isinstance(kind, str) or not kind or not isinstance(meta, dict):
+            raise FormatError(path, f"does not say which model it holds. {MODEL.mend}")
+        return kind, meta, container.read_all()

@@ -1,0 +1,247 @@
+"""Models: products of learner and objective, with scikit-learn's face, the same bytes for any number of threads."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import podium
+from podium.data import RankingData
+from podium.models import MART, MODELS, Boosted, LambdaMART, LambdaSMART, RegressionTree, load
+
+# The lecture notes' example: (x1, x2, label).
+POINTS = np.concatenate(
+    [
+        [(1, 4, 1), (1, 1, 1), (2, 8, 1), (4, 9, 1), (2, 8, 1), (1, 1, 2), (4, 2, 2), (2, 7, 2), (3, 8, 2)],
+        [(6, 2, 3), (7, 3, 3), (9, 4, 3), (7, 7, 4), (9, 8, 4), (6, 6, 4), (9, 9, 4), (8, 8, 4)],
+    ],
+    dtype=float,
+)
+
+
+@pytest.fixture(scope="module")
+def splits():
+    from podium.demo.letor import demo_splits
+
+    return demo_splits(n_queries=80)
+
+
+def small(kind=LambdaMART, **more):
+    return kind(**({"n_estimators": 8, "max_leaf_nodes": 8, "min_samples_leaf": 5} | more))
+
+
+def one_query(**more):
+    return RankingData.from_arrays(POINTS[:, :2], POINTS[:, 2], qid=np.zeros(17, int), **more)
+
+
+def test_mart_reproduces_the_worked_example():
+    model = MART(n_estimators=2, learning_rate=1.0, max_leaf_nodes=2, min_samples_leaf=1).fit(one_query())
+    forest = model.forest_
+    assert forest.start == pytest.approx(42 / 17)
+    assert forest.feature.tolist()[::3] == [0, 1]
+    assert forest.threshold.tolist()[::3] == [5, 5]  # between 4 and 6
+    assert forest.value[[1, 2]] == pytest.approx([13 / 9 - 42 / 17, 29 / 8 - 42 / 17], abs=1e-6)
+    assert forest.value[[4, 5]] == pytest.approx([-17 / 72, 119 / 720], abs=1e-6)
+    assert np.unique(model.predict(POINTS[:, :2]).round(4)).tolist() == [1.2083, 1.6097, 3.3889, 3.7903]
+
+
+def test_a_stump_leaves_the_impurity_of_the_worked_example():
+    tree = RegressionTree(max_leaf_nodes=2, min_samples_leaf=1).fit(one_query())
+    errors = POINTS[:, 2] - tree.predict(POINTS[:, :2])
+    assert np.mean(errors**2) / 2 == pytest.approx(295 / 2448, abs=1e-6)
+    # The root's impurity is above 0.2, the stump's 0.1205: a limit between them stops after one cut.
+    stopped = RegressionTree(max_leaf_nodes=9, min_samples_leaf=1, max_impurity=0.13).fit(one_query())
+    assert len(stopped.forest_.feature) == 3
+
+
+@pytest.mark.parametrize("kind", [LambdaMART, MART, Boosted])
+def test_models_beat_the_best_single_feature(splits, kind):
+    model = kind(n_estimators=30, max_leaf_nodes=8).fit(splits.train)
+    ours = podium.evaluate(model.predict(splits.test), splits.test, metrics=["ndcg@10"])["ndcg@10"]
+    single = podium.evaluate(splits.test.X[:, 0], splits.test, metrics=["ndcg@10"])["ndcg@10"]
+    assert ours > single + 0.05
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "LambdaSMART"])
+def test_saving_and_cloning_keep_every_score(name, splits, tmp_path):
+    model = small(MODELS[name]).fit(splits.train)
+    model.save(tmp_path / "m.podium")
+    again = load(tmp_path / "m.podium")
+    np.testing.assert_array_equal(again.predict(splits.test), model.predict(splits.test))
+    twin = clone(model).fit(splits.train)
+    twin.save(tmp_path / "twin.podium")
+    assert (tmp_path / "m.podium").read_bytes() == (tmp_path / "twin.podium").read_bytes()
+
+
+def test_lambdasmart_starts_from_a_base_model_and_is_saved_with_it(splits, tmp_path):
+    base = small(MART).fit(splits.train)
+    model = small(LambdaSMART, init=base).fit(splits.train)
+    trees_alone = model.forest_.scores(splits.test.X)
+    np.testing.assert_allclose(model.predict(splits.test), trees_alone + base.predict(splits.test))
+    model.save(tmp_path / "m.podium")
+    np.testing.assert_array_equal(load(tmp_path / "m.podium").predict(splits.test), model.predict(splits.test))
+    from_scores = small(LambdaMART, init=base.predict(splits.train)).fit(splits.train)
+    np.testing.assert_array_equal(from_scores.forest_.value, model.forest_.value)
+    with pytest.raises(ValueError, match="init must be a fitted model"):
+        small(LambdaSMART).fit(splits.train)
+
+
+BYTES = """
+import sys
+from podium.demo.letor import demo_splits
+from podium.models import LambdaMART
+train = demo_splits(n_queries=80).train
+model = LambdaMART(n_estimators=5, max_leaf_nodes=8, row_fraction=0.8, feature_fraction=0.5, n_jobs=int(sys.argv[1]))
+model.fit(train).save(sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_the_bytes_are_the_same_for_any_number_of_threads_and_any_hash_seed(tmp_path):
+    found = set()
+    for n_jobs in (1, 2, 4):
+        path = tmp_path / f"{n_jobs}.podium"
+        environment = {
+            "NUMBA_NUM_THREADS": "4",
+            "PYTHONHASHSEED": str(n_jobs),
+            "PATH": "",
+            "HOME": str(tmp_path.home()),
+        }
+        subprocess.run([sys.executable, "-c", BYTES, str(n_jobs), str(path)], check=True, env=environment)
+        found.add(path.read_bytes())
+    assert len(found) == 1
+
+
+def test_early_stopping_keeps_the_best_iteration_and_the_curves(splits):
+    model = LambdaMART(n_estimators=60, learning_rate=0.5, max_leaf_nodes=16)
+    model.fit(splits.train, eval_set=[splits.valid, splits.test], early_stopping_rounds=5)
+    curve = model.evals_["eval_0"]["ndcg@10"]
+    assert model.best_iteration_ == int(np.argmax(curve)) + 1
+    assert len(curve) == min(60, model.best_iteration_ + 5)
+    assert model.forest_.n_trees == model.best_iteration_
+    assert len(model.evals_["eval_1"]["ndcg@10"]) == len(curve)
+    value = podium.evaluate(model.predict(splits.valid), splits.valid, metrics=["ndcg@10"])["ndcg@10"]
+    assert value == pytest.approx(max(curve), abs=1e-12)
+
+
+def test_fit_more_goes_on_where_a_longer_run_would_be(splits):
+    short, long = small(n_estimators=4).fit(splits.train), small(n_estimators=9).fit(splits.train)
+    short.fit_more(splits.train, n_estimators=5)
+    np.testing.assert_array_equal(short.forest_.value, long.forest_.value)
+    np.testing.assert_array_equal(short.forest_.threshold, long.forest_.threshold)
+
+
+def test_ctrl_c_keeps_the_trees_so_far(splits):
+    def interrupt(progress):
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="stopped by hand after 3 trees"):
+        model = small().fit(splits.train, callbacks=[interrupt])
+    assert model.forest_.n_trees == 3
+    assert np.isfinite(model.predict(splits.test)).all()
+
+
+def test_a_callback_can_stop_the_training(splits):
+    model = small().fit(splits.train, callbacks=[lambda progress: progress.iteration == 2])
+    assert model.forest_.n_trees == 2
+
+
+def test_rank_gives_rows_best_first_in_each_query(splits):
+    model, data = small().fit(splits.train), splits.test
+    order, scores = model.rank(data), model.predict(data)
+    for start, end in zip(data.offsets[:-1], data.offsets[1:]):
+        assert (np.diff(scores[order[start:end]]) <= 0).all()
+        assert sorted(order[start:end]) == list(range(start, end))
+
+
+def test_rows_in_any_order_of_queries_give_the_same_model(splits, rng):
+    data = splits.train
+    order = np.argsort(rng.random(data.n_queries))  # whole queries, shuffled
+    rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1]) for q in order])
+    X, y, qid = data.X[rows], data.y[rows], data.qid[rows]
+    mixed = np.argsort(np.arange(len(rows)) % 3, kind="stable")  # and interleaved
+    names = [str(name) for name in data.feature_names]
+    one = small().fit(RankingData.from_arrays(X, y, qid=qid, feature_names=names))
+    two = small().fit(RankingData.from_arrays(X[mixed], y[mixed], qid=qid[mixed], feature_names=names))
+    assert one.forest_.n_trees == two.forest_.n_trees
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"learning_rate": -1}, "LambdaMART: learning_rate must be above 0; got -1"),
+        ({"n_estimators": 0}, "n_estimators must be a whole number from 1"),
+        ({"max_leaf_nodes": 1}, "max_leaf_nodes must be a whole number from 2"),
+        ({"max_bins": 300}, "max_bins must be a whole number from 2 to 255; got 300"),
+        ({"row_fraction": 0}, "row_fraction must be above 0 and at most 1; got 0"),
+        ({"growth": "leafs"}, "growth must be one of leaf, level; got 'leafs'. Did you mean 'leaf'?"),
+        ({"metric": "ndgc@10"}, "Did you mean 'ndcg@10'"),
+    ],
+)
+def test_bad_parameters_are_named_with_what_is_allowed(splits, parameters, message):
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        LambdaMART(**parameters).fit(splits.train)
+
+
+def test_missing_query_ids_are_told_and_score_needs_them():
+    X, y = POINTS[:, :2], POINTS[:, 2]
+    with pytest.warns(UserWarning, match="qid not given: all 17 rows are treated as one query"):
+        small(min_samples_leaf=1).fit(X, y)
+    model = small(min_samples_leaf=1).fit(X, y, qid=np.arange(17) // 9)
+    with pytest.raises(ValueError, match="score needs qid"):
+        model.score(X, y)
+    assert 0 <= model.score(X, y, qid=np.arange(17) // 9) <= 1
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_columns_are_checked_at_predict(splits):
+    import pandas as pd
+
+    frame = pd.DataFrame(POINTS[:, :2], columns=["a", "b"])
+    model = small(min_samples_leaf=1).fit(frame, POINTS[:, 2], qid=np.zeros(17, int))
+    np.testing.assert_array_equal(model.predict(frame), model.predict(frame.astype(np.float32)))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a"]])
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        model.predict(POINTS)
+
+
+def test_frames_of_all_kinds_give_the_same_scores():
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    columns = {"a": POINTS[:, 0], "b": POINTS[:, 1]}
+    frames = [pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)]
+    qid = np.zeros(17, int)
+    scores = [small(min_samples_leaf=1).fit(frame, POINTS[:, 2], qid=qid).predict(frame) for frame in frames]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+
+
+WHY = "documents repeated in a list take ranks of their own, and smallest leaf sizes count rows, not weights"
+
+
+@pytest.mark.parametrize("kind", [LambdaMART, MART, RegressionTree, Boosted])
+@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
+def test_scikit_learn_accepts_the_model(kind):
+    model = kind(n_estimators=2, min_samples_leaf=1)
+    known = {"check_sample_weight_equivalence_on_dense_data": WHY}
+    check_estimator(model, expected_failed_checks=known, on_skip=None)
+
+
+def test_steps_of_a_leaf(rng):
+    X = rng.standard_normal((300, 3))
+    y = (X[:, 0] + 0.3 * rng.standard_normal(300) > 0).astype(float)
+    data = RankingData.from_arrays(X, y, qid=np.arange(300) // 30)
+    losses = {}
+    for step in ("newton", "mean", "exact", "length"):
+        model = MART(objective="logistic", step=step, n_estimators=5, max_leaf_nodes=4, learning_rate=0.5).fit(data)
+        F = model.predict(data)
+        losses[step] = np.mean(np.log1p(np.exp(-2 * np.where(y >= 1, 1, -1) * F)))
+    assert max(losses.values()) < np.log(2)
+    assert losses["exact"] <= losses["mean"]
