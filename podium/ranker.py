@@ -97,12 +97,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if getattr(self, "n_queries_", 1) > 1:
                 raise ValueError("score needs qid (or group): the model was trained on many queries.")
             group = [len(X)]
-        labels = np.asarray(y, dtype=np.float64)
-        gain = "linear" if labels.max(initial=0.0) > 31 else None
-        scores = self.predict(X)
-        return evaluate(
-            scores, labels, qid=qid, group=group, metrics=["ndcg@10"], document_weight=sample_weight, gain=gain
-        )["ndcg@10"]
+        return evaluate(self.predict(X), y, qid=qid, group=group, metrics=["ndcg@10"], document_weight=sample_weight)[
+            "ndcg@10"
+        ]
 
     def save(self, path: Any) -> None:
         """Write the model as one checked file without code in it; `podium.load` reads it."""
@@ -139,6 +136,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     ) -> RankingData:
         if isinstance(X, RankingData):
             self.n_features_in_ = X.n_features
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             if X.feature_names is not None:
                 self.feature_names_in_ = np.array(X.feature_names, dtype=object)
             return X

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import podium
 from podium.data import RankingData
 from podium.models import MART, MODELS, Boosted, LambdaMART, LambdaSMART, RegressionTree, load
+from podium.objectives import OBJECTIVES
 
 # The lecture notes' example: (x1, x2, label).
 POINTS = np.concatenate(
@@ -132,6 +133,10 @@ def test_fit_more_goes_on_where_a_longer_run_would_be(splits):
     short.fit_more(splits.train, n_estimators=5)
     np.testing.assert_array_equal(short.forest_.value, long.forest_.value)
     np.testing.assert_array_equal(short.forest_.threshold, long.forest_.threshold)
+    base = small(MART).fit(splits.train)
+    short, long = small(n_estimators=4, init=base).fit(splits.train), small(n_estimators=9, init=base).fit(splits.train)
+    short.fit_more(splits.train, n_estimators=5)
+    np.testing.assert_array_equal(short.forest_.value, long.forest_.value)
 
 
 def test_ctrl_c_keeps_the_trees_so_far(splits):
@@ -158,16 +163,35 @@ def test_rank_gives_rows_best_first_in_each_query(splits):
         assert sorted(order[start:end]) == list(range(start, end))
 
 
-def test_rows_in_any_order_of_queries_give_the_same_model(splits, rng):
+def test_interleaved_queries_give_the_same_bytes_as_grouped_ones(splits, tmp_path):
     data = splits.train
-    order = np.argsort(rng.random(data.n_queries))  # whole queries, shuffled
-    rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1]) for q in order])
-    X, y, qid = data.X[rows], data.y[rows], data.qid[rows]
-    mixed = np.argsort(np.arange(len(rows)) % 3, kind="stable")  # and interleaved
-    names = [str(name) for name in data.feature_names]
-    one = small().fit(RankingData.from_arrays(X, y, qid=qid, feature_names=names))
-    two = small().fit(RankingData.from_arrays(X[mixed], y[mixed], qid=qid[mixed], feature_names=names))
-    assert one.forest_.n_trees == two.forest_.n_trees
+    within = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.group)
+    mixed = np.argsort(within, kind="stable")  # the first document of every query, then the second, ...
+    for name, rows in (("grouped", np.arange(data.n_rows)), ("mixed", mixed)):
+        small().fit(data.X[rows], data.y[rows], qid=data.qid[rows]).save(tmp_path / name)
+    assert (tmp_path / "grouped").read_bytes() == (tmp_path / "mixed").read_bytes()
+
+
+def own_objective(scores, labels, offsets):
+    return scores - labels, np.ones(len(labels))
+
+
+@pytest.mark.parametrize("objective", [*OBJECTIVES, own_objective])
+def test_trees_take_every_objective(splits, objective):
+    model = small(Boosted, objective=objective, n_estimators=5).fit(splits.train)
+    ours = podium.evaluate(model.predict(splits.train), splits.train, metrics=["ndcg@10"])["ndcg@10"]
+    constant = podium.evaluate(np.zeros(splits.train.n_rows), splits.train, metrics=["ndcg@10"])["ndcg@10"]
+    assert ours > constant + 0.1
+
+
+def test_data_of_another_width_is_refused(splits):
+    model = small().fit(splits.train)
+    narrow = RankingData.from_arrays(splits.test.X[:, :3], splits.test.y, qid=splits.test.qid)
+    with pytest.raises(ValueError, match="the rows have 3 features, the model was trained on 24"):
+        model.predict(narrow)
+    base = small(MART).fit(narrow)
+    with pytest.raises(ValueError, match="the rows have 24 features, the model was trained on 3"):
+        small(LambdaSMART, init=base).fit(splits.train)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,11 @@ class Boosting:
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
         self.start = forest.start if forest is not None else 0.0 if base_scores is not None else target.start()
-        self.scores = np.full(len(X), self.start) if forest is None else forest.scores(X, n_jobs=self.n_threads)
+        self.scores = np.full(len(X), self.start)
         if base_scores is not None:
             self.scores += base_scores
+        if forest is not None:  # tree by tree behind the base, as an uninterrupted run would
+            forest.add_scores(readonly(X), 0, forest.n_trees, self.scores)
         self._gradients, self._hessians = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
 
     def add_tree(self) -> TreeArrays:

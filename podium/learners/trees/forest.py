@@ -108,6 +108,8 @@ class Forest:
 
     def add_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """Add trees first..last to `out`; serial and free of the interpreter lock."""
+        if X.shape[1] != self.n_features:  # the walk itself checks no bounds
+            raise ValueError(f"the rows have {X.shape[1]} features, the model was trained on {self.n_features}.")
         _walk(
             X.reshape(-1),
             X.shape[1],

@@ -94,33 +94,6 @@ def scan_block(
             scan_feature(own, n_bins[f], has_missing[f], scales, l2, min_hessian, nothing, 0, candidates[f])
 
 
-@kernel
-def _scan_block_of_children(
-    block: int,
-    histograms: np.ndarray,
-    partial: np.ndarray,
-    shared: bool,
-    small: int,
-    large: int,
-    n_bins: np.ndarray,
-    has_missing: np.ndarray,
-    allowed: np.ndarray,
-    scales: np.ndarray,
-    l2: float,
-    min_hessian: float,
-    candidates: np.ndarray,
-) -> None:
-    low, high = block * BLOCK * STRIDE, (block + 1) * BLOCK * STRIDE
-    if shared:
-        add_shares(partial, low, high, histograms[small])
-    if small != large:
-        parent, child = histograms[large, low:high], histograms[small, low:high]
-        for k in range(len(parent)):
-            parent[k] -= child[k]
-        scan_block(histograms[small], block, n_bins, has_missing, allowed, scales, l2, min_hessian, candidates[small])
-    scan_block(histograms[large], block, n_bins, has_missing, allowed, scales, l2, min_hessian, candidates[large])
-
-
 @parallel_kernel
 def scan_children(
     histograms: np.ndarray,
@@ -143,21 +116,17 @@ def scan_children(
     """
     blocks = histograms.shape[1] // (BLOCK * STRIDE)
     for block in numba.prange(blocks):
-        _scan_block_of_children(
-            block,
-            histograms,
-            partial,
-            shared,
-            small,
-            large,
-            n_bins,
-            has_missing,
-            allowed,
-            scales,
-            l2,
-            min_hessian,
-            candidates,
-        )
+        low, high = block * BLOCK * STRIDE, (block + 1) * BLOCK * STRIDE
+        if shared:
+            add_shares(partial, low, high, histograms[small])
+        if small != large:
+            parent, child = histograms[large, low:high], histograms[small, low:high]
+            for k in range(len(parent)):
+                parent[k] -= child[k]
+            scan_block(
+                histograms[small], block, n_bins, has_missing, allowed, scales, l2, min_hessian, candidates[small]
+            )
+        scan_block(histograms[large], block, n_bins, has_missing, allowed, scales, l2, min_hessian, candidates[large])
 
 
 @kernel
