@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test explore lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-core
@@ -10,6 +10,9 @@ demo: .venv/installed-core
 
 test: .venv/installed-dev
 	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+
+explore: .venv/installed-dev
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m hypothesis $(PYTEST_ARGUMENTS)
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

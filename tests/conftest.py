@@ -5,6 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# The suite draws the same examples every time, so that it fails because of a change and never by chance.
+# `make explore` draws new ones.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(scope="session")

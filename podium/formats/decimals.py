@@ -141,6 +141,7 @@ def scan_decimal(text: np.ndarray, place: np.uint64) -> tuple[np.uint64, np.int6
             exponent -= point * np.int64(count)
         else:
             digit, count = digits & U(255), U(1)
+            kept = _digit_count(mantissa)  # zeros in front, within the first eight, were counted so far
             if kept < _MOST_DIGITS:
                 mantissa = mantissa * U(10) + digit
                 kept += U(1)
