@@ -43,7 +43,12 @@ def kernel(function: Function) -> Function:
 
 
 def fast_kernel(function: Function) -> Function:
-    """Compile a serial kernel whose sums may be regrouped, so that they vectorise; NaN and infinity keep meaning."""
+    """Compile a serial kernel whose sums may be regrouped, so that they vectorise; NaN and infinity keep meaning.
+
+    How they are regrouped is the compiler's choice, made anew for every copy of a function. So no other kernel may call
+    one that adds up: which of the copies runs would depend on what was compiled and what came from the cache. Sums
+    inside other kernels are `inlined_kernel`s.
+    """
     return _compile(function, {"fastmath": _REGROUPED})
 
 

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._numba import fast_kernel, kernel, readonly
+from podium._numba import fast_kernel, inlined_kernel, kernel, readonly
 from podium._words import check_choice
 from podium.metrics.additive import Precision, Recall
 from podium.metrics.base import Metric
@@ -50,8 +50,6 @@ from podium.objectives.kernels import (
 from podium.objectives.orders import longest_of, order_of, place_queries
 
 NORMALIZATIONS = ("lightgbm", "xgboost")
-
-_SMALLEST_DISTANCE = 0.01
 
 # sigma, whether pairs and queries are normalised, the factor of the hessians
 Options = tuple[float, bool, float]
@@ -164,11 +162,12 @@ class BoundLambda(BoundObjective):
             changes = np.nan_to_num(np.abs(self.metric.swaps(ranked, place)))  # NaN: undefined, so nothing to gain
             row[:i] = (np.sign(ranked[place] - ranked[place + 1 :]) * changes)[::-1]
             row[i : i + BLOCK] = 0.0
-            _adjust_row(i, places, weights, divided, self._options[0], single, row)
+            if len(weights):
+                _weigh_row(i, places, weights, row)
             if len(costs):
                 total += cost_row(LOGISTIC, i, i, exact, row)
             else:
-                total += float(formula_row(LOGISTIC, True, i, i, single, row, pulls, curves))
+                total += lambda_row(True, divided, i, self._options[0], single, row, pulls, curves)
         _close_query(query, places, 1.0, total, self._options, self._lists, room, gradients, hessians, costs)
 
 
@@ -237,30 +236,45 @@ def _lambda_queries(
                     additive_row(i, gains, place_weights, row)
                 else:
                     closed_form_row(kind, i, gains, one, two, three, four, row)
-                if len(weights) > 0 or divided:
-                    _adjust_row(i, places, weights[start:stop], divided, options[0], single, row)
+                if len(weights) > 0:
+                    _weigh_row(i, places, weights[start:stop], row)
                 if len(costs):
                     total += cost_row(LOGISTIC, i, i, exact, row)
-                elif options[1]:
-                    total += float(formula_row(LOGISTIC, True, i, i, single, row, pulls, curves))
                 else:
-                    formula_row(LOGISTIC, False, i, i, single, row, pulls, curves)
+                    total += lambda_row(options[1], divided, i, options[0], single, row, pulls, curves)
         _close_query(query, places, scales[query], total, options, lists, room, gradients, hessians, costs)
 
 
-@fast_kernel
-def _adjust_row(
-    i: int, places: np.ndarray, weights: np.ndarray, divided: bool, sigma: float, scores: np.ndarray, row: np.ndarray
-) -> None:
-    """Multiply a row by the documents' weights and divide it by the distances of their scores, where asked for."""
-    if len(weights):
-        own = weights[places[i]]
-        for j in range(i):
-            row[j] *= np.float32(own * weights[places[j]])
+@inlined_kernel
+def lambda_row(
+    normalised: bool,
+    divided: bool,
+    i: int,
+    sigma: float,
+    scores: np.ndarray,
+    row: np.ndarray,
+    pulls: np.ndarray,
+    curves: np.ndarray,
+) -> float:
+    """Add a row of lambdas; the sum of their sizes if they are to be normalised.
+
+    `divided`: each is divided by 0.01 + the distance of the two scores. Scores here are sigma times as far apart.
+    """
+    inverse = np.float32(1.0 / sigma)
     if divided:
-        inverse, nearest, score = np.float32(1.0 / sigma), np.float32(_SMALLEST_DISTANCE), scores[i]
-        for j in range(i):
-            row[j] /= nearest + inverse * abs(score - scores[j])
+        return float(formula_row(LOGISTIC, True, True, i, i, scores, row, pulls, curves, inverse))
+    if normalised:
+        return float(formula_row(LOGISTIC, True, False, i, i, scores, row, pulls, curves, inverse))
+    formula_row(LOGISTIC, False, False, i, i, scores, row, pulls, curves, inverse)
+    return 0.0
+
+
+@fast_kernel
+def _weigh_row(i: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray) -> None:
+    """Multiply a row by the documents' weights."""
+    own = weights[places[i]]
+    for j in range(i):
+        row[j] *= np.float32(own * weights[places[j]])
 
 
 @kernel

@@ -1,5 +1,8 @@
 """Laws that every objective keeps, written once, by family."""
 
+import os
+import subprocess
+import sys
 import warnings
 from dataclasses import FrozenInstanceError, fields, replace
 from itertools import pairwise
@@ -312,3 +315,27 @@ def test_at_a_fixed_order_the_jacobian_of_the_lambdas_is_symmetric(metric, rng):
     jacobian = np.array(rows, dtype=float) / (2 * step)
     assert np.abs(jacobian).max() > 0.01
     np.testing.assert_allclose(jacobian, jacobian.T, atol=2e-5)
+
+
+HASHES = """
+import hashlib
+import numpy as np
+from podium.objectives import parse_objective
+
+rng = np.random.default_rng(0)
+offsets, labels, scores = np.arange(0, 401, 40), rng.integers(0, 5, 400).astype(float), rng.standard_normal(400)
+gradients, hessians = np.empty(400, np.float32), np.empty(400, np.float32)
+for name, options in [("ranknet", {}), ("lambda", {}), ("lambda", {"normalize": "lightgbm"}), ("approxndcg", {})]:
+    parse_objective(name, **options).bind(labels, offsets).derivatives(scores, gradients, hessians)
+    print(hashlib.sha256(gradients.tobytes() + hessians.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_kernels_just_compiled_and_kernels_from_the_cache_give_the_same_bits(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run([sys.executable, "-c", HASHES], check=True, env=environment, capture_output=True).stdout
+        for _ in range(2)
+    )
+    assert first == second

@@ -15,7 +15,8 @@ from podium._numba import kernel, readonly
 from podium._threads import map_blocks
 
 MISSING = 255
-BLOCK = 16  # features that a histogram kernel updates in one go; a cache line of float32
+WORD = 8  # features in a word of 64 bits
+_BLOCK = 16  # features taken out of X in one go: a cache line of float32
 LARGEST_SAMPLE = 200_000  # rows; above, quantiles come from a sample
 
 
@@ -34,9 +35,10 @@ class Borders:
 
 @dataclass(frozen=True, eq=False)
 class BinnedRows:
-    """The rows as bins, one byte a feature, padded to whole blocks of features (the padding is bin 0)."""
+    """The rows as bins, one byte a feature, twice: histograms read whole rows, a split reads one column."""
 
-    rows: np.ndarray  # (n, 16 * blocks) uint8, C order
+    rows: np.ndarray  # (n, words) uint64, C order: eight features a word, the spare ones of the last in bin 0
+    columns: np.ndarray  # (features, n) uint8, C order
     borders: Borders
 
     @property
@@ -56,7 +58,7 @@ def find_borders(X: np.ndarray, max_bins: int = 255, seed: int = 0, n_jobs: int 
     X, rows = readonly(X), readonly(rows)
 
     def work(block: int) -> None:
-        first, last = block * BLOCK, min(n_features, (block + 1) * BLOCK)
+        first, last = block * _BLOCK, min(n_features, (block + 1) * _BLOCK)
         columns = np.empty((last - first, len(rows)), dtype=np.float32)
         _take_columns(X, rows, first, columns)
         columns.sort(axis=1)  # NaN last
@@ -66,22 +68,23 @@ def find_borders(X: np.ndarray, max_bins: int = 255, seed: int = 0, n_jobs: int 
             missing[f] = known < len(values)
             n_bins[f] = _cut(values[:known], max_bins, upper[f])
 
-    map_blocks(work, -(-n_features // BLOCK), n_jobs)
+    map_blocks(work, -(-n_features // _BLOCK), n_jobs)
     return Borders(upper, n_bins, missing)
 
 
 def bin_rows(X: np.ndarray, borders: Borders, n_jobs: int | None = None) -> BinnedRows:
     """Map every value to its bin."""
     n, n_features = X.shape
-    rows = np.zeros((n, -(-n_features // BLOCK) * BLOCK), dtype=np.uint8)
+    rows = np.zeros((n, -(-n_features // WORD) * WORD), dtype=np.uint8)
+    columns = np.empty((n_features, n), dtype=np.uint8)
     X, upper = readonly(X), readonly(borders.upper)
     size = 16_384
 
     def work(block: int) -> None:
-        _bin_block(X, upper, block * size, min(n, (block + 1) * size), rows)
+        _bin_block(X, upper, block * size, min(n, (block + 1) * size), rows, columns)
 
     map_blocks(work, -(-n // size), n_jobs)
-    return BinnedRows(rows, borders)
+    return BinnedRows(rows.view(np.uint64), columns, borders)
 
 
 @kernel
@@ -124,8 +127,8 @@ def _between(low: np.float32, high: np.float32) -> np.float32:
 
 
 @kernel
-def _bin_block(X: np.ndarray, upper: np.ndarray, first: int, last: int, rows: np.ndarray) -> None:
-    """rows[i, f] = number of borders below X[i, f]; NaN -> 255.
+def _bin_block(X: np.ndarray, upper: np.ndarray, first: int, last: int, rows: np.ndarray, columns: np.ndarray) -> None:
+    """rows[i, f] = columns[f, i] = number of borders below X[i, f]; NaN -> 255.
 
     Eight halvings of the 255 borders, for 64 rows in step: one search alone would wait for each of its loads.
     """
@@ -144,4 +147,5 @@ def _bin_block(X: np.ndarray, upper: np.ndarray, first: int, last: int, rows: np
                     low[k] += half * np.uint32(borders[low[k] + half - np.uint32(1)] < values[k])
                 half >>= np.uint32(1)
             for k in range(n):
-                rows[start + k, f] = MISSING if values[k] != values[k] else low[k]
+                bin_of_row = np.uint8(MISSING) if values[k] != values[k] else np.uint8(low[k])
+                rows[start + k, f] = columns[f, start + k] = bin_of_row

@@ -6,30 +6,34 @@ smaller child of a split is added up; the larger one is what is left of the pare
 
 Gains come from histograms that know no row counts. A gain found there is at least the true one, so the smallest leaf
 size is checked only when a leaf is about to be cut: if the cut would leave too few rows on a side, its feature is
-counted out exactly, and the leaf competes again with what remains.
+counted exactly, and the leaf competes again with what remains.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
 from podium._numba import kernel, parallel_kernel
-from podium.learners.trees.binning import MISSING, BinnedRows
-from podium.learners.trees.histograms import STRIDE, TILE, fill_histogram, hessian_of, pack_rows
+from podium.learners.trees.binning import MISSING, WORD, BinnedRows
+from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, fill_shares, gradient_of, pack_rows
 from podium.learners.trees.splitting import (
     BIN,
-    CANDIDATE,
+    CUT,
     GAIN,
+    LEFT_HESSIAN,
     MISSING_LEFT,
+    RIGHT_HESSIAN,
     best_feature,
+    find_cut,
     scan_children,
-    scan_feature,
 )
 
-_WORTH_SHARING = 8192
+_MANY_ROWS = 16_384  # from here on, workers share the rows of a leaf; below, its features
+_FEW_ROWS = 4_096  # up to here, one thread parts them sooner than several wake up
 
 
 @dataclass(frozen=True)
@@ -60,22 +64,91 @@ class GrownTree:
     leaf_start: np.ndarray  # (leaves + 1,) int64: its stretch of `index`, leaves in order of their stretches
 
 
+class _Bins(NamedTuple):
+    """The binned rows, as kernels read them."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    n_bins: np.ndarray
+    has_missing: np.ndarray
+
+
+class _Room(NamedTuple):
+    """Working memory; where there are workers, one piece for each."""
+
+    sorted: np.ndarray  # (rows,) uint32: the rows, leaf after leaf
+    other: np.ndarray  # (rows,) uint32
+    packed: np.ndarray  # (rows,) int64
+    histograms: np.ndarray  # (leaves, slots) int64: leaf k owns number k, and gains[k]
+    gains: np.ndarray  # (leaves, features) float64
+    shares: np.ndarray  # (workers, slots) int64
+    tiles: np.ndarray  # (workers, words of a tile) uint64
+    values: np.ndarray  # (workers, TILE) int64
+    lefts: np.ndarray  # (workers, bins) int64
+
+
+class _Limits(NamedTuple):
+    """`GrowthRules` as numbers."""
+
+    by_level: bool
+    max_depth: int
+    min_samples: int
+    min_gain: float
+    max_impurity: float
+
+
+class _Nodes(NamedTuple):
+    """The tree so far, as in `GrownTree`."""
+
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    gain: np.ndarray
+    size: np.ndarray
+
+
+class _Leaves(NamedTuple):
+    """The leaves so far: node, stretch of `index`, depth, and the feature that would cut each (-1: none)."""
+
+    node: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    depth: np.ndarray
+    best: np.ndarray
+
+
 class TreeGrower:
     """Grows trees over the same rows, holding the working memory between them."""
 
     def __init__(self, binned: BinnedRows, rules: GrowthRules, n_threads: int) -> None:
-        self.binned, self.rules, self.n_threads = binned, rules, n_threads
-        n, width = binned.rows.shape
-        slots, leaves, n_features = width * STRIDE, rules.max_leaf_nodes, binned.borders.n_features
-        self.index = np.empty(n, dtype=np.uint32)
-        self._packed = np.zeros(n, dtype=np.int64)
-        self._other = np.empty(n, dtype=np.uint32)
-        self._goes_left = np.empty(n, dtype=np.uint8)
-        self._histograms = np.empty((leaves, slots), dtype=np.int64)
-        self._partial = np.empty((n_threads, slots if n_threads > 1 else 0), dtype=np.int64)
-        self._tiles = np.empty((n_threads, TILE * width // 8), dtype=np.uint64)
-        self._values = np.empty((n_threads, TILE), dtype=np.int64)
-        self._candidates = np.empty((leaves, n_features, CANDIDATE))
+        self.binned, self.rules = binned, rules
+        n, words = binned.rows.shape
+        slots, leaves, n_features = words * WORD * STRIDE, rules.max_leaf_nodes, binned.borders.n_features
+        self._bins = _Bins(binned.rows, binned.columns, binned.borders.n_bins, binned.borders.has_missing)
+        self._room = _Room(
+            np.empty(n, dtype=np.uint32),
+            np.empty(n, dtype=np.uint32),
+            np.empty(n, dtype=np.int64),
+            np.empty((leaves, slots), dtype=np.int64),
+            np.empty((leaves, n_features)),
+            np.empty((n_threads, slots if n_threads > 1 else 0), dtype=np.int64),
+            np.empty((n_threads, -(-words * WORD // BLOCK) * TILE * BLOCK // WORD), dtype=np.uint64),
+            np.empty((n_threads, TILE), dtype=np.int64),
+            np.empty((n_threads, MISSING), dtype=np.int64),
+        )
+        self._limits = _Limits(
+            rules.growth == "level",
+            rules.max_depth,
+            rules.min_samples_leaf,
+            float(rules.min_gain),
+            float(rules.max_impurity),
+        )
+
+    @property
+    def index(self) -> np.ndarray:
+        """The rows of the last tree, leaf after leaf."""
+        return self._room.sorted
 
     def grow(
         self, gradients: np.ndarray, hessians: np.ndarray, sample: np.ndarray | None, allowed: np.ndarray
@@ -84,68 +157,47 @@ class TreeGrower:
 
         Afterwards `index[leaf_start[k]:leaf_start[k + 1]]` are the rows of leaf k.
         """
-        binned, rules = self.binned, self.rules
-        rows = np.arange(binned.n_rows, dtype=np.uint32) if sample is None else sample.astype(np.uint32)
-        index = self.index[: len(rows)]
-        index[:] = rows
-        scales, squares = _scales(gradients, hessians, index)
-        pack_rows(gradients, hessians, index, scales, self._packed)
-        nodes = 2 * rules.max_leaf_nodes - 1
-        feature, left = np.full(nodes, -1, np.int32), np.zeros(nodes, np.int32)
-        split_bin, missing_left = np.zeros(nodes, np.uint8), np.zeros(nodes, np.bool_)
-        gain, count = np.zeros(nodes), np.zeros(nodes, np.int64)
-        leaf_node, leaf_start, leaf_stop = (np.zeros(rules.max_leaf_nodes, np.int64) for _ in range(3))
-        n_leaves = _grow(
-            binned.rows.view(np.uint64),
-            binned.rows,
-            self._packed,
-            index,
-            self._other,
-            self._goes_left,
-            self._histograms,
-            self._partial,
-            self._tiles,
-            self._values,
-            self._candidates,
-            binned.borders.n_bins,
-            binned.borders.has_missing,
-            allowed,
-            scales,
-            squares,
-            rules.growth == "level",
-            rules.max_depth,
-            rules.min_samples_leaf,
-            rules.min_hessian,
-            rules.min_gain,
-            rules.max_impurity,
-            rules.l2_regularization,
-            feature,
-            split_bin,
-            missing_left,
-            left,
-            gain,
-            count,
-            leaf_node,
-            leaf_start,
-            leaf_stop,
-        )
-        used = 2 * n_leaves - 1
-        order = np.argsort(leaf_start[:n_leaves])
+        n = self.binned.n_rows if sample is None else len(sample)
+        self.index[:n] = np.arange(n, dtype=np.uint32) if sample is None else sample
+        scales, squares = _scales(gradients, hessians, self.index[:n])
+        scales[2] = self.rules.l2_regularization * scales[1]
+        scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
+        largest = pack_rows(gradients, hessians, self.index[:n], scales, self._room.packed)
+        nodes, leaves = _make_nodes(2 * self.rules.max_leaf_nodes - 1), _make_leaves(self.rules.max_leaf_nodes)
+        count = _grow(self._bins, self._room, self._limits, allowed, scales, squares, largest, n, nodes, leaves)
+        order = np.argsort(leaves.start[:count])
+        used = slice(0, 2 * count - 1)
         return GrownTree(
-            feature[:used],
-            split_bin[:used],
-            missing_left[:used],
-            left[:used],
-            gain[:used],
-            count[:used],
-            leaf_node[order].astype(np.int32),
-            np.append(leaf_start[order], len(index)),
+            nodes.feature[used],
+            nodes.bin[used],
+            nodes.missing_left[used],
+            nodes.left[used],
+            nodes.gain[used],
+            nodes.size[used],
+            leaves.node[order].astype(np.int32),
+            np.append(leaves.start[order], n),
         )
+
+
+def _make_nodes(count: int) -> _Nodes:
+    return _Nodes(
+        np.full(count, -1, np.int32),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.bool_),
+        np.zeros(count, np.int32),
+        np.zeros(count),
+        np.zeros(count, np.int64),
+    )
+
+
+def _make_leaves(count: int) -> _Leaves:
+    node, start, stop, depth = np.zeros((4, count), np.int64)
+    return _Leaves(node, start, stop, depth, np.full(count, -1, np.int64))
 
 
 @kernel
 def _scales(gradients: np.ndarray, hessians: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float]:
-    """(units a gradient, units a hessian) so that no sum can leave its 32 bits; and the sum of squared gradients."""
+    """(units a gradient, units a hessian, room for two more) so that no sum can leave its 32 bits; sum of squares."""
     total_g, total_h, squares = 0.0, 0.0, 0.0
     for k in range(len(index)):
         gradient = np.float64(gradients[index[k]])
@@ -153,7 +205,7 @@ def _scales(gradients: np.ndarray, hessians: np.ndarray, index: np.ndarray) -> t
         total_h += np.float64(hessians[index[k]])
         squares += gradient * gradient
     room = 2.0**31 - 2.0 * len(index) - 2.0  # rounding may add one unit a row
-    scales = np.empty(2)
+    scales = np.zeros(4)
     scales[0] = room / total_g if total_g > 0 else 1.0
     scales[1] = room / total_h if total_h > 0 else 1.0
     return scales, squares
@@ -161,103 +213,93 @@ def _scales(gradients: np.ndarray, hessians: np.ndarray, index: np.ndarray) -> t
 
 @kernel
 def _grow(
-    rows: np.ndarray,
-    bins: np.ndarray,
-    packed: np.ndarray,
-    index: np.ndarray,
-    other: np.ndarray,
-    goes_left: np.ndarray,
-    histograms: np.ndarray,
-    partial: np.ndarray,
-    tiles: np.ndarray,
-    values: np.ndarray,
-    candidates: np.ndarray,
-    n_bins: np.ndarray,
-    has_missing: np.ndarray,
+    bins: _Bins,
+    room: _Room,
+    limits: _Limits,
     allowed: np.ndarray,
     scales: np.ndarray,
     squares: float,
-    by_level: bool,
-    max_depth: int,
-    min_samples: int,
-    min_hessian: float,
-    min_gain: float,
-    max_impurity: float,
-    l2: float,
-    feature: np.ndarray,
-    split_bin: np.ndarray,
-    missing_left: np.ndarray,
-    left: np.ndarray,
-    gain: np.ndarray,
-    count: np.ndarray,
-    leaf_node: np.ndarray,
-    leaf_start: np.ndarray,
-    leaf_stop: np.ndarray,
+    largest: np.int64,
+    n: int,
+    nodes: _Nodes,
+    leaves: _Leaves,
 ) -> int:
-    """Fill the arrays of a tree; returns the number of leaves. Leaf k owns histograms[k] and candidates[k]."""
-    max_leaves = len(leaf_node)
-    best = np.full(max_leaves, -1, np.int64)  # the feature each leaf would be cut by
-    depth = np.zeros(max_leaves, np.int64)
-    largest = np.int64(1)
-    for k in range(len(index)):
-        largest = max(largest, hessian_of(packed[index[k]]))
-    n = len(index)
-    leaf_stop[0], count[0] = n, n
-    shared = fill_histogram(rows, packed, index, histograms[0], partial, tiles, values)
-    scan_children(histograms, partial, shared, 0, 0, n_bins, has_missing, allowed, scales, l2, min_hessian, candidates)
-    best[0] = best_feature(candidates[0])
-    impurity = _impurity_of_root(histograms[0], n_bins[0], scales, squares, n)
-    leaves, nodes = 1, 1
-    while leaves < max_leaves and (max_impurity <= 0.0 or impurity > max_impurity):
-        leaf = _next_leaf(candidates, best, depth, leaves, by_level, max_depth, min_gain)
+    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units."""
+    cut = np.zeros(CUT)
+    leaves.stop[0], nodes.size[0] = n, n
+    _look_at(bins, room, allowed, scales, leaves, 0, 0)
+    impurity = _impurity_of_root(room.histograms[0], bins.n_bins[0], scales, squares, n)
+    count = 1
+    while count < len(leaves.node) and (limits.max_impurity <= 0.0 or impurity > limits.max_impurity):
+        leaf = _next_leaf(room.gains, leaves, count, limits)
         if leaf < 0:
             break
-        start, stop, f = leaf_start[leaf], leaf_stop[leaf], best[leaf]
-        own, column = index[start:stop], bins[:, f]
-        if _too_few(candidates[leaf, f], histograms[leaf], f, has_missing[f], min_samples, largest, own, column):
-            _count_out(candidates[leaf, f], histograms[leaf], f, n_bins[f], has_missing[f], own, column,
-                       scales, l2, min_hessian, min_samples)  # fmt: skip
-            best[leaf] = best_feature(candidates[leaf])
+        f = leaves.best[leaf]
+        rows, column = room.sorted[leaves.start[leaf] : leaves.stop[leaf]], bins.columns[f]
+        own = room.histograms[leaf, f * STRIDE : (f + 1) * STRIDE]
+        _cut_by(own, bins.n_bins[f], bins.has_missing[f], scales, rows, column, limits.min_samples, largest, cut)
+        if cut[GAIN] < room.gains[leaf, f]:  # fewer rows than hoped for: the leaf competes again with what remains
+            room.gains[leaf, f] = cut[GAIN]
+            leaves.best[leaf] = best_feature(room.gains[leaf])
             continue
-        at, to_left = int(candidates[leaf, f, BIN]), candidates[leaf, f, MISSING_LEFT] > 0
-        middle = start + _partition(own, column, at, to_left, other[start:stop], goes_left[start:stop], len(partial))
-        node, new = leaf_node[leaf], leaves
-        feature[node], split_bin[node], missing_left[node] = f, at, to_left
-        gain[node], left[node] = candidates[leaf, f, GAIN], nodes
-        impurity -= gain[node] / (2.0 * n)
-        # The new leaf slot takes the smaller child, the old one, with the parent's histogram, becomes the larger.
-        small_left = middle - start <= stop - middle
-        small, large = nodes if small_left else nodes + 1, nodes + 1 if small_left else nodes
-        leaf_node[new], leaf_node[leaf] = small, large
-        if small_left:
-            leaf_start[new], leaf_stop[new], leaf_start[leaf] = start, middle, middle
-        else:
-            leaf_start[new], leaf_stop[new], leaf_stop[leaf] = middle, stop, middle
-        for child in (new, leaf):
-            count[leaf_node[child]] = leaf_stop[child] - leaf_start[child]
-            depth[child] = depth[leaf] if child == leaf else depth[leaf] + 1
-        depth[leaf] += 1
-        leaves += 1
-        nodes += 2
-        if leaves < max_leaves:
-            piece = index[leaf_start[new] : leaf_stop[new]]
-            shared = fill_histogram(rows, packed, piece, histograms[new], partial, tiles, values)
-            scan_children(
-                histograms,
-                partial,
-                shared,
-                new,
-                leaf,
-                n_bins,
-                has_missing,
-                allowed,
-                scales,
-                l2,
-                min_hessian,
-                candidates,
-            )
-            best[new], best[leaf] = best_feature(candidates[new]), best_feature(candidates[leaf])
-    return leaves
+        other = room.other[leaves.start[leaf] : leaves.stop[leaf]]
+        n_left = _partition(rows, column, int(cut[BIN]), cut[MISSING_LEFT] > 0, other, len(room.tiles))
+        _write_split(nodes, leaves, leaf, count, n_left, f, cut)
+        impurity -= cut[GAIN] / (2.0 * n)
+        count += 1
+        if count < len(leaves.node):
+            _look_at(bins, room, allowed, scales, leaves, count - 1, leaf)
+    return count
+
+
+@kernel
+def _look_at(
+    bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, leaves: _Leaves, small: int, large: int
+) -> None:
+    """Fill histograms and gains of two new leaves, of which `large` still has its parent's."""
+    rows = room.sorted[leaves.start[small] : leaves.stop[small]]
+    shared = len(room.shares) > 1 and len(rows) >= _MANY_ROWS
+    if shared:
+        fill_shares(bins.rows, room.packed, rows, room.shares, room.tiles, room.values)
+    scan_children(
+        bins.rows,
+        room.packed,
+        rows,
+        shared,
+        room.shares,
+        room.tiles,
+        room.values,
+        room.lefts,
+        room.histograms,
+        small,
+        large,
+        bins.n_bins,
+        bins.has_missing,
+        allowed,
+        scales,
+        room.gains,
+    )
+    leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
+
+
+@kernel
+def _write_split(
+    nodes: _Nodes, leaves: _Leaves, leaf: int, new: int, n_left: int, feature: int, cut: np.ndarray
+) -> None:
+    """The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger."""
+    node, child, start, stop = leaves.node[leaf], 2 * new - 1, leaves.start[leaf], leaves.stop[leaf]
+    nodes.feature[node], nodes.bin[node], nodes.missing_left[node] = feature, int(cut[BIN]), cut[MISSING_LEFT] > 0
+    nodes.gain[node], nodes.left[node] = cut[GAIN], child
+    middle = start + n_left
+    nodes.size[child], nodes.size[child + 1] = n_left, stop - middle
+    if middle - start <= stop - middle:
+        leaves.node[new], leaves.node[leaf] = child, child + 1
+        leaves.start[new], leaves.stop[new], leaves.start[leaf] = start, middle, middle
+    else:
+        leaves.node[new], leaves.node[leaf] = child + 1, child
+        leaves.start[new], leaves.stop[new], leaves.stop[leaf] = middle, stop, middle
+    leaves.depth[leaf] += 1
+    leaves.depth[new] = leaves.depth[leaf]
 
 
 @kernel
@@ -266,156 +308,94 @@ def _impurity_of_root(histogram: np.ndarray, n_bins: int, scales: np.ndarray, sq
     total = histogram[MISSING]
     for b in range(n_bins):
         total += histogram[b]
-    gradient = (total >> np.int64(32)) / scales[0]
+    gradient = gradient_of(total) / scales[0]
     impurity: float = (squares - gradient * gradient / n) / (2.0 * n)
     return impurity
 
 
 @kernel
-def _next_leaf(
-    candidates: np.ndarray,
-    best: np.ndarray,
-    depth: np.ndarray,
-    leaves: int,
-    by_level: bool,
-    max_depth: int,
-    min_gain: float,
-) -> int:
+def _next_leaf(gains: np.ndarray, leaves: _Leaves, count: int, limits: _Limits) -> int:
     """The leaf to cut next: of the largest gain, or, level by level, of the least depth; -1 if none may be."""
-    chosen = -1
-    for leaf in range(leaves):
-        if best[leaf] < 0 or (max_depth > 0 and depth[leaf] >= max_depth):
+    chosen, best, depth = -1, limits.min_gain, leaves.depth
+    for leaf in range(count):
+        if leaves.best[leaf] < 0 or (limits.max_depth > 0 and depth[leaf] >= limits.max_depth):
             continue
-        own = candidates[leaf, best[leaf], GAIN]
-        if own <= min_gain:
+        own = gains[leaf, leaves.best[leaf]]
+        if own <= limits.min_gain:
             continue
-        if chosen < 0:
-            chosen = leaf
-        elif by_level and depth[leaf] != depth[chosen]:
-            chosen = leaf if depth[leaf] < depth[chosen] else chosen
-        elif own > candidates[chosen, best[chosen], GAIN]:
-            chosen = leaf
+        higher = chosen >= 0 and limits.by_level and depth[leaf] < depth[chosen]
+        deeper = chosen >= 0 and limits.by_level and depth[leaf] > depth[chosen]
+        if higher or (own > best and not deeper):
+            chosen, best = leaf, own
     return chosen
 
 
 @kernel
-def _too_few(
-    candidate: np.ndarray,
+def _cut_by(
     histogram: np.ndarray,
-    f: int,
-    has_missing: bool,
-    min_samples: int,
-    largest: np.int64,
-    index: np.ndarray,
-    column: np.ndarray,
-) -> bool:
-    """Whether a side would keep fewer than `min_samples` rows. `largest`: the largest hessian of a row, in units."""
-    if min_samples <= 1:
-        return False
-    own, at, to_left = histogram[f * STRIDE : (f + 1) * STRIDE], int(candidate[BIN]), candidate[MISSING_LEFT] > 0
-    left, total = np.int64(0), np.int64(0)
-    for b in range(MISSING):
-        total += own[b]
-        left += own[b] if b <= at else np.int64(0)
-    if has_missing:
-        total += own[MISSING]
-        left += own[MISSING] if to_left else np.int64(0)
-    # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
-    least = np.int64(min_samples) * largest
-    if hessian_of(left) >= least and hessian_of(total) - hessian_of(left) >= least:
-        return False
-    n_left = 0
-    for k in range(len(index)):
-        b = column[index[k]]
-        n_left += 1 if (to_left if b == MISSING else b <= at) else 0
-    return n_left < min_samples or len(index) - n_left < min_samples
-
-
-@kernel
-def _count_out(
-    candidate: np.ndarray,
-    histogram: np.ndarray,
-    f: int,
     n_bins: int,
     has_missing: bool,
-    index: np.ndarray,
-    column: np.ndarray,
     scales: np.ndarray,
-    l2: float,
-    min_hessian: float,
+    rows: np.ndarray,
+    column: np.ndarray,
     min_samples: int,
+    largest: np.int64,
+    cut: np.ndarray,
 ) -> None:
-    """Look for the best cut of a feature again, now with the exact number of rows in each bin."""
+    """Find the cut of a feature that leaves `min_samples` rows on both sides. column: the feature's bins."""
     counts = np.zeros(MISSING + 1, np.int64)
-    for k in range(len(index)):
-        counts[column[index[k]]] += 1
-    own = histogram[f * STRIDE : (f + 1) * STRIDE]
-    scan_feature(own, n_bins, has_missing, scales, l2, min_hessian, counts, min_samples, candidate)
+    find_cut(histogram, n_bins, has_missing, scales, counts[:0], 0, cut)
+    # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
+    if min_samples <= 1 or min(cut[LEFT_HESSIAN], cut[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest:
+        return
+    for k in range(len(rows)):
+        counts[column[rows[k]]] += 1
+    find_cut(histogram, n_bins, has_missing, scales, counts, min_samples, cut)
 
 
 @kernel
-def _partition(
-    index: np.ndarray,
-    column: np.ndarray,
-    at: int,
-    to_left: bool,
-    other: np.ndarray,
-    goes_left: np.ndarray,
-    workers: int,
-) -> int:
+def _partition(rows: np.ndarray, column: np.ndarray, at: int, to_left: bool, other: np.ndarray, workers: int) -> int:
     """Put the rows that go left before the others, both in their order; returns how many go left."""
-    if workers > 1 and len(index) >= _WORTH_SHARING:
-        return _partition_shared(index, column, at, to_left, other, goes_left, workers)
-    n_left, n_right = 0, 0
-    for k in range(len(index)):
-        row = index[k]
-        b = column[row]
-        if to_left if b == MISSING else b <= at:
-            index[n_left] = row
-            n_left += 1
-        else:
-            other[n_right] = row
-            n_right += 1
-    for k in range(n_right):
-        index[n_left + k] = other[k]
+    if workers == 1 or len(rows) < _FEW_ROWS:
+        n_left = int(_part_rows(rows, column, at, to_left, other))
+    else:
+        n_left = _part_shares(rows, column, at, to_left, other, workers)
+    for k in range(len(rows) - n_left):
+        rows[n_left + k] = other[k]
     return n_left
 
 
+@kernel
+def _part_rows(rows: np.ndarray, column: np.ndarray, at: int, to_left: bool, other: np.ndarray) -> np.int64:
+    """Left-goers to the front of `rows`, right-goers to `other`. No branch: the processor would guess half of them."""
+    n_left, n_right = np.uint32(0), np.uint32(0)
+    limit, missing, stray = np.uint8(at), np.uint8(MISSING), np.uint32(to_left)
+    for k in range(len(rows)):
+        row = rows[k]
+        b = column[row]
+        goes_left = np.uint32(b <= limit) | (np.uint32(b == missing) & stray)
+        rows[n_left] = row
+        other[n_right] = row
+        n_left += goes_left
+        n_right += np.uint32(1) - goes_left
+    return np.int64(n_left)
+
+
 @parallel_kernel
-def _partition_shared(
-    index: np.ndarray,
-    column: np.ndarray,
-    at: int,
-    to_left: bool,
-    other: np.ndarray,
-    goes_left: np.ndarray,
-    workers: int,
-) -> int:
-    """The same in shares: decide and count, then each worker writes to places that are known to be its own."""
-    n = len(index)
-    lefts = np.zeros(workers + 1, np.int64)
+def _part_shares(rows: np.ndarray, column: np.ndarray, at: int, to_left: bool, other: np.ndarray, workers: int) -> int:
+    """The same in shares, which one thread then moves together: copying is the smaller part."""
+    n = len(rows)
+    lefts = np.zeros(workers, np.int64)
     for worker in numba.prange(workers):
         low, high = worker * n // workers, (worker + 1) * n // workers
-        found = 0
-        for k in range(low, high):
-            b = column[index[k]]
-            goes = to_left if b == MISSING else b <= at
-            goes_left[k] = goes
-            found += 1 if goes else 0
-        lefts[worker + 1] = found
+        lefts[worker] = _part_rows(rows[low:high], column, at, to_left, other[low:high])
+    n_left, n_right = 0, 0
     for worker in range(workers):
-        lefts[worker + 1] += lefts[worker]
-    n_left: int = lefts[workers]
-    for worker in numba.prange(workers):
-        low, high = worker * n // workers, (worker + 1) * n // workers
-        to_l, to_r = lefts[worker], n_left + low - lefts[worker]
-        for k in range(low, high):
-            if goes_left[k]:
-                other[to_l] = index[k]
-                to_l += 1
-            else:
-                other[to_r] = index[k]
-                to_r += 1
-    for k in range(n):  # one thread copies faster than several wake up
-        index[k] = other[k]
+        low, high, found = worker * n // workers, (worker + 1) * n // workers, lefts[worker]
+        for k in range(found):
+            rows[n_left + k] = rows[low + k]
+        for k in range(high - low - found):
+            other[n_right + k] = other[low + k]
+        n_left += found
+        n_right += high - low - found
     return n_left

@@ -15,14 +15,14 @@ import numba
 import numpy as np
 
 from podium._numba import kernel, parallel_kernel
-from podium.learners.trees.binning import BLOCK
+from podium.learners.trees.binning import WORD
 
 STRIDE = 264  # slots a feature
-TILE = 1024  # rows copied at a time
-_WORTH_SHARING = 4096  # rows; below, waking the other threads costs more than they save
+BLOCK = 2 * WORD  # features added up in one go
+TILE = 512  # rows copied at a time
 
 _LOW = np.int64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+_U = np.uint32
 
 
 @kernel
@@ -40,95 +40,88 @@ def hessian_of(packed: np.int64) -> np.int64:
 @kernel
 def pack_rows(
     gradients: np.ndarray, hessians: np.ndarray, index: np.ndarray, scales: np.ndarray, packed: np.ndarray
-) -> None:
-    """packed[row] = gradient and hessian of each row of `index`, in fixed point. scales: units a gradient, a hessian.
+) -> np.int64:
+    """packed[row] = gradient and hessian of each row of `index`, in fixed point; returns the largest hessian.
 
-    A hessian is at least one unit, so that a leaf with rows never has hessian sum 0.
+    scales: units a gradient, units a hessian. A hessian is at least one unit, so that a leaf with rows never has
+    hessian sum 0.
     """
+    largest = np.int64(1)
     for k in range(len(index)):
         row = index[k]
         gradient = np.int64(np.rint(np.float64(gradients[row]) * scales[0]))
         hessian = max(np.int64(np.rint(np.float64(hessians[row]) * scales[1])), np.int64(1))
         packed[row] = (gradient << np.int64(32)) + hessian
+        largest = max(largest, hessian)
+    return largest
 
 
 @kernel
-def _add_tile(tile: np.ndarray, width: int, packed: np.ndarray, n: int, histogram: np.ndarray) -> None:
-    """histogram[feature * STRIDE + bin] += packed, over n rows of `width` bytes. Unsigned indices need no guard."""
-    for block in range(width // BLOCK):
-        own = histogram[block * BLOCK * STRIDE : (block + 1) * BLOCK * STRIDE]
-        for k in range(n):
-            at, value = np.uint32(k) * np.uint32(width) + np.uint32(block * BLOCK), packed[k]
-            for f in range(BLOCK):
-                own[np.uint32(f * STRIDE) + np.uint32(tile[at + np.uint32(f)])] += value
+def _add_block(tile: np.ndarray, at: np.uint32, values: np.ndarray, n: int, own: np.ndarray, features: int) -> None:
+    """own[feature * STRIDE + bin] += value, over n rows of 16 bytes. Unsigned indices need no guard."""
+    for k in range(n):
+        value = values[k]
+        for f in range(features):
+            own[_U(f * STRIDE) + _U(tile[at + _U(f)])] += value
+        at += _U(BLOCK)
 
 
 @kernel
-def _add_rows(
-    rows: np.ndarray, packed: np.ndarray, index: np.ndarray, histogram: np.ndarray, tile: np.ndarray, values: np.ndarray
+def add_rows(
+    rows: np.ndarray,
+    packed: np.ndarray,
+    index: np.ndarray,
+    first: int,
+    last: int,
+    histogram: np.ndarray,
+    tile: np.ndarray,
+    values: np.ndarray,
 ) -> None:
-    """Add the rows named by `index`. rows: (n, words) uint64 views of the bins; tile: room for TILE rows."""
-    words = rows.shape[1]
+    """Add the features of words first..last of the rows named by `index`; a tile holds TILE pieces of each block."""
+    blocks, odd = (last - first) // 2, (last - first) % 2
+    tile_bytes = tile.view(np.uint8)
     for start in range(0, len(index), TILE):
         part = index[start : min(start + TILE, len(index))]
         for k in range(len(part)):
-            for word in range(words):
-                tile[np.uint32(k) * np.uint32(words) + np.uint32(word)] = rows[part[k], word]
-            values[k] = packed[part[k]]
-        _add_tile(tile.view(np.uint8), words * 8, values, len(part), histogram)
+            row = part[k]
+            to, word = _U(2 * k), _U(first)
+            for _ in range(blocks):
+                tile[to] = rows[row, word]
+                tile[to + _U(1)] = rows[row, word + _U(1)]
+                to += _U(2 * TILE)
+                word += _U(2)
+            if odd:
+                tile[to] = rows[row, word]
+            values[k] = packed[row]
+        for block in range(blocks):
+            own = histogram[(first + 2 * block) * WORD * STRIDE : (first + 2 * block + 2) * WORD * STRIDE]
+            _add_block(tile_bytes, _U(block * TILE * BLOCK), values, len(part), own, BLOCK)
+        if odd:
+            own = histogram[(last - 1) * WORD * STRIDE : last * WORD * STRIDE]
+            _add_block(tile_bytes, _U(blocks * TILE * BLOCK), values, len(part), own, WORD)
 
 
 @parallel_kernel
-def _fill_shares(
-    rows: np.ndarray,
-    packed: np.ndarray,
-    index: np.ndarray,
-    partial: np.ndarray,
-    tiles: np.ndarray,
-    values: np.ndarray,
+def fill_shares(
+    rows: np.ndarray, packed: np.ndarray, index: np.ndarray, shares: np.ndarray, tiles: np.ndarray, values: np.ndarray
 ) -> None:
-    """Each worker adds up its share of the rows."""
-    workers, n = len(partial), len(index)
+    """Each worker adds up its part of the rows, in a histogram of its own: for leaves with many rows."""
+    workers, n = len(shares), len(index)
     for worker in numba.prange(workers):
-        own = partial[worker]
+        own = shares[worker]
         for k in range(len(own)):
             own[k] = 0
-        share = index[worker * n // workers : (worker + 1) * n // workers]
-        _add_rows(rows, packed, share, own, tiles[worker], values[worker])
+        part = index[worker * n // workers : (worker + 1) * n // workers]
+        add_rows(rows, packed, part, 0, rows.shape[1], own, tiles[worker], values[worker])
 
 
 @kernel
-def fill_histogram(
-    rows: np.ndarray,
-    packed: np.ndarray,
-    index: np.ndarray,
-    histogram: np.ndarray,
-    partial: np.ndarray,
-    tiles: np.ndarray,
-    values: np.ndarray,
-) -> bool:
-    """Sum over the rows named by `index`. partial, tiles, values: room for each worker.
-
-    True when the shares still have to be added: whoever reads the histogram next does that block by block
-    (`add_shares`), which saves waking all threads once more.
-    """
-    if len(partial) > 1 and len(index) >= _WORTH_SHARING:
-        _fill_shares(rows, packed, index, partial, tiles, values)
-        return True
-    for k in range(len(histogram)):
-        histogram[k] = 0
-    _add_rows(rows, packed, index, histogram, tiles[0], values[0])
-    return False
-
-
-@kernel
-def add_shares(partial: np.ndarray, low: int, high: int, histogram: np.ndarray) -> None:
+def add_shares(shares: np.ndarray, low: int, high: int, histogram: np.ndarray) -> None:
     """histogram[low:high] = the sum of the workers' shares, exactly."""
     own = histogram[low:high]
-    first = partial[0, low:high]
     for k in range(len(own)):
-        own[k] = first[k]
-    for worker in range(1, len(partial)):
-        share = partial[worker, low:high]
+        own[k] = 0
+    for worker in range(len(shares)):
+        share = shares[worker, low:high]
         for k in range(len(own)):
             own[k] += share[k]

@@ -6,6 +6,9 @@ what both sides can lower it by, less what the whole can:
     gain = GL^2 / (HL + l2) + GR^2 / (HR + l2) - G^2 / (H + l2)
 
 A row goes left if its bin is at most the split's bin. Missing values go to the side where they gain more.
+
+Every feature of every leaf is asked for its best gain, in a loop that vectorises; where that cut lies is looked up only
+when the leaf is cut by it. Sums stay in the histogram's units until the gain is known.
 """
 
 from __future__ import annotations
@@ -14,126 +17,169 @@ import numba
 import numpy as np
 
 from podium._numba import kernel, parallel_kernel
-from podium.learners.trees.binning import BLOCK, MISSING
-from podium.learners.trees.histograms import STRIDE, add_shares, gradient_of, hessian_of
+from podium.learners.trees.binning import MISSING, WORD
+from podium.learners.trees.histograms import STRIDE, add_rows, add_shares, gradient_of, hessian_of
 
-# Columns of a candidate: gain, bin, whether missing values go left.
-GAIN, BIN, MISSING_LEFT = 0, 1, 2
-CANDIDATE = 3
+# What `find_cut` finds: gain, bin, whether missing values go left, hessians of the two sides in units.
+GAIN, BIN, MISSING_LEFT, LEFT_HESSIAN, RIGHT_HESSIAN = range(5)
+CUT = 5
+
+_NOISE = 1e-12  # a gain below this part of what the leaf is worth is rounding
+
+# units a gradient, units a hessian, l2 and least hessian of a side in units
+Scales = np.ndarray
 
 
 @kernel
-def scan_feature(
-    histogram: np.ndarray,
-    n_bins: int,
-    has_missing: bool,
-    scales: np.ndarray,
-    l2: float,
-    min_hessian: float,
-    counts: np.ndarray,
-    min_samples: int,
-    candidate: np.ndarray,
-) -> None:
-    """Try every cut of one feature. histogram: its STRIDE slots.
+def _worth(left: np.int64, gradient: float, hessian: float, l2: float, least: float) -> float:
+    """GL^2 / (HL + l2) + GR^2 / (HR + l2) with one division; 0 if a side has less than the least hessian."""
+    left_h, left_g = np.float64(hessian_of(left)), np.float64(gradient_of(left))
+    right_h, right_g = hessian - left_h, gradient - left_g
+    below, above = left_h + l2, right_h + l2
+    worth = (left_g * left_g * above + right_g * right_g * below) / (below * above)
+    return worth if (left_h >= least) & (right_h >= least) else 0.0
 
-    `counts`, unless empty, has the number of rows of each bin, and both sides must keep `min_samples` of them.
-    """
+
+@kernel
+def _gain(worth: float, gradient: float, hessian: float, l2: float, scales: Scales) -> float:
+    """From the worth of both sides, in units, to the gain."""
+    gain = worth - gradient * gradient / (hessian + l2)
+    return gain * scales[1] / (scales[0] * scales[0]) if gain > _NOISE * worth else 0.0
+
+
+@kernel
+def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Scales, lefts: np.ndarray) -> float:
+    """The largest gain of all cuts of one feature, 0 if none gains. histogram: its STRIDE slots; lefts: room."""
     total = np.int64(0)
     for b in range(n_bins):
         total += histogram[b]
+        lefts[b] = total
+    missing = histogram[MISSING] if has_missing else np.int64(0)
+    total += missing
+    gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
+    l2, least = scales[2], scales[3]
+    best = np.int64(0)  # a worth is never negative, and such numbers compare as their bits do: that vectorises
+    for b in range(n_bins):
+        best = max(best, np.float64(_worth(lefts[b], gradient, hessian, l2, least)).view(np.int64))
+    if missing != 0:
+        for b in range(n_bins):
+            best = max(best, np.float64(_worth(lefts[b] + missing, gradient, hessian, l2, least)).view(np.int64))
+    return _gain(np.int64(best).view(np.float64), gradient, hessian, l2, scales)
+
+
+@kernel
+def find_cut(
+    histogram: np.ndarray,
+    n_bins: int,
+    has_missing: bool,
+    scales: Scales,
+    counts: np.ndarray,
+    min_samples: int,
+    cut: np.ndarray,
+) -> None:
+    """Where the best cut of one feature lies: fills `cut`.
+
+    `counts`, unless empty, has the number of rows of each bin, and both sides must keep `min_samples` of them.
+    """
     missing = histogram[MISSING] if has_missing else np.int64(0)
     missing_count = counts[MISSING] if len(counts) else 0
-    total += missing
-    all_count = missing_count
-    for b in range(n_bins if len(counts) else 0):
-        all_count += counts[b]
-    g_unit, h_unit = 1.0 / scales[0], 1.0 / scales[1]
-    gradient, hessian = gradient_of(total) * g_unit, hessian_of(total) * h_unit
-    whole = gradient * gradient / (hessian + l2)
-    candidate[GAIN], candidate[BIN], candidate[MISSING_LEFT] = 0.0, 0.0, 0.0
-    best = 0.0
+    total, all_count = missing, missing_count
+    for b in range(n_bins):
+        total += histogram[b]
+        all_count += counts[b] if len(counts) else 0
+    gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
+    l2, least, best = scales[2], scales[3], 0.0
+    cut[:] = 0.0
     for side in range(2 if missing != 0 else 1):  # missing values right, then left
         left = missing if side else np.int64(0)
         left_count = missing_count if side else 0
-        for b in range(n_bins if missing != 0 and side == 0 else n_bins - 1):
+        for b in range(n_bins):
             left += histogram[b]
             if len(counts):
                 left_count += counts[b]
                 if left_count < min_samples or all_count - left_count < min_samples:
                     continue
-            left_h = hessian_of(left) * h_unit
-            right_h = hessian - left_h
-            left_g = gradient_of(left) * g_unit
-            right_g = gradient - left_g
-            gain = left_g * left_g / (left_h + l2) + right_g * right_g / (right_h + l2) - whole
-            if gain > best and left_h >= min_hessian and right_h >= min_hessian:
-                best = gain
-                candidate[GAIN], candidate[BIN] = gain, b
+            worth = _worth(left, gradient, hessian, l2, least)
+            if worth > best:
+                best = worth
+                left_h = np.float64(hessian_of(left))
+                right_h = hessian - left_h
+                cut[BIN], cut[LEFT_HESSIAN], cut[RIGHT_HESSIAN] = b, left_h, right_h
                 # Without missing values to learn from, the heavier side is the safer guess.
-                candidate[MISSING_LEFT] = side if missing != 0 else (1.0 if left_h >= right_h else 0.0)
+                cut[MISSING_LEFT] = side if missing != 0 else (1.0 if left_h >= right_h else 0.0)
+    cut[GAIN] = _gain(best, gradient, hessian, l2, scales)
 
 
 @kernel
-def scan_block(
+def _scan_words(
     histogram: np.ndarray,
-    block: int,
+    first: int,
+    last: int,
     n_bins: np.ndarray,
     has_missing: np.ndarray,
     allowed: np.ndarray,
-    scales: np.ndarray,
-    l2: float,
-    min_hessian: float,
-    candidates: np.ndarray,
+    scales: Scales,
+    lefts: np.ndarray,
+    gains: np.ndarray,
 ) -> None:
-    """Candidates of the 16 features of a block."""
-    nothing = np.empty(0, np.int64)
-    for f in range(block * BLOCK, min((block + 1) * BLOCK, len(n_bins))):
-        candidates[f, GAIN] = 0.0
+    """The best gain of each feature of words first..last."""
+    for f in range(first * WORD, min(last * WORD, len(n_bins))):
+        gains[f] = 0.0
         if allowed[f] and n_bins[f] + has_missing[f] > 1:
             own = histogram[f * STRIDE : (f + 1) * STRIDE]
-            scan_feature(own, n_bins[f], has_missing[f], scales, l2, min_hessian, nothing, 0, candidates[f])
+            gains[f] = best_gain(own, n_bins[f], has_missing[f], scales, lefts)
 
 
 @parallel_kernel
 def scan_children(
-    histograms: np.ndarray,
-    partial: np.ndarray,
+    rows: np.ndarray,
+    packed: np.ndarray,
+    index: np.ndarray,
     shared: bool,
+    shares: np.ndarray,
+    tiles: np.ndarray,
+    values: np.ndarray,
+    lefts: np.ndarray,
+    histograms: np.ndarray,
     small: int,
     large: int,
     n_bins: np.ndarray,
     has_missing: np.ndarray,
     allowed: np.ndarray,
-    scales: np.ndarray,
-    l2: float,
-    min_hessian: float,
-    candidates: np.ndarray,
+    scales: Scales,
+    gains: np.ndarray,
 ) -> None:
-    """Subtract the small child from the parent, which leaves the large one, and find the candidates of both.
+    """Sum up the small child, subtract it from the parent, which leaves the large one, and find the gains of both.
 
-    histograms: (leaves, slots); the parent stands at `large`. A root has no sibling: small == large. `shared`: the sum
-    over the small child's rows still lies in the workers' shares.
+    histograms: (leaves, slots); the parent stands at `large`. A root has no sibling: small == large. index: the rows of
+    the small child. `shared`: their sums already lie in `shares`; else each worker adds them up for its own features.
     """
-    blocks = histograms.shape[1] // (BLOCK * STRIDE)
-    for block in numba.prange(blocks):
-        low, high = block * BLOCK * STRIDE, (block + 1) * BLOCK * STRIDE
+    workers, words = len(tiles), rows.shape[1]
+    for worker in numba.prange(workers):
+        pairs = (words + 1) // 2  # whole blocks of 16 features
+        first, last = worker * pairs // workers * 2, min((worker + 1) * pairs // workers * 2, words)
+        low, high = first * WORD * STRIDE, last * WORD * STRIDE
+        child, parent = histograms[small, low:high], histograms[large, low:high]
         if shared:
-            add_shares(partial, low, high, histograms[small])
+            add_shares(shares, low, high, histograms[small])
+        else:
+            for k in range(len(child)):
+                child[k] = 0
+            add_rows(rows, packed, index, first, last, histograms[small], tiles[worker], values[worker])
         if small != large:
-            parent, child = histograms[large, low:high], histograms[small, low:high]
             for k in range(len(parent)):
                 parent[k] -= child[k]
-            scan_block(
-                histograms[small], block, n_bins, has_missing, allowed, scales, l2, min_hessian, candidates[small]
+            _scan_words(
+                histograms[large], first, last, n_bins, has_missing, allowed, scales, lefts[worker], gains[large]
             )
-        scan_block(histograms[large], block, n_bins, has_missing, allowed, scales, l2, min_hessian, candidates[large])
+        _scan_words(histograms[small], first, last, n_bins, has_missing, allowed, scales, lefts[worker], gains[small])
 
 
 @kernel
-def best_feature(candidates: np.ndarray) -> int:
+def best_feature(gains: np.ndarray) -> int:
     """The feature with the largest gain, the first of equals; -1 if none gains."""
     best, gain = -1, 0.0
-    for f in range(len(candidates)):
-        if candidates[f, GAIN] > gain:
-            best, gain = f, candidates[f, GAIN]
+    for f in range(len(gains)):
+        if gains[f] > gain:
+            best, gain = f, gains[f]
     return best

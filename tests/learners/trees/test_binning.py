@@ -15,7 +15,7 @@ numbers = st.floats(-(2.0**100), 2.0**100, width=32) | st.sampled_from([0.0, -0.
 @settings(max_examples=60, deadline=None)
 def test_a_value_lies_in_the_first_bin_whose_border_is_not_below_it(X, max_bins):
     borders = find_borders(X, max_bins)
-    rows = bin_rows(X, borders).rows
+    rows = bin_rows(X, borders).columns.T
     for f in range(X.shape[1]):
         upper = borders.upper[f]
         assert borders.n_bins[f] <= max_bins
@@ -36,7 +36,7 @@ def test_few_values_get_a_bin_each_and_borders_are_midpoints():
 
 def test_bins_hold_about_as_many_rows_each(rng):
     X = rng.standard_normal((10_000, 1)).astype(np.float32)
-    counts = np.bincount(bin_rows(X, find_borders(X, 50)).rows[:, 0])
+    counts = np.bincount(bin_rows(X, find_borders(X, 50)).columns[0])
     assert len(counts) == 50
     assert counts.min() >= 150
     assert counts.max() <= 250
@@ -44,7 +44,7 @@ def test_bins_hold_about_as_many_rows_each(rng):
 
 def test_a_frequent_value_uses_up_one_bin_only(rng):
     X = np.concatenate([np.zeros(9_000), rng.random(1_000) + 1]).astype(np.float32)[:, None]
-    counts = np.bincount(bin_rows(X, find_borders(X, 21)).rows[:, 0])
+    counts = np.bincount(bin_rows(X, find_borders(X, 21)).columns[0])
     assert counts[0] == 9_000
     assert len(counts) == 21
     assert counts[1:].max() <= 60
