@@ -72,8 +72,17 @@ def peak_memory() -> int:
 
     Not `ru_maxrss`: a child starts with that of the process which started it.
     """
+    return _memory("VmHWM")
+
+
+def resident_memory() -> int:
+    """The resident size of this process now, in bytes; Linux only."""
+    return _memory("VmRSS")
+
+
+def _memory(name: str) -> int:
     with open("/proc/self/status", encoding="utf-8") as lines:
-        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
+        return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
 
 
 def _processor() -> str:

@@ -81,7 +81,7 @@ def rows_alone(n_queries: int, n: int, cutoff: int, arrays: np.ndarray) -> None:
     for _ in range(n_queries):
         for i in range(n - 1, max(n - 1 - cutoff, 0), -1):
             additive_row(i, gains, weights, row)
-            formula_row(LOGISTIC, False, False, i, i, scores, row, pulls, curves, np.float32(1.0))
+            formula_row(LOGISTIC, False, i, i, scores, row, pulls, curves, np.float32(1.0), np.float32(0.0))
 
 
 def lambda_rivals(

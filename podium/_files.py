@@ -64,10 +64,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     full disk, the neighbour is removed and the old file stays as it was.
     """
     path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; expected the name of a file to write.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Create it first.")
+    refuse_bad_target(path)
     neighbour = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
     try:
         with open(neighbour, "xb") as raw:
@@ -93,6 +90,16 @@ def refuse_what_is_no_file(path: Path) -> None:
         raise IsADirectoryError(f"{path} is a folder; expected a file.")
     if not stat.S_ISREG(mode):
         raise OSError(f"{path} is not a regular file (a device, pipe or socket); expected a file.")
+
+
+def refuse_bad_target(path: Path) -> None:
+    """A name that no file can be written under is better told before long work than behind it."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected the name of a file to write.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Create it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path}: nothing can be written to the folder {path.parent}. Choose another.")
 
 
 @contextmanager

@@ -29,10 +29,22 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 parallel_lock = threading.RLock()
 
-# numpy's rules for division (no exception inside a loop); NaN keeps its meaning, so no fast-math here.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# numpy's rules for division (no exception inside a loop); NaN keeps its meaning, so no fast-math here. Nobody calls
+# kernels from C, and a door for that would be compiled too.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # One thread adds up a query in one order, so regrouping its sums still gives the same bits for any number of threads.
 _REGROUPED = {"reassoc", "contract", "nsz"}
+# Numba would also look for whole-array work to share; kernels have none, and looking takes its time.
+_ONLY_PRANGE = {
+    "comprehension": False,
+    "reduction": False,
+    "inplace_binop": False,
+    "setitem": False,
+    "numpy": False,
+    "stencil": False,
+    "fusion": False,
+    "prange": True,
+}
 _KEPT_FOLDERS = 8
 _ONE_DAY = 86_400
 
@@ -59,7 +71,7 @@ def inlined_kernel(function: Function) -> Function:
 
 def parallel_kernel(function: Function) -> Function:
     """Compile a kernel whose `prange` loops run on several threads; call it while holding `parallel_lock`."""
-    return _compile(function, {"parallel": True})
+    return _compile(function, {"parallel": _ONLY_PRANGE})
 
 
 def readonly(array: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from podium.catalog import Entry
     from podium.metrics import Evaluation
     from podium.metrics.comparison import Comparison
 
@@ -47,6 +48,22 @@ def print_comparison(comparison: Comparison) -> None:
     console().print(comparison.table())
     for row in comparison.rows:
         print(row.explain())
+
+
+def print_models(entries: Sequence[Entry]) -> None:
+    table = Table("model", "learner", "objective", "what it is")
+    for entry in entries:
+        table.add_row(*map(Text, (entry.name, entry.learner, entry.objective, entry.about)))
+    console().print(table)
+
+
+def print_parameters(entry: Entry) -> None:
+    """The model in a line, then one row a parameter."""
+    print(f"{entry.name}: {entry.learner} x {entry.objective}")
+    table = Table("parameter", "default", "allowed", "what it means")
+    for parameter in entry.parameters.values():
+        table.add_row(*map(Text, (parameter.name, str(parameter.default), parameter.allowed, parameter.about)))
+    console().print(table)
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

@@ -17,6 +17,7 @@ import typer
 from podium import __version__
 
 if TYPE_CHECKING:
+    from podium.catalog import Plan
     from podium.data import RankingData
     from podium.metrics import Evaluation
 
@@ -137,7 +138,7 @@ def compare_command(
     from podium.metrics.comparing import compare
 
     table = _read(data)
-    systems = {_system_name(path, scores): read_scores(path, table.n_rows)[table.rows] for path in scores}
+    systems = {_system_name(path, scores): read_scores(path, table.n_rows)[table.places] for path in scores}
     comparison = compare(
         systems,
         table,
@@ -188,12 +189,100 @@ def convert_command(
             print(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.")
 
 
+@app.command("models")
+def models_command(
+    model: Annotated[str | None, typer.Argument(help="One of them, for its parameters.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the models, or the parameters of one: defaults, what is allowed, what they mean."""
+    from podium import _terminal
+    from podium.catalog import catalogue, find_model
+
+    entries = catalogue() if model is None else [find_model(model)]
+    if as_json:
+        _print_json({"models": [entry.to_json() for entry in entries]} if model is None else entries[0].to_json(True))
+    elif model is None:
+        _terminal.print_models(entries)
+    else:
+        _terminal.print_parameters(entries[0])
+
+
+@app.command("train")
+def train_command(
+    model: Annotated[str, typer.Argument(help="lambdamart, mart, ...: podium models lists them.")],
+    train: DataFile,
+    out: Annotated[Path, typer.Option(help="The file for the model.")],
+    valid: Annotated[
+        list[Path], typer.Option(help="Data to judge the model by while it is trained; the first one can stop it.")
+    ] = [],  # noqa: B006 (typer copies it)
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter: podium models MODEL lists them.")
+    ] = [],  # noqa: B006 (typer copies it)
+    early_stopping: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many trees without progress, and keep the best number.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores unless given. The model is the same.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all draws, as --set random_state=.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model and write it to a file. Ctrl-C stops and keeps the trees so far."""
+    from podium import training
+    from podium.catalog import plan_model
+
+    if early_stopping is not None and not valid:
+        raise ValueError("--early-stopping needs data to look at. Add --valid FILE.")
+    training.refuse_bad_out(out, [train, *valid], model=True)
+    plan = plan_model(model, settings, jobs, seed)
+    table, parts = _read_for_training(plan, train, valid)
+    trained = training.train(plan, table, parts, out, early_stopping)
+    if as_json:
+        _print_json(trained.to_json())
+    else:
+        print("\n".join(trained.sentences()))
+        print(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
+
+
+@app.command("rank")
+def rank_command(
+    model: Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")],
+    data: DataFile,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write: a TREC run if it ends in .run or .trec, else scores.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="scores (one number a line, in the order of DATA) or trec (a run).")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="The name in the last column of a run; podium unless given.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Only the best K documents of each query of a run.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score every document with a saved model."""
+    from podium import training
+    from podium.models import load
+
+    kind = training.ranking_format(out, format, tag, top)
+    if out is not None:
+        training.refuse_bad_out(out, [model, data])
+    ranker = load(model)
+    table = training.Columns.of_model(ranker, model).give(_read(data), data)
+    ranking = training.Ranking(data, table, ranker.predict(table), kind, "podium" if tag is None else tag, top)
+    if out is not None:
+        ranking.write(out)
+    found = {"model": type(ranker).__name__.lower(), "documents": table.n_rows, "queries": table.n_queries}
+    if as_json:
+        _print_json(found | {"format": kind} | (ranking.to_json() if out is None else {"written": str(out)}))
+    elif out is None:
+        sys.stdout.buffer.writelines(ranking.lines())
+    else:
+        print(f"{out}: {ranking.sentence()}")
+
+
 @app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="The folder for the data files of the demo.")] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Make the embedded data set, check it, rank it in two ways and compare them."""
+    """Make the embedded data set, check it, train a model on it, and compare that with simpler rankings."""
     from podium.demo.show import show_demo, take_tour
 
     tour = take_tour(out)
@@ -226,12 +315,22 @@ def _read(path: Path, **options: Any) -> RankingData:
         return read_data(path, progress=report, **options)
 
 
+def _read_for_training(plan: Plan, train: Path, valid: list[Path]) -> tuple[RankingData, dict[str, RankingData]]:
+    from podium.training import Columns
+
+    table = _read(train)
+    if plan.model.init is not None:
+        table = Columns.of_model(plan.model.init, plan.parameters["init"]).give(table, train)
+    columns = Columns.of_data(table, train)
+    return table, {str(path): columns.give(_read(path), path) for path in valid}
+
+
 def _evaluate_scores(data: Any, scores: Any, metrics: list[str], policy: str, **rules: Any) -> list[Evaluation]:
     from podium.formats.scores import read_scores
     from podium.metrics import evaluate
 
     table = _read(data)
-    numbers = read_scores(scores, table.n_rows)[table.rows]  # from the file's order to the grouped one
+    numbers = read_scores(scores, table.n_rows)[table.places]  # from the file's order to the grouped one
     return _under(policy, metrics, lambda names, one: evaluate(numbers, table, metrics=names, policy=one, **rules))
 
 

@@ -149,6 +149,13 @@ class RankingData:
         """One document id a row (dtype object), or None when the input has none."""
         return None if self.docid_texts is None else readonly(self.docid_texts.to_array())
 
+    @property
+    def places(self) -> np.ndarray:
+        """Where each row stands in the file, counting only the rows that are here: what a scores file follows."""
+        places = np.empty(self.n_rows, dtype=np.int64)
+        places[np.argsort(self.rows, kind="stable")] = np.arange(self.n_rows)
+        return places
+
     def subset(self, queries: Any) -> Self:
         """The named queries only: positions, a slice, or one True/False a query; in the order given."""
         chosen = np.arange(self.n_queries)[queries]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -30,6 +30,7 @@ from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 from podium.metrics.spelling import parse_metric
 from podium.objectives import parse_objective
+from podium.objectives.lambdas import NORMALIZATIONS
 from podium.ranker import Callback, Progress, Ranker
 from podium.storage import load_parts, save_parts
 
@@ -43,17 +44,26 @@ class BoostedTrees(Ranker):
 
     Parameters
     ----------
-    n_estimators, learning_rate : trees, and how much of each is added.
-    max_leaf_nodes, max_depth, growth : the shape of a tree; "leaf" cuts the leaf that gains most, "level" every leaf of
-        a level before the next (then the depth that `max_leaf_nodes` allows rules unless `max_depth` is given).
-    min_samples_leaf, min_hessian, min_gain, max_impurity : when to stop cutting.
-    l2_regularization, max_delta_step : hold leaf values back.
+    n_estimators : the number of trees.
+    learning_rate : how much of each tree is added.
+    max_leaf_nodes : the most leaves of a tree.
+    max_depth : the most cuts from the root to a leaf.
+    min_samples_leaf : the fewest documents of a leaf.
+    min_hessian : the smallest sum of second derivatives in a leaf.
+    min_gain : a cut must gain more than this.
+    max_impurity : a tree is done once its impurity is no more than this; 0 sets no bound.
+    l2_regularization : draws leaf values towards 0.
+    max_delta_step : the largest leaf value before the learning rate; 0 sets no bound.
     step : a leaf's value by Newton's step, the "mean" of the gradients, "exact"ly to the minimum, or the mean with one
         "length" for the whole tree.
-    row_fraction, query_fraction, feature_fraction : what a tree gets to see.
-    max_bins : bins a feature.
+    growth : "leaf" cuts the leaf that gains most, "level" every leaf of a level before the next (then the depth that
+        max_leaf_nodes allows rules unless max_depth is given).
+    row_fraction : the share of the documents that a tree gets to see.
+    query_fraction : the share of the queries that a tree gets to see.
+    feature_fraction : the share of the features that a tree gets to see.
+    max_bins : the most bins of a feature.
     init : a fitted model, or one score a training row, to start from.
-    eval_metric : what evaluation sets are judged by.
+    eval_metric : what evaluation sets are judged by; None takes what the model itself aims at, or ndcg@10.
     """
 
     n_estimators: int = 100
@@ -177,15 +187,21 @@ class BoostedTrees(Ranker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice(f"{type(self).__name__}: growth", self.growth, GROWTHS)
-        check_choice(f"{type(self).__name__}: step", self.step, STEPS)
+        for name, choices in self._choices().items():
+            if getattr(self, name) not in choices:
+                check_choice(f"{type(self).__name__}: {name}", getattr(self, name), map(str, choices))
+        self._objective()  # a misspelt name is answered before any work
+        self._judging_metric()
+
+    def _choices(self) -> dict[str, tuple[str | None, ...]]:
+        return {"growth": GROWTHS, "step": STEPS}
 
     def _ranges(self) -> dict[str, tuple[float, float, str]]:
         tiny, large = 1e-12, 1e12
         share = (tiny, 1.0, "above 0 and at most 1")
         return super()._ranges() | {
             "n_estimators": (1, 10**6, "a whole number from 1 to 1,000,000"),
-            "learning_rate": (tiny, 1e3, "above 0"),
+            "learning_rate": (tiny, 1e3, "above 0 and at most 1,000"),
             "max_leaf_nodes": (2, 2**16, "a whole number from 2 to 65,536"),
             "max_depth": (1, 2**16, "a whole number from 1, or None"),
             "min_samples_leaf": (1, 2**40, "a whole number from 1"),
@@ -230,6 +246,10 @@ class _Watch:
             self.evals[f"eval_{number}"][self.metric.name].append(value[self.metric.name])
         if self.parts:
             first = self.evals["eval_0"][self.metric.name][-1] * (1 if self.metric.higher_is_better else -1)
+            if self.patience is not None and np.isnan(first):
+                raise ValueError(
+                    f"eval_set[0]: {self.metric.name} is undefined for all of its queries; nothing to judge by."
+                )
             if first > self.best_value:
                 self.best, self.best_value = iteration, first
         progress = Progress(self.model, iteration, self.model.n_estimators, self.evals)
@@ -244,7 +264,13 @@ def _offset(model: BoostedTrees, part: RankingData) -> np.ndarray | float:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Boosted(BoostedTrees):
-    """Boosted trees x any objective, by name, by value or as a Python callable. `metric` is what "lambda" steers by."""
+    """Boosted trees x any objective, by name, by value or as a Python callable.
+
+    Parameters
+    ----------
+    objective : what the trees fit the derivatives of.
+    metric : what the objective "lambda" steers by.
+    """
 
     objective: Any = "lambda"
     metric: Any = "ndcg@10"
@@ -260,7 +286,12 @@ class Boosted(BoostedTrees):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MART(BoostedTrees):
-    """Multiple additive regression trees: boosted trees x squared error (or "logistic", "ordinal", any objective)."""
+    """Multiple additive regression trees: boosted trees x squared error (or "logistic", "ordinal", any objective).
+
+    Parameters
+    ----------
+    objective : what the trees fit the derivatives of.
+    """
 
     objective: Any = "squared"
 
@@ -289,8 +320,11 @@ class RegressionTree(BoostedTrees):
 class LambdaMART(BoostedTrees):
     """Boosted trees x lambda of a metric. With `init=` a fitted model or its scores this is LambdaSMART.
 
-    `metric` steers the lambdas, and its cutoff bounds the pairs; `sigma` is the slope of the logistic; `normalize`
-    scales the lambdas: None (as in the papers), "lightgbm" or "xgboost" (as those libraries do).
+    Parameters
+    ----------
+    metric : steers the lambdas; its cutoff bounds the pairs.
+    sigma : the slope of the logistic.
+    normalize : scales the lambdas: None as in the papers, "lightgbm" or "xgboost" as those libraries do.
     """
 
     metric: Any = "ndcg@10"
@@ -303,6 +337,12 @@ class LambdaMART(BoostedTrees):
     def _judging_metric(self) -> Metric:
         return parse_metric(self.metric if self.eval_metric is None else self.eval_metric)
 
+    def _choices(self) -> dict[str, tuple[str | None, ...]]:
+        return super()._choices() | {"normalize": (None, *NORMALIZATIONS)}
+
+    def _ranges(self) -> dict[str, tuple[float, float, str]]:
+        return super()._ranges() | {"sigma": (1e-12, 1e12, "above 0")}
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LambdaSMART(LambdaMART):
@@ -311,7 +351,8 @@ class LambdaSMART(LambdaMART):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.init is None:
-            raise ValueError("LambdaSMART: init must be a fitted model or one score a training row; got None.")
+            message = "LambdaSMART: init must be a fitted model or one score a training row; got None."
+            raise ValueError(f"{message} On the command line, name a model's file: --set init=FILE.")
 
 
 MODELS: dict[str, type[BoostedTrees]] = {
@@ -346,7 +387,7 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
         "n_queries": int(model.n_queries_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
         "best_iteration": int(model.best_iteration_),
-        "evals": model.evals_,
+        "evals": _swap_curves(model.evals_, np.isnan, None),
         "start": forest.start,
     }
     arrays = {name: getattr(forest, name) for name in _FOREST_ARRAYS}
@@ -355,6 +396,14 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
         meta["init"] = {"kind": kind, "meta": inner}
         arrays |= {f"init/{name}": array for name, array in inner_arrays.items()}
     return type(model).__name__, meta, arrays
+
+
+def _swap_curves(evals: Mapping[str, Any], is_old: Callable[[Any], Any], new: float | None) -> dict[str, Any]:
+    """The learning curves with one value in place of another: JSON has no NaN."""
+    return {
+        part: {metric: [new if is_old(value) else value for value in curve] for metric, curve in curves.items()}
+        for part, curves in evals.items()
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -377,7 +426,8 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
-    model.best_iteration_, model.evals_ = int(meta["best_iteration"]), meta["evals"]
+    model.best_iteration_ = int(meta["best_iteration"])
+    model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
     own = {name: arrays[name] for name in _FOREST_ARRAYS}
     model.forest_ = Forest(**own, start=float(meta["start"]), n_features=model.n_features_in_)
     model.forest_.check()

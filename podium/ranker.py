@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +35,13 @@ class Progress:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Ranker(BaseEstimator):  # type: ignore[misc]
-    """The frame: checks input, remembers feature names, scores, ranks, saves. Members define `_fit` and `_scores`."""
+    """The frame: checks input, remembers feature names, scores, ranks, saves. Members define `_fit` and `_scores`.
+
+    Parameters
+    ----------
+    n_jobs : threads; None or -1 for all cores. The model is the same for any number.
+    random_state : the seed of every draw.
+    """
 
     n_jobs: int | None = None
     random_state: int = 0
@@ -117,16 +124,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; subclasses extend `_ranges`."""
+        kinds = {f.name: Integral if str(f.type).startswith("int") else Real for f in fields(self)}
         for name, (low, high, what) in self._ranges().items():
             value = getattr(self, name)
             if value is None and name in self._may_be_none():
                 continue
-            good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+            good = isinstance(value, kinds[name]) and not isinstance(value, (bool, np.bool))
             if not good or not low <= value <= high:
                 raise ValueError(f"{type(self).__name__}: {name} must be {what}; got {value!r}.")
 
     def _ranges(self) -> dict[str, tuple[float, float, str]]:
-        return {"random_state": (0, 2**63 - 1, "a whole number, 0 or larger")}
+        return {
+            "n_jobs": (-1, 4096, "a whole number from 1 to 4,096, or -1 or None for all cores"),
+            "random_state": (0, 2**63 - 1, "a whole number, 0 or larger"),
+        }
 
     def _may_be_none(self) -> set[str]:
         return {f.name for f in fields(self) if f.default is None}
@@ -139,7 +150,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             if X.feature_names is not None:
                 self.feature_names_in_ = np.array(X.feature_names, dtype=object)
-            return X
+            return replace(X, rows=np.arange(X.n_rows))  # scores of a base model come in the order of these rows
         X, y = validate_data(self, _from_arrow(X), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
             warnings.warn(f"qid not given: all {len(y)} rows are treated as one query.", UserWarning, stacklevel=3)

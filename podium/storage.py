@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from podium._files import COMPRESSIONS
+from podium._files import COMPRESSIONS, refuse_bad_target
 from podium.formats.container import open_container, write_container
 from podium.formats.errors import FormatError
 from podium.formats.kinds import MODEL
@@ -25,14 +26,20 @@ def save_parts(path: FilePath, kind: str, meta: dict[str, Any], arrays: Mapping[
     `meta` is plain JSON: text keys, lists, text, whole numbers, finite floats, true, false and null. The arrays are of
     bool, whole numbers or floats of at most 64 bits.
     """
-    if os.fspath(path).lower().endswith(COMPRESSIONS):
-        raise ValueError(f"{os.fspath(path)}: a model file cannot be compressed; drop the suffix.")
+    refuse_bad_model_path(path)
     if not isinstance(kind, str) or not kind:
         raise ValueError(f"{os.fspath(path)}: the kind of a model must be its name; got {kind!r}.")
     if not isinstance(meta, dict):
         raise ValueError(f"{os.fspath(path)}: meta must be a dict; got {type(meta).__name__}.")
     ordered = {name: np.asarray(arrays[name]) for name in sorted(arrays, key=str)}
     write_container(path, MODEL, {"kind": kind, "meta": meta}, ordered)
+
+
+def refuse_bad_model_path(path: FilePath) -> None:
+    """What `save_parts` would refuse, for those who train first and save later."""
+    if os.fspath(path).lower().endswith(COMPRESSIONS):
+        raise ValueError(f"{os.fspath(path)}: a model file cannot be compressed; drop the suffix.")
+    refuse_bad_target(Path(path))
 
 
 def load_parts(path: FilePath) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:

@@ -1,6 +1,9 @@
 """The command line: results on standard output, one sentence for an error, exit codes 0, 1 and 2."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 import warnings
 
@@ -10,6 +13,8 @@ import pytest
 from podium import cli
 from podium.metrics import METRICS, POLICIES
 
+SPLITS = ["test.txt", "train.txt", "valid.txt"]
+COMMANDS = [command.name for command in cli.app.registered_commands]
 DATA = """\
 2 qid:a 1:0.9 2:1 # docid = d1
 0 qid:a 1:0.5 2:2 # docid = d2
@@ -50,11 +55,11 @@ def test_version_and_help(podium):
     assert podium("--version") == (0, f"podium {package.__version__}\n", "")
     code, out, _ = podium("--help")
     assert code == 0
-    for command in ("check", "eval", "compare", "convert", "demo", "doctor"):
+    for command in COMMANDS:
         assert f"  {command} " in out
 
 
-@pytest.mark.parametrize("command", ["check", "eval", "compare", "convert", "demo", "doctor"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_knows_json(podium, command):
     code, out, _ = podium(command, "--help")
     assert code == 0
@@ -165,8 +170,10 @@ def test_demo_runs_the_main_job(podium, folder):
     assert (code, err) == (0, "")
     for policy in ("standard", "letor4", "trec"):
         assert policy in out
-    assert "randomisation" in out
+    assert "LambdaMART beats best feature" in out
     assert (folder / "demo" / "train.txt").exists()
+    names = [path.name for path in sorted((folder / "demo").iterdir())]
+    assert names == [*(f"{name}.scores" for name in ("best_feature", "lambdamart", "plain_sum")), *SPLITS]
 
 
 def test_doctor_names_versions_threads_and_extras(podium):
@@ -204,3 +211,329 @@ def test_the_help_of_eval_names_metrics_that_exist(podium):
     named = [word.strip(",.").split("@")[0].split("(")[0] for word in out.split() if "@" in word]
     assert named
     assert set(named) <= set(METRICS)
+
+
+SMALL = ["--set", "n_estimators=6", "--set", "max_leaf_nodes=4", "--set", "min_samples_leaf=3"]
+TRAIN = ["train", "lambdamart", "train.txt", "--valid", "valid.txt", "--out", "m.podium", *SMALL]
+
+
+def letor_lines(rng, n_queries, first_query=1, docids=True):
+    """Eight documents a query with two features; the first one, with some noise, makes the label."""
+    lines = []
+    for query in range(first_query, first_query + n_queries):
+        for place, (x, other, noise) in enumerate(rng.random((8, 3))):
+            label = int(3 * min(0.999, 0.8 * x + 0.2 * noise))
+            lines.append(f"{label} qid:{query} 1:{x:.4f} 2:{other:.4f}" + (f" # docid = d{place}" if docids else ""))
+    return lines
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch, rng):
+    """A folder with data to train on, to validate by and to test with."""
+    monkeypatch.chdir(tmp_path)
+    for name, n_queries, first in (("train", 40, 1), ("valid", 15, 101), ("test", 15, 201)):
+        (tmp_path / f"{name}.txt").write_text("\n".join(letor_lines(rng, n_queries, first)) + "\n")
+    return tmp_path
+
+
+def without_warnings_as_errors(run, *words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        return run(*words)
+
+
+def test_training_ranking_and_evaluating_files_gives_the_number_that_python_gives(podium, work):
+    import podium as package
+
+    code, out, err = podium(*TRAIN, "--early-stopping", "3", "--json")
+    assert (code, err) == (0, "")
+    trained = json.loads(out)
+    assert podium("rank", "m.podium", "test.txt", "--out", "test.scores")[0] == 0
+    _, out, _ = podium("eval", "test.txt", "--scores", "test.scores", "-m", "ndcg@10", "--json")
+
+    train, valid, test = (package.read_letor(f"{name}.txt") for name in ("train", "valid", "test"))
+    model = package.LambdaMART(n_estimators=6, max_leaf_nodes=4, min_samples_leaf=3)
+    model.fit(train, eval_set=valid, early_stopping_rounds=3)
+    model.save("python.podium")
+    assert (work / "m.podium").read_bytes() == (work / "python.podium").read_bytes()
+    assert trained["trees"] == trained["best_iteration"] == model.best_iteration_
+    judged = package.evaluate(model.predict(valid), valid, metrics=["ndcg@10"])
+    assert trained["metrics"] == {"valid.txt": {"ndcg@10": judged["ndcg@10"]}}
+    tested = package.evaluate(model.predict(test), test, metrics=["ndcg@10"])
+    assert json.loads(out)["metrics"] == {"ndcg@10": tested["ndcg@10"]}
+    assert tested["ndcg@10"] > 0.8
+
+
+def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
+    code, out, err = podium(*TRAIN, "--valid", "test.txt")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0] == "LambdaMART: 6 trees; trained on 320 documents of 40 queries"
+    assert lines[1].startswith("valid.txt: ndcg@10 0.")
+    assert lines[2].startswith("test.txt: ndcg@10 0.")
+    assert lines[3:] == ["m.podium: written"]
+    assert err.startswith("podium: trained in ")
+    code, out, err = podium(*TRAIN, "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert list(found) == [
+        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters"),
+    ]
+    assert (found["model"], found["out"], found["policy"]) == ("lambdamart", "m.podium", "standard")
+    assert found["parameters"]["n_estimators"] == 6
+    assert found["parameters"]["learning_rate"] == 0.1
+
+
+def test_train_needs_no_validation_data(podium, work):
+    code, out, _ = podium("train", "MART", "train.txt", "--out", "m.podium", *SMALL, "--json")
+    assert code == 0
+    assert json.loads(out)["metrics"] == {}
+
+
+def test_the_number_of_threads_does_not_change_the_model_file(podium, work):
+    files = []
+    for jobs in ("1", "2"):
+        assert podium(*TRAIN, "--jobs", jobs, "--seed", "7", "--set", "row_fraction=0.5")[0] == 0
+        files.append((work / "m.podium").read_bytes())
+    assert files[0] == files[1]
+    assert podium(*TRAIN, "--jobs", "2", "--seed", "8", "--set", "row_fraction=0.5")[0] == 0
+    assert (work / "m.podium").read_bytes() != files[0]
+
+
+def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
+    import podium as package
+
+    assert podium("train", "mart", "train.txt", "--out", "base.podium", *SMALL)[0] == 0
+    words = ["train", "lambdasmart", "train.txt", "--out", "m.podium", *SMALL, "--set", "init=base.podium", "--json"]
+    code, out, _ = podium(*words)
+    assert code == 0
+    assert json.loads(out)["parameters"]["init"] == "base.podium"
+    test, base, model = package.read_letor("test.txt"), package.load("base.podium"), package.load("m.podium")
+    np.testing.assert_allclose(model.predict(test), model.forest_.scores(test.X) + base.predict(test))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lambdamrt"], "model must be one of regressiontree, mart, "),
+        (["lambdamrt"], "got 'lambdamrt'. Did you mean 'lambdamart'?"),
+        (["lambdamart", "--set", "learning_rat=1"], "Did you mean 'learning_rate'?"),
+        (["mart", "--set", "sigma=1"], "MART: a parameter must be one of n_jobs, random_state, n_estimators, "),
+        (["lambdamart", "--set", "learning_rate"], "--set takes name=value, such as learning_rate=0.05"),
+        (["lambdamart", "--set", "learning_rate=fast"], "learning_rate must be above 0 and at most 1,000; got 'fast'"),
+        (["lambdamart", "--set", "learning_rate=-1"], "LambdaMART: learning_rate must be above 0 and at most 1,000"),
+        (["lambdamart", "--set", "learning_rate=nan"], "learning_rate must be above 0 and at most 1,000; got nan"),
+        (["lambdamart", "--set", "learning_rate=none"], "at most 1,000; got 'none'"),
+        (["lambdamart", "--set", "n_estimators=2.5"], "must be a whole number from 1 to 1,000,000; got '2.5'"),
+        (["lambdamart", "--set", "n_estimators=1", "--set", "n_estimators=2"], "n_estimators=... is given twice (1 an"),
+        (
+            ["lambdamart", "--set", "growth=leafs"],
+            "growth must be one of leaf, level; got 'leafs'. Did you mean 'leaf'",
+        ),
+        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, lightgbm, xgboost; got 'l2'"),
+        (["lambdamart", "--set", "sigma=0"], "LambdaMART: sigma must be above 0; got 0.0"),
+        (["lambdamart", "--set", "metric=ndgc@10"], "Did you mean 'ndcg@10'?"),
+        (["boosted", "--set", "objective=ranket"], "Did you mean 'ranknet'?"),
+        (["lambdamart", "--jobs", "0"], "n_jobs must be positive, or -1 for all cores; got 0"),
+        (["lambdamart", "--jobs", "1", "--set", "n_jobs=2"], "Give --jobs or --set n_jobs=..., not both"),
+        (["lambdamart", "--seed", "-1"], "random_state must be a whole number, 0 or larger; got -1"),
+        (["lambdamart", "--early-stopping", "5"], "--early-stopping needs data to look at. Add --valid FILE"),
+        (["lambdasmart"], "On the command line, name a model's file: --set init=FILE"),
+        (["lambdasmart", "--set", "init=good.txt"], "good.txt: is no Podium model"),
+        (["lambdamart", "--out", "no/m.podium"], "no/m.podium: the folder no does not exist"),
+        (["lambdamart", "--out", "."], "is a folder"),
+        (["lambdamart", "--out", "m.podium.gz"], "a model file cannot be compressed"),
+        (["lambdamart", "--valid", "good.txt", "--out", "good.txt"], "--out good.txt would replace good.txt"),
+        (["lambdamart"], "none.txt: No such file"),
+    ],
+)
+def test_train_refuses_what_is_wrong_before_it_looks_at_the_data(podium, folder, words, message):
+    """There is no training data, and only the last case gets so far as to say so."""
+    out_file = [] if "--out" in words else ["--out", "m.podium"]
+    code, out, err = podium("train", words[0], "none.txt", *words[1:], *out_file)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_run_of_a_model_is_read_back_by_eval(podium, work):
+    podium(*TRAIN)
+    code, out, _ = podium("rank", "m.podium", "test.txt", "--out", "test.run", "--tag", "mine")
+    assert (code, out) == (0, "test.run: a TREC run of 120 documents for 15 queries\n")
+    rows = [line.split() for line in (work / "test.run").read_text().splitlines()]
+    assert {(row[1], row[5]) for row in rows} == {("Q0", "mine")}
+    assert [int(row[3]) for row in rows[:8]] == [1, 2, 3, 4, 5, 6, 7, 8]
+    labels = [line.split() for line in (work / "test.txt").read_text().splitlines()]
+    (work / "qrels").write_text("".join(f"{row[1][4:]} 0 {row[-1]} {row[0]}\n" for row in labels))
+    podium("rank", "m.podium", "test.txt", "--out", "test.scores")
+    words = ["-m", "ndcg@5", "-m", "map", "--policy", "standard", "--json"]
+    _, by_run, _ = podium("eval", "--qrels", "qrels", "--run", "test.run", *words)
+    _, by_scores, _ = podium("eval", "test.txt", "--scores", "test.scores", *words)
+    assert json.loads(by_run)["metrics"] == json.loads(by_scores)["metrics"]
+
+
+def test_the_best_of_a_run_are_kept_in_a_file_on_standard_output_and_in_json(podium, work):
+    podium(*TRAIN)
+    whole = podium("rank", "m.podium", "test.txt", "--format", "trec")[1].splitlines()
+    best = [line for line in whole if int(line.split()[3]) <= 2]
+    assert podium("rank", "m.podium", "test.txt", "--format", "trec", "--top", "2")[1].splitlines() == best
+    podium("rank", "m.podium", "test.txt", "--out", "best.trec", "--top", "2")
+    assert (work / "best.trec").read_text().splitlines() == best
+    found = json.loads(podium("rank", "m.podium", "test.txt", "--format", "trec", "--top", "2", "--json")[1])
+    assert (found["model"], found["documents"], found["queries"]) == ("lambdamart", 120, 15)
+    pairs = [(query, document, score) for query, inner in found["run"].items() for document, score in inner.items()]
+    assert pairs == [(row[0], row[2], float(row[4])) for row in map(str.split, best)]
+
+
+def test_documents_without_ids_are_called_by_their_place_in_the_file(podium, work, rng):
+    podium(*TRAIN)
+    lines = letor_lines(rng, 2, docids=False)
+    (work / "bare.txt").write_text("\n".join(lines) + "\n")
+    scores = list(map(float, podium("rank", "m.podium", "bare.txt")[1].split()))
+    rows = [line.split() for line in podium("rank", "m.podium", "bare.txt", "--format", "trec")[1].splitlines()]
+    assert sorted(int(row[2]) for row in rows) == list(range(1, 17))
+    assert all(float(row[4]) == scores[int(row[2]) - 1] for row in rows)
+
+
+def test_scores_of_a_model_follow_the_file_where_queries_are_interleaved(podium, work, rng):
+    podium(*TRAIN)
+    lines = (work / "test.txt").read_text().splitlines()
+    order = rng.permutation(len(lines))
+    (work / "mixed.txt").write_text("\n".join(lines[row] for row in order) + "\n")
+    scores = podium("rank", "m.podium", "test.txt")[1].splitlines()
+    assert len(scores) == len(lines)
+    code, out, err = without_warnings_as_errors(podium, "rank", "m.podium", "mixed.txt")
+    assert code == 0
+    assert "interleaved" in err
+    assert out.splitlines() == [scores[row] for row in order]
+    found = without_warnings_as_errors(podium, "rank", "m.podium", "mixed.txt", "--json")[1]
+    assert json.loads(found)["scores"] == list(map(float, out.split()))
+
+
+def test_sparse_data_may_lack_its_last_features_which_are_then_zero(podium, work):
+    dense = [line.replace(line.split()[3], "2:0") for line in (work / "valid.txt").read_text().splitlines()]
+    sparse = [line.replace(" 2:0", "") for line in dense]
+    for name, lines in (("dense", dense), ("sparse", sparse)):
+        (work / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    words = ["train", "lambdamart", "train.txt", "--out", "m.podium", *SMALL, "--json"]
+    _, of_dense, _ = podium(*words, "--valid", "dense.txt")
+    code, of_sparse, err = without_warnings_as_errors(podium, *words, "--valid", "sparse.txt")
+    assert code == 0
+    assert "sparse.txt has 1 feature, train.txt 2; the last 1 count as 0" in err
+    assert json.loads(of_dense)["metrics"]["dense.txt"] == json.loads(of_sparse)["metrics"]["sparse.txt"]
+    scores = podium("rank", "m.podium", "dense.txt")[1]
+    code, out, err = without_warnings_as_errors(podium, "rank", "m.podium", "sparse.txt")
+    assert (code, out) == (0, scores)
+    assert "sparse.txt has 1 feature, the model m.podium 2" in err
+
+
+def test_other_columns_than_those_of_the_training_are_refused(podium, work):
+    podium(*TRAIN)
+    wide = (work / "test.txt").read_text().replace(" #", " 3:1 #")
+    (work / "wide.txt").write_text(wide)
+    code, _, err = podium("rank", "m.podium", "wide.txt")
+    assert code == 2
+    assert "wide.txt has 3 features, the model m.podium 2. Give data with the features of the model" in err
+    code, _, err = podium(*TRAIN, "--valid", "wide.txt")
+    assert code == 2
+    assert "wide.txt has 3 features, train.txt 2. If the last ones are 0 in all of train.txt, name the last" in err
+    assert 'add "3:0" to a line' in err
+    code, _, err = podium("train", "lambdasmart", "wide.txt", "--out", "s.podium", "--set", "init=m.podium")
+    assert code == 2
+    assert "wide.txt has 3 features, the model m.podium 2" in err
+
+
+def test_named_columns_must_be_those_of_the_training(podium, work):
+    table = "label,qid,{}\n" + "".join(f"{row % 3},{row // 6},{row % 5},{row % 7}\n" for row in range(60))
+    for name, columns in (("good", "bm25,links"), ("bad", "bm25,lenks"), ("short", "bm25")):
+        lines = table.format(columns).splitlines()
+        kept = [",".join(line.split(",")[: 3 if name == "short" else 4]) for line in lines]
+        (work / f"{name}.csv").write_text("\n".join(kept) + "\n")
+    assert podium("train", "mart", "good.csv", "--valid", "good.csv", "--out", "m.podium", *SMALL)[0] == 0
+    assert podium("rank", "m.podium", "good.csv")[0] == 0
+    code, _, err = podium("rank", "m.podium", "bad.csv")
+    assert code == 2
+    assert "bad.csv: feature 2 is 'lenks', that of the model m.podium 'links'" in err
+    code, _, err = podium("rank", "m.podium", "short.csv")
+    assert code == 2
+    assert "short.csv has 1 feature, the model m.podium 2. Named features must be the same" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train.txt", "test.txt"], "train.txt: is no Podium model; it begins with"),
+        (["none.podium", "test.txt"], "none.podium: No such file"),
+        (["m.podium", "none.txt"], "none.txt: No such file"),
+        (["m.podium", "test.txt", "--format", "run"], "--format must be one of scores, trec; got 'run'"),
+        (["m.podium", "test.txt", "--top", "3"], "--top is for TREC runs"),
+        (["m.podium", "test.txt", "--tag", "x"], "--tag is for TREC runs"),
+        (["m.podium", "test.txt", "--out", "x.run", "--tag", "two words"], "tag must be one word without blanks"),
+        (["m.podium", "test.txt", "--out", "no/x.run"], "the folder no does not exist"),
+        (["m.podium", "test.txt", "--out", "test.txt"], "--out test.txt would replace test.txt"),
+        (["m.podium", "twice.txt", "--out", "x.run"], "twice.txt: query '1' has document 'd' more than once"),
+    ],
+)
+def test_rank_refuses_what_is_wrong_and_writes_nothing(podium, work, words, message):
+    podium(*TRAIN)
+    (work / "twice.txt").write_text("1 qid:1 1:1 2:1 # docid = d\n0 qid:1 1:2 2:1 # docid = d\n")
+    before = {path.name: path.read_bytes() for path in work.iterdir()}
+    code, out, err = podium("rank", *words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert {path.name: path.read_bytes() for path in work.iterdir()} == before
+
+
+def test_models_lists_every_model_and_the_parameters_of_one(podium):
+    from podium.models import MODELS
+
+    code, out, err = podium("models")
+    assert (code, err) == (0, "")
+    assert all(f" {name.lower()} " in out for name in MODELS)
+    found = json.loads(podium("models", "--json")[1])["models"]
+    assert [entry["class"] for entry in found] == list(MODELS)
+    code, out, _ = podium("models", "lambdamart")
+    assert code == 0
+    assert out.startswith("lambdamart: boosted trees x lambda of a metric\n")
+    parameters = {
+        entry["name"]: entry for entry in json.loads(podium("models", "LambdaMART", "--json")[1])["parameters"]
+    }
+    assert parameters["max_depth"] == {
+        "name": "max_depth",
+        "default": None,
+        "allowed": "a whole number from 1, or None",
+        "about": "the most cuts from the root to a leaf.",
+    }
+    code, out, err = podium("models", "lamdamart")
+    assert (code, out) == (2, "")
+    assert "Did you mean 'lambdamart'?" in err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal that a program can be")
+def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
+    import pty
+
+    import podium as package
+
+    terminal, end = pty.openpty()
+    words = [*TRAIN[: -len(SMALL)], *SMALL[2:], "--set", "n_estimators=1000000"]
+    command = [sys.executable, "-c", "from podium.cli import main; main()", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, env=os.environ | {"TERM": "xterm"})
+    os.close(end)
+    shown = b""
+    while b"ndcg@10 0." not in shown:
+        shown += os.read(terminal, 4096)
+    assert b"training LambdaMART" in shown
+    process.send_signal(signal.SIGINT)
+    while b"trained in" not in shown:
+        shown += os.read(terminal, 4096)
+    out = process.communicate(timeout=60)[0].decode()
+    os.close(terminal)
+    trees = package.load("m.podium").forest_.n_trees
+    assert process.returncode == 0
+    assert trees >= 1
+    assert f"stopped by hand after {trees} trees; they are kept.".encode() in shown
+    assert out.startswith(f"LambdaMART: {trees:,} tree")

@@ -23,6 +23,13 @@ def test_rows_are_grouped_stably_in_order_of_first_appearance():
     assert data.qid.tolist() == [7, 7, 3, 3, 9]
 
 
+def test_places_count_the_rows_that_are_left_in_the_order_of_the_file():
+    data = make([7, 3, 7, 3, 9])
+    assert data.places.tolist() == [0, 2, 1, 3, 4]
+    assert data.subset([1, 2]).rows.tolist() == [1, 3, 4]
+    assert data.subset([1, 2]).places.tolist() == [0, 1, 2]
+
+
 def test_contiguous_rows_keep_their_order():
     data = make(["b", "b", "a"])
     assert data.rows.tolist() == [0, 1, 2]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from podium._files import open_bytes, plain_suffix, write_whole
+from podium._files import open_bytes, plain_suffix, refuse_bad_target, write_whole
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2", ".zst"])
@@ -73,6 +73,14 @@ def test_a_missing_folder_and_a_folder_as_target_are_named(tmp_path):
         pass
     with pytest.raises(IsADirectoryError, match="is a folder"), write_whole(tmp_path):
         pass
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="the superuser may write everywhere")
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match=r"file\.txt: nothing can be written to the folder"):
+        refuse_bad_target(tmp_path / "file.txt")
+    tmp_path.chmod(0o700)
 
 
 def test_only_regular_files_are_read(tmp_path):

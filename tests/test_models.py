@@ -197,7 +197,7 @@ def test_data_of_another_width_is_refused(splits):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"learning_rate": -1}, "LambdaMART: learning_rate must be above 0; got -1"),
+        ({"learning_rate": -1}, "LambdaMART: learning_rate must be above 0 and at most 1,000; got -1"),
         ({"n_estimators": 0}, "n_estimators must be a whole number from 1"),
         ({"max_leaf_nodes": 1}, "max_leaf_nodes must be a whole number from 2"),
         ({"max_bins": 300}, "max_bins must be a whole number from 2 to 255; got 300"),
@@ -269,3 +269,31 @@ def test_steps_of_a_leaf(rng):
         losses[step] = np.mean(np.log1p(np.exp(-2 * np.where(y >= 1, 1, -1) * F)))
     assert max(losses.values()) < np.log(2)
     assert losses["exact"] <= losses["mean"]
+
+
+def test_an_evaluation_set_without_relevant_documents_is_told_apart(splits, tmp_path):
+    nothing = RankingData.from_arrays(splits.valid.X, np.zeros(splits.valid.n_rows), splits.valid.qid)
+    model = small(LambdaMART, eval_metric="auc").fit(splits.train, eval_set=nothing)
+    assert np.isnan(model.evals_["eval_0"]["auc"]).all()
+    model.save(tmp_path / "m.podium")
+    assert np.isnan(load(tmp_path / "m.podium").evals_["eval_0"]["auc"]).all()
+    with pytest.raises(ValueError, match="auc is undefined for all of its queries"):
+        small(LambdaMART, eval_metric="auc").fit(splits.train, eval_set=nothing, early_stopping_rounds=3)
+
+
+def test_scores_to_start_from_follow_the_rows_that_were_given(splits, rng):
+    shuffled = rng.permutation(splits.train.n_rows)
+    X, y, qid = splits.train.X[shuffled], splits.train.y[shuffled], splits.train.qid[shuffled]
+    grouped = RankingData.from_arrays(X, y, qid)
+    base = small(MART).fit(grouped)
+    by_model = small(LambdaMART, init=base).fit(grouped)
+    by_rows = small(LambdaMART, init=base.predict(grouped)).fit(grouped)
+    by_arrays = small(LambdaMART, init=base.predict(X)).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(by_rows.forest_.value, by_model.forest_.value)
+    np.testing.assert_array_equal(by_arrays.forest_.value, by_model.forest_.value)
+
+
+@pytest.mark.parametrize("name", ["n_estimators", "max_leaf_nodes", "n_jobs", "random_state"])
+def test_whole_numbers_are_asked_for_where_they_are_needed(splits, name):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number.*got 2.5"):
+        LambdaMART(**{name: 2.5}).fit(splits.train)

@@ -14,7 +14,7 @@ PACKAGE = Path(podium.__file__).parent
 # A module may import from its own layer and from those behind it.
 LAYERS = [
     {"cli", "_terminal", "demo"},
-    {"doctor"},
+    {"doctor", "training", "catalog"},
     {"models", "ranker", "storage"},
     {"objectives", "learners"},
     {"metrics"},

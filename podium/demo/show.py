@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from podium.data import RankingData
-from podium.demo.letor import demo_splits, write_demo
+from podium.demo.letor import Splits, demo_splits, write_demo
 from podium.formats.lint import check
 from podium.formats.lint_rules import Report
 from podium.formats.scores import write_scores
 from podium.metrics.comparing import compare
 from podium.metrics.comparison import Comparison
 from podium.metrics.evaluation import Evaluation, evaluate
+from podium.models import LambdaMART
 
 METRICS = ("ndcg@10", "map", "p@5")
 POLICIES = ("standard", "letor4", "trec")
@@ -30,6 +31,7 @@ class Tour:
     sizes: Mapping[str, str]
     report: Report
     best_feature: str
+    model: LambdaMART
     evaluations: Mapping[str, list[Evaluation]]  # system -> one a policy
     comparison: Comparison
 
@@ -38,31 +40,43 @@ class Tour:
             "files": [str(path) for path in self.files],
             "check": self.report.to_json(),
             "best_feature": self.best_feature,
+            "model": {"name": type(self.model).__name__.lower(), "trees": int(self.model.forest_.n_trees)},
             "systems": {name: [one.to_json() for one in found] for name, found in self.evaluations.items()},
             "comparison": self.comparison.to_json(),
         }
 
 
 def take_tour(folder: Path) -> Tour:
-    """Make the data, check it, rank the test queries by one feature and by a sum, and compare the two."""
+    """Make the data, check it, rank the test queries by one feature, by a sum and by a trained model, and compare."""
     folder.mkdir(parents=True, exist_ok=True)
     splits = demo_splits()
-    best = best_single_feature(splits.train)
-    systems = {"best feature": single_feature(splits.test, best), "plain sum": plain_sum(splits.test)}
+    best, model = best_single_feature(splits.train), train_model(splits)
+    systems = {
+        "best feature": single_feature(splits.test, best),
+        "plain sum": plain_sum(splits.test),
+        "LambdaMART": model.predict(splits.test),
+    }
     files = write_demo(folder)
     for name, scores in systems.items():
-        write_scores(scores, folder / f"{name.replace(' ', '_')}.scores")
+        write_scores(scores, folder / f"{name.replace(' ', '_').lower()}.scores")
     return Tour(
         files=files,
         sizes={name: f"{d.n_rows} documents, {d.n_queries} queries" for name, d in splits._asdict().items()},
         report=check(splits._asdict()),
         best_feature=(splits.test.feature_names or ())[best],
+        model=model,
         evaluations={
             name: [evaluate(scores, splits.test, metrics=METRICS, policy=policy) for policy in POLICIES]
             for name, scores in systems.items()
         },
         comparison=compare(systems, splits.test, metrics=METRICS[:1]),
     )
+
+
+def train_model(splits: Splits) -> LambdaMART:
+    """Boosted trees that learn from one part and stop by another; the test queries stay unseen."""
+    model = LambdaMART(n_estimators=100, max_leaf_nodes=8, metric="ndcg@10")
+    return model.fit(splits.train, eval_set=splits.valid, early_stopping_rounds=20)
 
 
 def best_single_feature(data: RankingData) -> int:
@@ -101,19 +115,21 @@ def show_demo(tour: Tour) -> None:
     print("\n2. Check: what a careful colleague would say about it")
     for sentence in tour.report.sentences():
         print(f"   {sentence}")
-    print(f"\n3. Two simple rankings of the test queries: by {tour.best_feature!r}, and by the sum of all features")
+    trees = tour.model.forest_.n_trees
+    print(f"\n3. Train: LambdaMART learns from train.txt; by valid.txt, {trees} trees are best")
+    print(f"\n4. Rank the test queries: by {tour.best_feature!r}, by the sum of all features, and by LambdaMART")
     table = Table("ranking", "policy", *METRICS)
     for name, found in tour.evaluations.items():
         for one in found:
             table.add_row(name, one.policy, *(f"{one[metric]:.4f}" for metric in METRICS))
     console().print(table)
     print("   One ranking, three policies, three numbers: that is why every number here carries its policy's name.")
-    print("\n4. Is one of them really better?")
+    print("\n5. Is one of them really better?")
     for row in tour.comparison.rows:
         print(f"   {row.explain()}")
     folder = tour.files[0].parent
-    print("\n5. Go on yourself")
-    print(f"   podium eval {folder}/test.txt --scores {folder}/plain_sum.scores --policy all")
-    print(
-        f"   podium compare {folder}/test.txt --scores {folder}/plain_sum.scores --scores {folder}/best_feature.scores"
-    )
+    print("\n6. Go on yourself")
+    print(f"   podium train lambdamart {folder}/train.txt --valid {folder}/valid.txt --out {folder}/lambdamart.podium")
+    print(f"   podium rank {folder}/lambdamart.podium {folder}/test.txt --out {folder}/mine.scores")
+    print(f"   podium eval {folder}/test.txt --scores {folder}/mine.scores --policy all")
+    print(f"   podium compare {folder}/test.txt --scores {folder}/lambdamart.scores --scores {folder}/mine.scores")

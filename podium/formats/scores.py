@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,18 @@ def read_scores(path: FilePath, n_rows: int | None = None) -> np.ndarray:
 
 def write_scores(scores: Any, path: FilePath) -> None:
     """Write one number a line, each as the shortest text that reads back as the same float64."""
+    with write_whole(path) as stream:
+        stream.writelines(score_lines(scores))
+
+
+def score_lines(scores: Any) -> Iterator[bytes]:
+    """The text of a scores file, some thousand lines at a time."""
     numbers = np.asarray(scores, dtype=np.float64)
     if numbers.ndim != 1:
         raise ValueError(f"scores must have one dimension; got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():
         place = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise ValueError(f"scores[{place}] is {numbers[place]}; scores must be finite numbers.")
-    with write_whole(path) as stream:
-        for start in range(0, len(numbers), 100_000):
-            lines = map(number_text, numbers[start : start + 100_000].tolist())
-            stream.write("".join(f"{line}\n" for line in lines).encode())
+    for start in range(0, len(numbers), 100_000):
+        lines = map(number_text, numbers[start : start + 100_000].tolist())
+        yield "".join(f"{line}\n" for line in lines).encode()

@@ -110,6 +110,15 @@ class Run(Pairs):
         """Scores for ranking data (one a row, in its order), which must have document ids."""
         return cls(*_columns_of(data, scores, "a run"))
 
+    def ranked(self, top: int | None = None) -> Self:
+        """The same answer with the documents of each query best first, or the best `top` of them only."""
+        if top is not None and top < 1:
+            raise ValueError(f"top must be a whole number from 1; got {top}.")
+        orders = [order[:top] for _, order in _ranked(self)]
+        rows = np.concatenate([np.empty(0, np.int64), *orders])
+        offsets = np.cumsum([0, *map(len, orders)], dtype=np.int64)
+        return type(self)(self.query_ids, offsets, self.docid_texts.take(rows), self.values[rows])
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -154,15 +163,20 @@ def write_run(run: Run, path: FilePath, tag: str = "podium") -> None:
 
     Scores read back exactly (float64). A query without documents has no line.
     """
+    with write_whole(path) as stream:
+        stream.writelines(run_lines(run, tag))
+
+
+def run_lines(run: Run, tag: str = "podium") -> Iterator[bytes]:
+    """The text of a run file, one query at a time."""
     _refuse_names_with_blanks(run)
     if not tag or _NOT_IN_NAMES[list(tag.encode())].any():
         raise ValueError(f"tag must be one word without blanks; got {tag!r}.")
-    with write_whole(path) as stream:
-        for query, order in _ranked(run):
-            documents, scores = list(run.docid_texts.take(order)), run.scores[order].tolist()
-            rows = zip(range(1, len(order) + 1), documents, map(number_text, scores))
-            lines = [f"{query} Q0 {doc} {rank} {score} {tag}\n" for rank, doc, score in rows]
-            stream.write("".join(lines).encode("utf-8", "surrogateescape"))
+    for query, order in _ranked(run):
+        documents, scores = list(run.docid_texts.take(order)), run.scores[order].tolist()
+        rows = zip(range(1, len(order) + 1), documents, map(number_text, scores))
+        lines = [f"{query} Q0 {doc} {rank} {score} {tag}\n" for rank, doc, score in rows]
+        yield "".join(lines).encode("utf-8", "surrogateescape")
 
 
 Columns = tuple[np.ndarray, np.ndarray, Texts, np.ndarray]  # the fields of Pairs

@@ -186,7 +186,12 @@ def sort_descending(
     result = np.empty(int(kept[-1]), dtype=np.float64)
     values = readonly(np.ascontiguousarray(values, dtype=np.float64))
     offsets, kept = readonly(offsets), readonly(kept)
-    over_queries(lambda first, last: _sort_block(values, offsets, kept, first, last, result), offsets)
+
+    def work(first: int, last: int) -> None:
+        if not _count_block(values, offsets, kept, first, last, result):
+            _sort_block(values, offsets, kept, first, last, result)
+
+    over_queries(work, offsets)
     return result, kept
 
 
@@ -307,14 +312,25 @@ def _sort_ties(
 def _sort_block(
     values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
 ) -> None:
-    """Sort queries first..last, largest value first: grades by counting them, other numbers as scores are."""
-    counts, room = np.zeros(256, np.int64), _room(_longest(offsets, first, last))
+    """Sort queries first..last, largest value first, as scores are."""
+    room = _room(_longest(offsets, first, last))
     for q in range(first, last):
         own, own_out = values[offsets[q] : offsets[q + 1]], out[kept[q] : kept[q + 1]]
-        if not _count_grades(own, counts, own_out):
-            places = sort_places(own, room, False)
-            for k in range(len(own_out)):
-                own_out[k] = own[places[k]]
+        places = sort_places(own, room, False)
+        for k in range(len(own_out)):
+            own_out[k] = own[places[k]]
+
+
+@kernel
+def _count_block(
+    values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
+) -> bool:
+    """The same for grades, by counting them; False at the first query with other numbers."""
+    counts = np.zeros(256, np.int64)
+    for q in range(first, last):
+        if not _count_grades(values[offsets[q] : offsets[q + 1]], counts, out[kept[q] : kept[q + 1]]):
+            return False
+    return True
 
 
 @kernel

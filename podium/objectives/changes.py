@@ -28,7 +28,7 @@ from podium.objectives.kernels import BLOCK
 
 ADDITIVE, AVERAGE_PRECISION, RECIPROCAL_RANK, CASCADE, OWN_SWAPS = range(5)
 
-ChangeArrays = tuple[int, int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+ChangeArrays = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Changes:
 
     @property
     def arrays(self) -> ChangeArrays:
-        return self.kind, self.cutoff, self.values, self.table, self.starts, self.scales
+        return self.cutoff, self.values, self.table, self.starts, self.scales
 
 
 def metric_under(
@@ -111,28 +111,36 @@ def make_change_room(longest: int) -> ChangeRoom:
     return np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
 
 
-@fast_kernel
-def load_changes(
-    kind: int, top: int, places: np.ndarray, values: np.ndarray, table: np.ndarray, room: ChangeRoom
-) -> int:
-    """Put down what the rows of one query need; the number of rows, from the top, that can have a change.
-
-    places (n,) are the query's documents, worst first; values (n,) and table (at least n) its own.
-    """
-    gains, weights, one, two, three, four = room
-    n = len(places)
-    for k in range(n):
+@kernel
+def load_gains(places: np.ndarray, values: np.ndarray, gains: np.ndarray) -> None:
+    """Gains (or relevance) of the documents of one query, worst first as `places` (n,) says."""
+    for k in range(len(places)):
         gains[k] = np.float32(values[places[k]])
+
+
+@kernel
+def load_weights(n: int, table: np.ndarray, weights: np.ndarray) -> None:
+    """Weights of the places of one query, the last place first. table: at least n of them, the first place first."""
+    last = np.uint64(n - 1)
+    for k in range(n):
+        weights[k] = np.float32(table[last - np.uint64(k)])
+
+
+@kernel
+def load_changes(kind: int, top: int, places: np.ndarray, values: np.ndarray, room: ChangeRoom) -> int:
+    """Put down what the closed forms need for one query; the number of rows, from the top, that can have a change.
+
+    places (n,) are the query's documents, worst first; values (n,) its own.
+    """
+    gains, _, one, two, three, four = room
+    n = len(places)
+    load_gains(places, values, gains)
     if kind == AVERAGE_PRECISION:
         _load_precisions(n, top, gains, one, two)
     elif kind == RECIPROCAL_RANK:
         return _load_first_places(n, top, gains, one, two)
-    elif kind == CASCADE:
-        _load_cascade(places, top, values, one, two, three, four)
     else:
-        last = np.uint64(n - 1)
-        for k in range(n):
-            weights[k] = np.float32(table[last - np.uint64(k)])
+        _load_cascade(places, top, values, one, two, three, four)
     return top
 
 

@@ -29,7 +29,6 @@ FARTHEST = 1e30  # differences of scores are cut here, so that they fit float32 
 PairRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 _F4, _I4 = np.float32, np.int32
-_NEAREST = _F4(0.01)  # LightGBM's and XGBoost's, so that equal scores do not divide by 0
 
 
 @kernel
@@ -93,23 +92,23 @@ def pair_terms(form: int, o: np.float32) -> tuple[np.float32, np.float32]:
 def formula_row(
     form: int,
     summed: bool,
-    divided: bool,
     i: int,
     count: int,
     scores: np.ndarray,
     weights: np.ndarray,
     pulls: np.ndarray,
     curves: np.ndarray,
+    nearest: np.float32,
     inverse: np.float32,
 ) -> np.float32:
     """`pair_row` for one formula, known where this is copied to; `summed` says whether the forces are added up too.
 
-    If `divided`, each pair's weight is divided by `0.01 + inverse |o|`.
+    Then each pair's weight is divided by `nearest + inverse |o|` too.
     """
     own, pull, curve, strength = scores[i], _F4(0.0), _F4(0.0), _F4(0.0)
     for j in range((count + BLOCK - 1) // BLOCK * BLOCK):
         distance = own - scores[j]
-        weight = weights[j] / (_NEAREST + inverse * abs(distance)) if divided else weights[j]
+        weight = weights[j] / (nearest + inverse * abs(distance)) if summed else weights[j]
         slope, bend = pair_terms(form, distance if weight > _F4(0.0) else -distance)
         force, stiffness = weight * slope, abs(weight) * bend
         pulls[j] -= force
@@ -139,17 +138,17 @@ def pair_row(
     its own with only its formula in it: a choice inside the loop would keep it from vectorising.
     """
     if form == LOGISTIC:
-        formula_row(LOGISTIC, False, False, i, count, scores, weights, pulls, curves, _F4(0.0))
+        formula_row(LOGISTIC, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
     elif form == EVEN:
-        formula_row(EVEN, False, False, i, count, scores, weights, pulls, curves, _F4(0.0))
+        formula_row(EVEN, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
     elif form == HINGE:
-        formula_row(HINGE, False, False, i, count, scores, weights, pulls, curves, _F4(0.0))
+        formula_row(HINGE, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
     elif form == SQUARED_HINGE:
-        formula_row(SQUARED_HINGE, False, False, i, count, scores, weights, pulls, curves, _F4(0.0))
+        formula_row(SQUARED_HINGE, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
     elif form == EXPONENTIAL:
-        formula_row(EXPONENTIAL, False, False, i, count, scores, weights, pulls, curves, _F4(0.0))
+        formula_row(EXPONENTIAL, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
     else:
-        formula_row(BELL, False, False, i, count, scores, weights, pulls, curves, _F4(0.0))
+        formula_row(BELL, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
 
 
 @kernel

@@ -34,6 +34,8 @@ from podium.objectives.changes import (
     changes_of,
     closed_form_row,
     load_changes,
+    load_gains,
+    load_weights,
     make_change_room,
     metric_under,
 )
@@ -50,6 +52,8 @@ from podium.objectives.kernels import (
 from podium.objectives.orders import longest_of, order_of, place_queries
 
 NORMALIZATIONS = ("lightgbm", "xgboost")
+
+_NEAREST = 0.01  # LightGBM's and XGBoost's, so that equal scores do not divide by 0
 
 # sigma, whether pairs and queries are normalised, the factor of the hessians
 Options = tuple[float, bool, float]
@@ -126,26 +130,34 @@ class BoundLambda(BoundObjective):
         return np.asarray(4 * lengths + lengths * np.minimum(lengths, self.changes.cutoff) // 16)
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        self._run(scores, queries, gradients, hessians, np.empty(0))
+        self._run(scores, queries, gradients, hessians, None)
 
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
 
     def _run(
-        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
+        self,
+        scores: np.ndarray,
+        queries: np.ndarray,
+        gradients: np.ndarray,
+        hessians: np.ndarray,
+        costs: np.ndarray | None,
     ) -> None:
         """Costs where there is room for them, derivatives otherwise."""
         if self.changes.kind != OWN_SWAPS:
             places = np.empty(len(scores), dtype=np.uint32)
             place_queries(scores, self.changes.cutoff, self.offsets, queries, places)
-            arrays, orders = self.changes.arrays, readonly(places)
-            _lambda_queries(arrays, self._options, self._lists, scores, orders, queries, gradients, hessians, costs)
+            closed = None if self.changes.kind == ADDITIVE else self.changes.kind
+            arrays, options, lists = self.changes.arrays, self._options, self._lists
+            _lambda_queries(
+                closed, arrays, options, lists, scores, readonly(places), queries, gradients, hessians, costs
+            )
             return
         for query in queries.tolist():
             self._ask_metric(scores, query, gradients, hessians, costs)
 
     def _ask_metric(
-        self, scores: np.ndarray, query: int, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
+        self, scores: np.ndarray, query: int, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray | None
     ) -> None:
         """One query by the metric's own `swaps`; the rest is what `_lambda_queries` does."""
         start, stop = int(self.offsets[query]), int(self.offsets[query + 1])
@@ -164,10 +176,10 @@ class BoundLambda(BoundObjective):
             row[i : i + BLOCK] = 0.0
             if len(weights):
                 _weigh_row(i, places, weights, row)
-            if len(costs):
+            if costs is not None:
                 total += cost_row(LOGISTIC, i, i, exact, row)
             else:
-                total += lambda_row(True, divided, i, self._options[0], single, row, pulls, curves)
+                total += _lambda_row(self._options, divided, i, single, row, pulls, curves)
         _close_query(query, places, 1.0, total, self._options, self._lists, room, gradients, hessians, costs)
 
 
@@ -200,6 +212,7 @@ def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
 
 @fast_kernel
 def _lambda_queries(
+    closed: int | None,
     changes: ChangeArrays,
     options: Options,
     lists: Lists,
@@ -208,14 +221,15 @@ def _lambda_queries(
     queries: np.ndarray,
     gradients: np.ndarray,
     hessians: np.ndarray,
-    costs: np.ndarray,
+    costs: np.ndarray | None,
 ) -> None:
-    """The sums at the top of this module for all documents of these queries; or `costs[q]`, unless that is empty.
+    """The sums at the top of this module for all documents of these queries; or `costs[q]`, if there is room for them.
 
-    scores (n,) float64; orders (n,) uint32, each query's documents worst first; gradients, hessians (n,) float32;
-    costs (queries,) float64 or (0,).
+    closed: the closed form of the metric's changes; None: it adds up. scores (n,) float64; orders (n,) uint32, each
+    query's documents worst first; gradients, hessians (n,) float32; costs (queries,) float64. What is None is not
+    compiled: a first training waits for nothing it does not use.
     """
-    kind, cutoff, values, table, table_starts, scales = changes
+    cutoff, values, table, table_starts, scales = changes
     weights, _, offsets = lists
     longest = longest_of(offsets, queries)
     room, change_room = make_pair_room(longest), make_change_room(longest)
@@ -228,44 +242,55 @@ def _lambda_queries(
         own, places = scores[start:stop], orders[start:stop]
         if n > 1 and scales[query] > 0.0:
             largest = own[places[n - 1]]
-            divided = options[1] and own.min() < largest
-            load_scores(own, places, largest, options[0], len(costs) > 0, room)
-            rows = load_changes(kind, top, places, values[start:stop], table[table_starts[query] :], change_room)
+            divided = options[1] and _least(own) < largest
+            load_scores(own, places, largest, options[0], costs is not None, room)
+            if closed is None:
+                load_gains(places, values[start:stop], gains)
+                load_weights(n, table[table_starts[query] :], place_weights)
+                rows = top
+            else:
+                rows = load_changes(closed, top, places, values[start:stop], change_room)
             for i in range(n - 1, max(n - 1 - rows, 0), -1):
-                if kind == ADDITIVE:
+                if closed is None:
                     additive_row(i, gains, place_weights, row)
                 else:
-                    closed_form_row(kind, i, gains, one, two, three, four, row)
+                    closed_form_row(closed, i, gains, one, two, three, four, row)
                 if len(weights) > 0:
                     _weigh_row(i, places, weights[start:stop], row)
-                if len(costs):
-                    total += cost_row(LOGISTIC, i, i, exact, row)
+                if costs is None:
+                    total += _lambda_row(options, divided, i, single, row, pulls, curves)
                 else:
-                    total += lambda_row(options[1], divided, i, options[0], single, row, pulls, curves)
+                    total += cost_row(LOGISTIC, i, i, exact, row)
         _close_query(query, places, scales[query], total, options, lists, room, gradients, hessians, costs)
 
 
+@kernel
+def _least(scores: np.ndarray) -> float:
+    least = np.inf
+    for k in range(len(scores)):
+        least = min(least, scores[k])
+    return least
+
+
 @inlined_kernel
-def lambda_row(
-    normalised: bool,
+def _lambda_row(
+    options: Options,
     divided: bool,
     i: int,
-    sigma: float,
     scores: np.ndarray,
     row: np.ndarray,
     pulls: np.ndarray,
     curves: np.ndarray,
 ) -> float:
-    """Add a row of lambdas; the sum of their sizes if they are to be normalised.
+    """Add a row of lambdas; the sum of their sizes if they are normalised.
 
-    `divided`: each is divided by 0.01 + the distance of the two scores. Scores here are sigma times as far apart.
+    `divided`: each is divided by 0.01 + the distance of the two scores, which lie sigma times as far apart here.
     """
-    inverse = np.float32(1.0 / sigma)
-    if divided:
-        return float(formula_row(LOGISTIC, True, True, i, i, scores, row, pulls, curves, inverse))
-    if normalised:
-        return float(formula_row(LOGISTIC, True, False, i, i, scores, row, pulls, curves, inverse))
-    formula_row(LOGISTIC, False, False, i, i, scores, row, pulls, curves, inverse)
+    one, zero = np.float32(1.0), np.float32(0.0)
+    if options[1]:
+        nearest, inverse = (np.float32(_NEAREST), np.float32(1.0 / options[0])) if divided else (one, zero)
+        return float(formula_row(LOGISTIC, True, i, i, scores, row, pulls, curves, nearest, inverse))
+    formula_row(LOGISTIC, False, i, i, scores, row, pulls, curves, one, zero)
     return 0.0
 
 
@@ -288,19 +313,20 @@ def _close_query(
     room: PairRoom,
     gradients: np.ndarray,
     hessians: np.ndarray,
-    costs: np.ndarray,
+    costs: np.ndarray | None,
 ) -> None:
     """Write what the query's rows came to: total is the sum of its costs or forces before the metric's divisor."""
     sigma, normalised, hessian_factor = options
     _, query_weights, offsets = lists
     factor = scale * query_weights[query]
-    if len(costs):
+    if costs is not None:
         costs[query] = factor * total
         return
     own_gradients = gradients[offsets[query] : offsets[query + 1]]
     own_hessians = hessians[offsets[query] : offsets[query + 1]]
     if len(places) < 2 or scale == 0.0:
-        own_gradients[:], own_hessians[:] = 0.0, 0.0
+        for k in range(len(places)):
+            own_gradients[k], own_hessians[k] = np.float32(0.0), np.float32(0.0)
         return
     lambdas = 2.0 * sigma * scale * total
     if normalised and lambdas > 0.0:

@@ -69,11 +69,31 @@ def longest_of(offsets: np.ndarray, queries: np.ndarray) -> int:
     return longest
 
 
-@kernel
 def place_queries(
     scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
 ) -> None:
-    """`place_worst_first` for the rows of these queries; places (n,) uint32."""
+    """`place_worst_first` for the rows of these queries; places (n,) uint32.
+
+    Two kernels, so that a training that only picks does not wait for the sorting to be compiled.
+    """
+    (_pick_queries if cutoff <= _SHORT_TOP else _sort_queries)(scores, cutoff, offsets, queries, places)
+
+
+@kernel
+def _pick_queries(
+    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
+) -> None:
+    room = make_room(longest_of(offsets, queries))
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        if start < stop:
+            _pick_top(scores[start:stop], min(cutoff, stop - start), room, places[start:stop])
+
+
+@kernel
+def _sort_queries(
+    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
+) -> None:
     room = make_room(longest_of(offsets, queries))
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]

@@ -115,6 +115,15 @@ def test_a_written_run_is_ranked_by_score_then_document_id_descending(tmp_path):
     ]
 
 
+def test_the_best_of_each_query_are_ranked_as_a_written_run_is():
+    run = Run.from_dict({"7": {"a": 1.0, "b": 3.0, "c": 1.0}, "8": {}, "9": {"z": -2.0}})
+    assert list(run.ranked().to_dict()["7"].items()) == [("b", 3.0), ("c", 1.0), ("a", 1.0)]
+    assert run.ranked(2).to_dict() == {"7": {"b": 3.0, "c": 1.0}, "8": {}, "9": {"z": -2.0}}
+    assert Run.from_dict({}).ranked(5).to_dict() == {}
+    with pytest.raises(ValueError, match="top must be a whole number from 1; got 0"):
+        run.ranked(0)
+
+
 def test_written_qrels_have_four_columns(tmp_path):
     write_qrels(Qrels.from_dict({"1": {"b": 2, "a": 0.5}, "2": {"b": -1}}), tmp_path / "q.gz")
     assert read_qrels(tmp_path / "q.gz").to_dict() == {"1": {"b": 2, "a": 0.5}, "2": {"b": -1}}

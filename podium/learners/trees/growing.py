@@ -19,14 +19,17 @@ import numpy as np
 
 from podium._numba import kernel, parallel_kernel
 from podium.learners.trees.binning import MISSING, WORD, BinnedRows
-from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, fill_shares, gradient_of, pack_rows
+from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, ZERO, gradient_of, pack_rows
 from podium.learners.trees.splitting import (
     BIN,
+    BY_FEATURES,
+    BY_ROWS,
     CUT,
     GAIN,
     LEFT_HESSIAN,
     MISSING_LEFT,
     RIGHT_HESSIAN,
+    SUMMED,
     best_feature,
     find_cut,
     scan_children,
@@ -227,9 +230,9 @@ def _grow(
     """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units."""
     cut = np.zeros(CUT)
     leaves.stop[0], nodes.size[0] = n, n
-    _look_at(bins, room, allowed, scales, leaves, 0, 0)
+    _look_at(bins, room, allowed, scales, leaves, ZERO, ZERO)
     impurity = _impurity_of_root(room.histograms[0], bins.n_bins[0], scales, squares, n)
-    count = 1
+    count = ZERO + 1
     while count < len(leaves.node) and (limits.max_impurity <= 0.0 or impurity > limits.max_impurity):
         leaf = _next_leaf(room.gains, leaves, count, limits)
         if leaf < 0:
@@ -258,27 +261,26 @@ def _look_at(
 ) -> None:
     """Fill histograms and gains of two new leaves, of which `large` still has its parent's."""
     rows = room.sorted[leaves.start[small] : leaves.stop[small]]
-    shared = len(room.shares) > 1 and len(rows) >= _MANY_ROWS
-    if shared:
-        fill_shares(bins.rows, room.packed, rows, room.shares, room.tiles, room.values)
-    scan_children(
-        bins.rows,
-        room.packed,
-        rows,
-        shared,
-        room.shares,
-        room.tiles,
-        room.values,
-        room.lefts,
-        room.histograms,
-        small,
-        large,
-        bins.n_bins,
-        bins.has_missing,
-        allowed,
-        scales,
-        room.gains,
-    )
+    by_rows = len(room.shares) > 1 and len(rows) >= _MANY_ROWS
+    for turn in range(2 if by_rows else 1):
+        scan_children(
+            (BY_ROWS if turn == 0 else SUMMED) if by_rows else BY_FEATURES,
+            bins.rows,
+            room.packed,
+            rows,
+            room.shares,
+            room.tiles,
+            room.values,
+            room.lefts,
+            room.histograms,
+            small,
+            large,
+            bins.n_bins,
+            bins.has_missing,
+            allowed,
+            scales,
+            room.gains,
+        )
     leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
 
 
@@ -344,7 +346,7 @@ def _cut_by(
 ) -> None:
     """Find the cut of a feature that leaves `min_samples` rows on both sides. column: the feature's bins."""
     counts = np.zeros(MISSING + 1, np.int64)
-    find_cut(histogram, n_bins, has_missing, scales, counts[:0], 0, cut)
+    find_cut(histogram, n_bins, has_missing, scales, counts[:0], ZERO, cut)
     # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
     if min_samples <= 1 or min(cut[LEFT_HESSIAN], cut[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest:
         return

@@ -11,16 +11,18 @@ fit into the innermost cache. The stride of 264 instead of 256 slots keeps them 
 
 from __future__ import annotations
 
-import numba
+from typing import cast
+
 import numpy as np
 
-from podium._numba import kernel, parallel_kernel
+from podium._numba import kernel
 from podium.learners.trees.binning import WORD
 
 STRIDE = 264  # slots a feature
 BLOCK = 2 * WORD  # features added up in one go
 TILE = 512  # rows copied at a time
 
+ZERO = cast(int, np.int64(0))  # a plain 0 would be a type of its own, and compile its function once more
 _LOW = np.int64(0xFFFFFFFF)
 _U = np.uint32
 
@@ -101,27 +103,10 @@ def add_rows(
             _add_block(tile_bytes, _U(blocks * TILE * BLOCK), values, len(part), own, WORD)
 
 
-@parallel_kernel
-def fill_shares(
-    rows: np.ndarray, packed: np.ndarray, index: np.ndarray, shares: np.ndarray, tiles: np.ndarray, values: np.ndarray
-) -> None:
-    """Each worker adds up its part of the rows, in a histogram of its own: for leaves with many rows."""
-    workers, n = len(shares), len(index)
-    for worker in numba.prange(workers):
-        own = shares[worker]
-        for k in range(len(own)):
-            own[k] = 0
-        part = index[worker * n // workers : (worker + 1) * n // workers]
-        add_rows(rows, packed, part, 0, rows.shape[1], own, tiles[worker], values[worker])
-
-
 @kernel
-def add_shares(shares: np.ndarray, low: int, high: int, histogram: np.ndarray) -> None:
-    """histogram[low:high] = the sum of the workers' shares, exactly."""
-    own = histogram[low:high]
-    for k in range(len(own)):
-        own[k] = 0
+def add_shares(shares: np.ndarray, low: int, histogram: np.ndarray) -> None:
+    """Add the workers' shares of the slots from `low` on, exactly."""
     for worker in range(len(shares)):
-        share = shares[worker, low:high]
-        for k in range(len(own)):
-            own[k] += share[k]
+        share = shares[worker, low : low + len(histogram)]
+        for k in range(len(histogram)):
+            histogram[k] += share[k]

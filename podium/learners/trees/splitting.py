@@ -13,12 +13,16 @@ when the leaf is cut by it. Sums stay in the histogram's units until the gain is
 
 from __future__ import annotations
 
+from typing import cast
+
 import numba
 import numpy as np
 
 from podium._numba import kernel, parallel_kernel
 from podium.learners.trees.binning import MISSING, WORD
 from podium.learners.trees.histograms import STRIDE, add_rows, add_shares, gradient_of, hessian_of
+
+BY_FEATURES, BY_ROWS, SUMMED = (cast(int, np.int64(mode)) for mode in range(3))  # how workers share a leaf
 
 # What `find_cut` finds: gain, bin, whether missing values go left, hessians of the two sides in units.
 GAIN, BIN, MISSING_LEFT, LEFT_HESSIAN, RIGHT_HESSIAN = range(5)
@@ -89,7 +93,8 @@ def find_cut(
         all_count += counts[b] if len(counts) else 0
     gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
     l2, least, best = scales[2], scales[3], 0.0
-    cut[:] = 0.0
+    for k in range(CUT):
+        cut[k] = 0.0
     for side in range(2 if missing != 0 else 1):  # missing values right, then left
         left = missing if side else np.int64(0)
         left_count = missing_count if side else 0
@@ -132,10 +137,10 @@ def _scan_words(
 
 @parallel_kernel
 def scan_children(
+    mode: int,
     rows: np.ndarray,
     packed: np.ndarray,
     index: np.ndarray,
-    shared: bool,
     shares: np.ndarray,
     tiles: np.ndarray,
     values: np.ndarray,
@@ -152,27 +157,40 @@ def scan_children(
     """Sum up the small child, subtract it from the parent, which leaves the large one, and find the gains of both.
 
     histograms: (leaves, slots); the parent stands at `large`. A root has no sibling: small == large. index: the rows of
-    the small child. `shared`: their sums already lie in `shares`; else each worker adds them up for its own features.
+    the small child. Workers share its features (BY_FEATURES); or, in two calls, first its rows, each with a histogram
+    of its own (BY_ROWS), and then the sum of these, by features again (SUMMED). One kernel does all of it, because
+    each parallel one takes seconds to compile.
     """
-    workers, words = len(tiles), rows.shape[1]
+    workers, words, n = len(tiles), rows.shape[1], len(index)
     for worker in numba.prange(workers):
         pairs = (words + 1) // 2  # whole blocks of 16 features
         first, last = worker * pairs // workers * 2, min((worker + 1) * pairs // workers * 2, words)
-        low, high = first * WORD * STRIDE, last * WORD * STRIDE
-        child, parent = histograms[small, low:high], histograms[large, low:high]
-        if shared:
-            add_shares(shares, low, high, histograms[small])
+        part, own = index, histograms[small]
+        if mode == BY_ROWS:
+            first, last = 0, words
+            part, own = index[worker * n // workers : (worker + 1) * n // workers], shares[worker]
+        child, parent = own[first * WORD * STRIDE : last * WORD * STRIDE], histograms[large]
+        for k in range(len(child)):
+            child[k] = 0
+        if mode == SUMMED:
+            add_shares(shares, first * WORD * STRIDE, child)
         else:
-            for k in range(len(child)):
-                child[k] = 0
-            add_rows(rows, packed, index, first, last, histograms[small], tiles[worker], values[worker])
-        if small != large:
-            for k in range(len(parent)):
-                parent[k] -= child[k]
-            _scan_words(
-                histograms[large], first, last, n_bins, has_missing, allowed, scales, lefts[worker], gains[large]
-            )
-        _scan_words(histograms[small], first, last, n_bins, has_missing, allowed, scales, lefts[worker], gains[small])
+            add_rows(rows, packed, part, first, last, own, tiles[worker], values[worker])
+        if mode != BY_ROWS:
+            if small != large:
+                _subtract(child, parent[first * WORD * STRIDE : last * WORD * STRIDE])
+            for leaf in range(
+                min(small, large), max(small, large) + 1, max(abs(large - small), 1)
+            ):  # both, or the root
+                _scan_words(
+                    histograms[leaf], first, last, n_bins, has_missing, allowed, scales, lefts[worker], gains[leaf]
+                )
+
+
+@kernel
+def _subtract(child: np.ndarray, parent: np.ndarray) -> None:
+    for k in range(len(child)):
+        parent[k] -= child[k]
 
 
 @kernel

@@ -1,0 +1,224 @@
+"""From data to a model and from a model to a ranking: what `podium train` and `podium rank` do between their files."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from podium._files import plain_suffix, refuse_bad_target
+from podium._progress import NotedReport, progress
+from podium._words import check_choice, counted
+from podium.catalog import Plan
+from podium.data import RankingData
+from podium.formats.scores import score_lines, write_scores
+from podium.formats.trec import Run, run_lines, write_run
+from podium.metrics.evaluation import Evaluation, evaluate
+from podium.ranker import Callback, Progress, Ranker
+from podium.storage import refuse_bad_model_path
+from podium.texts import Texts
+
+RANKING_FORMATS = ("scores", "trec")
+_SAME_COLUMNS = "Named features must be the same in the same order."
+
+
+@dataclass(frozen=True)
+class Training:
+    """What came out of a training."""
+
+    plan: Plan
+    out: Path
+    n_rows: int
+    n_queries: int
+    tried: int  # trees grown; those behind the best iteration are dropped
+    evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return type(self.plan.model).__name__
+
+    @property
+    def trees(self) -> int:
+        return int(self.plan.model.forest_.n_trees)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.name.lower(),
+            "out": str(self.out),
+            "trees": self.trees,
+            "best_iteration": self.plan.model.best_iteration_,
+            "policy": "standard",
+            "metrics": {name: found.to_json()["metrics"] for name, found in self.evaluations.items()},
+            "seconds": self.seconds,
+            "parameters": self.plan.parameters,
+        }
+
+    def sentences(self) -> list[str]:
+        best = f", the best of {self.tried} tried" if self.tried > self.trees else ""
+        source = f"{counted(self.n_rows, 'document')} of {counted(self.n_queries, 'query', 'queries')}"
+        return [
+            f"{self.name}: {counted(self.trees, 'tree')}{best}; trained on {source}",
+            *(
+                f"{name}: {metric} {value:.4f} (policy {found.policy})"
+                for name, found in self.evaluations.items()
+                for metric, value in found.items()
+            ),
+            f"{self.out}: written",
+        ]
+
+
+def train(
+    plan: Plan, data: RankingData, valid: Mapping[str, RankingData], out: Path, patience: int | None = None
+) -> Training:
+    """Train the model on the data, write it to `out`, then judge what was written by the validation sets."""
+    model, started = plan.model, perf_counter()
+    with progress(f"training {type(model).__name__}") as report:
+        callbacks = [_show_on(report)]
+        model.fit(data, eval_set=list(valid.values()) or None, early_stopping_rounds=patience, callbacks=callbacks)
+    seconds = perf_counter() - started
+    if model.forest_.n_trees == 0:
+        raise ValueError(f"{out}: not one tree was kept, so nothing is written.")
+    model.save(out)  # before anything else can go wrong
+    metric = model._judging_metric()
+    found = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
+    tried = max([model.forest_.n_trees, *(len(curves[metric.name]) for curves in model.evals_.values())])
+    return Training(plan, out, data.n_rows, data.n_queries, tried, found, seconds)
+
+
+def _show_on(report: NotedReport) -> Callback:
+    """The bar moves with the trees; beside it stands the metric of the first validation set."""
+
+    def after(step: Progress) -> None:
+        curves = next(iter(step.evals.values()), {})
+        report(step.iteration, step.total, "  ".join(f"{name} {curve[-1]:.4f}" for name, curve in curves.items()))
+
+    return after
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The documents of a data file as a model scores them, on their way to a scores file or a TREC run."""
+
+    source: Path
+    data: RankingData
+    scores: np.ndarray  # one a row of the data
+    format: str
+    tag: str = "podium"
+    top: int | None = None
+
+    def write(self, path: Path) -> None:
+        if self.format == "scores":
+            write_scores(self.in_file_order(), path)
+        else:
+            write_run(self.run, path, self.tag)
+
+    def lines(self) -> Iterator[bytes]:
+        """What `write` writes."""
+        return score_lines(self.in_file_order()) if self.format == "scores" else run_lines(self.run, self.tag)
+
+    def to_json(self) -> dict[str, Any]:
+        if self.format == "scores":
+            return {"scores": self.in_file_order().tolist()}
+        return {"run": self.run.to_dict()}
+
+    def sentence(self) -> str:
+        if self.format == "scores":
+            return f"{counted(self.data.n_rows, 'score')}, one a line in the order of {self.source}"
+        queries = counted(self.run.n_queries, "query", "queries")
+        return f"a TREC run of {counted(len(self.run), 'document')} for {queries}"
+
+    def in_file_order(self) -> np.ndarray:
+        """Rows of a query may lie anywhere in a file; their scores lie at the same places."""
+        scores = np.empty(self.data.n_rows)
+        scores[self.data.places] = self.scores
+        return scores
+
+    @cached_property
+    def run(self) -> Run:
+        """Best first. Where the data has no document ids, a document is called by its place in the file, from 1."""
+        data = self.data
+        if data.docid_texts is None:
+            data = replace(data, docid_texts=Texts.of([str(row + 1) for row in data.rows.tolist()]))
+        try:
+            return Run.from_scores(data, self.scores).ranked(self.top)
+        except ValueError as error:
+            raise ValueError(f"{self.source}: {error}") from error
+
+
+def ranking_format(out: Path | None, given: str | None, tag: str | None, top: int | None) -> str:
+    """What to write: as told, or as the name says; `answers.run` and `answers.trec.gz` are TREC runs."""
+    if given is not None:
+        check_choice("--format", given, RANKING_FORMATS)
+    by_name = "trec" if out is not None and plain_suffix(out) in (".run", ".trec") else "scores"
+    found = given or by_name
+    if found == "scores" and (tag is not None or top is not None):
+        option = "--tag" if tag is not None else "--top"
+        raise ValueError(f"{option} is for TREC runs; a scores file has one number a document. Add --format trec.")
+    return found
+
+
+def refuse_bad_out(out: Path, inputs: Sequence[Path], *, model: bool = False) -> None:
+    """Refuse before the work what could not be written behind it, and what would replace its own input."""
+    if model:
+        refuse_bad_model_path(out)
+    else:
+        refuse_bad_target(out)
+    for path in inputs:
+        if out.exists() and path.exists() and os.path.samefile(out, path):
+            raise ValueError(f"--out {out} would replace {path}, which is read here. Choose another name.")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The features that data should have: those of a model, or of the data it is trained on."""
+
+    whose: str
+    number: int
+    names: tuple[str, ...] | None
+    trained: bool  # whether it is too late to have more
+
+    @classmethod
+    def of_model(cls, model: Ranker, path: Path | str) -> Columns:
+        names = getattr(model, "feature_names_in_", None)
+        return cls(f"the model {path}", model.n_features_in_, None if names is None else tuple(names), True)
+
+    @classmethod
+    def of_data(cls, data: RankingData, path: Path) -> Columns:
+        return cls(str(path), data.n_features, data.feature_names, False)
+
+    def give(self, data: RankingData, path: Path) -> RankingData:
+        """The data with these features.
+
+        Sparse text leaves out what is 0, so it may lack the last ones. Named ones must be the same in the same order.
+        """
+        self._refuse_other_names(data, path)
+        if data.n_features == self.number:
+            return data
+        found = f"{path} has {counted(data.n_features, 'feature')}, {self.whose} {self.number:,}"
+        if data.feature_names is not None:
+            raise ValueError(f"{found}. {_SAME_COLUMNS}")
+        if data.n_features > self.number:
+            raise ValueError(f"{found}. {self._advice(data.n_features)}")
+        warnings.warn(f"{found}; the last {self.number - data.n_features:,} count as 0.", UserWarning, stacklevel=2)
+        X = np.zeros((data.n_rows, self.number), dtype=np.float32)
+        X[:, : data.n_features] = data.X
+        return replace(data, X=X)
+
+    def _refuse_other_names(self, data: RankingData, path: Path) -> None:
+        for number, (own, wanted) in enumerate(zip(data.feature_names or (), self.names or ())):
+            if own != wanted:
+                found = f"feature {number + 1} is {own!r}, that of {self.whose} {wanted!r}"
+                raise ValueError(f"{path}: {found}. {_SAME_COLUMNS}")
+
+    def _advice(self, number: int) -> str:
+        if self.trained:
+            return "Give data with the features of the model, or train it again on data that has all of these."
+        return f'If the last ones are 0 in all of {self.whose}, name the last one there: add "{number}:0" to a line.'
