@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from podium._numba import kernel
-from podium.learners.trees.binning import WORD
+from podium.learners.trees.binning import MISSING, WORD
 
 STRIDE = 264  # slots a feature
 BLOCK = 2 * WORD  # features added up in one go
@@ -104,9 +104,22 @@ def add_rows(
 
 
 @kernel
-def add_shares(shares: np.ndarray, low: int, histogram: np.ndarray) -> None:
-    """Add the workers' shares of the slots from `low` on, exactly."""
+def clear_words(histogram: np.ndarray, first: int, last: int, n_bins: np.ndarray) -> None:
+    """Nothing in the features of words first..last; bins that a feature does not have are left alone."""
+    for f in range(first * WORD, last * WORD):
+        own = histogram[f * STRIDE : (f + 1) * STRIDE]
+        for b in range(n_bins[f] if f < len(n_bins) else 1):  # spare features of the last word have bin 0
+            own[b] = 0
+        own[MISSING] = 0
+
+
+@kernel
+def add_shares(shares: np.ndarray, first: int, last: int, n_bins: np.ndarray, histogram: np.ndarray) -> None:
+    """The features of words first..last = the sum of the workers' shares, exactly."""
+    clear_words(histogram, first, last, n_bins)
     for worker in range(len(shares)):
-        share = shares[worker, low : low + len(histogram)]
-        for k in range(len(histogram)):
-            histogram[k] += share[k]
+        for f in range(first * WORD, min(last * WORD, len(n_bins))):
+            own, share = histogram[f * STRIDE : (f + 1) * STRIDE], shares[worker, f * STRIDE : (f + 1) * STRIDE]
+            for b in range(n_bins[f]):
+                own[b] += share[b]
+            own[MISSING] += share[MISSING]

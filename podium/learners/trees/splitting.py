@@ -20,7 +20,7 @@ import numpy as np
 
 from podium._numba import kernel, parallel_kernel
 from podium.learners.trees.binning import MISSING, WORD
-from podium.learners.trees.histograms import STRIDE, add_rows, add_shares, gradient_of, hessian_of
+from podium.learners.trees.histograms import STRIDE, add_rows, add_shares, clear_words, gradient_of, hessian_of
 
 BY_FEATURES, BY_ROWS, SUMMED = (cast(int, np.int64(mode)) for mode in range(3))  # how workers share a leaf
 
@@ -117,7 +117,9 @@ def find_cut(
 
 @kernel
 def _scan_words(
-    histogram: np.ndarray,
+    child: np.ndarray,
+    parent: np.ndarray,
+    sibling: bool,
     first: int,
     last: int,
     n_bins: np.ndarray,
@@ -125,14 +127,24 @@ def _scan_words(
     allowed: np.ndarray,
     scales: Scales,
     lefts: np.ndarray,
-    gains: np.ndarray,
+    child_gains: np.ndarray,
+    parent_gains: np.ndarray,
 ) -> None:
-    """The best gain of each feature of words first..last."""
+    """The best gains of the features of words first..last, in the child and in what it leaves of the parent.
+
+    Each feature is subtracted and scanned in one go, while its bins are in the innermost cache.
+    """
     for f in range(first * WORD, min(last * WORD, len(n_bins))):
-        gains[f] = 0.0
-        if allowed[f] and n_bins[f] + has_missing[f] > 1:
-            own = histogram[f * STRIDE : (f + 1) * STRIDE]
-            gains[f] = best_gain(own, n_bins[f], has_missing[f], scales, lefts)
+        bins, missing = n_bins[f], has_missing[f]
+        own, rest = child[f * STRIDE : (f + 1) * STRIDE], parent[f * STRIDE : (f + 1) * STRIDE]
+        useful = allowed[f] and bins + missing > 1
+        if sibling:
+            for b in range(bins):
+                rest[b] -= own[b]
+            if missing:
+                rest[MISSING] -= own[MISSING]
+            parent_gains[f] = best_gain(rest, bins, missing, scales, lefts) if useful else 0.0
+        child_gains[f] = best_gain(own, bins, missing, scales, lefts) if useful else 0.0
 
 
 @parallel_kernel
@@ -169,28 +181,26 @@ def scan_children(
         if mode == BY_ROWS:
             first, last = 0, words
             part, own = index[worker * n // workers : (worker + 1) * n // workers], shares[worker]
-        child, parent = own[first * WORD * STRIDE : last * WORD * STRIDE], histograms[large]
-        for k in range(len(child)):
-            child[k] = 0
         if mode == SUMMED:
-            add_shares(shares, first * WORD * STRIDE, child)
+            add_shares(shares, first, last, n_bins, own)
         else:
+            clear_words(own, first, last, n_bins)
             add_rows(rows, packed, part, first, last, own, tiles[worker], values[worker])
         if mode != BY_ROWS:
-            if small != large:
-                _subtract(child, parent[first * WORD * STRIDE : last * WORD * STRIDE])
-            for leaf in range(
-                min(small, large), max(small, large) + 1, max(abs(large - small), 1)
-            ):  # both, or the root
-                _scan_words(
-                    histograms[leaf], first, last, n_bins, has_missing, allowed, scales, lefts[worker], gains[leaf]
-                )
-
-
-@kernel
-def _subtract(child: np.ndarray, parent: np.ndarray) -> None:
-    for k in range(len(child)):
-        parent[k] -= child[k]
+            _scan_words(
+                own,
+                histograms[large],
+                small != large,
+                first,
+                last,
+                n_bins,
+                has_missing,
+                allowed,
+                scales,
+                lefts[worker],
+                gains[small],
+                gains[large],
+            )
 
 
 @kernel
