@@ -1,8 +1,8 @@
 """Data shaped like MSLR-WEB: 136 features, lists of very different length, grades 0 to 4 with few good documents.
 
-A document has a hidden quality and a query a hidden difficulty. Features are noisy functions of them, of eight kinds
-that such data have: few whole numbers, ratios, long-tailed counts, values of the query alone, counts and scores that
-are often 0, booleans, and smooth scores.
+A document has a hidden quality and a query a hidden difficulty; features are noisy functions of them. As in MSLR, there
+are 25 kinds of feature for each of five streams (body, anchor, title, URL, all), of which the anchor is empty for most
+documents, and eleven about the page itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,14 @@ import numpy as np
 
 N_FEATURES = 136
 GRADE_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)
+# Covered terms and their ratio, length, idf; sum, least, largest, mean and variance of term frequencies, then of those
+# divided by the length, then of tf*idf; boolean, vector space, BM25, three language models.
+STREAM_KINDS = ["few", "ratio", "count", "query", "count", "few", "count", *["smooth"] * 12, "boolean", *["smooth"] * 5]
+# Slashes and length of the URL, links in and out, page and site rank, two qualities, clicks, dwell time.
+PAGE_KINDS = ["few", "count", "count", "count", "smooth", "smooth", "count", "count", "rare", "rare", "rare"]
+KINDS = [kind for kind in STREAM_KINDS for _ in range(5)] + PAGE_KINDS
+ANCHOR = 1  # the stream that is empty for most documents
+
 _ROWS_AT_A_TIME = 50_000
 
 
@@ -48,7 +56,7 @@ def make_lists(n_rows: int, n_queries: int, seed: int = 0, n_features: int = N_F
         part = slice(start, start + _ROWS_AT_A_TIME)
         X[part] = _features(rng, quality[part], difficulty[part], strengths)
     # Quality counts for more where features that are not about it agree: something for deep trees to find.
-    agreement = np.tanh(X[:, 6] - X[:, 14]) if n_features > 14 else 0.0
+    agreement = np.tanh(X[:, 35] / 3) if n_features > 35 else np.float32(0.0)
     hidden = quality * (1.0 + 0.5 * agreement) + 0.3 * difficulty + 0.7 * rng.standard_normal(n_rows)
     y = np.digitize(hidden, np.quantile(hidden, np.cumsum(GRADE_SHARES)[:-1])).astype(np.float64)
     return Lists(X, y, offsets)
@@ -64,21 +72,22 @@ def _features(
     rng: np.random.Generator, quality: np.ndarray, difficulty: np.ndarray, strengths: np.ndarray
 ) -> np.ndarray:
     noise = rng.standard_normal((len(quality), len(strengths)), dtype=np.float32)
-    base = quality[:, None] * strengths.astype(np.float32) + noise
-    for f in range(len(strengths)):
-        column, kind = base[:, f], f % 8
-        if kind == 0:
-            column[:] = np.clip(np.round(column + 2), 0, 5)
-        elif kind == 1:
-            column[:] = np.clip(np.round(column * 2 + 4), 0, 8) / 8
-        elif kind == 2:
-            column[:] = np.round(np.exp(1.2 * column + 4))
-        elif kind == 3:
+    X = quality[:, None] * strengths.astype(np.float32) + noise
+    no_anchor = rng.random(len(quality)) < 0.6
+    for f, kind in enumerate(KINDS[: len(strengths)]):
+        column = X[:, f]
+        if kind == "few":
+            column[:] = np.clip(np.round(column + 2), 0, 6)
+        elif kind == "ratio":
+            column[:] = np.clip(np.round(column * 4 + 8), 0, 16) / 16
+        elif kind == "count":
+            column[:] = np.round(np.exp(1.2 * column + (4 if f % 5 in (0, 4) else 2)))
+        elif kind == "query":
             column[:] = difficulty * (1 + f / 100)
-        elif kind == 4:
-            column[:] = np.round(np.maximum(column, 0) * 4)
-        elif kind == 5:
-            column[:] = np.where(column > 0.2, column, 0)
-        elif kind == 7 and f % 16 == 15:
+        elif kind == "boolean":
             column[:] = column > 0.5
-    return base
+        elif kind == "rare":
+            column[:] = np.where(column > 1.5, np.round(np.exp(column)), 0)
+        if f < 125 and f % 5 == ANCHOR:
+            column[no_anchor] = 0
+    return X

@@ -1,8 +1,8 @@
 """The only place that sets compiler options.
 
-`kernel` is a serial function without the interpreter lock: any number of Python threads may call it at once.
-`parallel_kernel` runs its `prange` loops on Numba's own threads; only one Python thread may enter such a kernel at
-a time (Numba's work-queue layer aborts the process otherwise), so callers hold `parallel_lock`.
+Every kernel is a serial function without the interpreter lock: any number of Python threads may call it at once. None
+uses Numba's own threads, which abort the process when two Python threads enter them, spin between two calls and keep
+the processor from others, and take seconds to compile.
 
 Compiled code is cached in a folder of its own, named after the sources it came from. Numba compares only the file of
 the function it loads; a change in a function that was inlined from another file would go unnoticed.
@@ -14,7 +14,6 @@ import hashlib
 import os
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,24 +26,11 @@ from numba.core import config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-parallel_lock = threading.RLock()
-
 # numpy's rules for division (no exception inside a loop); NaN keeps its meaning, so no fast-math here. Nobody calls
 # kernels from C, and a door for that would be compiled too.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # One thread adds up a query in one order, so regrouping its sums still gives the same bits for any number of threads.
 _REGROUPED = {"reassoc", "contract", "nsz"}
-# Numba would also look for whole-array work to share; kernels have none, and looking takes its time.
-_ONLY_PRANGE = {
-    "comprehension": False,
-    "reduction": False,
-    "inplace_binop": False,
-    "setitem": False,
-    "numpy": False,
-    "stencil": False,
-    "fusion": False,
-    "prange": True,
-}
 _KEPT_FOLDERS = 8
 _ONE_DAY = 86_400
 
@@ -67,11 +53,6 @@ def fast_kernel(function: Function) -> Function:
 def inlined_kernel(function: Function) -> Function:
     """A `fast_kernel` copied into its callers: an argument that is a constant there selects its branch for good."""
     return _compile(function, {"fastmath": _REGROUPED, "inline": "always"})
-
-
-def parallel_kernel(function: Function) -> Function:
-    """Compile a kernel whose `prange` loops run on several threads; call it while holding `parallel_lock`."""
-    return _compile(function, {"parallel": _ONLY_PRANGE})
 
 
 def readonly(array: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from podium._machine import usable_cores
+
 _NAME = "podium-worker"
 _FEWEST_ROWS = 65_536  # below this, handing out work costs more than it saves
 _BLOCKS_A_THREAD = 4  # so that one with long lists does not keep the others waiting
@@ -19,7 +21,7 @@ _BLOCKS_A_THREAD = 4  # so that one with long lists does not keep the others wai
 def usable_threads(n_jobs: int | None) -> int:
     """`n_jobs` as scikit-learn counts it: None or -1 = all cores this process may use."""
     if n_jobs is None or n_jobs == -1:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return usable_cores()
     if n_jobs < 1:
         raise ValueError(f"n_jobs must be positive, or -1 for all cores; got {n_jobs}.")
     return n_jobs

@@ -16,6 +16,8 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from podium import _machine
+
 CORE = (
     "numpy",
     "scipy",
@@ -77,7 +79,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     state = "writable" if cache["writable"] else "not writable"
     return [
         *lines,
-        ("Numba", f"{numba['threads']} threads, layer {numba['layer'] or 'none: compiling is switched off'}"),
+        ("Numba", f"{numba['threads']} threads" if numba["compiles"] else "compiling is switched off"),
         ("compiled code", f"{cache['folder']} ({state}, {cache['bytes'] / 1e6:.1f} MB)"),
         *_extra_rows(found),
     ]
@@ -90,25 +92,30 @@ def sentences(found: dict[str, Any]) -> list[str]:
 
 
 def probe_numba() -> None:
-    """Run a parallel kernel and print what was used as JSON; meant for a process of its own."""
+    """Run a kernel on all threads and print what was used as JSON; meant for a process of its own."""
     import numpy as np
 
-    from podium._numba import cache_folder, parallel_kernel, parallel_lock
+    from podium._numba import cache_folder, kernel
+    from podium._threads import map_blocks, usable_threads
 
-    numba: Any = import_module("numba")
-
-    @parallel_kernel
-    def total(values: np.ndarray) -> float:
+    @kernel
+    def add_up(values: np.ndarray) -> float:
         result = 0.0
-        for i in numba.prange(len(values)):
-            result += values[i]
+        for value in values:
+            result += value
         return result
 
-    with parallel_lock:
-        if total(np.ones(1000)) != 1000.0:
-            raise RuntimeError("a parallel sum of 1000 ones was not 1000")
-    layer = None if numba.config.DISABLE_JIT else numba.threading_layer()
-    print(json.dumps({"threads": numba.get_num_threads(), "layer": layer, "folder": str(cache_folder())}))
+    threads = usable_threads(None)
+    sums = np.zeros(threads)
+
+    def work(block: int) -> None:
+        sums[block] = add_up(np.ones(1000))
+
+    map_blocks(work, threads)
+    if sums.sum() != 1000.0 * threads:
+        raise RuntimeError(f"{threads} sums of 1000 ones were {sums}")
+    compiles = not import_module("numba").config.DISABLE_JIT
+    print(json.dumps({"threads": threads, "compiles": compiles, "folder": str(cache_folder())}))
 
 
 def _examine_numba(timeout: float) -> dict[str, Any]:
@@ -116,14 +123,14 @@ def _examine_numba(timeout: float) -> dict[str, Any]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        return {"error": f"a small parallel kernel did not finish in {timeout:g} seconds"}
+        return {"error": f"a small kernel did not finish in {timeout:g} seconds"}
     except OSError as error:
         return {"error": f"no second Python could be started ({error})"}
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        return {"error": f"a small parallel kernel failed: {last}"}
+        return {"error": f"a small kernel failed: {last}"}
     found = json.loads(done.stdout.splitlines()[-1])
-    return {"threads": found["threads"], "layer": found["layer"], "cache": _examine_folder(Path(found["folder"]))}
+    return {"threads": found["threads"], "compiles": found["compiles"], "cache": _examine_folder(Path(found["folder"]))}
 
 
 def _examine_folder(folder: Path) -> dict[str, Any]:
@@ -148,15 +155,14 @@ def _examine_extra(name: str) -> dict[str, Any]:
 
 
 def _examine_cpu() -> dict[str, Any]:
-    count = os.cpu_count() or 1
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else count
-    quota = _cpu_quota()
+    quota, affinity = _machine.cpu_quota(), _machine.affinity()
     usable = affinity if quota is None else min(affinity, quota)
+    count = os.cpu_count() or 1
     return {"model": _cpu_model(), "count": count, "affinity": affinity, "quota": quota, "usable": usable}
 
 
 def _cpu_model() -> str:
-    for line in _read(Path("/proc/cpuinfo")).splitlines():
+    for line in _machine.read(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     if sys.platform == "darwin":
@@ -165,27 +171,14 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine() or "unknown"
 
 
-def _cpu_quota() -> float | None:
-    """Cores that a container's quota allows (control groups 2, then 1); None without a limit."""
-    limits = []
-    for folder in _control_groups():
-        words = _read(folder / "cpu.max").split()
-        if len(words) == 2 and words[0] != "max":
-            limits.append(int(words[0]) / int(words[1]))
-    quota, period = (_read(Path("/sys/fs/cgroup/cpu") / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
-    if quota.isdigit() and period.isdigit():  # without a limit the quota is -1
-        limits.append(int(quota) / int(period))
-    return min(limits, default=None)
-
-
 def _examine_memory() -> dict[str, int | None]:
     sizes: dict[str, int] = {}
-    for line in _read(Path("/proc/meminfo")).splitlines():
+    for line in _machine.read(Path("/proc/meminfo")).splitlines():
         name, _, rest = line.partition(":")
         sizes[name] = int(rest.split()[0]) * 1024
     total, available = sizes.get("MemTotal", _physical_memory()), sizes.get("MemAvailable")
-    texts = [_read(folder / "memory.max").strip() for folder in _control_groups()]
-    texts.append(_read(Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")).strip())
+    texts = [_machine.read(folder / "memory.max").strip() for folder in _machine.control_groups()]
+    texts.append(_machine.read(Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")).strip())
     limit = min((int(text) for text in texts if text.isdigit()), default=None)
     if limit is not None and (total is None or limit < total):
         total, available = limit, None if available is None else min(available, limit)
@@ -197,21 +190,6 @@ def _physical_memory() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not every system tells
         return None
-
-
-def _control_groups() -> list[Path]:
-    """The folders of this process's control group and those above it; each may set a limit."""
-    root = Path("/sys/fs/cgroup")
-    own = next((line[3:] for line in _read(Path("/proc/self/cgroup")).splitlines() if line.startswith("0::")), "/")
-    folder = root / own.strip().lstrip("/")
-    return [folder, *(place for place in folder.parents if place.is_relative_to(root))]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _version(name: str) -> str | None:
@@ -245,23 +223,12 @@ def _advice_on_packages(found: dict[str, Any]) -> list[str]:
 
 
 def _advice_on_numba(found: dict[str, Any]) -> list[str]:
-    numba, usable = found["numba"], found["cpu"]["usable"]
+    numba = found["numba"]
     if "error" in numba:
         return [f"Compiled code does not run: {numba['error']}. Reinstall it with: pip install --force-reinstall numba"]
     advice = []
-    if numba["layer"] is None:
+    if not numba["compiles"]:
         advice.append("Nothing is compiled, because NUMBA_DISABLE_JIT is set: all is far slower. Unset it.")
-    if numba["layer"] == "workqueue":
-        advice.append(
-            "Numba uses its work-queue threads, which abort the process when two Python threads enter parallel code "
-            "at once (Podium takes turns; other libraries may not). For another layer: pip install tbb, or install "
-            "OpenMP (libgomp1 on Debian and Ubuntu, libomp from Homebrew)."
-        )
-    if numba["threads"] > max(1, usable):
-        advice.append(
-            f"Numba starts {numba['threads']} threads where {usable:g} cores are usable; they will wait for one "
-            f"another. Set NUMBA_NUM_THREADS={max(1, int(usable))} before starting Python."
-        )
     return advice
 
 

@@ -106,7 +106,6 @@ def test_the_bytes_are_the_same_for_any_number_of_threads_and_any_hash_seed(tmp_
     for n_jobs in (1, 2, 4):
         path = tmp_path / f"{n_jobs}.podium"
         environment = {
-            "NUMBA_NUM_THREADS": "4",
             "PYTHONHASHSEED": str(n_jobs),
             "PATH": "",
             "HOME": str(tmp_path.home()),

@@ -19,8 +19,8 @@ LAYERS = [
     {"objectives", "learners"},
     {"metrics"},
     {"formats", "data"},
-    {"texts", "_files", "_progress", "_threads", "_words"},
-    {"_numba"},
+    {"texts", "_files", "_machine", "_progress", "_threads", "_words"},
+    {"_atomic", "_numba"},
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [

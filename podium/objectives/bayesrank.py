@@ -156,6 +156,8 @@ def _expect_queries(
             continue
         own, order, theta = scores[start:stop] - scores[start:stop].max(), places[:n], table[table_starts[query] :]
         documents, near, top = (own, np.exp(own), gains[start:stop]), own.min() > -_NEAR, n if few else min(cutoff, n)
+        for row in range(n):  # an order to begin with
+            order[row] = row
         pulls[:n], curves[:n], expected = 0.0, 0.0, 0.0
         for number in range(-1, _factorial(n) if few else samples):  # -1: without noise
             if few and number >= 0:

@@ -49,7 +49,7 @@ from podium.objectives.kernels import (
     make_pair_room,
     store_derivatives,
 )
-from podium.objectives.orders import longest_of, order_of, place_queries
+from podium.objectives.orders import longest_of, order_of, place_queries, rows_of
 
 NORMALIZATIONS = ("lightgbm", "xgboost")
 
@@ -122,6 +122,7 @@ class BoundLambda(BoundObjective):
         self.changes = changes_of(self.metric, judged)
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
+        self._places = rows_of(judged.offsets)  # of the last call: the next one's are much the same
         self._lists: Lists = (judged.weights, judged.query_weights, judged.offsets)
 
     def _work(self, lengths: np.ndarray) -> np.ndarray:
@@ -145,7 +146,7 @@ class BoundLambda(BoundObjective):
     ) -> None:
         """Costs where there is room for them, derivatives otherwise."""
         if self.changes.kind != OWN_SWAPS:
-            places = np.empty(len(scores), dtype=np.uint32)
+            places = self._places
             place_queries(scores, self.changes.cutoff, self.offsets, queries, places)
             closed = None if self.changes.kind == ADDITIVE else self.changes.kind
             arrays, options, lists = self.changes.arrays, self._options, self._lists

@@ -14,7 +14,7 @@ from podium._threads import over_queries
 from podium.metrics.sorting import Room, make_room, sort_places
 from podium.objectives.base import Judgements
 
-_SHORT_TOP = 24  # up to so many places, picking them out beats sorting the list
+_SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class LabelOrder:
 def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
     """Sort the documents of each query; which of two equal labels comes first means nothing."""
     labels, offsets, all_of_them = judged.labels, judged.offsets, max(judged.longest, 1)
-    places, worse = np.empty(len(labels), dtype=np.uint32), np.empty(len(labels), dtype=np.int64)
+    places, worse = rows_of(offsets), np.empty(len(labels), dtype=np.int64)
 
     def work(first: int, last: int) -> None:
         queries = readonly(np.arange(first, last))
@@ -39,9 +39,14 @@ def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
     return LabelOrder(readonly(places), readonly(worse))
 
 
+def rows_of(offsets: np.ndarray) -> np.ndarray:
+    """The rows of each query, counted from 0: an order to begin with."""
+    return np.asarray(np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)), dtype=np.uint32)
+
+
 def order_of(scores: np.ndarray) -> np.ndarray:
     """The places of one query's scores, worst first."""
-    places = np.empty(len(scores), dtype=np.uint32)
+    places = np.arange(len(scores), dtype=np.uint32)
     one, ends = readonly(np.zeros(1, np.int64)), readonly(np.array([0, len(scores)]))
     place_queries(readonly(scores), max(len(scores), 1), ends, one, places)
     return readonly(places)
@@ -72,7 +77,7 @@ def longest_of(offsets: np.ndarray, queries: np.ndarray) -> int:
 def place_queries(
     scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
 ) -> None:
-    """`place_worst_first` for the rows of these queries; places (n,) uint32.
+    """`place_worst_first` for the rows of these queries; places (n,) uint32, which holds some order of each query.
 
     Two kernels, so that a training that only picks does not wait for the sorting to be compiled.
     """
@@ -118,17 +123,23 @@ def place_worst_first(scores: np.ndarray, top: int, room: Room, places: np.ndarr
 
 @kernel
 def _pick_top(scores: np.ndarray, top: int, room: Room, places: np.ndarray) -> None:
-    """The best `top` rows in order at the end of `places`, the others before them as they come."""
+    """The best `top` rows in order at the end of `places`, the others before them as they come.
+
+    `places` holds some order already. It does not change the result, but if it is the one of the last step of a
+    training, the best rows are met first, almost sorted, and all others need one comparison.
+    """
     n = len(scores)
     best, rows = room[0].view(np.float64), room[4]  # the best scores so far, falling, and their rows
     for k in range(n):
-        if k >= top and scores[k] <= best[top - 1]:
+        row = places[n - 1 - k]
+        score = scores[row]
+        if k >= top and (score < best[top - 1] or (score == best[top - 1] and row > rows[top - 1])):
             continue
         hole = min(k, top - 1)
-        while hole > 0 and best[hole - 1] < scores[k]:
+        while hole > 0 and (best[hole - 1] < score or (best[hole - 1] == score and rows[hole - 1] > row)):
             best[hole], rows[hole] = best[hole - 1], rows[hole - 1]
             hole -= 1
-        best[hole], rows[hole] = scores[k], k
+        best[hole], rows[hole] = score, row
     least, last, others = best[top - 1], rows[top - 1], np.uint32(0)
     for k in range(n):
         places[others] = k  # written over by the next one, if it is among the best

@@ -8,15 +8,13 @@ that goes on from n trees ends as one that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-import numba
 import numpy as np
 
-from podium._numba import kernel, parallel_lock, readonly
+from podium._numba import fast_kernel, kernel, readonly
 from podium._threads import usable_threads
 from podium.learners.trees.binning import BinnedRows, bin_rows, find_borders
 from podium.learners.trees.forest import Forest, TreeArrays, finish_tree
@@ -62,8 +60,7 @@ class Boosting:
         n_jobs: int | None = None,
     ) -> None:
         self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
-        settings: Any = numba.config
-        self.n_threads = min(usable_threads(n_jobs), int(settings.NUMBA_NUM_THREADS))
+        self.n_threads = usable_threads(n_jobs)
         borders = find_borders(X, rules.max_bins, rules.seed, self.n_threads)
         self.binned: BinnedRows = bin_rows(X, borders, self.n_threads)
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
@@ -164,35 +161,23 @@ class Boosting:
 
 def boost(boosting: Boosting, n_trees: int, after: Callable[[int, TreeArrays], bool]) -> None:
     """Add trees until there are `n_trees`, or `after(number, tree)` says stop."""
-    with _threads(boosting.n_threads):
-        while len(boosting.trees) < n_trees:
-            tree = boosting.add_tree()
-            if after(len(boosting.trees), tree):
-                return
+    while len(boosting.trees) < n_trees:
+        tree = boosting.add_tree()
+        if after(len(boosting.trees), tree):
+            return
 
 
-@contextmanager
-def _threads(n: int) -> Iterator[None]:
-    """Numba's threads, for one trainer at a time; others wait."""
-    with parallel_lock:
-        before = numba.get_num_threads()
-        numba.set_num_threads(n)
-        try:
-            yield
-        finally:
-            numba.set_num_threads(before)
-
-
-@kernel
+@fast_kernel
 def _sum_leaves(
     rows: np.ndarray, leaf_start: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, sums: np.ndarray
 ) -> None:
-    """sums[leaf] = (gradient, hessian) of its rows, in their order."""
+    """sums[leaf] = (gradient, hessian) of its rows, in an order that the compiler fixed."""
     for leaf in range(len(sums)):
         gradient, hessian = 0.0, 0.0
-        for k in range(leaf_start[leaf], leaf_start[leaf + 1]):
-            gradient += gradients[rows[k]]
-            hessian += hessians[rows[k]]
+        own = rows[leaf_start[leaf] : leaf_start[leaf + 1]]
+        for k in range(len(own)):
+            gradient += gradients[own[k]]
+            hessian += hessians[own[k]]
         sums[leaf, 0], sums[leaf, 1] = gradient, hessian
 
 

@@ -11,13 +11,13 @@ counted exactly, and the leaf competes again with what remains.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
-from podium._numba import kernel, parallel_kernel
+from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, WORD, BinnedRows
 from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, ZERO, gradient_of, pack_rows
 from podium.learners.trees.splitting import (
@@ -34,6 +34,20 @@ from podium.learners.trees.splitting import (
     find_cut,
     scan_children,
 )
+from podium.learners.trees.team import (
+    STOP,
+    TASK,
+    call_off,
+    clear,
+    give_out,
+    make_board,
+    say_done,
+    wait_for_all,
+    wait_for_task,
+)
+
+# Tasks of the team: look at two new leaves (by rows, summed or by features), part the rows of a leaf.
+_LOOK, _PART = 1, 2
 
 _MANY_ROWS = 16_384  # from here on, workers share the rows of a leaf; below, its features
 _FEW_ROWS = 4_096  # up to here, one thread parts them sooner than several wake up
@@ -88,6 +102,8 @@ class _Room(NamedTuple):
     tiles: np.ndarray  # (workers, words of a tile) uint64
     values: np.ndarray  # (workers, TILE) int64
     lefts: np.ndarray  # (workers, bins) int64
+    n_left: np.ndarray  # (workers, a cache line) int64: rows that go left, of a worker's part
+    board: np.ndarray  # the team's tasks
 
 
 class _Limits(NamedTuple):
@@ -139,7 +155,11 @@ class TreeGrower:
             np.empty((n_threads, -(-words * WORD // BLOCK) * TILE * BLOCK // WORD), dtype=np.uint64),
             np.empty((n_threads, TILE), dtype=np.int64),
             np.empty((n_threads, MISSING), dtype=np.int64),
+            np.empty((n_threads, 8), dtype=np.int64),
+            make_board(),
         )
+        self._others = n_threads - 1
+        self._threads = ThreadPoolExecutor(max(1, self._others), "podium-tree")  # starts them when asked to
         self._limits = _Limits(
             rules.growth == "level",
             rules.max_depth,
@@ -165,9 +185,9 @@ class TreeGrower:
         scales, squares = _scales(gradients, hessians, self.index[:n])
         scales[2] = self.rules.l2_regularization * scales[1]
         scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
-        largest = pack_rows(gradients, hessians, self.index[:n], scales, self._room.packed)
+        largest = pack_rows(gradients, hessians, scales, self._room.packed)
         nodes, leaves = _make_nodes(2 * self.rules.max_leaf_nodes - 1), _make_leaves(self.rules.max_leaf_nodes)
-        count = _grow(self._bins, self._room, self._limits, allowed, scales, squares, largest, n, nodes, leaves)
+        count = self._run(allowed, scales, squares, largest, n, nodes, leaves)
         order = np.argsort(leaves.start[:count])
         used = slice(0, 2 * count - 1)
         return GrownTree(
@@ -180,6 +200,28 @@ class TreeGrower:
             leaves.node[order].astype(np.int32),
             np.append(leaves.start[order], n),
         )
+
+    def _run(
+        self,
+        allowed: np.ndarray,
+        scales: np.ndarray,
+        squares: float,
+        largest: np.int64,
+        n: int,
+        nodes: _Nodes,
+        leaves: _Leaves,
+    ) -> int:
+        """`_grow` on this thread, `_help` on the others."""
+        bins, room, board = self._bins, self._room, self._room.board
+        clear(board)
+        numbers = range(1, self._others + 1)
+        helpers = [self._threads.submit(_help, bins, room, allowed, scales, number) for number in numbers]
+        try:
+            return _grow(bins, room, self._limits, allowed, scales, squares, largest, n, nodes, leaves)
+        finally:
+            call_off(board)
+            for helper in helpers:
+                helper.result()
 
 
 def _make_nodes(count: int) -> _Nodes:
@@ -245,8 +287,8 @@ def _grow(
             room.gains[leaf, f] = cut[GAIN]
             leaves.best[leaf] = best_feature(room.gains[leaf])
             continue
-        other = room.other[leaves.start[leaf] : leaves.stop[leaf]]
-        n_left = _partition(rows, column, int(cut[BIN]), cut[MISSING_LEFT] > 0, other, len(room.tiles))
+        at, to_left = int(cut[BIN]), int(cut[MISSING_LEFT])
+        n_left = _partition(bins, room, allowed, scales, leaves.start[leaf], leaves.stop[leaf], f, at, to_left)
         _write_split(nodes, leaves, leaf, count, n_left, f, cut)
         impurity -= cut[GAIN] / (2.0 * n)
         count += 1
@@ -260,28 +302,86 @@ def _look_at(
     bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, leaves: _Leaves, small: int, large: int
 ) -> None:
     """Fill histograms and gains of two new leaves, of which `large` still has its parent's."""
-    rows = room.sorted[leaves.start[small] : leaves.stop[small]]
-    by_rows = len(room.shares) > 1 and len(rows) >= _MANY_ROWS
-    for turn in range(2 if by_rows else 1):
+    start, stop = leaves.start[small], leaves.stop[small]
+    if len(room.tiles) > 1 and stop - start >= _MANY_ROWS:
+        _together(bins, room, allowed, scales, _LOOK, start, stop, BY_ROWS, small, large)
+        _together(bins, room, allowed, scales, _LOOK, start, stop, SUMMED, small, large)
+    else:
+        _together(bins, room, allowed, scales, _LOOK, start, stop, BY_FEATURES, small, large)
+    leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
+
+
+@kernel
+def _together(
+    bins: _Bins,
+    room: _Room,
+    allowed: np.ndarray,
+    scales: np.ndarray,
+    task: int,
+    start: int,
+    stop: int,
+    one: int,
+    two: int,
+    three: int,
+) -> None:
+    """The whole team works on rows start..stop of the sorted ones; what the three numbers mean, `_do` knows."""
+    board, others = room.board, len(room.tiles) - 1
+    board[TASK], board[TASK + 1], board[TASK + 2] = task, start, stop
+    board[TASK + 3], board[TASK + 4], board[TASK + 5] = one, two, three
+    if others:
+        give_out(board)
+    _do(bins, room, allowed, scales, ZERO)
+    if others:
+        wait_for_all(board, others)
+
+
+@kernel
+def _help(bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, worker: int) -> None:
+    """Work on one task after the other until told to stop."""
+    number = ZERO + 1
+    wait_for_task(room.board, number)
+    while room.board[TASK] != STOP:
+        _do(bins, room, allowed, scales, worker)
+        say_done(room.board)
+        number += 1
+        wait_for_task(room.board, number)
+
+
+@kernel
+def _do(bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, worker: int) -> None:
+    """One worker's part of the task on the board."""
+    board = room.board
+    start, stop, one, two, three = board[TASK + 1], board[TASK + 2], board[TASK + 3], board[TASK + 4], board[TASK + 5]
+    if board[TASK] == _LOOK:
         scan_children(
-            (BY_ROWS if turn == 0 else SUMMED) if by_rows else BY_FEATURES,
+            one,
+            worker,
             bins.rows,
             room.packed,
-            rows,
+            room.sorted[start:stop],
             room.shares,
             room.tiles,
             room.values,
             room.lefts,
             room.histograms,
-            small,
-            large,
+            two,
+            three,
             bins.n_bins,
             bins.has_missing,
             allowed,
             scales,
             room.gains,
         )
-    leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
+    else:
+        low, high = _share(start, stop, worker, len(room.tiles))
+        rows, other = room.sorted[low:high], room.other[low:high]
+        room.n_left[worker, 0] = _part_rows(rows, bins.columns[one], two, three, other)
+
+
+@kernel
+def _share(start: int, stop: int, worker: int, workers: int) -> tuple[int, int]:
+    """A worker's part of the rows start..stop."""
+    return start + worker * (stop - start) // workers, start + (worker + 1) * (stop - start) // workers
 
 
 @kernel
@@ -356,19 +456,31 @@ def _cut_by(
 
 
 @kernel
-def _partition(rows: np.ndarray, column: np.ndarray, at: int, to_left: bool, other: np.ndarray, workers: int) -> int:
+def _partition(
+    bins: _Bins,
+    room: _Room,
+    allowed: np.ndarray,
+    scales: np.ndarray,
+    start: int,
+    stop: int,
+    feature: int,
+    at: int,
+    to_left: int,
+) -> int:
     """Put the rows that go left before the others, both in their order; returns how many go left."""
-    if workers == 1 or len(rows) < _FEW_ROWS:
-        n_left = int(_part_rows(rows, column, at, to_left, other))
+    rows, other = room.sorted[start:stop], room.other[start:stop]
+    if stop - start < _FEW_ROWS:
+        n_left = int(_part_rows(rows, bins.columns[feature], at, to_left, other))
     else:
-        n_left = _part_shares(rows, column, at, to_left, other, workers)
+        _together(bins, room, allowed, scales, _PART, start, stop, feature, at, to_left)
+        n_left = _join_parts(room, start, stop)
     for k in range(len(rows) - n_left):
         rows[n_left + k] = other[k]
     return n_left
 
 
 @kernel
-def _part_rows(rows: np.ndarray, column: np.ndarray, at: int, to_left: bool, other: np.ndarray) -> np.int64:
+def _part_rows(rows: np.ndarray, column: np.ndarray, at: int, to_left: int, other: np.ndarray) -> np.int64:
     """Left-goers to the front of `rows`, right-goers to `other`. No branch: the processor would guess half of them."""
     n_left, n_right = np.uint32(0), np.uint32(0)
     limit, missing, stray = np.uint8(at), np.uint8(MISSING), np.uint32(to_left)
@@ -383,17 +495,14 @@ def _part_rows(rows: np.ndarray, column: np.ndarray, at: int, to_left: bool, oth
     return np.int64(n_left)
 
 
-@parallel_kernel
-def _part_shares(rows: np.ndarray, column: np.ndarray, at: int, to_left: bool, other: np.ndarray, workers: int) -> int:
-    """The same in shares, which one thread then moves together: copying is the smaller part."""
-    n = len(rows)
-    lefts = np.zeros(workers, np.int64)
-    for worker in numba.prange(workers):
-        low, high = worker * n // workers, (worker + 1) * n // workers
-        lefts[worker] = _part_rows(rows[low:high], column, at, to_left, other[low:high])
+@kernel
+def _join_parts(room: _Room, start: int, stop: int) -> int:
+    """Move the workers' left-goers together, and their right-goers; one thread does it, copying is the smaller part."""
+    rows, other, workers = room.sorted[start:stop], room.other[start:stop], len(room.tiles)
     n_left, n_right = 0, 0
     for worker in range(workers):
-        low, high, found = worker * n // workers, (worker + 1) * n // workers, lefts[worker]
+        low, high = _share(ZERO, stop - start, worker, workers)
+        found = room.n_left[worker, 0]
         for k in range(found):
             rows[n_left + k] = rows[low + k]
         for k in range(high - low - found):

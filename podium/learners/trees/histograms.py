@@ -40,19 +40,16 @@ def hessian_of(packed: np.int64) -> np.int64:
 
 
 @kernel
-def pack_rows(
-    gradients: np.ndarray, hessians: np.ndarray, index: np.ndarray, scales: np.ndarray, packed: np.ndarray
-) -> np.int64:
-    """packed[row] = gradient and hessian of each row of `index`, in fixed point; returns the largest hessian.
+def pack_rows(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, packed: np.ndarray) -> np.int64:
+    """packed[row] = gradient and hessian of each row, in fixed point; returns the largest hessian.
 
     scales: units a gradient, units a hessian. A hessian is at least one unit, so that a leaf with rows never has
-    hessian sum 0.
+    hessian sum 0. Rows that are not in a tree's sample are packed too, and never looked at.
     """
-    largest = np.int64(1)
-    for k in range(len(index)):
-        row = index[k]
-        gradient = np.int64(np.rint(np.float64(gradients[row]) * scales[0]))
-        hessian = max(np.int64(np.rint(np.float64(hessians[row]) * scales[1])), np.int64(1))
+    largest, g_units, h_units = np.int64(1), scales[0], scales[1]
+    for row in range(len(packed)):
+        gradient = np.int64(np.rint(np.float64(gradients[row]) * g_units))
+        hessian = max(np.int64(np.rint(np.float64(hessians[row]) * h_units)), np.int64(1))
         packed[row] = (gradient << np.int64(32)) + hessian
         largest = max(largest, hessian)
     return largest

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from typing import cast
 
-import numba
 import numpy as np
 
-from podium._numba import kernel, parallel_kernel
+from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, WORD
 from podium.learners.trees.histograms import STRIDE, add_rows, add_shares, clear_words, gradient_of, hessian_of
 
@@ -147,9 +146,10 @@ def _scan_words(
         child_gains[f] = best_gain(own, bins, missing, scales, lefts) if useful else 0.0
 
 
-@parallel_kernel
+@kernel
 def scan_children(
     mode: int,
+    worker: int,
     rows: np.ndarray,
     packed: np.ndarray,
     index: np.ndarray,
@@ -168,39 +168,39 @@ def scan_children(
 ) -> None:
     """Sum up the small child, subtract it from the parent, which leaves the large one, and find the gains of both.
 
+    This is one worker's part of it. Workers share the features (BY_FEATURES); or, in two tasks, first the rows, each
+    with a histogram of its own (BY_ROWS), and then the sum of these, by features again (SUMMED).
+
     histograms: (leaves, slots); the parent stands at `large`. A root has no sibling: small == large. index: the rows of
-    the small child. Workers share its features (BY_FEATURES); or, in two calls, first its rows, each with a histogram
-    of its own (BY_ROWS), and then the sum of these, by features again (SUMMED). One kernel does all of it, because
-    each parallel one takes seconds to compile.
+    the small child.
     """
     workers, words, n = len(tiles), rows.shape[1], len(index)
-    for worker in numba.prange(workers):
-        pairs = (words + 1) // 2  # whole blocks of 16 features
-        first, last = worker * pairs // workers * 2, min((worker + 1) * pairs // workers * 2, words)
-        part, own = index, histograms[small]
-        if mode == BY_ROWS:
-            first, last = 0, words
-            part, own = index[worker * n // workers : (worker + 1) * n // workers], shares[worker]
-        if mode == SUMMED:
-            add_shares(shares, first, last, n_bins, own)
-        else:
-            clear_words(own, first, last, n_bins)
-            add_rows(rows, packed, part, first, last, own, tiles[worker], values[worker])
-        if mode != BY_ROWS:
-            _scan_words(
-                own,
-                histograms[large],
-                small != large,
-                first,
-                last,
-                n_bins,
-                has_missing,
-                allowed,
-                scales,
-                lefts[worker],
-                gains[small],
-                gains[large],
-            )
+    pairs = (words + 1) // 2  # whole blocks of 16 features
+    first, last = worker * pairs // workers * 2, min((worker + 1) * pairs // workers * 2, words)
+    part, own = index, histograms[small]
+    if mode == BY_ROWS:
+        first, last = 0, words
+        part, own = index[worker * n // workers : (worker + 1) * n // workers], shares[worker]
+    if mode == SUMMED:
+        add_shares(shares, first, last, n_bins, own)
+    else:
+        clear_words(own, first, last, n_bins)
+        add_rows(rows, packed, part, first, last, own, tiles[worker], values[worker])
+    if mode != BY_ROWS:
+        _scan_words(
+            own,
+            histograms[large],
+            small != large,
+            first,
+            last,
+            n_bins,
+            has_missing,
+            allowed,
+            scales,
+            lefts[worker],
+            gains[small],
+            gains[large],
+        )
 
 
 @kernel

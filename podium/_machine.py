@@ -1,0 +1,47 @@
+"""What the operating system lets this process use."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def usable_cores() -> int:
+    """Cores that may be used at the same time: by affinity, and by a container's quota."""
+    quota = cpu_quota()
+    return affinity() if quota is None else max(1, min(affinity(), round(quota)))
+
+
+def affinity() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_quota() -> float | None:
+    """Cores that a container's quota allows (control groups 2, then 1); None without a limit."""
+    limits = []
+    for folder in control_groups():
+        words = read(folder / "cpu.max").split()
+        if len(words) == 2 and words[0] != "max":
+            limits.append(int(words[0]) / int(words[1]))
+    quota, period = (read(Path("/sys/fs/cgroup/cpu") / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+    if quota.isdigit() and period.isdigit():  # without a limit the quota is -1
+        limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def control_groups() -> list[Path]:
+    """The folders of this process's control group and those above it; each may set a limit."""
+    root = Path("/sys/fs/cgroup")
+    own = next((line[3:] for line in read(Path("/proc/self/cgroup")).splitlines() if line.startswith("0::")), "/")
+    folder = root / own.strip().lstrip("/")
+    return [folder, *(place for place in folder.parents if place.is_relative_to(root))]
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
