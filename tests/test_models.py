@@ -1,5 +1,6 @@
 """Models: products of learner and objective, with scikit-learn's face, the same bytes for any number of threads."""
 
+import os
 import subprocess
 import sys
 
@@ -296,3 +297,25 @@ def test_scores_to_start_from_follow_the_rows_that_were_given(splits, rng):
 def test_whole_numbers_are_asked_for_where_they_are_needed(splits, name):
     with pytest.raises(ValueError, match=f"{name} must be a whole number.*got 2.5"):
         LambdaMART(**{name: 2.5}).fit(splits.train)
+
+
+PREDICTIONS = """
+import numpy as np
+from podium.models import LambdaMART
+rng = np.random.default_rng(3)
+X = rng.standard_normal((80, 3)).astype(np.float32)
+y, qid = (X[:, 0] > 0) + (X[:, 1] > 0.5), np.arange(80) // 20
+print(*LambdaMART(n_estimators=3, max_leaf_nodes=4, min_samples_leaf=5, n_jobs=1).fit(X, y, qid=qid).predict(X))
+"""
+
+
+@pytest.mark.slow
+def test_kernels_do_the_same_when_python_runs_them():
+    """Where nothing is compiled, a debugger can step through a kernel; only rounding may differ."""
+    compiled, interpreted = (
+        subprocess.run(
+            [sys.executable, "-c", PREDICTIONS], check=True, capture_output=True, text=True, env=os.environ | more
+        ).stdout.split()
+        for more in ({}, {"NUMBA_DISABLE_JIT": "1"})
+    )
+    np.testing.assert_allclose(np.array(interpreted, float), np.array(compiled, float), rtol=1e-4)

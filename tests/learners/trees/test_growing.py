@@ -1,11 +1,15 @@
 """Growing: trees equal those of a slow search over all cuts, whatever the threads."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from oracles import grow_tree_slowly
 
-from podium.learners.trees.binning import bin_rows, find_borders
+from podium.learners.trees.binning import MISSING, bin_rows, find_borders
 from podium.learners.trees.growing import GrowthRules, TreeGrower
+from podium.learners.trees.histograms import STRIDE, TILE, add_rows, add_shares, clear_words
+from podium.learners.trees.splitting import CUT, GAIN, best_gain, find_cut
 
 
 def grow(X, gradients, hessians, n_threads=1, sample=None, allowed=None, **rules):
@@ -48,7 +52,7 @@ def test_rows_keep_their_order_inside_leaves(rng):
     assert sorted(row for leaf in leaves for row in leaf) == list(range(len(X)))
 
 
-@pytest.mark.parametrize("n_threads", [2])
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
 def test_threads_change_nothing(rng, n_threads):
     X = rng.standard_normal((30_000, 20)).astype(np.float32)
     gradients = (X[:, 0] * X[:, 1] + rng.standard_normal(30_000)).astype(np.float32)
@@ -130,3 +134,76 @@ def test_nothing_to_gain_is_a_single_leaf():
     tree, leaves = grow(np.ones((50, 3)), np.ones(50), np.ones(50))
     assert len(leaves) == 1
     assert tree.feature.tolist() == [-1]
+
+
+def test_teams_of_two_trees_do_not_meet(rng):
+    """Each grower has threads of its own, so two Python threads may grow trees at the same time."""
+    problems = [make_problem(rng, n=20_000) for _ in range(2)]
+    alone = [grow(*problem, max_leaf_nodes=16)[1] for problem in problems]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda problem: grow(*problem, n_threads=2, max_leaf_nodes=16)[1], problems))
+    assert together == alone
+
+
+@pytest.mark.parametrize("huge", [1.0, 1e6, 1e30])
+def test_a_million_rows_and_huge_weights_do_not_overflow_the_packed_sums(huge):
+    """The better half has gradient -huge, the other +huge: one cut, whose gain is 1,000,000 huge^2 / h."""
+    n = 1_000_000
+    X = np.arange(n, dtype=np.float32)[:, None]
+    gradients = np.where(np.arange(n) < n // 2, -huge, huge).astype(np.float32)
+    tree, leaves = grow(X, gradients, np.full(n, huge, np.float32), n_threads=2, max_leaf_nodes=2)
+    assert tree.feature[0] == 0
+    assert tree.gain[0] == pytest.approx(n * huge, rel=0.02)  # bins do not end exactly in the middle
+    assert sum(map(len, leaves)) == n
+
+
+def test_one_huge_gradient_leaves_the_others_what_is_left_of_the_precision(rng):
+    """31 bits for the sum of all: with one of 10^5 times the others, these still have about 14 bits each."""
+    X, gradients, hessians = make_problem(rng)
+    gradients[7] = 1e5 * np.abs(gradients).max()
+    _, leaves = grow(X, gradients, hessians, max_leaf_nodes=4, min_samples_leaf=1)
+    expected = grow_tree_slowly(X, gradients, hessians, 4, 1)
+    assert sorted(map(sorted, leaves)) == sorted(map(sorted, expected))
+
+
+def make_histogram(rng, missing):
+    packed = (rng.integers(-1000, 1000, STRIDE) << 32) + rng.integers(1, 1000, STRIDE)
+    packed[~(np.arange(STRIDE) == MISSING) & (rng.random(STRIDE) < 0.3)] = 0  # empty bins
+    packed[MISSING] *= missing
+    return packed.astype(np.int64)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_fast_search_for_a_gain_equals_the_careful_one_to_the_last_bit(rng, missing):
+    for n_bins in (2, 3, 17, 254, 255):
+        for l2, least in ((0.0, 1.0), (7.5, 900.0)):
+            histogram, scales = make_histogram(rng, missing), np.array([3.0, 0.5, l2, least])
+            cut = np.empty(CUT)
+            find_cut(histogram, n_bins, missing, scales, np.empty(0, np.int64), 0, cut)
+            assert best_gain(histogram, n_bins, missing, scales, np.empty(MISSING, np.int64)) == cut[GAIN]
+
+
+@pytest.mark.parametrize("n_features", [1, 8, 17, 40])
+def test_rows_and_features_are_shared_with_the_same_sums(rng, n_features):
+    n, words = 3_000, -(-n_features // 8)
+    bins = np.zeros((n, words * 8), np.uint8)
+    bins[:, :n_features] = rng.integers(0, 200, (n, n_features))
+    packed = (rng.integers(-1000, 1000, n) << 32) + rng.integers(1, 1000, n)
+    index = np.sort(rng.permutation(n)[:2_000]).astype(np.uint32)
+    expected = np.zeros((words * 8, STRIDE), np.int64)
+    for f in range(n_features):
+        np.add.at(expected[f], bins[index, f], packed[index])
+    found = np.full((words * 8, STRIDE), 99, np.int64)  # what an earlier leaf left
+    room = np.empty(-(-words // 2) * TILE * 2, np.uint64), np.empty(TILE, np.int64)
+    n_bins = np.full(n_features, 200, np.int32)
+    middle = words // 4 * 2  # whole blocks
+    for first, last in ((0, middle), (middle, words)):
+        clear_words(found.reshape(-1), first, last, n_bins)
+        add_rows(bins.view(np.uint64), packed, index, first, last, found.reshape(-1), *room)
+    np.testing.assert_array_equal(found[:n_features, :200], expected[:n_features, :200])
+    shares = np.full((2, words * 8 * STRIDE), 99, np.int64)
+    for share, part in zip(shares, (index[:700], index[700:])):
+        clear_words(share, 0, words, n_bins)
+        add_rows(bins.view(np.uint64), packed, part, 0, words, share, *room)
+    add_shares(shares, 0, words, n_bins, found.reshape(-1))
+    np.testing.assert_array_equal(found[:n_features, :200], expected[:n_features, :200])
