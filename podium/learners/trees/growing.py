@@ -11,7 +11,7 @@ counted exactly, and the leaf competes again with what remains.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -143,7 +143,9 @@ class TreeGrower:
     def __init__(self, binned: BinnedRows, rules: GrowthRules, n_threads: int) -> None:
         self.binned, self.rules = binned, rules
         n, words = binned.rows.shape
-        slots, leaves, n_features = words * WORD * STRIDE, rules.max_leaf_nodes, binned.borders.n_features
+        slots, n_features = words * WORD * STRIDE, binned.borders.n_features
+        # No more leaves than rows can fill: each has a histogram.
+        self._most = leaves = max(2, min(rules.max_leaf_nodes, n // rules.min_samples_leaf))
         self._bins = _Bins(binned.rows, binned.columns, binned.borders.n_bins, binned.borders.has_missing)
         self._room = _Room(
             np.empty(n, dtype=np.uint32),
@@ -158,7 +160,7 @@ class TreeGrower:
             np.empty((n_threads, 8), dtype=np.int64),
             make_board(),
         )
-        self._others = n_threads - 1
+        self._others, self._tried = n_threads - 1, False
         self._threads = ThreadPoolExecutor(max(1, self._others), "podium-tree")  # starts them when asked to
         self._limits = _Limits(
             rules.growth == "level",
@@ -186,7 +188,7 @@ class TreeGrower:
         scales[2] = self.rules.l2_regularization * scales[1]
         scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
         largest = pack_rows(gradients, hessians, scales, self._room.packed)
-        nodes, leaves = _make_nodes(2 * self.rules.max_leaf_nodes - 1), _make_leaves(self.rules.max_leaf_nodes)
+        nodes, leaves = _make_nodes(2 * self._most - 1), _make_leaves(self._most)
         count = self._run(allowed, scales, squares, largest, n, nodes, leaves)
         order = np.argsort(leaves.start[:count])
         used = slice(0, 2 * count - 1)
@@ -213,10 +215,17 @@ class TreeGrower:
     ) -> int:
         """`_grow` on this thread, `_help` on the others."""
         bins, room, board = self._bins, self._room, self._room.board
+        if (
+            self._others and not self._tried
+        ):  # whatever could go wrong with a helper goes wrong here, where nobody waits
+            call_off(board)
+            _help(bins, room, allowed, scales, 1)
+            self._tried = True
         clear(board)
-        numbers = range(1, self._others + 1)
-        helpers = [self._threads.submit(_help, bins, room, allowed, scales, number) for number in numbers]
+        helpers: list[Future[None]] = []
         try:
+            numbers = range(1, self._others + 1)
+            helpers.extend(self._threads.submit(_help, bins, room, allowed, scales, number) for number in numbers)
             return _grow(bins, room, self._limits, allowed, scales, squares, largest, n, nodes, leaves)
         finally:
             call_off(board)
