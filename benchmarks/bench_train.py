@@ -307,7 +307,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=240_000)
     parser.add_argument("--large", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--grow", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--cold", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -322,7 +322,8 @@ def main() -> None:
     if "speed" in parts:
         train_podium(make_lists(5_000, 50), 31, 2)  # compiles, or loads compiled code
         show_speed(options.rows, options.repeats)
-        show_speed(options.large, 1)
+        if options.large > options.rows:
+            show_speed(options.large, 1)
     if "quality" in parts:
         show_quality(options.rows, options.seeds)
     if "memory" in parts:

@@ -239,8 +239,8 @@ class _Watch:
         self.best, self.best_value = 0, -np.inf
 
     def after(self, iteration: int, tree: TreeArrays) -> bool:
-        single = Forest.join([tree], 0.0, self.boosting.X.shape[1])
         for number, part in enumerate(self.parts):
+            single = Forest.join([tree], 0.0, self.boosting.X.shape[1])
             single.add_scores(part.X, 0, 1, self.scores[number])
             value = evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)
             self.evals[f"eval_{number}"][self.metric.name].append(value[self.metric.name])

@@ -7,7 +7,7 @@ values: a value goes into the first bin whose border is not below it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,14 +77,15 @@ def bin_rows(X: np.ndarray, borders: Borders, n_jobs: int | None = None) -> Binn
     n, n_features = X.shape
     rows = np.zeros((n, -(-n_features // WORD) * WORD), dtype=np.uint8)
     columns = np.empty((n_features, n), dtype=np.uint8)
+    missing = borders.has_missing.copy()  # the sample that made the borders may have missed some
     X, upper = readonly(X), readonly(borders.upper)
     size = 16_384
 
     def work(block: int) -> None:
-        _bin_block(X, upper, block * size, min(n, (block + 1) * size), rows, columns)
+        _bin_block(X, upper, block * size, min(n, (block + 1) * size), rows, columns, missing)
 
     map_blocks(work, -(-n // size), n_jobs)
-    return BinnedRows(rows.view(np.uint64), columns, borders)
+    return BinnedRows(rows.view(np.uint64), columns, replace(borders, has_missing=missing))
 
 
 @kernel
@@ -127,8 +128,16 @@ def _between(low: np.float32, high: np.float32) -> np.float32:
 
 
 @kernel
-def _bin_block(X: np.ndarray, upper: np.ndarray, first: int, last: int, rows: np.ndarray, columns: np.ndarray) -> None:
-    """rows[i, f] = columns[f, i] = number of borders below X[i, f]; NaN -> 255.
+def _bin_block(
+    X: np.ndarray,
+    upper: np.ndarray,
+    first: int,
+    last: int,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    missing: np.ndarray,
+) -> None:
+    """rows[i, f] = columns[f, i] = number of borders below X[i, f]; NaN -> 255, and missing[f] is noted.
 
     Eight halvings of the 255 borders, for 64 rows in step: one search alone would wait for each of its loads.
     """
@@ -147,5 +156,8 @@ def _bin_block(X: np.ndarray, upper: np.ndarray, first: int, last: int, rows: np
                     low[k] += half * np.uint32(borders[low[k] + half - np.uint32(1)] < values[k])
                 half >>= np.uint32(1)
             for k in range(n):
-                bin_of_row = np.uint8(MISSING) if values[k] != values[k] else np.uint8(low[k])
-                rows[start + k, f] = columns[f, start + k] = bin_of_row
+                if values[k] != values[k]:
+                    rows[start + k, f] = columns[f, start + k] = np.uint8(MISSING)
+                    missing[f] = True
+                else:
+                    rows[start + k, f] = columns[f, start + k] = np.uint8(low[k])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from podium.learners.trees.team import (
 )
 
 # Tasks of the team: look at two new leaves (by rows, summed or by features), part the rows of a leaf.
-_LOOK, _PART = 1, 2
+_LOOK, _PART = (cast(int, np.int64(task)) for task in (1, 2))
 
 _MANY_ROWS = 16_384  # from here on, workers share the rows of a leaf; below, its features
 _FEW_ROWS = 4_096  # up to here, one thread parts them sooner than several wake up
@@ -215,9 +215,8 @@ class TreeGrower:
     ) -> int:
         """`_grow` on this thread, `_help` on the others."""
         bins, room, board = self._bins, self._room, self._room.board
-        if (
-            self._others and not self._tried
-        ):  # whatever could go wrong with a helper goes wrong here, where nobody waits
+        if self._others and not self._tried:
+            # Whatever could go wrong with a helper goes wrong here, where nobody waits for it.
             call_off(board)
             _help(bins, room, allowed, scales, 1)
             self._tried = True

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from podium.learners.trees import binning
 from podium.learners.trees.binning import MISSING, bin_rows, find_borders
 
 numbers = st.floats(-(2.0**100), 2.0**100, width=32) | st.sampled_from([0.0, -0.0, 1.0, np.nan])
@@ -66,3 +67,13 @@ def test_large_data_is_binned_from_a_sample(rng, monkeypatch):
     np.testing.assert_allclose(borders.upper[0, :9], exact, atol=0.15)
     again = find_borders(X, 10)
     np.testing.assert_array_equal(borders.upper, again.upper)
+
+
+def test_a_missing_value_that_the_sample_did_not_see_is_noted(monkeypatch):
+    monkeypatch.setattr(binning, "LARGEST_SAMPLE", 10)
+    X = np.arange(1000, dtype=np.float32)[:, None]
+    borders = find_borders(X)
+    X[500] = np.nan
+    assert not borders.has_missing[0]
+    assert bin_rows(X, borders).borders.has_missing[0]
+    assert bin_rows(X, borders).columns[0, 500] == MISSING
