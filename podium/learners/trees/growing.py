@@ -454,13 +454,14 @@ def _cut_by(
 ) -> None:
     """Find the cut of a feature that leaves `min_samples` rows on both sides. column: the feature's bins."""
     counts = np.zeros(MISSING + 1, np.int64)
-    find_cut(histogram, n_bins, has_missing, scales, counts[:0], ZERO, cut)
-    # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
-    if min_samples <= 1 or min(cut[LEFT_HESSIAN], cut[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest:
-        return
-    for k in range(len(rows)):
-        counts[column[rows[k]]] += 1
-    find_cut(histogram, n_bins, has_missing, scales, counts, min_samples, cut)
+    for counted in range(2):  # first without counts
+        find_cut(histogram, n_bins, has_missing, scales, counts if counted else counts[:0], min_samples, cut)
+        # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
+        heavy = min(cut[LEFT_HESSIAN], cut[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
+        if counted or min_samples <= 1 or heavy:
+            return
+        for k in range(len(rows)):
+            counts[column[rows[k]]] += 1
 
 
 @kernel
