@@ -12,6 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutations import (
+    cut,
+    delete,
+    duplicate,
+    flip,
+    flip_at_the_front,
+    flip_in_the_padding,
+    huge_number,
+    overwrite,
+    splice,
+    swap_blocks,
+)
 
 from podium.formats import container
 from podium.formats.errors import FormatError
@@ -91,56 +103,6 @@ def test_equal_parts_give_equal_bytes_in_any_order(saved):
 def test_the_bytes_of_format_1_stay_as_they_are(saved):
     digest = hashlib.sha256(saved.read_bytes()).hexdigest()
     assert digest == "6a17b3c01318afab060f7bb6e1dabdeff41dd8af79970c4870a2f1c0741e4325"
-
-
-# One mutation a function: each changes some of the content in place.
-
-
-def flip(content: bytearray, rng: np.random.Generator) -> None:
-    content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
-
-
-def flip_at_the_front(content: bytearray, rng: np.random.Generator) -> None:
-    content[rng.integers(64)] ^= 1 << int(rng.integers(8))
-
-
-def flip_in_the_padding(content: bytearray, rng: np.random.Generator) -> None:
-    zeros = np.flatnonzero(np.frombuffer(content, np.uint8) == 0)
-    content[rng.choice(zeros)] ^= 1 << int(rng.integers(8))
-
-
-def overwrite(content: bytearray, rng: np.random.Generator) -> None:
-    place, length = int(rng.integers(len(content))), int(rng.integers(1, 80))
-    content[place : place + length] = rng.bytes(len(content[place : place + length]))
-
-
-def huge_number(content: bytearray, rng: np.random.Generator) -> None:
-    place = int(rng.integers(len(content) // 4)) * 4
-    content[place : place + 8] = rng.choice([b"\xff" * 8, b"\0" * 8, b"\0\0\0\0\0\1\0\0"])[: len(content) - place]
-
-
-def cut(content: bytearray, rng: np.random.Generator) -> None:
-    del content[rng.integers(len(content)) :]
-
-
-def delete(content: bytearray, rng: np.random.Generator) -> None:
-    place = int(rng.integers(len(content)))
-    del content[place : place + int(rng.integers(1, 200))]
-
-
-def duplicate(content: bytearray, rng: np.random.Generator) -> None:
-    place = int(rng.integers(len(content)))
-    content[place:place] = content[place : place + int(rng.integers(1, 200))]
-
-
-def splice(content: bytearray, rng: np.random.Generator) -> None:
-    (start, target), length = rng.integers(len(content), size=2).tolist(), int(rng.integers(1, 300))
-    content[target : target + length] = content[start : start + length]
-
-
-def swap_blocks(content: bytearray, rng: np.random.Generator) -> None:
-    one, other = (rng.integers(len(content) // 64, size=2) * 64).tolist()
-    content[one : one + 64], content[other : other + 64] = content[other : other + 64], content[one : one + 64]
 
 
 MUTATIONS = (

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from mutations import append, cut, delete, flip, huge_number, overwrite, splice, swap_blocks
 
 from podium.data import RankingData
 from podium.formats import container
@@ -170,44 +171,7 @@ def test_writing_needs_no_second_copy_of_the_features(tmp_path):
     assert peak < data.X.nbytes / 3
 
 
-def flip(content: bytearray, rng: np.random.Generator) -> None:
-    content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
-
-
-def overwrite(content: bytearray, rng: np.random.Generator) -> None:
-    place, length = int(rng.integers(len(content))), int(rng.integers(1, 80))
-    content[place : place + length] = rng.bytes(len(content[place : place + length]))
-
-
-def huge_number(content: bytearray, rng: np.random.Generator) -> None:
-    place = int(rng.integers(len(content) // 4)) * 4
-    content[place : place + 8] = rng.choice([b"\xff" * 8, b"\0" * 8, b"\0\0\0\0\0\1\0\0"])[: len(content) - place]
-
-
-def cut(content: bytearray, rng: np.random.Generator) -> None:
-    del content[rng.integers(len(content)) :]
-
-
-def remove(content: bytearray, rng: np.random.Generator) -> None:
-    place = int(rng.integers(len(content)))
-    del content[place : place + int(rng.integers(1, 200))]
-
-
-def splice(content: bytearray, rng: np.random.Generator) -> None:
-    (start, target), length = rng.integers(len(content), size=2).tolist(), int(rng.integers(1, 300))
-    content[target : target + length] = content[start : start + length]
-
-
-def append(content: bytearray, rng: np.random.Generator) -> None:
-    content += rng.bytes(int(rng.integers(1, 200)))
-
-
-def swap_blocks(content: bytearray, rng: np.random.Generator) -> None:
-    one, other = (rng.integers(len(content) // 64, size=2) * 64).tolist()
-    content[one : one + 64], content[other : other + 64] = content[other : other + 64], content[one : one + 64]
-
-
-MUTATIONS = (flip, overwrite, huge_number, cut, remove, splice, append, swap_blocks)
+MUTATIONS = (flip, overwrite, huge_number, cut, delete, splice, append, swap_blocks)
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)

@@ -20,6 +20,7 @@ import numpy as np
 from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, WORD, BinnedRows
 from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, ZERO, gradient_of, pack_rows
+from podium.learners.trees.parting import join_parts, part_rows, share_of
 from podium.learners.trees.splitting import (
     BIN,
     BY_FEATURES,
@@ -381,15 +382,9 @@ def _do(bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, worke
             room.gains,
         )
     else:
-        low, high = _share(start, stop, worker, len(room.tiles))
+        low, high = share_of(start, stop, worker, len(room.tiles))
         rows, other = room.sorted[low:high], room.other[low:high]
-        room.n_left[worker, 0] = _part_rows(rows, bins.columns[one], two, three, other)
-
-
-@kernel
-def _share(start: int, stop: int, worker: int, workers: int) -> tuple[int, int]:
-    """A worker's part of the rows start..stop."""
-    return start + worker * (stop - start) // workers, start + (worker + 1) * (stop - start) // workers
+        room.n_left[worker, 0] = part_rows(rows, bins.columns[one], two, three, other)
 
 
 @kernel
@@ -479,43 +474,10 @@ def _partition(
     """Put the rows that go left before the others, both in their order; returns how many go left."""
     rows, other = room.sorted[start:stop], room.other[start:stop]
     if stop - start < _FEW_ROWS:
-        n_left = int(_part_rows(rows, bins.columns[feature], at, to_left, other))
+        n_left = int(part_rows(rows, bins.columns[feature], at, to_left, other))
     else:
         _together(bins, room, allowed, scales, _PART, start, stop, feature, at, to_left)
-        n_left = _join_parts(room, start, stop)
+        n_left = join_parts(rows, other, room.n_left, len(room.tiles))
     for k in range(len(rows) - n_left):
         rows[n_left + k] = other[k]
-    return n_left
-
-
-@kernel
-def _part_rows(rows: np.ndarray, column: np.ndarray, at: int, to_left: int, other: np.ndarray) -> np.int64:
-    """Left-goers to the front of `rows`, right-goers to `other`. No branch: the processor would guess half of them."""
-    n_left, n_right = np.uint32(0), np.uint32(0)
-    limit, missing, stray = np.uint8(at), np.uint8(MISSING), np.uint32(to_left)
-    for k in range(len(rows)):
-        row = rows[k]
-        b = column[row]
-        goes_left = np.uint32(b <= limit) | (np.uint32(b == missing) & stray)
-        rows[n_left] = row
-        other[n_right] = row
-        n_left += goes_left
-        n_right += np.uint32(1) - goes_left
-    return np.int64(n_left)
-
-
-@kernel
-def _join_parts(room: _Room, start: int, stop: int) -> int:
-    """Move the workers' left-goers together, and their right-goers; one thread does it, copying is the smaller part."""
-    rows, other, workers = room.sorted[start:stop], room.other[start:stop], len(room.tiles)
-    n_left, n_right = 0, 0
-    for worker in range(workers):
-        low, high = _share(ZERO, stop - start, worker, workers)
-        found = room.n_left[worker, 0]
-        for k in range(found):
-            rows[n_left + k] = rows[low + k]
-        for k in range(high - low - found):
-            other[n_right + k] = other[low + k]
-        n_left += found
-        n_right += high - low - found
     return n_left
