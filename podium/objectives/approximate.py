@@ -24,6 +24,7 @@ from podium.objectives.kernels import (
     BELL,
     BLOCK,
     LOGISTIC,
+    PairRoom,
     formula_row,
     load_scores,
     make_pair_room,
@@ -80,7 +81,8 @@ class BoundApproxNDCG(BoundObjective):
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
         alpha, weights = float(self.objective.alpha), self.judged.query_weights
-        _smooth_queries(alpha, scores, self.gains, weights, self.offsets, queries, gradients, hessians)
+        room = make_pair_room(longest_of(self.offsets, queries))
+        _smooth_queries(alpha, scores, self.gains, weights, self.offsets, queries, room, gradients, hessians)
 
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         alpha, weights = float(self.objective.alpha), self.judged.query_weights
@@ -95,6 +97,7 @@ def _smooth_queries(
     query_weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
+    room: PairRoom,
     gradients: np.ndarray,
     hessians: np.ndarray,
 ) -> None:
@@ -102,11 +105,8 @@ def _smooth_queries(
 
     Documents stay in the order of their rows: this frame only needs each pair once.
     """
-    longest = longest_of(offsets, queries)
-    room, steps, places = make_pair_room(longest), np.zeros(longest + BLOCK, np.float32), np.empty(longest, np.uint32)
-    for k in range(longest):
-        places[k] = k
     single, row, pulls, curves, _ = room
+    steps, places = np.zeros_like(single), np.arange(len(single)).astype(np.uint32)
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         n = stop - start

@@ -28,7 +28,7 @@ from podium._numba import kernel, readonly
 from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
-from podium.metrics.sorting import make_room
+from podium.metrics.sorting import Room, make_room
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
 from podium.objectives.changes import ADDITIVE, changes_of, metric_under
 from podium.objectives.draws import check_seed, stream_of, uniform
@@ -114,7 +114,8 @@ class BoundBayesRank(BoundObjective):
     ) -> None:
         stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
         lists = self.gains, self.judged.query_weights, self.offsets
-        _expect_queries(stream, samples, self._places, lists, scores, queries, gradients, hessians, costs)
+        room = make_room(longest_of(self.offsets, queries))
+        _expect_queries(stream, samples, self._places, lists, scores, queries, room, gradients, hessians, costs)
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
@@ -133,6 +134,7 @@ def _expect_queries(
     lists: tuple[np.ndarray, np.ndarray, np.ndarray],
     scores: np.ndarray,
     queries: np.ndarray,
+    sort_room: Room,
     gradients: np.ndarray,
     hessians: np.ndarray,
     costs: np.ndarray,
@@ -144,9 +146,9 @@ def _expect_queries(
     """
     cutoff, table, table_starts = place_weights
     gains, query_weights, offsets = lists
-    longest = longest_of(offsets, queries)
+    longest = len(sort_room[0])
     outlook = np.empty(longest), np.empty(longest), np.empty(longest)
-    sort_room, places, noisy = make_room(longest), np.empty(longest, np.uint32), np.empty(longest)
+    places, noisy = np.empty(longest, np.uint32), np.empty(longest)
     baseline, pulls, curves = np.empty(longest), np.empty(longest), np.empty(longest)
     for k in range(len(queries)):
         query = queries[k]

@@ -105,8 +105,8 @@ def _inverse(divisors: np.ndarray) -> np.ndarray:
 ChangeRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-@kernel
 def make_change_room(longest: int) -> ChangeRoom:
+    """Working arrays for lists of up to `longest` documents."""
     n, m = longest + BLOCK, longest + 1
     return np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
 

@@ -31,7 +31,6 @@ PairRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 _F4, _I4 = np.float32, np.int32
 
 
-@kernel
 def make_pair_room(longest: int) -> PairRoom:
     """Working arrays for lists of up to `longest` documents, with room for the last block."""
     n = longest + BLOCK

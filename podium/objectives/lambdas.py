@@ -30,6 +30,7 @@ from podium.objectives.changes import (
     ADDITIVE,
     OWN_SWAPS,
     ChangeArrays,
+    ChangeRoom,
     additive_row,
     changes_of,
     closed_form_row,
@@ -149,9 +150,20 @@ class BoundLambda(BoundObjective):
             places = self._places
             place_queries(scores, self.changes.cutoff, self.offsets, queries, places)
             closed = None if self.changes.kind == ADDITIVE else self.changes.kind
-            arrays, options, lists = self.changes.arrays, self._options, self._lists
+            longest = longest_of(self.offsets, queries)
             _lambda_queries(
-                closed, arrays, options, lists, scores, readonly(places), queries, gradients, hessians, costs
+                closed,
+                self.changes.arrays,
+                self._options,
+                self._lists,
+                scores,
+                readonly(places),
+                queries,
+                make_pair_room(longest),
+                make_change_room(longest),
+                gradients,
+                hessians,
+                costs,
             )
             return
         for query in queries.tolist():
@@ -220,6 +232,8 @@ def _lambda_queries(
     scores: np.ndarray,
     orders: np.ndarray,
     queries: np.ndarray,
+    room: PairRoom,
+    change_room: ChangeRoom,
     gradients: np.ndarray,
     hessians: np.ndarray,
     costs: np.ndarray | None,
@@ -232,8 +246,6 @@ def _lambda_queries(
     """
     cutoff, values, table, table_starts, scales = changes
     weights, _, offsets = lists
-    longest = longest_of(offsets, queries)
-    room, change_room = make_pair_room(longest), make_change_room(longest)
     single, row, pulls, curves, exact = room
     gains, place_weights, one, two, three, four = change_room
     for k in range(len(queries)):

@@ -65,13 +65,9 @@ def _count_worse(
             worse[start + k] = worse[start + k - 1] if same else k
 
 
-@kernel
 def longest_of(offsets: np.ndarray, queries: np.ndarray) -> int:
     """The length of the longest list."""
-    longest = 0
-    for k in range(len(queries)):
-        longest = max(longest, offsets[queries[k] + 1] - offsets[queries[k]])
-    return longest
+    return int((offsets[queries + 1] - offsets[queries]).max(initial=0))
 
 
 def place_queries(
@@ -81,25 +77,32 @@ def place_queries(
 
     Two kernels, so that a training that only picks does not wait for the sorting to be compiled.
     """
-    (_pick_queries if cutoff <= _SHORT_TOP else _sort_queries)(scores, cutoff, offsets, queries, places)
+    if cutoff <= _SHORT_TOP:
+        _pick_queries(scores, cutoff, offsets, queries, np.empty(cutoff), np.empty(cutoff, np.uint32), places)
+    else:
+        _sort_queries(scores, cutoff, offsets, queries, make_room(longest_of(offsets, queries)), places)
 
 
 @kernel
 def _pick_queries(
-    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
+    scores: np.ndarray,
+    cutoff: int,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    best: np.ndarray,
+    rows: np.ndarray,
+    places: np.ndarray,
 ) -> None:
-    room = make_room(longest_of(offsets, queries))
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         if start < stop:
-            _pick_top(scores[start:stop], min(cutoff, stop - start), room, places[start:stop])
+            _pick_top(scores[start:stop], min(cutoff, stop - start), best, rows, places[start:stop])
 
 
 @kernel
 def _sort_queries(
-    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
+    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, room: Room, places: np.ndarray
 ) -> None:
-    room = make_room(longest_of(offsets, queries))
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         if start < stop:
@@ -114,7 +117,7 @@ def place_worst_first(scores: np.ndarray, top: int, room: Room, places: np.ndarr
     """
     n = len(scores)
     if top <= _SHORT_TOP and top < n:
-        _pick_top(scores, top, room, places)
+        _pick_top(scores, top, room[0].view(np.float64), room[4], places)
         return
     best_first = sort_places(scores, room, False)
     for k in range(n):
@@ -122,14 +125,15 @@ def place_worst_first(scores: np.ndarray, top: int, room: Room, places: np.ndarr
 
 
 @kernel
-def _pick_top(scores: np.ndarray, top: int, room: Room, places: np.ndarray) -> None:
+def _pick_top(scores: np.ndarray, top: int, best: np.ndarray, rows: np.ndarray, places: np.ndarray) -> None:
     """The best `top` rows in order at the end of `places`, the others before them as they come.
+
+    best, rows: room for `top` scores, falling, and whose they are.
 
     `places` holds some order already. It does not change the result, but if it is the one of the last step of a
     training, the best rows are met first, almost sorted, and all others need one comparison.
     """
     n = len(scores)
-    best, rows = room[0].view(np.float64), room[4]  # the best scores so far, falling, and their rows
     for k in range(n):
         row = places[n - 1 - k]
         score = scores[row]

@@ -22,6 +22,7 @@ from podium.objectives.kernels import (
     HINGE,
     LOGISTIC,
     SQUARED_HINGE,
+    PairRoom,
     cost_row,
     load_scores,
     make_pair_room,
@@ -132,6 +133,7 @@ class BoundPairwise(BoundObjective):
             judged.query_weights,
             judged.offsets,
             queries,
+            make_pair_room(longest_of(judged.offsets, queries)),
             gradients,
             hessians,
         )
@@ -149,6 +151,7 @@ class BoundPairwise(BoundObjective):
             judged.query_weights,
             judged.offsets,
             queries,
+            make_pair_room(longest_of(judged.offsets, queries)),
             costs,
         )
 
@@ -183,6 +186,7 @@ def _pair_queries(
     query_weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
+    room: PairRoom,
     gradients: np.ndarray,
     hessians: np.ndarray,
 ) -> None:
@@ -191,8 +195,8 @@ def _pair_queries(
     scores (n,) float64; places (n,) uint32 and worse (n,) int64: each query's documents by label, worst first, and how
     many have a smaller label; gradients, hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
     """
-    room, turns = make_pair_room(longest_of(offsets, queries)), 2 if ties else 1
     single, row, pulls, curves, _ = room
+    turns = 2 if ties else 1
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         gradients[start:stop], hessians[start:stop] = 0.0, 0.0
@@ -227,10 +231,10 @@ def _pair_costs(
     query_weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
+    room: PairRoom,
     costs: np.ndarray,
 ) -> None:
     """costs[q] = sum over pairs of w C(o), times the query's weight."""
-    room = make_pair_room(longest_of(offsets, queries))
     _, row, _, _, exact = room
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0

@@ -19,39 +19,34 @@ import numpy as np
 
 from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, WORD, BinnedRows
-from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, ZERO, gradient_of, pack_rows
-from podium.learners.trees.parting import join_parts, part_rows, share_of
+from podium.learners.trees.histograms import (
+    BLOCK,
+    STRIDE,
+    TILE,
+    add_rows,
+    add_shares,
+    clear_words,
+    gradient_of,
+    pack_rows,
+)
+from podium.learners.trees.parting import part_rows, put_back, share_of
 from podium.learners.trees.splitting import (
     BIN,
-    BY_FEATURES,
-    BY_ROWS,
     CUT,
     GAIN,
     LEFT_HESSIAN,
     MISSING_LEFT,
     RIGHT_HESSIAN,
-    SUMMED,
     best_feature,
     find_cut,
-    scan_children,
+    scan_words,
 )
-from podium.learners.trees.team import (
-    STOP,
-    TASK,
-    call_off,
-    clear,
-    give_out,
-    make_board,
-    say_done,
-    wait_for_all,
-    wait_for_task,
-)
+from podium.learners.trees.team import DECIDED, call_off, clear, is_off, lay_out, make_board, meet, take
 
-# Tasks of the team: look at two new leaves (by rows, summed or by features), part the rows of a leaf.
-_LOOK, _PART = (cast(int, np.int64(task)) for task in (1, 2))
+ZERO, ONE = (cast(int, np.int64(number)) for number in range(2))  # plain ones are types, and compile functions, apart
 
 _MANY_ROWS = 16_384  # from here on, workers share the rows of a leaf; below, its features
-_FEW_ROWS = 4_096  # up to here, one thread parts them sooner than several wake up
+_PIECE = 4_096  # so many at a time
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ class _Room(NamedTuple):
     """Working memory; where there are workers, one piece for each."""
 
     sorted: np.ndarray  # (rows,) uint32: the rows, leaf after leaf
-    other: np.ndarray  # (rows,) uint32
+    parted: np.ndarray  # (rows,) uint32
     packed: np.ndarray  # (rows,) int64
     histograms: np.ndarray  # (leaves, slots) int64: leaf k owns number k, and gains[k]
     gains: np.ndarray  # (leaves, features) float64
@@ -104,7 +99,7 @@ class _Room(NamedTuple):
     values: np.ndarray  # (workers, TILE) int64
     lefts: np.ndarray  # (workers, bins) int64
     n_left: np.ndarray  # (workers, a cache line) int64: rows that go left, of a worker's part
-    board: np.ndarray  # the team's tasks
+    board: np.ndarray  # the team's
 
 
 class _Limits(NamedTuple):
@@ -189,7 +184,7 @@ class TreeGrower:
         scales[2] = self.rules.l2_regularization * scales[1]
         scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
         largest = pack_rows(gradients, hessians, scales, self._room.packed)
-        nodes, leaves = _make_nodes(2 * self._most - 1), _make_leaves(self._most)
+        nodes, leaves = _make_nodes(2 * self._most - 1, n), _make_leaves(self._most, n)
         count = self._run(allowed, scales, squares, largest, n, nodes, leaves)
         order = np.argsort(leaves.start[:count])
         used = slice(0, 2 * count - 1)
@@ -214,27 +209,33 @@ class TreeGrower:
         nodes: _Nodes,
         leaves: _Leaves,
     ) -> int:
-        """`_grow` on this thread, `_help` on the others."""
-        bins, room, board = self._bins, self._room, self._room.board
-        if self._others and not self._tried:
-            # Whatever could go wrong with a helper goes wrong here, where nobody waits for it.
+        """`_grow` on this thread and on the others."""
+        board, numbers = self._room.board, range(1, self._others + 1)
+
+        def work(worker: int) -> int:
+            return _grow(
+                self._bins, self._room, self._limits, allowed, scales, squares, largest, n, nodes, leaves, worker
+            )
+
+        if not self._tried:
+            # Whatever could go wrong goes wrong here, where nobody waits for it.
             call_off(board)
-            _help(bins, room, allowed, scales, 1)
+            work(0)
             self._tried = True
         clear(board)
-        helpers: list[Future[None]] = []
+        helpers: list[Future[int]] = []
         try:
-            numbers = range(1, self._others + 1)
-            helpers.extend(self._threads.submit(_help, bins, room, allowed, scales, number) for number in numbers)
-            return _grow(bins, room, self._limits, allowed, scales, squares, largest, n, nodes, leaves)
+            helpers.extend(self._threads.submit(work, number) for number in numbers)
+            return work(0)
         finally:
             call_off(board)
             for helper in helpers:
                 helper.result()
 
 
-def _make_nodes(count: int) -> _Nodes:
-    return _Nodes(
+def _make_nodes(count: int, n_rows: int) -> _Nodes:
+    """Nothing but a root."""
+    nodes = _Nodes(
         np.full(count, -1, np.int32),
         np.zeros(count, np.uint8),
         np.zeros(count, np.bool_),
@@ -242,10 +243,14 @@ def _make_nodes(count: int) -> _Nodes:
         np.zeros(count),
         np.zeros(count, np.int64),
     )
+    nodes.size[0] = n_rows
+    return nodes
 
 
-def _make_leaves(count: int) -> _Leaves:
+def _make_leaves(count: int, n_rows: int) -> _Leaves:
+    """The root is the only leaf."""
     node, start, stop, depth = np.zeros((4, count), np.int64)
+    stop[0] = n_rows
     return _Leaves(node, start, stop, depth, np.full(count, -1, np.int64))
 
 
@@ -277,114 +282,125 @@ def _grow(
     n: int,
     nodes: _Nodes,
     leaves: _Leaves,
+    worker: int,
 ) -> int:
-    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units."""
-    cut = np.zeros(CUT)
-    leaves.stop[0], nodes.size[0] = n, n
-    _look_at(bins, room, allowed, scales, leaves, ZERO, ZERO)
-    impurity = _impurity_of_root(room.histograms[0], bins.n_bins[0], scales, squares, n)
-    count = ZERO + 1
-    while count < len(leaves.node) and (limits.max_impurity <= 0.0 or impurity > limits.max_impurity):
-        leaf = _next_leaf(room.gains, leaves, count, limits)
+    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units.
+
+    Every worker of the team runs this. The first decides what to cut, and all share the rows and features of it.
+    """
+    board, workers, cut, impurity = room.board, len(room.tiles), np.zeros(CUT), 0.0
+    decided = board[DECIDED:]
+    count, leaf = ONE, ZERO
+    meeting = meet(board, workers, ONE)
+    if is_off(board):
+        return 0
+    while True:
+        small = count - 1
+        meeting = _look_at(bins, room, allowed, scales, leaves, small, leaf, worker, meeting)
+        if worker == 0:
+            if count == 1:
+                impurity = _impurity_of_root(room.histograms[0], bins.n_bins[0], scales, squares, n)
+            leaf = _choose(bins, room, limits, scales, largest, impurity, leaves, small, leaf, cut)
+            decided[0], decided[1], decided[2] = leaf, int(cut[BIN]), int(cut[MISSING_LEFT])
+            lay_out(board)
+        meeting = meet(board, workers, meeting)
+        leaf = decided[0]
         if leaf < 0:
-            break
-        f = leaves.best[leaf]
-        rows, column = room.sorted[leaves.start[leaf] : leaves.stop[leaf]], bins.columns[f]
-        own = room.histograms[leaf, f * STRIDE : (f + 1) * STRIDE]
-        _cut_by(own, bins.n_bins[f], bins.has_missing[f], scales, rows, column, limits.min_samples, largest, cut)
-        if cut[GAIN] < room.gains[leaf, f]:  # fewer rows than hoped for: the leaf competes again with what remains
-            room.gains[leaf, f] = cut[GAIN]
-            leaves.best[leaf] = best_feature(room.gains[leaf])
-            continue
-        at, to_left = int(cut[BIN]), int(cut[MISSING_LEFT])
-        n_left = _partition(bins, room, allowed, scales, leaves.start[leaf], leaves.stop[leaf], f, at, to_left)
-        _write_split(nodes, leaves, leaf, count, n_left, f, cut)
-        impurity -= cut[GAIN] / (2.0 * n)
+            return count
+        f, start, stop = leaves.best[leaf], leaves.start[leaf], leaves.stop[leaf]
+        rows, parted = room.sorted[start:stop], room.parted[start:stop]
+        low, high = share_of(stop - start, worker, workers)
+        room.n_left[worker, 0] = part_rows(rows[low:high], bins.columns[f], decided[1], decided[2], parted[low:high])
+        meeting = meet(board, workers, meeting)
+        n_left = put_back(parted, room.n_left, worker, workers, rows)
+        if worker == 0:
+            _write_split(nodes, leaves, leaf, count, n_left, f, cut)
+            impurity -= cut[GAIN] / (2.0 * n)
+        meeting = meet(board, workers, meeting)
         count += 1
-        if count < len(leaves.node):
-            _look_at(bins, room, allowed, scales, leaves, count - 1, leaf)
-    return count
+        if count == len(leaves.node):
+            return count
 
 
 @kernel
 def _look_at(
-    bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, leaves: _Leaves, small: int, large: int
-) -> None:
-    """Fill histograms and gains of two new leaves, of which `large` still has its parent's."""
-    start, stop = leaves.start[small], leaves.stop[small]
-    if len(room.tiles) > 1 and stop - start >= _MANY_ROWS:
-        _together(bins, room, allowed, scales, _LOOK, start, stop, BY_ROWS, small, large)
-        _together(bins, room, allowed, scales, _LOOK, start, stop, SUMMED, small, large)
-    else:
-        _together(bins, room, allowed, scales, _LOOK, start, stop, BY_FEATURES, small, large)
-    leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
-
-
-@kernel
-def _together(
     bins: _Bins,
     room: _Room,
     allowed: np.ndarray,
     scales: np.ndarray,
-    task: int,
-    start: int,
-    stop: int,
-    one: int,
-    two: int,
-    three: int,
-) -> None:
-    """The whole team works on rows start..stop of the sorted ones; what the three numbers mean, `_do` knows."""
-    board, others = room.board, len(room.tiles) - 1
-    board[TASK], board[TASK + 1], board[TASK + 2] = task, start, stop
-    board[TASK + 3], board[TASK + 4], board[TASK + 5] = one, two, three
-    if others:
-        give_out(board)
-    _do(bins, room, allowed, scales, ZERO)
-    if others:
-        wait_for_all(board, others)
+    leaves: _Leaves,
+    small: int,
+    large: int,
+    worker: int,
+    meeting: int,
+) -> int:
+    """Fill histograms and gains of two new leaves, of which `large` still has its parent's; returns the next meeting.
+
+    The small one is summed up and subtracted from the parent. A root has no sibling: small == large. Workers share the
+    features of a leaf; if it has many rows they share those, each with a histogram of its own, which are then added up.
+    """
+    index, own = room.sorted[leaves.start[small] : leaves.stop[small]], room.histograms[small]
+    workers, words = len(room.tiles), bins.rows.shape[1]
+    low, high = share_of((words + 1) // 2, worker, workers)  # whole blocks of 16 features
+    low, high = 2 * low, min(2 * high, words)
+    by_rows = workers > 1 and len(index) >= _MANY_ROWS
+    first, last, size, sums = low, high, len(index), own
+    if by_rows:
+        first, last, size, sums = ZERO, words, _PIECE, room.shares[worker]
+    clear_words(sums, first, last, bins.n_bins)
+    piece = take(room.board) if by_rows else ZERO
+    while piece * size < len(index):
+        rows = index[piece * size : (piece + 1) * size]
+        add_rows(bins.rows, room.packed, rows, first, last, sums, room.tiles[worker], room.values[worker])
+        piece = take(room.board) if by_rows else piece + 1
+    if by_rows:
+        meeting = meet(room.board, workers, meeting)
+        add_shares(room.shares, low, high, bins.n_bins, own)
+    scan_words(
+        own,
+        room.histograms[large],
+        small != large,
+        low,
+        high,
+        bins.n_bins,
+        bins.has_missing,
+        allowed,
+        scales,
+        room.lefts[worker],
+        room.gains[small],
+        room.gains[large],
+    )
+    return meet(room.board, workers, meeting)
 
 
 @kernel
-def _help(bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, worker: int) -> None:
-    """Work on one task after the other until told to stop."""
-    number = ZERO + 1
-    wait_for_task(room.board, number)
-    while room.board[TASK] != STOP:
-        _do(bins, room, allowed, scales, worker)
-        say_done(room.board)
-        number += 1
-        wait_for_task(room.board, number)
-
-
-@kernel
-def _do(bins: _Bins, room: _Room, allowed: np.ndarray, scales: np.ndarray, worker: int) -> None:
-    """One worker's part of the task on the board."""
-    board = room.board
-    start, stop, one, two, three = board[TASK + 1], board[TASK + 2], board[TASK + 3], board[TASK + 4], board[TASK + 5]
-    if board[TASK] == _LOOK:
-        scan_children(
-            one,
-            worker,
-            bins.rows,
-            room.packed,
-            room.sorted[start:stop],
-            room.shares,
-            room.tiles,
-            room.values,
-            room.lefts,
-            room.histograms,
-            two,
-            three,
-            bins.n_bins,
-            bins.has_missing,
-            allowed,
-            scales,
-            room.gains,
-        )
-    else:
-        low, high = share_of(start, stop, worker, len(room.tiles))
-        rows, other = room.sorted[low:high], room.other[low:high]
-        room.n_left[worker, 0] = part_rows(rows, bins.columns[one], two, three, other)
+def _choose(
+    bins: _Bins,
+    room: _Room,
+    limits: _Limits,
+    scales: np.ndarray,
+    largest: np.int64,
+    impurity: float,
+    leaves: _Leaves,
+    small: int,
+    large: int,
+    cut: np.ndarray,
+) -> int:
+    """The leaf to cut, -1 if none; fills `cut`. `small` and `large` are the newest leaves."""
+    leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
+    while limits.max_impurity <= 0.0 or impurity > limits.max_impurity:
+        leaf = _next_leaf(room.gains, leaves, small + 1, limits)
+        if leaf < 0:
+            return leaf
+        f = leaves.best[leaf]
+        rows, column = room.sorted[leaves.start[leaf] : leaves.stop[leaf]], bins.columns[f]
+        own = room.histograms[leaf, f * STRIDE : (f + 1) * STRIDE]
+        _cut_by(own, bins.n_bins[f], bins.has_missing[f], scales, rows, column, limits.min_samples, largest, cut)
+        if cut[GAIN] >= room.gains[leaf, f]:
+            return leaf
+        room.gains[leaf, f] = cut[GAIN]  # fewer rows than hoped for: the leaf competes again with what remains
+        leaves.best[leaf] = best_feature(room.gains[leaf])
+    return -ONE
 
 
 @kernel
@@ -457,27 +473,3 @@ def _cut_by(
             return
         for k in range(len(rows)):
             counts[column[rows[k]]] += 1
-
-
-@kernel
-def _partition(
-    bins: _Bins,
-    room: _Room,
-    allowed: np.ndarray,
-    scales: np.ndarray,
-    start: int,
-    stop: int,
-    feature: int,
-    at: int,
-    to_left: int,
-) -> int:
-    """Put the rows that go left before the others, both in their order; returns how many go left."""
-    rows, other = room.sorted[start:stop], room.other[start:stop]
-    if stop - start < _FEW_ROWS:
-        n_left = int(part_rows(rows, bins.columns[feature], at, to_left, other))
-    else:
-        _together(bins, room, allowed, scales, _PART, start, stop, feature, at, to_left)
-        n_left = join_parts(rows, other, room.n_left, len(room.tiles))
-    for k in range(len(rows) - n_left):
-        rows[n_left + k] = other[k]
-    return n_left

@@ -11,8 +11,6 @@ fit into the innermost cache. The stride of 264 instead of 256 slots keeps them 
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from podium._numba import kernel
@@ -22,7 +20,6 @@ STRIDE = 264  # slots a feature
 BLOCK = 2 * WORD  # features added up in one go
 TILE = 512  # rows copied at a time
 
-ZERO = cast(int, np.int64(0))  # a plain 0 would be a type of its own, and compile its function once more
 _LOW = np.int64(0xFFFFFFFF)
 _U = np.uint32
 

@@ -13,15 +13,11 @@ when the leaf is cut by it. Sums stay in the histogram's units until the gain is
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, WORD
-from podium.learners.trees.histograms import STRIDE, add_rows, add_shares, clear_words, gradient_of, hessian_of
-
-BY_FEATURES, BY_ROWS, SUMMED = (cast(int, np.int64(mode)) for mode in range(3))  # how workers share a leaf
+from podium.learners.trees.histograms import STRIDE, gradient_of, hessian_of
 
 # What `find_cut` finds: gain, bin, whether missing values go left, hessians of the two sides in units.
 GAIN, BIN, MISSING_LEFT, LEFT_HESSIAN, RIGHT_HESSIAN = range(5)
@@ -115,7 +111,7 @@ def find_cut(
 
 
 @kernel
-def _scan_words(
+def scan_words(
     child: np.ndarray,
     parent: np.ndarray,
     sibling: bool,
@@ -144,63 +140,6 @@ def _scan_words(
                 rest[MISSING] -= own[MISSING]
             parent_gains[f] = best_gain(rest, bins, missing, scales, lefts) if useful else 0.0
         child_gains[f] = best_gain(own, bins, missing, scales, lefts) if useful else 0.0
-
-
-@kernel
-def scan_children(
-    mode: int,
-    worker: int,
-    rows: np.ndarray,
-    packed: np.ndarray,
-    index: np.ndarray,
-    shares: np.ndarray,
-    tiles: np.ndarray,
-    values: np.ndarray,
-    lefts: np.ndarray,
-    histograms: np.ndarray,
-    small: int,
-    large: int,
-    n_bins: np.ndarray,
-    has_missing: np.ndarray,
-    allowed: np.ndarray,
-    scales: Scales,
-    gains: np.ndarray,
-) -> None:
-    """Sum up the small child, subtract it from the parent, which leaves the large one, and find the gains of both.
-
-    This is one worker's part of it. Workers share the features (BY_FEATURES); or, in two tasks, first the rows, each
-    with a histogram of its own (BY_ROWS), and then the sum of these, by features again (SUMMED).
-
-    histograms: (leaves, slots); the parent stands at `large`. A root has no sibling: small == large. index: the rows of
-    the small child.
-    """
-    workers, words, n = len(tiles), rows.shape[1], len(index)
-    pairs = (words + 1) // 2  # whole blocks of 16 features
-    first, last = worker * pairs // workers * 2, min((worker + 1) * pairs // workers * 2, words)
-    part, own = index, histograms[small]
-    if mode == BY_ROWS:
-        first, last = 0, words
-        part, own = index[worker * n // workers : (worker + 1) * n // workers], shares[worker]
-    if mode == SUMMED:
-        add_shares(shares, first, last, n_bins, own)
-    else:
-        clear_words(own, first, last, n_bins)
-        add_rows(rows, packed, part, first, last, own, tiles[worker], values[worker])
-    if mode != BY_ROWS:
-        _scan_words(
-            own,
-            histograms[large],
-            small != large,
-            first,
-            last,
-            n_bins,
-            has_missing,
-            allowed,
-            scales,
-            lefts[worker],
-            gains[small],
-            gains[large],
-        )
 
 
 @kernel

@@ -1,23 +1,26 @@
-"""A team of threads that grow one tree: the first gives out tasks, all of them work, the first goes on.
+"""A team of threads that grow one tree: all run the same kernel, and meet before one uses what another has written.
 
-A task takes some microseconds to milliseconds, and a tree has hundreds. So while a tree grows the others do not sleep
-between tasks, they look at a board; before and after it they block, and cost nothing. Whoever has looked for a while
-in vain lets other threads run first: on a machine that has other things to do nobody is kept waiting by a spinning one.
+Between two meetings lie microseconds to milliseconds, and a tree has hundreds. So while a tree grows those who arrive
+first do not sleep, they look at a board; before and after it they block, and cost nothing. Whoever has looked for a
+while in vain lets other threads run first: on a machine that has other things to do nobody is kept waiting by a
+spinning one.
 """
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
-from podium._atomic import add, give_way, load, store
+from podium._atomic import add, give_way, load
 from podium._numba import kernel
 
-# What stands on the board: the number of the task, how many are done with it (on cache lines of their own), and the
-# task itself: what to do and up to seven numbers.
-NUMBER, DONE, TASK = 0, 8, 16
-_LENGTH = 24
-STOP = np.int64(-1)
+# What stands on the board, each on a cache line of its own: how often somebody has come to a meeting, how many pieces
+# of work are taken, whether there is no tree to grow after all, and four numbers that the first worker has decided.
+_ARRIVED, _TAKEN, _OFF, DECIDED = (cast(int, np.int64(8 * line)) for line in range(4))
+_LENGTH = 32
 _LOOKS = 2000  # some microseconds
+_ALL = 2**62
 
 
 def make_board() -> np.ndarray:
@@ -30,38 +33,38 @@ def clear(board: np.ndarray) -> None:
 
 
 def call_off(board: np.ndarray) -> None:
-    """Send everybody home, whatever became of the one who gives out tasks."""
-    board[TASK] = STOP
-    board[NUMBER] += 1
+    """Nobody waits for anybody any more; those who come to the first meeting are told to go home."""
+    board[_OFF] = 1
+    board[_ARRIVED] = _ALL
 
 
 @kernel
-def give_out(board: np.ndarray) -> None:
-    """Everybody starts with the task that was written on the board."""
-    board[DONE] = 0
-    store(board, NUMBER, board[NUMBER] + 1)
+def is_off(board: np.ndarray) -> bool:
+    """To be asked after the first meeting."""
+    return bool(board[_OFF])
 
 
 @kernel
-def wait_for_all(board: np.ndarray, others: int) -> None:
-    _wait_until(board, DONE, others)
-
-
-@kernel
-def wait_for_task(board: np.ndarray, number: int) -> None:
-    """Until there is a task with this number, counted from 1."""
-    _wait_until(board, NUMBER, number)
-
-
-@kernel
-def say_done(board: np.ndarray) -> None:
-    add(board, DONE, 1)
-
-
-@kernel
-def _wait_until(board: np.ndarray, place: int, value: int) -> None:
+def meet(board: np.ndarray, workers: int, number: int) -> int:
+    """Wait until everybody has come to this meeting; its number counts from 1. Returns the next one's."""
+    if workers == 1:
+        return number
+    add(board, _ARRIVED, 1)
     looks = 0
-    while load(board, place) < value:
+    while load(board, _ARRIVED) < workers * number:
         looks += 1
         if looks > _LOOKS:
             give_way()
+    return number + 1
+
+
+@kernel
+def take(board: np.ndarray) -> int:
+    """The next piece of work that nobody has taken, counted from 0: a slow worker takes fewer."""
+    return int(add(board, _TAKEN, 1))
+
+
+@kernel
+def lay_out(board: np.ndarray) -> None:
+    """All pieces are to be had again: between two meetings at which nobody takes one."""
+    board[_TAKEN] = 0
