@@ -7,6 +7,7 @@ objective the table at the top of `models.py`. Nothing is written down a second 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -116,7 +117,7 @@ def _value(entry: Entry, name: str, text: str) -> Any:
     types = _types(entry.kind, name)
     if NoneType in types and text.lower() == "none":
         return None
-    for kind, read in _READERS.items():
+    for kind, read in ({str: json.loads} if name in _STRUCTURED else _READERS).items():
         if kind in types:
             try:
                 return read(text)
@@ -138,7 +139,10 @@ _NAMED = {
     "metric": f"a metric: {', '.join(METRICS)}, with a cutoff or without",
     "eval_metric": "a metric, or None",
     "objective": ", ".join(OBJECTIVES),
+    "goss": "two shares such as [0.2, 0.1], or None",
+    "monotone": 'features and signs such as {"3": 1, "price": -1}, or None',
 }
+_STRUCTURED = ("goss", "monotone")  # written as JSON
 
 
 def _types(kind: type[Ranker], name: str) -> tuple[Any, ...]:

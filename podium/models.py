@@ -6,6 +6,7 @@
 | MART | boosted trees | squared error, logistic or ordinal, or any other |
 | LambdaMART | boosted trees | lambda of a metric |
 | LambdaSMART | boosted trees on top of a base model's scores | lambda of a metric |
+| MatrixNet | boosted oblivious trees | Plackett-Luce likelihood, lambda or any other |
 | Boosted | boosted trees | any |
 """
 
@@ -16,6 +17,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,10 @@ from podium._words import check_choice
 from podium.data import RankingData
 from podium.formats.errors import FormatError
 from podium.learners.trees.boosting import Boosting, BoostingRules, boost
+from podium.learners.trees.bundling import ViewRules
 from podium.learners.trees.forest import Forest, TreeArrays
 from podium.learners.trees.growing import GrowthRules
+from podium.learners.trees.sampling import SamplingRules
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 from podium.metrics.spelling import parse_metric
@@ -34,7 +38,7 @@ from podium.objectives.lambdas import NORMALIZATIONS
 from podium.ranker import Callback, Progress, Ranker
 from podium.storage import load_parts, save_parts
 
-GROWTHS = ("leaf", "level")
+GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "length")
 
 
@@ -56,12 +60,21 @@ class BoostedTrees(Ranker):
     max_delta_step : the largest leaf value before the learning rate; 0 sets no bound.
     step : a leaf's value by Newton's step, the "mean" of the gradients, "exact"ly to the minimum, or the mean with one
         "length" for the whole tree.
-    growth : "leaf" cuts the leaf that gains most, "level" every leaf of a level before the next (then the depth that
-        max_leaf_nodes allows rules unless max_depth is given).
+    growth : "leaf" cuts the leaf that gains most, "level" every leaf of a level before the next, "oblivious" all leaves
+        of a level by one question (then max_depth rules, or else the depth that max_leaf_nodes allows).
     row_fraction : the share of the documents that a tree gets to see.
     query_fraction : the share of the queries that a tree gets to see.
     feature_fraction : the share of the features that a tree gets to see.
+    goss : (a, b): a tree sees the share a of the documents with the largest gradients and a draw of the share b, which
+        stands for all others; None sees all.
+    goss_by : keep and draw single documents, "row", or whole lists, "query".
+    drop_rate : DART: the share of the trees that is left out while a new one is grown; 0 leaves out none.
+    skip_drop : how often DART leaves out none.
+    max_drop : the most trees that DART leaves out.
     max_bins : the most bins of a feature.
+    bundle_features : features that are hardly ever away from their usual values together are looked at as one.
+    max_conflicts : the share of the documents in which features of a bundle may collide; 0 loses nothing.
+    monotone : {feature: 1 or -1}, by name or number: the score may not fall (1) or not rise (-1) as the feature grows.
     init : a fitted model, or one score a training row, to start from.
     eval_metric : what evaluation sets are judged by; None takes what the model itself aims at, or ndcg@10.
     """
@@ -81,7 +94,15 @@ class BoostedTrees(Ranker):
     row_fraction: float = 1.0
     query_fraction: float = 1.0
     feature_fraction: float = 1.0
+    goss: Any = None
+    goss_by: str = "row"
+    drop_rate: float = 0.0
+    skip_drop: float = 0.5
+    max_drop: int = 50
     max_bins: int = 255
+    bundle_features: bool = False
+    max_conflicts: float = 0.0
+    monotone: Any = None
     init: Any = None
     eval_metric: Any = None
 
@@ -133,8 +154,10 @@ class BoostedTrees(Ranker):
                 f"stopped by hand after {len(boosting.trees)} trees; they are kept.", UserWarning, stacklevel=2
             )
         self.evals_ = watch.evals
-        self.best_iteration_ = watch.best if patience is not None and evals else len(boosting.trees)
-        self.forest_ = boosting.forest(self.best_iteration_)
+        if patience is not None and evals:
+            boosting.trees = watch.best_trees
+        self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
+        self.forest_ = boosting.forest()
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
         scores = self.forest_.scores(X, n_jobs=self.n_jobs)
@@ -160,9 +183,12 @@ class BoostedTrees(Ranker):
 
     def _rules(self) -> BoostingRules:
         depth = self.max_depth or 0
-        if self.growth == "level" and not depth:
-            depth = max(1, int(np.ceil(np.log2(self.max_leaf_nodes))))
+        if self.growth != "leaf" and not depth:
+            levels = np.log2(self.max_leaf_nodes)
+            depth = max(1, int(np.ceil(levels) if self.growth == "level" else levels))
         leaves = min(self.max_leaf_nodes, 2**depth) if depth and depth < 31 else self.max_leaf_nodes
+        if self.growth == "oblivious":
+            leaves = 2 ** min(depth, 16)
         growth = GrowthRules(
             max_leaf_nodes=leaves,
             max_depth=depth,
@@ -178,11 +204,21 @@ class BoostedTrees(Ranker):
             step=self.step,
             max_delta_step=self.max_delta_step,
             max_bins=self.max_bins,
-            row_fraction=self.row_fraction,
-            query_fraction=self.query_fraction,
-            feature_fraction=self.feature_fraction,
+            drop_rate=self.drop_rate,
+            skip_drop=self.skip_drop,
+            max_drop=self.max_drop,
             seed=self.random_state,
             growth=growth,
+            sampling=SamplingRules(
+                row_fraction=self.row_fraction,
+                query_fraction=self.query_fraction,
+                feature_fraction=self.feature_fraction,
+                goss=None if self.goss is None else (float(self.goss[0]), float(self.goss[1])),
+                goss_by=self.goss_by,
+            ),
+            views=ViewRules(
+                bundle_features=self.bundle_features, max_conflicts=self.max_conflicts, signs=self._signs()
+            ),
         )
 
     def _check_parameters(self) -> None:
@@ -190,11 +226,53 @@ class BoostedTrees(Ranker):
         for name, choices in self._choices().items():
             if getattr(self, name) not in choices:
                 check_choice(f"{type(self).__name__}: {name}", getattr(self, name), map(str, choices))
+        self._check_goss()
+        self._check_monotone()
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
+    def _signs(self) -> tuple[int, ...]:
+        """One a feature: which way the score may go as it grows."""
+        if not self.monotone:
+            return ()
+        signs = [0] * self.n_features_in_
+        for name, sign in self.monotone.items():
+            signs[self._feature_number("monotone", name)] = int(sign)
+        return tuple(signs)
+
+    def _feature_number(self, parameter: str, name: Any) -> int:
+        """The column of a feature that is called by its name or counted from 0."""
+        names = [str(known) for known in getattr(self, "feature_names_in_", [])]
+        if isinstance(name, str) and name in names:
+            return names.index(name)
+        number = int(name) if isinstance(name, Integral) or str(name).isdecimal() else -1
+        if 0 <= number < self.n_features_in_:
+            return number
+        about = f"one of {', '.join(names[:8])}" if names else f"a number below {self.n_features_in_}"
+        raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
+
+    def _check_monotone(self) -> None:
+        if self.monotone is None:
+            return
+        good = isinstance(self.monotone, Mapping) and all(sign in (1, -1) for sign in self.monotone.values())
+        if not good:
+            what = "a mapping from features to 1 (the score may not fall) or -1 (not rise)"
+            raise ValueError(f"{type(self).__name__}: monotone must be {what}; got {self.monotone!r}.")
+
+    def _check_goss(self) -> None:
+        if self.goss is None:
+            return
+        pair = np.asarray(self.goss, dtype=np.float64) if np.ndim(self.goss) == 1 else np.empty(0)
+        if pair.shape != (2,) or not (pair >= 0).all() or pair[1] == 0 or pair.sum() > 1:
+            what = "two shares (a, b), a at least 0, b above 0, together at most 1"
+            raise ValueError(f"{type(self).__name__}: goss must be {what}; got {self.goss!r}.")
+        if self.row_fraction < 1 or self.query_fraction < 1:
+            raise ValueError(f"{type(self).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
+        if self.step in ("exact", "length"):
+            raise ValueError(f"{type(self).__name__}: goss goes with step 'newton' or 'mean'; got {self.step!r}.")
+
     def _choices(self) -> dict[str, tuple[str | None, ...]]:
-        return {"growth": GROWTHS, "step": STEPS}
+        return {"growth": GROWTHS, "step": STEPS, "goss_by": ("row", "query")}
 
     def _ranges(self) -> dict[str, tuple[float, float, str]]:
         tiny, large = 1e-12, 1e12
@@ -214,6 +292,10 @@ class BoostedTrees(Ranker):
             "query_fraction": share,
             "feature_fraction": share,
             "max_bins": (2, 255, "a whole number from 2 to 255"),
+            "max_conflicts": (0, 1, "from 0 to 1"),
+            "drop_rate": (0, 1, "from 0 to 1"),
+            "skip_drop": (0, 1, "from 0 to 1"),
+            "max_drop": (1, 10**6, "a whole number from 1"),
         }
 
 
@@ -236,12 +318,12 @@ class _Watch:
         self.evals: dict[str, dict[str, list[float]]] = {
             f"eval_{number}": {metric.name: []} for number in range(len(evals))
         }
-        self.best, self.best_value = 0, -np.inf
+        self.best, self.best_value, self.best_trees = 0, -np.inf, list(boosting.trees)
 
-    def after(self, iteration: int, tree: TreeArrays) -> bool:
+    def after(self, iteration: int, changes: list[TreeArrays]) -> bool:
         for number, part in enumerate(self.parts):
-            single = Forest.join([tree], 0.0, self.boosting.X.shape[1])
-            single.add_scores(part.X, 0, 1, self.scores[number])
+            few = Forest.join(changes, 0.0, self.boosting.X.shape[1])
+            few.add_scores(part.X, 0, len(changes), self.scores[number])
             value = evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)
             self.evals[f"eval_{number}"][self.metric.name].append(value[self.metric.name])
         if self.parts:
@@ -252,6 +334,7 @@ class _Watch:
                 )
             if first > self.best_value:
                 self.best, self.best_value = iteration, first
+                self.best_trees = list(self.boosting.trees)  # later steps may change the values of earlier trees
         progress = Progress(self.model, iteration, self.model.n_estimators, self.evals)
         stops = [bool(callback(progress)) for callback in self.callbacks]
         waited = self.patience is not None and self.parts and iteration - self.best >= self.patience
@@ -355,8 +438,17 @@ class LambdaSMART(LambdaMART):
             raise ValueError(f"{message} On the command line, name a model's file: --set init=FILE.")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class MatrixNet(Boosted):
+    """Boosted oblivious trees x Plackett-Luce likelihood (or "lambda" with a metric, or any objective)."""
+
+    objective: Any = "listmle"
+    growth: str = "oblivious"
+    max_depth: int | None = 6
+
+
 MODELS: dict[str, type[BoostedTrees]] = {
-    model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, Boosted)
+    model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, MatrixNet, Boosted)
 }
 _FOREST_ARRAYS = tuple(f.name for f in fields(Forest) if f.name not in ("start", "n_features"))
 
@@ -389,6 +481,7 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
         "best_iteration": int(model.best_iteration_),
         "evals": _swap_curves(model.evals_, np.isnan, None),
         "start": forest.start,
+        "bundles": model.bundles_,
     }
     arrays = {name: getattr(forest, name) for name in _FOREST_ARRAYS}
     if model._base_model() is not None:
@@ -413,6 +506,10 @@ def _plain(value: Any) -> Any:
         return f"callable {getattr(value, '__name__', 'objective')}"
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
     try:
         json.dumps(value)
     except (TypeError, ValueError):
@@ -427,6 +524,7 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     if meta["feature_names"] is not None:
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
     model.best_iteration_ = int(meta["best_iteration"])
+    model.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
     own = {name: arrays[name] for name in _FOREST_ARRAYS}
     model.forest_ = Forest(**own, start=float(meta["start"]), n_features=model.n_features_in_)

@@ -26,3 +26,11 @@ def real_data() -> Path:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20_260)
+
+
+@pytest.fixture(scope="session")
+def splits():
+    """Training, validation and test parts of the embedded data set, made small."""
+    from podium.demo.letor import demo_splits
+
+    return demo_splits(n_queries=80)

@@ -328,7 +328,7 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["lambdamart", "--set", "n_estimators=1", "--set", "n_estimators=2"], "n_estimators=... is given twice (1 an"),
         (
             ["lambdamart", "--set", "growth=leafs"],
-            "growth must be one of leaf, level; got 'leafs'. Did you mean 'leaf'",
+            "growth must be one of leaf, level, oblivious; got 'leafs'. Did you mean 'leaf'",
         ),
         (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, lightgbm, xgboost; got 'l2'"),
         (["lambdamart", "--set", "sigma=0"], "LambdaMART: sigma must be above 0; got 0.0"),

@@ -24,13 +24,6 @@ POINTS = np.concatenate(
 )
 
 
-@pytest.fixture(scope="module")
-def splits():
-    from podium.demo.letor import demo_splits
-
-    return demo_splits(n_queries=80)
-
-
 def small(kind=LambdaMART, **more):
     return kind(**({"n_estimators": 8, "max_leaf_nodes": 8, "min_samples_leaf": 5} | more))
 
@@ -202,7 +195,7 @@ def test_data_of_another_width_is_refused(splits):
         ({"max_leaf_nodes": 1}, "max_leaf_nodes must be a whole number from 2"),
         ({"max_bins": 300}, "max_bins must be a whole number from 2 to 255; got 300"),
         ({"row_fraction": 0}, "row_fraction must be above 0 and at most 1; got 0"),
-        ({"growth": "leafs"}, "growth must be one of leaf, level; got 'leafs'. Did you mean 'leaf'?"),
+        ({"growth": "leafs"}, "growth must be one of leaf, level, oblivious; got 'leafs'. Did you mean 'leaf'?"),
         ({"metric": "ndgc@10"}, "Did you mean 'ndcg@10'"),
     ],
 )

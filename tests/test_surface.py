@@ -28,6 +28,7 @@ PUBLIC = [
     "LambdaMART",
     "LambdaSMART",
     "MART",
+    "MatrixNet",
     "Metric",
     "Policy",
     "Qrels",

@@ -8,6 +8,7 @@ values: a value goes into the first bin whose border is not below it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,13 +21,30 @@ _BLOCK = 16  # features taken out of X in one go: a cache line of float32
 LARGEST_SAMPLE = 200_000  # rows; above, quantiles come from a sample
 
 
+class Views(NamedTuple):
+    """How features lie in columns, where not every column is a feature with ordered bins. `features.py` reads them."""
+
+    column: np.ndarray  # (features,) int64
+    offset: np.ndarray  # (features,) int64: the first of its slots in a bundle
+    usual: np.ndarray  # (features,) int64: the bin that has no slot; -1: the column is its own. None misses values.
+    members: np.ndarray  # (features,) int64: features, column by column
+    starts: np.ndarray  # (columns + 1,) int64: where each column's members begin
+    categorical: np.ndarray  # (features,) bool
+    smoothing: np.ndarray  # (1,) float64: hessian added to each category's
+    signs: np.ndarray  # (features,) float64: 1 where a score may not fall with the feature, -1 where not rise, else 0
+
+
 @dataclass(frozen=True, eq=False)
 class Borders:
-    """Where the bins end. Bin b of feature f holds values in (upper[f, b - 1], upper[f, b]]."""
+    """Where the bins end. Bin b of feature f holds values in (upper[f, b - 1], upper[f, b]].
+
+    A category has a bin of its own: bin b holds the value upper[f, b], and all other values are missing ones.
+    """
 
     upper: np.ndarray  # (features, 255) float32; +inf from the last bin on
     n_bins: np.ndarray  # (features,) int32: bins of values, the missing one not counted
     has_missing: np.ndarray  # (features,) bool
+    categorical: np.ndarray  # (features,) bool
 
     @property
     def n_features(self) -> int:
@@ -35,19 +53,30 @@ class Borders:
 
 @dataclass(frozen=True, eq=False)
 class BinnedRows:
-    """The rows as bins, one byte a feature, twice: histograms read whole rows, a split reads one column."""
+    """The rows as slots, one byte a column, twice: histograms read whole rows, a split reads one column.
 
-    rows: np.ndarray  # (n, words) uint64, C order: eight features a word, the spare ones of the last in bin 0
-    columns: np.ndarray  # (features, n) uint8, C order
+    Without views, columns are features and slots are bins.
+    """
+
+    rows: np.ndarray  # (n, words) uint64, C order: eight columns a word, the spare ones of the last in slot 0
+    columns: np.ndarray  # (columns, n) uint8, C order
+    n_slots: np.ndarray  # (columns,) int32: slots in use, number 255 not counted
     borders: Borders
+    views: Views | None
 
     @property
     def n_rows(self) -> int:
         return len(self.rows)
 
 
-def find_borders(X: np.ndarray, max_bins: int = 255, seed: int = 0, n_jobs: int | None = None) -> Borders:
-    """Quantile borders of each column of X (rows, features), float32."""
+def find_borders(
+    X: np.ndarray,
+    max_bins: int = 255,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    categorical: np.ndarray | None = None,
+) -> Borders:
+    """Quantile borders of each column of X (rows, features), float32; the values of `categorical` ones (a mask)."""
     n, n_features = X.shape
     rows = np.arange(n)
     if n > LARGEST_SAMPLE:
@@ -55,6 +84,7 @@ def find_borders(X: np.ndarray, max_bins: int = 255, seed: int = 0, n_jobs: int 
     upper = np.full((n_features, MISSING), np.inf, dtype=np.float32)
     n_bins = np.ones(n_features, dtype=np.int32)
     missing = np.zeros(n_features, dtype=np.bool_)
+    named = np.zeros(n_features, dtype=np.bool_) if categorical is None else np.asarray(categorical, dtype=np.bool_)
     X, rows = readonly(X), readonly(rows)
 
     def work(block: int) -> None:
@@ -66,26 +96,48 @@ def find_borders(X: np.ndarray, max_bins: int = 255, seed: int = 0, n_jobs: int 
             values = columns[f - first]
             known = int(np.searchsorted(np.isnan(values), True))
             missing[f] = known < len(values)
-            n_bins[f] = _cut(values[:known], max_bins, upper[f])
+            cut = _list_categories if named[f] else _cut
+            n_bins[f] = cut(values[:known], max_bins, upper[f])
 
     map_blocks(work, -(-n_features // _BLOCK), n_jobs)
-    return Borders(upper, n_bins, missing)
+    return Borders(upper, n_bins, missing, named)
 
 
-def bin_rows(X: np.ndarray, borders: Borders, n_jobs: int | None = None) -> BinnedRows:
-    """Map every value to its bin."""
+def _list_categories(values: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
+    """The most frequent values of a column, as many as there may be bins; the others count as missing."""
+    found, counts = np.unique(values, return_counts=True)
+    kept = np.sort(np.argsort(-counts, kind="stable")[: min(max_bins, MISSING - 1)])  # one border stays open
+    upper[: len(kept)] = found[kept]
+    return max(len(kept), 1)
+
+
+def bin_rows(X: np.ndarray, borders: Borders, n_jobs: int | None = None, views: Views | None = None) -> BinnedRows:
+    """Map every value to its bin, and bins to the slots of the columns that `views` names."""
     n, n_features = X.shape
-    rows = np.zeros((n, -(-n_features // WORD) * WORD), dtype=np.uint8)
-    columns = np.empty((n_features, n), dtype=np.uint8)
+    n_columns = n_features if views is None else len(views.starts) - 1
+    rows = np.zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
+    columns = np.zeros((n_columns, n), dtype=np.uint8)
     missing = borders.has_missing.copy()  # the sample that made the borders may have missed some
-    X, upper = readonly(X), readonly(borders.upper)
+    X, upper, categorical = readonly(X), readonly(borders.upper), readonly(borders.categorical)
     size = 16_384
 
     def work(block: int) -> None:
-        _bin_block(X, upper, block * size, min(n, (block + 1) * size), rows, columns, missing)
+        first, last = block * size, min(n, (block + 1) * size)
+        _bin_block(X, upper, categorical, views, first, last, rows, columns, missing)
 
     map_blocks(work, -(-n // size), n_jobs)
-    return BinnedRows(rows.view(np.uint64), columns, replace(borders, has_missing=missing))
+    borders = replace(borders, has_missing=missing)
+    n_slots = borders.n_bins if views is None else _count_slots(borders, views)
+    return BinnedRows(rows.view(np.uint64), columns, n_slots, borders, views)
+
+
+def _count_slots(borders: Borders, views: Views) -> np.ndarray:
+    """The slots of each column: of a bundle, one for the usual bins and those of its members."""
+    bundled = views.usual >= 0
+    own = np.where(bundled, borders.n_bins - 1, borders.n_bins)
+    counts = np.bincount(views.column, own, minlength=len(views.starts) - 1)
+    counts[views.column[bundled]] += 1  # once a bundle, however many members
+    return counts.astype(np.int32)
 
 
 @kernel
@@ -131,15 +183,19 @@ def _between(low: np.float32, high: np.float32) -> np.float32:
 def _bin_block(
     X: np.ndarray,
     upper: np.ndarray,
+    categorical: np.ndarray,
+    views: Views | None,
     first: int,
     last: int,
     rows: np.ndarray,
     columns: np.ndarray,
     missing: np.ndarray,
 ) -> None:
-    """rows[i, f] = columns[f, i] = number of borders below X[i, f]; NaN -> 255, and missing[f] is noted.
+    """rows[i, c] = columns[c, i] = number of borders below X[i, f]; NaN -> 255, and missing[f] is noted.
 
-    Eight halvings of the 255 borders, for 64 rows in step: one search alone would wait for each of its loads.
+    Eight halvings of the 255 borders, for 64 rows in step: one search alone would wait for each of its loads. Without
+    views, c = f; in a bundle, rows in a feature's usual bin leave the slot alone, and the last feature that does not
+    wins.
     """
     values, low = np.empty(64, np.float32), np.empty(64, np.uint32)
     for start in range(first, last, 64):
@@ -155,9 +211,18 @@ def _bin_block(
                 for k in range(64):
                     low[k] += half * np.uint32(borders[low[k] + half - np.uint32(1)] < values[k])
                 half >>= np.uint32(1)
+            named = categorical[f]
             for k in range(n):
-                if values[k] != values[k]:
-                    rows[start + k, f] = columns[f, start + k] = np.uint8(MISSING)
+                if values[k] != values[k] or (named and borders[low[k]] != values[k]):
+                    low[k] = np.uint32(MISSING)
                     missing[f] = True
-                else:
+            if views is None:
+                for k in range(n):
                     rows[start + k, f] = columns[f, start + k] = np.uint8(low[k])
+            else:
+                column, usual, offset = views.column[f], views.usual[f], views.offset[f]
+                for k in range(n):
+                    b = np.int64(low[k])
+                    if b != usual:
+                        slot = b if usual < 0 else offset + b - (b > usual)
+                        rows[start + k, column] = columns[column, start + k] = np.uint8(slot)

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from podium._numba import fast_kernel, kernel, readonly
-from podium._threads import usable_threads
+from podium._threads import map_blocks, usable_threads
 from podium.learners.trees.binning import BinnedRows, bin_rows, find_borders
+from podium.learners.trees.bundling import ViewRules, find_views
 from podium.learners.trees.forest import Forest, TreeArrays, finish_tree
 from podium.learners.trees.growing import GrownTree, GrowthRules, TreeGrower
+from podium.learners.trees.parting import route_rows
+from podium.learners.trees.sampling import SamplingRules, draw_by_gradient, draw_features, draw_rows
 
 
 class Target(Protocol):
@@ -38,11 +42,13 @@ class BoostingRules:
     step: str = "newton"  # of a leaf; "mean": minus the mean gradient; "exact": to the minimum; "length": of the tree
     max_delta_step: float = 0.0  # bound of a leaf value before the learning rate; 0: none
     max_bins: int = 255
-    row_fraction: float = 1.0
-    query_fraction: float = 1.0
-    feature_fraction: float = 1.0
+    drop_rate: float = 0.0  # the share of the trees that is left out while a new one is grown: DART
+    skip_drop: float = 0.5  # how often none is
+    max_drop: int = 50
     seed: int = 0
     growth: GrowthRules = field(default_factory=GrowthRules)
+    sampling: SamplingRules = field(default_factory=SamplingRules)
+    views: ViewRules = field(default_factory=ViewRules)
 
 
 class Boosting:
@@ -61,8 +67,7 @@ class Boosting:
     ) -> None:
         self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
         self.n_threads = usable_threads(n_jobs)
-        borders = find_borders(X, rules.max_bins, rules.seed, self.n_threads)
-        self.binned: BinnedRows = bin_rows(X, borders, self.n_threads)
+        self.binned = self._bin()
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
         self.start = forest.start if forest is not None else 0.0 if base_scores is not None else target.start()
@@ -73,23 +78,56 @@ class Boosting:
             forest.add_scores(readonly(X), 0, forest.n_trees, self.scores)
         self._gradients, self._hessians = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
 
-    def add_tree(self) -> TreeArrays:
-        """Grow one tree and add it to the scores."""
+    def _bin(self) -> BinnedRows:
+        X, rules, threads = self.X, self.rules, self.n_threads
+        borders = find_borders(X, rules.max_bins, rules.seed, threads)
+        views = find_views(X, borders, rules.views, rules.seed, threads)
+        return bin_rows(X, borders, threads, views)
+
+    def add_tree(self) -> list[TreeArrays]:
+        """Grow one tree and add it to the scores. Returns what any other scores must be given too."""
         number = len(self.trees)
+        rng = np.random.Generator(np.random.PCG64([self.rules.seed, number]))
+        dropped = draw_dropped(number, self.rules, rng)
+        for place in dropped:
+            self._add(self.trees[place].times(-1.0))
         self.target.begin(number)
         self.target.derivatives(self.scores, self._gradients, self._hessians)
-        rng = np.random.Generator(np.random.PCG64([self.rules.seed, number]))
-        allowed, sample = self._draw_features(rng), self._draw_rows(rng)
+        allowed, sample = draw_features(self.rules.sampling, self.X.shape[1], rng), self._draw_rows(rng)
         grown = self.grower.grow(self._gradients, self._hessians, sample, allowed)
         rows = self.grower.index[: grown.leaf_start[-1]]
-        values = self._leaf_values(grown, rows) * self.rules.learning_rate
+        values = self._leaf_values(grown, rows) * (self.rules.learning_rate / (1 + len(dropped)))
         tree = finish_tree(grown, values, self.binned.borders)
         if sample is None:
             _add_to_leaves(rows, grown.leaf_start, values, self.scores)
         else:
-            Forest.join([tree], 0.0, self.X.shape[1]).add_scores(readonly(self.X), 0, 1, self.scores)
+            self._add_to_all(grown, tree)
         self.trees.append(tree)
-        return tree
+        return [tree, *self._take_back(dropped)]
+
+    def _take_back(self, dropped: np.ndarray) -> list[TreeArrays]:
+        """The trees that were left out come back smaller, to make room for the one that was grown without them.
+
+        With k of them, each keeps k / (k + 1) of itself. Returns what each has lost.
+        """
+        kept, changes = len(dropped) / (len(dropped) + 1), []
+        for place in dropped:
+            changes.append(self.trees[place].times(kept - 1.0))
+            self.trees[place] = self.trees[place].times(kept)
+            self._add(self.trees[place])
+        return changes
+
+    def _add(self, tree: TreeArrays) -> None:
+        """Add a tree of an earlier step to the scores."""
+        self.scores += Forest.join([tree], 0.0, self.X.shape[1]).scores(self.X, n_jobs=self.n_threads)
+
+    def bundles(self) -> list[list[int]]:
+        """The features that share a column."""
+        views = self.binned.views
+        if views is None:
+            return []
+        groups = [views.members[a:b] for a, b in pairwise(views.starts)]
+        return [[int(f) for f in group] for group in groups if views.usual[group[0]] >= 0]
 
     def forest(self, n_trees: int | None = None) -> Forest:
         """The first n trees."""
@@ -104,7 +142,7 @@ class Boosting:
             values = values * self._best_length(grown, rows, values)
         if rules.max_delta_step > 0:
             values = np.clip(values, -rules.max_delta_step, rules.max_delta_step)
-        return values
+        return np.asarray(np.clip(values, grown.low, grown.high))
 
     def _newton_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
         sums = np.empty((len(grown.leaf_node), 2))
@@ -135,35 +173,41 @@ class Boosting:
         found = minimize_scalar(lambda length: self.target.loss(self.scores + length * direction), bracket=(0.0, 1.0))
         return float(found.x)
 
-    def _draw_features(self, rng: np.random.Generator) -> np.ndarray:
-        n = self.X.shape[1]
-        allowed = np.ones(n, dtype=np.bool_)
-        if self.rules.feature_fraction < 1:
-            kept = max(1, round(self.rules.feature_fraction * n))
-            allowed[:] = False
-            allowed[rng.permutation(n)[:kept]] = True
-        return allowed
-
     def _draw_rows(self, rng: np.random.Generator) -> np.ndarray | None:
-        """The rows of a tree: a share of the queries, and of these a share of the rows; None for all."""
-        rules, n_queries = self.rules, len(self.offsets) - 1
-        if rules.query_fraction >= 1 and rules.row_fraction >= 1:
-            return None
-        chosen = np.ones(n_queries, dtype=np.bool_)
-        if rules.query_fraction < 1:
-            chosen[:] = False
-            chosen[rng.permutation(n_queries)[: max(1, round(rules.query_fraction * n_queries))]] = True
-        rows = np.flatnonzero(np.repeat(chosen, np.diff(self.offsets)))
-        if rules.row_fraction < 1:
-            rows = np.sort(rng.permutation(rows)[: max(1, round(rules.row_fraction * len(rows)))])
-        return rows
+        rules = self.rules.sampling
+        if rules.goss is None:
+            return draw_rows(rules, self.offsets, rng)
+        return draw_by_gradient(rules, self.offsets, self._gradients, self._hessians, rng)
+
+    def _add_to_all(self, grown: GrownTree, tree: TreeArrays) -> None:
+        """Add a tree to the scores of all rows, also of those it has not seen."""
+        slots = readonly(self.binned.rows.view(np.uint8))
+        arrays = (grown.column, grown.left, grown.sides)
+        n, size = len(slots), 16_384
+
+        def work(block: int) -> None:
+            first, last = block * size, min(n, (block + 1) * size)
+            route_rows(slots, first, last, *arrays, tree.depth, tree.value, self.scores)
+
+        map_blocks(work, -(-n // size), self.n_threads)
 
 
-def boost(boosting: Boosting, n_trees: int, after: Callable[[int, TreeArrays], bool]) -> None:
-    """Add trees until there are `n_trees`, or `after(number, tree)` says stop."""
+def draw_dropped(n_trees: int, rules: BoostingRules, rng: np.random.Generator) -> np.ndarray:
+    """Which trees are left out of the next step; with DART, at least one where any is."""
+    nothing = np.empty(0, dtype=np.int64)
+    if rules.drop_rate <= 0 or n_trees == 0 or rng.random() < rules.skip_drop:
+        return nothing
+    dropped = np.flatnonzero(rng.random(n_trees) < rules.drop_rate)
+    if len(dropped) == 0:
+        dropped = rng.integers(0, n_trees, 1)
+    return dropped if len(dropped) <= rules.max_drop else np.sort(rng.permutation(dropped)[: rules.max_drop])
+
+
+def boost(boosting: Boosting, n_trees: int, after: Callable[[int, list[TreeArrays]], bool]) -> None:
+    """Add trees until there are `n_trees`, or `after(number, changes)` says stop."""
     while len(boosting.trees) < n_trees:
-        tree = boosting.add_tree()
-        if after(len(boosting.trees), tree):
+        changes = boosting.add_tree()
+        if after(len(boosting.trees), changes):
             return
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from podium._numba import kernel
-from podium.learners.trees.binning import MISSING
+
+_LANES = 16
 
 
 @kernel
@@ -18,21 +19,21 @@ def share_of(n: int, worker: int, workers: int) -> tuple[int, int]:
 
 
 @kernel
-def part_rows(rows: np.ndarray, column: np.ndarray, at: int, to_left: int, parted: np.ndarray) -> np.int64:
+def part_rows(rows: np.ndarray, column: np.ndarray, sides: np.ndarray, parted: np.ndarray) -> np.int64:
     """Left-goers from the front of `parted` on, right-goers from its end backwards; returns how many go left.
+
+    column: the slot of every row; sides: of every slot, 1 for right.
 
     No branch: the processor would guess half of them wrong. Where both meet, the last row is written twice.
     """
     n_left, end, one = np.uint32(0), np.uint32(len(rows)), np.uint32(1)
-    limit, missing, stray = np.uint8(at), np.uint8(MISSING), np.uint32(to_left)
     for k in range(len(rows)):
         row = rows[k]
-        b = column[row]
-        goes_left = np.uint32(b <= limit) | (np.uint32(b == missing) & stray)
+        goes_right = np.uint32(sides[column[row]])
         parted[n_left] = row
         parted[end - one] = row
-        n_left += goes_left
-        end -= one - goes_left
+        n_left += one - goes_right
+        end -= goes_right
     return np.int64(n_left)
 
 
@@ -54,3 +55,33 @@ def put_back(parted: np.ndarray, found: np.ndarray, worker: int, workers: int, r
     for k in range(high - low - own):
         rows[to + k] = parted[high - 1 - k]
     return n_left
+
+
+@kernel
+def route_rows(
+    slots: np.ndarray,
+    first: int,
+    last: int,
+    column: np.ndarray,
+    left: np.ndarray,
+    sides: np.ndarray,
+    depth: int,
+    values: np.ndarray,
+    scores: np.ndarray,
+) -> None:
+    """scores[row] += the value of the leaf that the row's slots lead to, for rows first..last.
+
+    slots: (rows, columns) uint8. Leaves are their own left child, and all their sides are left: sixteen rows walk in
+    step, without a branch.
+    """
+    node = np.empty(_LANES, np.uint32)
+    for start in range(first, last, _LANES):
+        lanes = min(_LANES, last - start)
+        for k in range(_LANES):
+            node[k] = 0
+        for _ in range(depth):
+            for k in range(lanes):
+                at = node[k]
+                node[k] = left[at] + sides[at, slots[start + k, column[at]]]
+        for k in range(lanes):
+            scores[start + k] += values[node[k]]

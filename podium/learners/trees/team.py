@@ -66,5 +66,5 @@ def take(board: np.ndarray) -> int:
 
 @kernel
 def lay_out(board: np.ndarray) -> None:
-    """All pieces are to be had again: between two meetings at which nobody takes one."""
+    """All pieces are to be had again: between two meetings between which nobody takes one."""
     board[_TAKEN] = 0

@@ -9,7 +9,7 @@ from oracles import grow_tree_slowly
 from podium.learners.trees.binning import MISSING, bin_rows, find_borders
 from podium.learners.trees.growing import GrowthRules, TreeGrower
 from podium.learners.trees.histograms import STRIDE, TILE, add_rows, add_shares, clear_words
-from podium.learners.trees.splitting import CUT, GAIN, best_gain, find_cut
+from podium.learners.trees.splitting import CUT, GAIN, best_gain, cut_bins
 
 
 def grow(X, gradients, hessians, n_threads=1, sample=None, allowed=None, **rules):
@@ -179,7 +179,7 @@ def test_the_fast_search_for_a_gain_equals_the_careful_one_to_the_last_bit(rng, 
         for l2, least in ((0.0, 1.0), (7.5, 900.0)):
             histogram, scales = make_histogram(rng, missing), np.array([3.0, 0.5, l2, least])
             cut = np.empty(CUT)
-            find_cut(histogram, n_bins, missing, scales, np.empty(0, np.int64), 0, cut)
+            cut_bins(histogram, n_bins, missing, scales, np.empty(0, np.int64), 0, 0.0, -np.inf, np.inf, cut)
             assert best_gain(histogram, n_bins, missing, scales, np.empty(MISSING, np.int64)) == cut[GAIN]
 
 

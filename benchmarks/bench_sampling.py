@@ -1,0 +1,164 @@
+"""Seeing less: GOSS against full training, and bundles against single columns, each beside LightGBM's.
+
+GOSS(0.2, 0.1) on data shaped like MSLR-WEB (`_mslr.py`): time a tree, and NDCG@10 of held-out queries. Bundles on 1,000
+columns of one-hot groups: time a tree with and without, and that the trees are the same. Two threads each, in turns,
+the best of several rounds.
+
+    python benchmarks/bench_sampling.py [goss] [bundles]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from _mslr import make_lists
+from _report import print_header, print_result
+
+import podium
+
+THREADS, LEAVES, GOSS = 2, 31, (0.2, 0.1)
+
+
+def time_podium(X: np.ndarray, y: np.ndarray, sizes: np.ndarray, trees: int, **options: Any) -> tuple[float, Any]:
+    """Seconds a tree after the first, and the model."""
+    ends: list[float] = []
+    model = podium.LambdaMART(n_estimators=trees, max_leaf_nodes=LEAVES, metric="ndcg@30", n_jobs=THREADS, **options)
+    model.fit(X, y, group=sizes, callbacks=[lambda _: ends.append(time.perf_counter())])
+    return (ends[-1] - ends[0]) / (trees - 1), model
+
+
+def time_lightgbm(X: np.ndarray, y: np.ndarray, sizes: np.ndarray, trees: int, **options: Any) -> tuple[float, Any]:
+    import lightgbm
+
+    parameters = {
+        "objective": "lambdarank",
+        "num_leaves": LEAVES,
+        "max_bin": 255,
+        "min_data_in_leaf": 20,
+        "learning_rate": 0.1,
+        "num_threads": THREADS,
+        "verbose": -1,
+        **options,
+    }
+    booster = lightgbm.Booster(parameters, lightgbm.Dataset(X, y, group=sizes, params=parameters))
+    booster.update()
+    started = time.perf_counter()
+    for _ in range(trees - 1):
+        booster.update()
+    return (time.perf_counter() - started) / (trees - 1), booster
+
+
+def best_of(rounds: int, runs: dict[str, Callable[[], tuple[float, Any]]]) -> dict[str, tuple[float, Any]]:
+    found: dict[str, tuple[float, Any]] = {}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            seconds, model = run()
+            if name not in found or seconds < found[name][0]:
+                found[name] = seconds, model
+    return found
+
+
+def show_goss(rows: int, seeds: int) -> None:
+    data = make_lists(rows, rows // 120)
+    lists = data.X, data.y, data.sizes
+    found = best_of(
+        3,
+        {
+            "podium": lambda: time_podium(*lists, 40),
+            "podium, goss": lambda: time_podium(*lists, 40, goss=GOSS),
+            # LightGBM samples only after 1 / learning_rate trees, so it gets more of them
+            "LightGBM": lambda: time_lightgbm(*lists, 40),
+            "LightGBM, goss": lambda: time_lightgbm(
+                *lists, 60, data_sample_strategy="goss", top_rate=GOSS[0], other_rate=GOSS[1]
+            ),
+        },
+    )
+    print(f"\n{rows:,} rows x {data.X.shape[1]}, {LEAVES} leaves")
+    for name, (seconds, _) in found.items():
+        print(f"{name:>16}: {seconds * 1e3:6.1f} ms a tree")
+    ratio = found["podium"][0] / found["podium, goss"][0]
+    print_result(f"GOSS(0.2, 0.1), {rows // 1000}k x 136, a tree", "full training", f"{ratio:.1f}x faster", "2x")
+    other = found["podium, goss"][0] / found["LightGBM, goss"][0]
+    print_result(f"GOSS(0.2, 0.1), {rows // 1000}k x 136, a tree", "LightGBM's GOSS", f"{other:.2f}", "")
+    differences = []
+    for seed in range(seeds):
+        n_queries = rows // 120
+        data = make_lists(rows, n_queries, seed)
+        training, held_out = data.queries(0, n_queries * 4 // 5), data.queries(n_queries * 4 // 5, n_queries)
+        values = []
+        for options in ({}, {"goss": GOSS}):
+            model = time_podium(training.X, training.y, training.sizes, 100, random_state=seed, **options)[1]
+            scores = model.predict(held_out.X)
+            values.append(podium.evaluate(scores, held_out.y, qid=held_out.qid, metrics=["ndcg@10"])["ndcg@10"])
+        differences.append(values[1] - values[0])
+        print(f"seed {seed}: NDCG@10 full {values[0]:.4f}, goss {values[1]:.4f}", flush=True)
+    print_result(
+        f"GOSS(0.2, 0.1), NDCG@10, {seeds} seeds", "full training", f"{np.mean(differences):+.4f}", "within 0.003"
+    )
+
+
+def make_one_hot(rows: int, groups: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Groups of columns of which one is 1 in each row; grades that depend on some of them."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, size, (rows, groups))
+    X = np.zeros((rows, groups * size), np.float32)
+    for group in range(groups):
+        X[np.arange(rows), group * size + codes[:, group]] = 1
+    worth = rng.standard_normal((groups, size))
+    value = sum(worth[group, codes[:, group]] for group in range(groups)) + rng.standard_normal(rows)
+    y = np.searchsorted(np.quantile(value, [0.5, 0.75, 0.9, 0.97]), value)
+    return X, y, np.full(rows // 100, 100)
+
+
+def show_bundles(rows: int) -> None:
+    lists = make_one_hot(rows, 10, 100)
+    found = best_of(
+        2,
+        {
+            "podium": lambda: time_podium(*lists, 12),
+            "podium, bundles": lambda: time_podium(*lists, 12, bundle_features=True),
+            "LightGBM": lambda: time_lightgbm(*lists, 12, enable_bundle=False),
+            "LightGBM, bundles": lambda: time_lightgbm(*lists, 12, enable_bundle=True),
+        },
+    )
+    print(f"\n{rows:,} rows x 1,000 one-hot columns, {LEAVES} leaves")
+    for name, (seconds, _) in found.items():
+        print(f"{name:>18}: {seconds * 1e3:6.1f} ms a tree")
+    plain, bundled = found["podium"], found["podium, bundles"]
+    same = all(
+        np.array_equal(getattr(plain[1].forest_, name), getattr(bundled[1].forest_, name))
+        for name in ("feature", "threshold", "left", "value")
+    )
+    columns = len(bundled[1].bundles_)
+    print(f"{columns} bundles; the trees are {'the same' if same else 'NOT the same'} with and without them")
+    print_result("bundles, 1,000 one-hot columns, a tree", "no bundles", f"{plain[0] / bundled[0]:.1f}x faster", "5x")
+    print_result("bundles, 1,000 one-hot columns", "no bundles", "same trees" if same else "other trees", "same trees")
+    ratio = bundled[0] / found["LightGBM, bundles"][0]
+    print_result("bundles, 1,000 one-hot columns, a tree", "LightGBM's bundles", f"{ratio:.2f}", "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help="goss, bundles; both unless given")
+    parser.add_argument("--rows", type=int, default=240_000)
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    print_header("seeing less: GOSS and bundles", ["lightgbm"])
+    small = make_lists(4_000, 40)
+    started = time.perf_counter()
+    for extra in ({}, {"goss": GOSS}, {"bundle_features": True}):
+        time_podium(small.X, small.y, small.sizes, 2, **extra)
+    print(f"compiling took {time.perf_counter() - started:.1f} s")
+    parts = options.parts or ["goss", "bundles"]
+    if "goss" in parts:
+        show_goss(options.rows, options.seeds)
+    if "bundles" in parts:
+        show_bundles(100_000)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Features: how the bins of a feature are read off the column that holds them.
+
+A column has one byte a row, its slot. Most hold one feature, and slots are bins. Features that are hardly ever away
+from their usual bins together share a column, a bundle: slot 0 says that all of them are at their usual bins, and each
+has a stretch of slots for its other ones. What is left of all rows is in the usual bin.
+
+Categories have no order. In every leaf they are put in order of the mean step that their rows ask for, gradient over
+hessian; the best parting of the categories in two is then a cut of that order, as for numbers. Smoothing draws
+categories with few rows to the middle.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from podium._numba import kernel
+from podium.learners.trees.binning import MISSING, Views
+from podium.learners.trees.histograms import STRIDE, gradient_of, hessian_of
+
+SCRATCH = 3 * STRIDE  # room for sums to the left, for a feature's own bins and for their order
+
+
+@kernel
+def sum_slots(slots: np.ndarray, n_slots: int) -> np.int64:
+    """What a column holds in all, if it is a bundle."""
+    total = np.int64(0)
+    for slot in range(n_slots):
+        total += slots[slot]
+    return total
+
+
+@kernel
+def spread(slots: np.ndarray, total: np.int64, offset: int, usual: int, n_bins: int, bins: np.ndarray) -> None:
+    """bins[b] = what the slots of the feature's column hold for bin b, and for missing values at MISSING.
+
+    total: what a bundle's slots hold in all; offset, usual: as in `Views`.
+    """
+    if usual < 0:
+        for b in range(n_bins):
+            bins[b] = slots[b]
+        bins[MISSING] = slots[MISSING]
+        return
+    rest, at = total, offset
+    for b in range(n_bins):
+        if b != usual:
+            bins[b] = slots[at]
+            rest -= slots[at]
+            at += 1
+    bins[MISSING], bins[usual] = 0, rest
+
+
+@kernel
+def read_bins(
+    slots: np.ndarray,
+    total: np.int64,
+    offset: int,
+    usual: int,
+    categorical: bool,
+    smoothing: float,
+    n_bins: int,
+    scales: np.ndarray,
+    scratch: np.ndarray,
+) -> int:
+    """The bins of a feature in the order in which they are cut, in the second part of `scratch`; returns how many.
+
+    The third part has the order itself, if the feature is a category.
+    """
+    bins, order = scratch[STRIDE : 2 * STRIDE], scratch[2 * STRIDE :]
+    spread(slots, total, offset, usual, n_bins, bins)
+    if not categorical:
+        return n_bins
+    used = _put_in_order(bins, n_bins, scales, smoothing, order)
+    arrange(bins.copy(), order, used, bins)
+    return used
+
+
+@kernel
+def _put_in_order(bins: np.ndarray, n_bins: int, scales: np.ndarray, smoothing: float, order: np.ndarray) -> int:
+    """Fill `order` with the bins that have rows, by rising gradient over hessian; returns how many."""
+    used = 0
+    for b in range(n_bins):
+        if bins[b] != 0:
+            order[used] = b
+            used += 1
+    gap = 1
+    while gap < used // 3:
+        gap = 3 * gap + 1
+    while gap > 0:  # Shell's sort: equal ratios are put in order of their bins, so any sort gives the same
+        for k in range(gap, used):
+            own, to = order[k], k
+            while to >= gap and _comes_before(bins, own, order[to - gap], scales, smoothing):
+                order[to] = order[to - gap]
+                to -= gap
+            order[to] = own
+        gap //= 3
+    return used
+
+
+@kernel
+def _comes_before(bins: np.ndarray, one: int, two: int, scales: np.ndarray, smoothing: float) -> bool:
+    more = smoothing * scales[1]
+    first = gradient_of(bins[one]) / (hessian_of(bins[one]) + more)
+    second = gradient_of(bins[two]) / (hessian_of(bins[two]) + more)
+    return first < second or (first == second and one < two)
+
+
+@kernel
+def arrange(bins: np.ndarray, order: np.ndarray, used: int, sorted_bins: np.ndarray) -> None:
+    """sorted_bins[k] = bins[order[k]]; missing values stay where they are."""
+    for k in range(used):
+        sorted_bins[k] = bins[order[k]]
+    sorted_bins[MISSING] = bins[MISSING]
+
+
+@kernel
+def fill_sides(
+    f: int,
+    n_bins: int,
+    at: int,
+    missing_left: bool,
+    views: Views | None,
+    order: np.ndarray,
+    used: int,
+    sides: np.ndarray,
+) -> None:
+    """sides[slot] = 1 if rows with this slot of the feature's column go right.
+
+    at: the last bin that goes left; for categories, its place in `order`. Categories without rows go with missing ones.
+    """
+    stray = np.uint8(0 if missing_left else 1)
+    for b in range(MISSING):
+        sides[b] = np.uint8(b > at)
+    sides[MISSING] = stray
+    if views is None:
+        return
+    if views.categorical[f]:
+        for b in range(MISSING):
+            sides[b] = stray
+        for k in range(used):
+            sides[order[k]] = np.uint8(k > at)
+    usual, slot = views.usual[f], views.offset[f]
+    if usual >= 0:
+        by_bin = sides.copy()
+        for other in range(len(sides)):
+            sides[other] = by_bin[usual]
+        for b in range(n_bins):
+            if b != usual:
+                sides[slot] = by_bin[b]
+                slot += 1

@@ -1,0 +1,151 @@
+"""Leaf-wise growth cuts the leaf that gains most; level-wise growth cuts every leaf of a level before the next.
+
+Gains come from histograms that know no row counts. A gain found there is at least the true one, so the smallest leaf
+size is checked only when a leaf is about to be cut: if the cut would leave too few rows on a side, its feature is
+counted exactly, and the leaf competes again with what remains.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from podium._numba import kernel
+from podium.learners.trees.binning import MISSING, Views
+from podium.learners.trees.features import fill_sides
+from podium.learners.trees.histograms import STRIDE, gradient_of
+from podium.learners.trees.splitting import BIN, CUT, GAIN, MISSING_LEFT, best_feature, find_cut
+from podium.learners.trees.team import DECIDED, is_off, meet
+from podium.learners.trees.workbench import ONE, ZERO, Bins, Leaves, Limits, Nodes, Room, cut_leaf, look_at
+
+
+@kernel
+def grow_leaves(
+    views: Views | None,
+    bins: Bins,
+    room: Room,
+    limits: Limits,
+    allowed: np.ndarray,
+    scales: np.ndarray,
+    squares: float,
+    largest: np.int64,
+    n: int,
+    nodes: Nodes,
+    leaves: Leaves,
+    worker: int,
+) -> int:
+    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units.
+
+    Every worker of the team runs this. The first decides what to cut, and all share the rows and features of it.
+    """
+    board, workers, cut, impurity = room.board, len(room.tiles), np.zeros(CUT), 0.0
+    count, leaf = ONE, ZERO
+    meeting = meet(board, workers, ONE)
+    if is_off(board):
+        return 0
+    while True:
+        small = count - 1
+        meeting = look_at(views, bins, room, allowed, scales, leaves, small, leaf, worker, meeting)
+        if worker == 0:
+            if count == 1:
+                impurity = _impurity_of_root(room.histograms[0], bins.n_slots[0], scales, squares, n)
+            board[DECIDED] = _choose(
+                views, bins, room, limits, scales, largest, impurity, nodes, leaves, small, leaf, cut
+            )
+        meeting = meet(board, workers, meeting)
+        leaf = board[DECIDED]
+        if leaf < 0:
+            return count
+        meeting = cut_leaf(views, bins, room, nodes, leaves, leaf, count, cut, worker, meeting)
+        impurity -= cut[GAIN] / (2.0 * n)
+        count += 1
+        if count == len(leaves.node):
+            return count
+
+
+@kernel
+def _choose(
+    views: Views | None,
+    bins: Bins,
+    room: Room,
+    limits: Limits,
+    scales: np.ndarray,
+    largest: np.int64,
+    impurity: float,
+    nodes: Nodes,
+    leaves: Leaves,
+    small: int,
+    large: int,
+    cut: np.ndarray,
+) -> int:
+    """The leaf to cut, -1 if none; writes how it is cut. `small` and `large` are the newest leaves."""
+    leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
+    while limits.max_impurity <= 0.0 or impurity > limits.max_impurity:
+        leaf = _next_leaf(room.gains, leaves, small + 1, limits)
+        if leaf < 0:
+            return leaf
+        f, node = leaves.best[leaf], leaves.node[leaf]
+        column = f if views is None else views.column[f]
+        slots = room.histograms[leaf, column * STRIDE : (column + 1) * STRIDE]
+        rows = room.sorted[leaves.start[leaf] : leaves.stop[leaf]]
+        n_slots, n_bins, missing, own = bins.n_slots[column], bins.n_bins[f], bins.has_missing[f], bins.columns[column]
+        used = find_cut(
+            views,
+            slots,
+            n_slots,
+            f,
+            n_bins,
+            missing,
+            scales,
+            rows,
+            own,
+            limits.min_samples,
+            largest,
+            leaves.low[leaf],
+            leaves.high[leaf],
+            room.scratch[0],
+            cut,
+        )
+        if cut[GAIN] >= room.gains[leaf, f]:
+            nodes.feature[node], nodes.column[node] = f, column
+            fill_sides(
+                f,
+                n_bins,
+                int(cut[BIN]),
+                cut[MISSING_LEFT] > 0,
+                views,
+                room.scratch[0, 2 * STRIDE :],
+                used,
+                nodes.sides[node],
+            )
+            return leaf
+        room.gains[leaf, f] = cut[GAIN]  # fewer rows than hoped for: the leaf competes again with what remains
+        leaves.best[leaf] = best_feature(room.gains[leaf])
+    return -ONE
+
+
+@kernel
+def _next_leaf(gains: np.ndarray, leaves: Leaves, count: int, limits: Limits) -> int:
+    """The leaf to cut next: of the largest gain, or, level by level, of the least depth; -1 if none may be."""
+    chosen, best, depth = -1, limits.min_gain, leaves.depth
+    for leaf in range(count):
+        if leaves.best[leaf] < 0 or (limits.max_depth > 0 and depth[leaf] >= limits.max_depth):
+            continue
+        own = gains[leaf, leaves.best[leaf]]
+        if own <= limits.min_gain:
+            continue
+        higher = chosen >= 0 and limits.by_level and depth[leaf] < depth[chosen]
+        deeper = chosen >= 0 and limits.by_level and depth[leaf] > depth[chosen]
+        if higher or (own > best and not deeper):
+            chosen, best = leaf, own
+    return chosen
+
+
+@kernel
+def _impurity_of_root(histogram: np.ndarray, n_bins: int, scales: np.ndarray, squares: float, n: int) -> float:
+    """mean 1/2 (g - mean)^2 over the rows, for unit hessians."""
+    total = histogram[MISSING]
+    for b in range(n_bins):
+        total += histogram[b]
+    gradient = gradient_of(total) / scales[0]
+    impurity: float = (squares - gradient * gradient / n) / (2.0 * n)
+    return impurity

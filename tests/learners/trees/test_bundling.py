@@ -1,0 +1,98 @@
+"""Bundling: features that never meet share a column, and the trees are the same as without."""
+
+import numpy as np
+import pytest
+
+from podium.learners.trees.binning import bin_rows, find_borders
+from podium.learners.trees.bundling import ViewRules, find_views
+from podium.models import LambdaMART
+
+
+def one_hot(rng, n=600, groups=(5, 7), extra=2):
+    """Blocks of columns of which exactly one is not 0 in each row, and some dense ones behind."""
+    blocks = []
+    for size in groups:
+        block = np.zeros((n, size), np.float32)
+        block[np.arange(n), rng.integers(0, size, n)] = rng.integers(1, 4, n)
+        blocks.append(block)
+    return np.hstack([*blocks, rng.standard_normal((n, extra)).astype(np.float32)])
+
+
+def views_of(X, max_conflicts=0.0):
+    borders = find_borders(X)
+    return borders, find_views(X, borders, ViewRules(bundle_features=True, max_conflicts=max_conflicts), 0, 1)
+
+
+def test_features_that_never_meet_share_a_column(rng):
+    X = one_hot(rng)
+    _borders, views = views_of(X)
+    columns = views.column
+    assert len(views.starts) - 1 < X.shape[1]
+    away = X[:, :12] != 0
+    for one in range(12):
+        for two in range(one):
+            if columns[one] == columns[two]:
+                assert not (away[:, one] & away[:, two]).any()
+    assert len(set(columns[12:])) == 2
+    assert not set(columns[12:]) & set(columns[:12])
+    assert (views.usual[12:] == -1).all()
+
+
+def test_every_value_can_be_read_back_from_its_bundle(rng):
+    X = one_hot(rng)
+    borders, views = views_of(X)
+    plain, bundled = bin_rows(X, borders), bin_rows(X, borders, views=views)
+    assert bundled.columns.shape[0] == len(views.starts) - 1
+    for f in range(X.shape[1]):
+        slots = bundled.columns[views.column[f]].astype(int)
+        if views.usual[f] < 0:
+            np.testing.assert_array_equal(slots, plain.columns[f])
+            continue
+        own = slots - views.offset[f]
+        mine = (own >= 0) & (own < borders.n_bins[f] - 1)
+        decoded = np.where(mine, own + (own >= views.usual[f]), views.usual[f])
+        np.testing.assert_array_equal(decoded, plain.columns[f])
+    rows = bundled.rows.view(np.uint8)[:, : bundled.columns.shape[0]]
+    np.testing.assert_array_equal(rows.T, bundled.columns)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("growth", ["leaf", "level"])
+def test_bundles_without_collisions_change_no_tree(rng, n_jobs, growth):
+    X = one_hot(rng, n=1_500)
+    y = (X[:, 0] > 0) * 2 + (X[:, 5] > 1) + (X[:, 12] > 0)
+    qid = np.arange(len(X)) // 30
+    settings = {"n_estimators": 8, "max_leaf_nodes": 9, "min_samples_leaf": 10, "n_jobs": n_jobs, "growth": growth}
+    plain = LambdaMART(**settings).fit(X, y, qid=qid)
+    bundled = LambdaMART(**settings, bundle_features=True).fit(X, y, qid=qid)
+    for name in ("feature", "threshold", "left", "missing_right", "value", "gain", "count"):
+        np.testing.assert_array_equal(getattr(plain.forest_, name), getattr(bundled.forest_, name))
+
+
+def test_collisions_are_bounded_and_the_later_feature_wins():
+    X = np.zeros((100, 2), np.float32)
+    X[:30, 0], X[29:50, 1] = 1, 1  # they meet in row 29
+    assert views_of(X)[1] is None
+    borders, views = views_of(X, max_conflicts=0.01)
+    assert views.column.tolist() == [0, 0]
+    bundled = bin_rows(X, borders, views=views).columns[0]
+    assert np.bincount(bundled).tolist() == [50, 29, 21]
+
+
+def test_missing_values_and_constants_are_not_bundled(rng):
+    X = one_hot(rng)
+    X[3, 0] = np.nan
+    X[:, 1] = 0
+    _, views = views_of(X)
+    assert views.usual[0] == -1
+    assert views.usual[1] == -1
+
+
+def test_a_bundle_has_no_more_slots_than_a_byte_can_name():
+    n = 3_000
+    X = np.zeros((n, 600), np.float32)
+    X[np.arange(n), np.arange(n) % 600] = 1
+    borders, views = views_of(X)
+    binned = bin_rows(X, borders, views=views)
+    assert binned.n_slots.max() == 255
+    assert len(binned.columns) == 3  # 254 + 254 + 92 features
