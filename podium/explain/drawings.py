@@ -10,7 +10,7 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
     arrays, known = model.forest_.split()[tree - 1], names_for(model, None, names)
     across, down = _places(arrays)
-    figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), 1.1 * (down.max() + 1) + 0.6)
+    figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), 1.1 * (down.max() + 1) + 0.6, None)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set_xlim(-0.7, across.max() + 0.7)
@@ -190,12 +190,12 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _figure(width: float, height: float) -> Any:
+def _figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError('Drawing needs matplotlib. Install it with: pip install "podium[report]"') from error
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def _save(figure: Any, path: str | os.PathLike[str]) -> None:

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._numba import fast_kernel, kernel, readonly
+from podium._numba import fast_kernel, inlined_kernel, kernel, readonly
 from podium._threads import map_blocks
 from podium.learners.trees.forest import Forest
 
 _ROWS_A_BLOCK = 512  # enough to share the cost of a tree's tables
-_LANES = 16  # documents that go through a tree in step
+_LANES = 32  # documents that go through a tree in step
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +77,14 @@ class Paths:
         return out
 
     def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Features as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
         forest = self.forest
+        columns = np.zeros((X.shape[1], -(-len(X) // _LANES) * _LANES), np.float32)
+        columns[:, : len(X)] = X.T
+        sums = np.zeros(columns.shape)
         nodes, most = int(np.diff(forest.roots).max(initial=1)), int(self.n_points.max(initial=1))
         _add_values(
-            X,
+            columns,
             forest.roots,
             forest.feature,
             forest.threshold,
@@ -96,8 +100,9 @@ class Paths:
             np.empty((nodes, most)),
             np.empty((nodes, most, _LANES)),
             np.empty((nodes, _LANES)),
-            out,
+            sums,
         )
+        out[:] = sums[:, : len(X)].T
 
 
 def _rules(n_points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +161,7 @@ def _reach(roots: np.ndarray, left: np.ndarray, share: np.ndarray, reached: np.n
 
 @fast_kernel
 def _add_values(
-    X: np.ndarray,
+    columns: np.ndarray,
     roots: np.ndarray,
     feature: np.ndarray,
     threshold: np.ndarray,
@@ -172,72 +177,128 @@ def _add_values(
     inverse: np.ndarray,
     reach: np.ndarray,
     passes: np.ndarray,
-    out: np.ndarray,
+    sums: np.ndarray,
 ) -> None:
-    """out[i, f] += the Shapley value of f for row i, tree by tree.
+    """sums[f, i] += the Shapley value of f for document i, tree by tree; columns and sums are (features, documents).
 
     inverse (nodes, points): 1 / D(kept). passes (nodes, lanes): 1.0 where the document passes all splits of the
     parent's feature down to the node. reach (nodes, points, lanes): on the way down, the product over the features
-    above; on the way up, the sum over the leaves below of that product times their value.
+    above; on the way back, the sum over the leaves below of that product times their value.
     """
     total = np.empty(_LANES)
-    row = np.empty(_LANES, np.int64)
     for tree in range(len(roots) - 1):
-        first, size, n = roots[tree], roots[tree + 1] - roots[tree], n_points[tree]
+        n = n_points[tree]
         t, w = points[n, :n], weights[n, :n]
-        for node in range(size):
+        own = slice(roots[tree], roots[tree + 1])
+        split_on, cuts, to_right, leaf_value = feature[own], threshold[own], missing_right[own], value[own]
+        first_child, earlier = left[own] - roots[tree], same[own] - roots[tree]
+        own_share, own_kept = share[own], kept[own]
+        for node in range(len(split_on)):
             for q in range(n):
-                inverse[node, q] = 1.0 / (t[q] + (1.0 - t[q]) * kept[first + node])
-        for start in range(0, len(X), _LANES):
-            lanes = min(_LANES, len(X) - start)
-            for k in range(_LANES):  # the last lanes of a short batch go with the last row
-                row[k] = start + min(k, lanes - 1)
-                passes[0, k] = 1.0
-            for q in range(n):
-                reach[0, q, :] = 1.0
-            for node in range(size):
-                own = first + node
-                if left[own] == own:
-                    reach[node, :n] *= value[own]
-                    continue
-                child, above = left[own] - first, same[own] - first
-                before, at_left, at_right = passes[above], passes[child], passes[child + 1]
-                cut, missing = threshold[own], missing_right[own] != 0
-                for k in range(_LANES):
-                    x = X[row[k], feature[own]]
-                    at_right[k] = before[k] if x > cut or (missing and x != x) else 0.0
-                for k in range(_LANES):
-                    at_left[k] = before[k] - at_right[k]
-                share_left, share_right = share[first + child], share[first + child + 1]
-                kept_left, kept_right = kept[first + child], kept[first + child + 1]
-                for q in range(n):
-                    # The feature's factor so far is replaced by the one with this split; a failed one stays failed.
-                    lost, won = (1.0 - t[q]) * inverse[above, q], t[q] * inverse[above, q]
-                    more_left, more_right = lost * kept_left - share_left, lost * kept_right - share_right
-                    here, down_left, down_right = reach[node, q], reach[child, q], reach[child + 1, q]
-                    for k in range(_LANES):
-                        down_left[k] = here[k] * (share_left + before[k] * more_left + at_left[k] * won)
-                        down_right[k] = here[k] * (share_right + before[k] * more_right + at_right[k] * won)
-            for back in range(size):
-                node = size - 1 - back
-                own = first + node
-                if left[own] == own:
-                    continue
-                child, above = left[own] - first, same[own] - first
-                before, at_left, at_right = passes[above], passes[child], passes[child + 1]
-                total[:] = 0.0
-                for q in range(n):
-                    weight = w[q] / (1.0 - t[q])
-                    weight_left, weight_right = weight * inverse[child, q], weight * inverse[child + 1, q]
-                    weight_before = weight * inverse[above, q]
-                    here, up_left, up_right = reach[node, q], reach[child, q], reach[child + 1, q]
-                    for k in range(_LANES):
-                        below = up_left[k] + up_right[k]
-                        here[k] = below
-                        total[k] += (
-                            at_left[k] * weight_left * up_left[k]
-                            + at_right[k] * weight_right * up_right[k]
-                            - before[k] * weight_before * below
-                        )
-                for k in range(lanes):
-                    out[start + k, feature[own]] += total[k]
+                inverse[node, q] = 1.0 / (t[q] + (1.0 - t[q]) * own_kept[node])
+        for start in range(0, columns.shape[1], _LANES):
+            batch = slice(start, start + _LANES)
+            _go_down(
+                columns[:, batch],
+                split_on,
+                cuts,
+                first_child,
+                to_right,
+                leaf_value,
+                earlier,
+                own_share,
+                own_kept,
+                t,
+                inverse,
+                reach,
+                passes,
+            )
+            _come_back(split_on, first_child, earlier, t, w, inverse, reach, passes, total, sums[:, batch])
+
+
+@inlined_kernel
+def _go_down(
+    columns: np.ndarray,
+    feature: np.ndarray,
+    threshold: np.ndarray,
+    left: np.ndarray,
+    missing_right: np.ndarray,
+    value: np.ndarray,
+    same: np.ndarray,
+    share: np.ndarray,
+    kept: np.ndarray,
+    t: np.ndarray,
+    inverse: np.ndarray,
+    reach: np.ndarray,
+    passes: np.ndarray,
+) -> None:
+    """Fill in `passes` and `reach` for one tree and one batch of documents; leaves are multiplied by their value."""
+    for k in range(_LANES):
+        passes[0, k] = 1.0
+    for q in range(len(t)):
+        for k in range(_LANES):
+            reach[0, q, k] = 1.0
+    for node in range(len(left)):
+        one = left[node]
+        if one == node:
+            continue
+        two, above = one + 1, same[node]
+        before, at_left, at_right, column = passes[above], passes[one], passes[two], columns[feature[node]]
+        cut, missing = threshold[node], np.uint32(missing_right[node])
+        for k in range(_LANES):  # no branch: it would be guessed wrong every other time
+            x = column[k]
+            at_right[k] = before[k] * np.float64(np.uint32(x > cut) | (np.uint32(x != x) & missing))
+            at_left[k] = before[k] - at_right[k]
+        scale_left = value[one] if left[one] == one else 1.0
+        scale_right = value[two] if left[two] == two else 1.0
+        share_left, share_right = share[one] * scale_left, share[two] * scale_right
+        kept_left, kept_right = kept[one] * scale_left, kept[two] * scale_right
+        for q in range(len(t)):
+            # The factor of the feature so far is replaced by the one with this split. A document that failed an
+            # earlier split (before = 0) has lost all but the share of the training rows.
+            lost, won = (1.0 - t[q]) * inverse[above, q], t[q] * inverse[above, q]
+            more_left, more_right = lost * kept_left - share_left, lost * kept_right - share_right
+            won_left, won_right = won * scale_left, won * scale_right
+            here, down_left, down_right = reach[node, q], reach[one, q], reach[two, q]
+            for k in range(_LANES):
+                down_left[k] = here[k] * (share_left + before[k] * more_left + at_left[k] * won_left)
+                down_right[k] = here[k] * (share_right + before[k] * more_right + at_right[k] * won_right)
+
+
+@inlined_kernel
+def _come_back(
+    feature: np.ndarray,
+    left: np.ndarray,
+    same: np.ndarray,
+    t: np.ndarray,
+    w: np.ndarray,
+    inverse: np.ndarray,
+    reach: np.ndarray,
+    passes: np.ndarray,
+    total: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """Add up the leaves below each split, and what the split makes of them.
+
+    An earlier split of the same feature has counted all leaves below it with its own factor; that is taken back here.
+    """
+    for back in range(1, len(left) + 1):
+        node = len(left) - back
+        one = left[node]
+        if one == node:
+            continue
+        two, above = one + 1, same[node]
+        before, at_left, at_right, sums_here = passes[above], passes[one], passes[two], sums[feature[node]]
+        for k in range(_LANES):
+            total[k] = 0.0
+        for q in range(len(t)):
+            weight = w[q] / (1.0 - t[q])
+            for_left, for_right = weight * inverse[one, q], weight * inverse[two, q]
+            for_both = weight * inverse[above, q]
+            here, up_left, up_right = reach[node, q], reach[one, q], reach[two, q]
+            for k in range(_LANES):
+                here[k] = up_left[k] + up_right[k]
+                total[k] += at_left[k] * for_left * up_left[k] + at_right[k] * for_right * up_right[k]
+                total[k] -= before[k] * for_both * here[k]
+        for k in range(_LANES):
+            sums_here[k] += total[k]
