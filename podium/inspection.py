@@ -42,6 +42,7 @@ class Inspection:
     start: float  # the score before the first tree
     n_bytes: int  # of the arrays of the trees
     parameters: dict[str, Any]
+    changed: list[str]  # the parameters that are not as by default
     bundles: list[list[str]] = field(default_factory=list)  # features that were trained as one; empty when none
     base: Inspection | None = None  # the model that this one started from
 
@@ -69,7 +70,7 @@ class Inspection:
         lines += self._levels()
         lines += [f"bundled: {', '.join(bundle)}" for bundle in self.bundles]
         lines.append(f"score before the first tree: {self.start:.6g}")
-        lines.append("parameters: " + ", ".join(f"{name}={value}" for name, value in self.parameters.items()))
+        lines.append(f"parameters: {self._parameters()}")
         return lines + ([] if self.base is None else ["started from:", *(f"  {one}" for one in self.base.sentences())])
 
     def __str__(self) -> str:
@@ -80,6 +81,10 @@ class Inspection:
             return ""
         leaves, depths = [tree.leaves for tree in self.trees], [tree.depth for tree in self.trees]
         return f" with {_span(leaves)} leaves, {_span(depths)} deep"
+
+    def _parameters(self) -> str:
+        told = [f"{name}={self.parameters[name]}" for name in self.changed]
+        return ", ".join([*told, "all others as by default"] if told else ["all as by default"])
 
     def _levels(self) -> list[str]:
         """One split a level: which trees are so, and the questions of the first ones."""
@@ -98,6 +103,7 @@ def inspect(model: Any) -> Inspection:
     forest, names, base = model.forest_, feature_names(model), model._base_model()
     gain = forest.importances("gain")
     order = np.argsort(-gain, kind="stable")[:_FEATURES_TOLD]
+    known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
     total = gain.sum() or 1.0
     return Inspection(
         model=type(model).__name__,
@@ -107,7 +113,8 @@ def inspect(model: Any) -> Inspection:
         top_features=[(names[place], float(gain[place] / total)) for place in order if gain[place] > 0],
         start=float(forest.start),
         n_bytes=_size(forest),
-        parameters={f.name: _plain(getattr(model, f.name)) for f in fields(model) if f.name not in ("n_jobs", "init")},
+        parameters={one.name: _plain(getattr(model, one.name)) for one in known},
+        changed=[one.name for one in known if getattr(model, one.name) != one.default],
         base=inspect(base) if hasattr(base, "forest_") else None,
     )
 

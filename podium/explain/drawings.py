@@ -28,7 +28,7 @@ SUFFIXES = (".svg", ".png")
 _UP, _DOWN, _LINE, _PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
 _BARS = 12  # of the largest reasons
 _CURVES = 100  # of single rows
-_WIDEST = 100.0  # inches; a tree with more leaves has smaller boxes
+_WIDEST = 100.0  # inches; a larger tree has smaller boxes
 _TALL = 0.32  # inches a bar
 
 
@@ -40,7 +40,7 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
     arrays, known = model.forest_.split()[tree - 1], names_for(model, None, names)
     across, down = _places(arrays)
-    figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), 1.1 * (down.max() + 1) + 0.6, None)
+    figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), min(_WIDEST, 1.1 * (down.max() + 1) + 0.6), None)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set_xlim(-0.7, across.max() + 0.7)
@@ -65,6 +65,7 @@ def draw_curves(model: Any, path: str | os.PathLike[str]) -> None:
             axes.plot(range(1, len(curve) + 1), curve, label=f"{part}: {metric}")
     axes.axvline(model.best_iteration_, color=_PALE, linestyle="--", label=f"kept: {model.best_iteration_} trees")
     axes.set_xlabel("trees")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(", ".join(sorted({metric for curves in model.evals_.values() for metric in curves})))
     axes.legend(frameon=False)
     _save(figure, path)
@@ -94,7 +95,7 @@ def draw_attributions(
     refuse_other_suffixes(path)
     heights = [max(1, len(own)) for own in reasons]
     figure = _figure(7, sum(0.7 + _TALL * height for height in heights))
-    blocks = figure.subplots(len(documents), squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    blocks = figure.subplots(len(documents), squeeze=False, sharex=True, gridspec_kw={"height_ratios": heights})[:, 0]
     for axes, document, own in zip(blocks, documents, reasons):
         _bars(axes, [name for name, _ in own], [value for _, value in own])
         axes.set_title(_plain(document), fontsize=10)

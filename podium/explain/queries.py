@@ -13,7 +13,6 @@ from podium.data import RankingData
 from podium.explain.attributions import attribute, centre
 from podium.explain.reasons import Why, why
 from podium.explain.subjects import names_for, refuse_other_models
-from podium.metrics.lists import order_by_score
 
 _FEATURES_TOLD = 5
 
@@ -39,7 +38,7 @@ class Placed:
 
     def sentence(self) -> str:
         told = ", ".join(
-            f"{one.feature} {'missing' if one.value is None else format(one.value, '.4g')} ({one.contribution:+.3g})"
+            f"{one.feature} is {'missing' if one.value is None else format(one.value, '.4g')} ({one.contribution:+.3g})"
             for one in self.features
         )
         return f"{self.place}. {self.document}, score {self.score:.4f}: {told or 'as the mean document'}"
@@ -87,7 +86,7 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
     values = centre(found.values, part.qid)
     placed = [
         Placed(place, called[row], float(part.y[row]), float(scores[row]), _told(values[row], rows[row], found.names))
-        for place, row in enumerate(order_by_score(scores, part.offsets)[:top].tolist(), 1)
+        for place, row in enumerate(_best_first(scores, called)[:top], 1)
     ]
     return QueryExplained(query, part.n_rows, float(scores.mean()), tuple(placed))
 
@@ -109,6 +108,12 @@ def document_names(data: RankingData) -> list[str]:
     if data.docid_texts is not None:
         return list(data.docid_texts)
     return [str(row + 1) for row in data.rows.tolist()]
+
+
+def _best_first(scores: np.ndarray, called: list[str]) -> list[int]:
+    """Rows in the order of a TREC run: equal scores by document id, falling."""
+    falling = sorted(range(len(called)), key=called.__getitem__, reverse=True)
+    return sorted(falling, key=lambda row: -scores[row])
 
 
 def _told(values: np.ndarray, row: np.ndarray, names: tuple[str, ...]) -> tuple[Told, ...]:

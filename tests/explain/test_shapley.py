@@ -115,6 +115,12 @@ def test_the_bits_do_not_depend_on_threads_or_on_the_company_of_a_row(rng):
     np.testing.assert_array_equal(np.concatenate([paths.values(X[row : row + 1]) for row in range(30)]), together[:30])
 
 
+def test_a_forest_without_trees_gives_nothing_to_anybody():
+    paths = Paths.of(forest_of([], 2, start=0.5))
+    assert paths.expected() == 0.5
+    np.testing.assert_array_equal(paths.values(np.ones((3, 2), np.float32)), np.zeros((3, 2)))
+
+
 def test_rows_of_another_width_are_refused(rng):
     paths = Paths.of(forest_of([random_tree(rng, 3, 4)], 3))
     with pytest.raises(ValueError, match="the rows have 2 features, the model was trained on 3"):
