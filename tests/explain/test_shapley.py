@@ -170,11 +170,32 @@ def test_values_are_those_of_lightgbm_on_its_own_trees(booster):
     assert paths.expected() == pytest.approx(contributions[0, -1], abs=1e-9)
 
 
+def for_shap(forest):
+    """The same trees as shap takes them. (A LightGBM model would not do: shap lets LightGBM explain it.)"""
+    trees = []
+    for tree in forest.split():
+        leaf = tree.left == np.arange(len(tree.left))
+        left = np.where(leaf, -1, tree.left.astype(int))
+        right = np.where(leaf, -1, left + 1)
+        trees.append(
+            {
+                "children_left": left,
+                "children_right": right,
+                "children_default": np.where(tree.missing_right == 1, right, left),
+                "features": np.where(leaf, -2, tree.feature.astype(int)),
+                "thresholds": np.where(leaf, 0.0, tree.threshold),
+                "values": tree.value.reshape(-1, 1),
+                "node_sample_weight": tree.count.astype(float),
+            }
+        )
+    return {"trees": trees}
+
+
 @pytest.mark.filterwarnings("ignore")  # shap's own
-def test_values_are_those_of_shap_on_the_same_trees(booster):
+def test_values_are_those_of_shap_on_the_same_trees(rng):
     shap = pytest.importorskip("shap", reason="shap is not installed")
-    model, X = booster
-    paths = Paths.of(from_lightgbm(model))
-    explainer = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
-    np.testing.assert_allclose(paths.values(X), explainer.shap_values(X), atol=1e-6)  # shap's trees are float32
-    assert paths.expected() == pytest.approx(float(np.ravel(explainer.expected_value)[0]), abs=1e-6)
+    forest, X = forest_of([random_tree(rng, 6, 31) for _ in range(12)], 6), rows_with_gaps(rng, 100, 6)
+    explainer = shap.TreeExplainer(for_shap(forest), feature_perturbation="tree_path_dependent")
+    paths = Paths.of(forest)
+    np.testing.assert_allclose(paths.values(X), explainer.shap_values(X), atol=1e-12)
+    assert paths.expected() == pytest.approx(float(np.ravel(explainer.expected_value)[0]), abs=1e-12)
