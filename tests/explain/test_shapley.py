@@ -34,16 +34,14 @@ def forest_of(trees, n_features, start=0.0):
 
 def random_tree(rng, n_features, leaves):
     """Splits at any leaf, features repeated at will, rows shared out at will."""
-    nodes, open_leaves = [(0.0, 100 * leaves)], [0]
-    for _ in range(leaves - 1):
-        number = open_leaves.pop(int(rng.integers(len(open_leaves))))
-        rows = nodes[number][1]
+    nodes, splittable = [(0.0, 1000 * leaves)], [0]
+    while len(nodes) < 2 * leaves - 1 and splittable:
+        number = splittable.pop(int(rng.integers(len(splittable))))
+        rows, child = nodes[number][1], len(nodes)
         to_left = int(rng.integers(1, rows))
-        nodes[number] = (int(rng.integers(n_features)), float(rng.normal()), len(nodes), int(rng.integers(2)), rows)
-        open_leaves += [len(nodes), len(nodes) + 1]
+        nodes[number] = (int(rng.integers(n_features)), float(rng.normal()), child, int(rng.integers(2)), rows)
         nodes += [(float(rng.normal()), to_left), (float(rng.normal()), rows - to_left)]
-        if rows - to_left < 2 or to_left < 2:
-            break
+        splittable += [leaf for leaf in (child, child + 1) if nodes[leaf][1] > 1]
     return nodes
 
 
@@ -91,7 +89,7 @@ def test_values_add_up_to_the_scores_also_in_deep_trees(rng, leaves):
     forest = forest_of([random_tree(rng, 40, leaves) for _ in range(20)], 40, start=0.3)
     X = rows_with_gaps(rng, 1_100, 40)
     paths = Paths.of(forest)
-    assert paths.n_points.max() >= 3
+    assert paths.n_points.max() >= 5
     np.testing.assert_allclose(paths.values(X).sum(axis=1) + paths.expected(), forest.scores(X), atol=1e-9)
 
 
