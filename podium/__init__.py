@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from podium import explain as explain
     from podium import formats as formats
     from podium import metrics as metrics
     from podium import objectives as objectives
@@ -69,7 +70,7 @@ _HOME = {
     "write_qrels": "podium.formats.trec",
     "write_run": "podium.formats.trec",
 }
-_MODULES = ("formats", "metrics", "objectives")
+_MODULES = ("explain", "formats", "metrics", "objectives")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

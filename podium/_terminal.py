@@ -13,6 +13,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from podium.catalog import Entry
+    from podium.explain import Why
+    from podium.explain.queries import QueryExplained
     from podium.metrics import Evaluation
     from podium.metrics.comparison import Comparison
 
@@ -64,6 +66,15 @@ def print_parameters(entry: Entry) -> None:
     for parameter in entry.parameters.values():
         table.add_row(*map(Text, (parameter.name, str(parameter.default), parameter.allowed, parameter.about)))
     console().print(table)
+
+
+def print_explanation(found: QueryExplained | Why) -> None:
+    """A sentence a document; for two of them why, in words and with every feature that counts."""
+    if hasattr(found, "sentences"):
+        print("\n".join(found.sentences()))
+    else:
+        print(found.text)
+        console().print(found.table())
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

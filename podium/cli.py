@@ -19,6 +19,7 @@ from podium import __version__
 if TYPE_CHECKING:
     from podium.catalog import Plan
     from podium.data import RankingData
+    from podium.explain import Why
     from podium.metrics import Evaluation
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and n
 DataFile = Annotated[
     Path, typer.Argument(help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data.")
 ]
+ModelFile = Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")]
 Metrics = Annotated[
     list[str], typer.Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, rr, err@10, rbp(0.8), auc, ...")
 ]
@@ -244,7 +246,7 @@ def train_command(
 
 @app.command("rank")
 def rank_command(
-    model: Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")],
+    model: ModelFile,
     data: DataFile,
     out: Annotated[
         Path | None, typer.Option(help="The file to write: a TREC run if it ends in .run or .trec, else scores.")
@@ -275,6 +277,77 @@ def rank_command(
         sys.stdout.buffer.writelines(ranking.lines())
     else:
         print(f"{out}: {ranking.sentence()}")
+
+
+@app.command("inspect")
+def inspect_command(
+    model: ModelFile,
+    tree: Annotated[int | None, typer.Option(min=1, help="Show this tree, counted from 1.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the tree, or without --tree the learning curves: an .svg or .png file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a saved model is made of: trees, features, parameters."""
+    from podium import inspection, training
+    from podium.explain import drawings
+    from podium.models import load
+
+    if out is not None:
+        drawings.refuse_other_suffixes(out)
+        training.refuse_bad_out(out, [model])
+    ranker = load(model)
+    found = inspection.inspect(ranker)
+    text = str(found) if tree is None else inspection.tree_text(ranker, tree)
+    if out is not None and tree is not None:
+        drawings.draw_tree(ranker, tree, out)
+    elif out is not None:
+        drawings.draw_curves(ranker, out)
+    written = {} if out is None else {"written": str(out)}
+    if as_json:
+        _print_json(found.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
+    else:
+        print("\n".join([text, *(f"{out}: written" for out in written.values())]))
+
+
+@app.command("explain")
+def explain_command(
+    model: ModelFile,
+    data: DataFile,
+    query: Annotated[str, typer.Option(help="The query whose ranking is explained, as DATA names it.")],
+    documents: Annotated[
+        tuple[str, str] | None,
+        typer.Option(help="Why one stands above the other: two ids, or without ids places in DATA, from 1."),
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="The best K documents of the query; 5 unless given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw it too: an .svg or .png file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why documents stand where they do: what each feature adds to their scores."""
+    from podium import _terminal, training
+    from podium.explain import drawings, queries
+    from podium.models import load
+
+    if documents is not None and top is not None:
+        raise ValueError("Give --documents I J or --top K, not both.")
+    if out is not None:
+        drawings.refuse_other_suffixes(out)
+        training.refuse_bad_out(out, [model, data])
+    ranker = load(model)
+    table = training.Columns.of_model(ranker, model).give(_read(data), data)
+    found: queries.QueryExplained | Why
+    if documents is None:
+        found = queries.explain_top(ranker, table, query, top or 5)
+    else:
+        found = queries.explain_pair(ranker, table, query, documents)
+    if out is not None:
+        found.picture(out)
+    if as_json:
+        _print_json({"query": query} | found.as_dict() | ({} if out is None else {"written": str(out)}))
+    else:
+        _terminal.print_explanation(found)
+        if out is not None:
+            print(f"{out}: written")
 
 
 @app.command("demo")

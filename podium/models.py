@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from podium.objectives import parse_objective
 from podium.objectives.lambdas import NORMALIZATIONS
 from podium.ranker import Callback, Progress, Ranker
 from podium.storage import load_parts, save_parts
+
+if TYPE_CHECKING:
+    from podium.inspection import Inspection
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "length")
@@ -127,6 +130,12 @@ class BoostedTrees(Ranker):
         gain = self.forest_.importances("gain")
         total = gain.sum()
         return gain / total if total > 0 else gain
+
+    def inspect(self) -> Inspection:
+        """What the model is made of: its trees, the features they use, its parameters. Print it."""
+        from podium.inspection import inspect
+
+        return inspect(self)
 
     def _fit(
         self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]

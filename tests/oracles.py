@@ -353,3 +353,32 @@ def expected_metric(scores, labels, value):
             left.pop(0)
         total += probability * value([labels[d] for d in order])
     return total
+
+
+# --- explanations: Shapley values over all subsets of the features -------------------------------------------------
+
+
+def expected_score(tree, row, known, node=0):
+    """One tree's mean over the training rows, where only the features in `known` are those of the row.
+
+    tree: lists feature, threshold, left, missing_right, value, count; a leaf is its own left child.
+    """
+    left = tree["left"][node]
+    if left == node:
+        return tree["value"][node]
+    f, x = tree["feature"][node], row[tree["feature"][node]]
+    if f in known:
+        right = tree["missing_right"][node] if math.isnan(x) else x > tree["threshold"][node]
+        return expected_score(tree, row, known, left + 1 if right else left)
+    rows = tree["count"]
+    return sum(rows[child] / rows[node] * expected_score(tree, row, known, child) for child in (left, left + 1))
+
+
+def shapley_values(tree, row):
+    """The mean, over all orders of the features, of what a feature changes when it becomes known."""
+    n, values = len(row), [0.0] * len(row)
+    for order in permutations(range(n)):
+        for place, f in enumerate(order):
+            before, after = set(order[:place]), set(order[: place + 1])
+            values[f] += expected_score(tree, row, after) - expected_score(tree, row, before)
+    return [value / math.factorial(n) for value in values]

@@ -537,3 +537,66 @@ def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
     assert trees >= 1
     assert f"stopped by hand after {trees} trees; they are kept.".encode() in shown
     assert out.startswith(f"LambdaMART: {trees:,} tree")
+
+
+def test_inspect_shows_the_trees_the_features_and_the_parameters(podium, work):
+    podium(*TRAIN)
+    code, out, err = podium("inspect", "m.podium")
+    assert (code, err) == (0, "")
+    assert out.startswith("LambdaMART: ")
+    assert "n_estimators=6" in out
+    found = json.loads(podium("inspect", "m.podium", "--json")[1])
+    assert found["n_trees"] == len(found["trees"])
+    assert found["bundles"] == []
+    code, out, _ = podium("inspect", "m.podium", "--tree", "1")
+    assert code == 0
+    assert out.count(" row") == 2 * found["trees"][0]["leaves"] - 1
+    assert json.loads(podium("inspect", "m.podium", "--tree", "1", "--json")[1])["text"] == out.strip()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # matplotlib's own
+def test_inspect_draws_a_tree_or_the_learning_curves(podium, work):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    podium(*TRAIN)
+    code, out, _ = podium("inspect", "m.podium", "--tree", "1", "--out", "tree.svg")
+    assert code == 0
+    assert out.endswith("tree.svg: written\n")
+    found = json.loads(podium("inspect", "m.podium", "--out", "curves.png", "--json")[1])
+    assert found["written"] == "curves.png"
+    assert (work / "tree.svg").read_text().startswith("<?xml")
+    assert (work / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # matplotlib's own
+def test_explain_says_why_documents_stand_where_they_do(podium, work):
+    podium(*TRAIN)
+    run = [line.split() for line in podium("rank", "m.podium", "test.txt", "--format", "trec")[1].splitlines()]
+    query = run[0][0]
+    first, second, last = run[0][2], run[1][2], run[7][2]
+    code, out, err = podium("explain", "m.podium", "test.txt", "--query", query, "--top", "2")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"query {query}: 8 documents, mean score ")
+    assert [line.split(",")[0] for line in out.splitlines()[1:]] == [f"1. {first}", f"2. {second}"]
+    code, out, _ = podium("explain", "m.podium", "test.txt", "--query", query, "--documents", last, first)
+    assert code == 0
+    assert out.startswith(f"Document {first} stands above document {last} by ")
+    words = ["--documents", first, last, "--out", "why.svg", "--json"]
+    found = json.loads(podium("explain", "m.podium", "test.txt", "--query", query, *words)[1])
+    assert found["difference"] == float(run[0][4]) - float(run[7][4])
+    assert sum(reason["contribution"] for reason in found["reasons"]) == pytest.approx(found["difference"], abs=1e-9)
+    assert (work / "why.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--documents", "a", "b", "--top", "3"], "Give --documents I J or --top K, not both"),
+        (["--out", "why.pdf"], "the suffix of a picture must be one of .svg, .png; got '.pdf'"),
+        (["--out", "no/why.svg"], "no/why.svg: the folder no does not exist"),
+        ([], "none.podium: No such file"),
+    ],
+)
+def test_explain_refuses_what_is_wrong_before_it_looks_at_the_data(podium, folder, words, message):
+    code, out, err = podium("explain", "none.podium", "none.txt", "--query", "a", *words)
+    assert (code, out) == (2, "")
+    assert message in err

@@ -15,7 +15,8 @@ PACKAGE = Path(podium.__file__).parent
 LAYERS = [
     {"cli", "_terminal", "demo"},
     {"doctor", "training", "catalog"},
-    {"models", "ranker", "storage"},
+    {"explain"},
+    {"models", "ranker", "storage", "inspection"},
     {"objectives", "learners"},
     {"metrics"},
     {"formats", "data"},
@@ -40,6 +41,7 @@ PUBLIC = [
     "compare",
     "evaluate",
     "evaluate_run",
+    "explain",
     "formats",
     "load",
     "metrics",
@@ -113,7 +115,8 @@ def test_modules_import_only_from_their_own_layer_or_below(path):
 def test_importing_podium_and_asking_for_help_load_nothing_heavy():
     code = (
         "import sys, podium, podium.cli; "
-        "print([name for name in ('numpy', 'numba', 'scipy', 'sklearn', 'rich', 'narwhals') if name in sys.modules])"
+        "print([name for name in ('numpy', 'numba', 'scipy', 'sklearn', 'rich', 'narwhals', 'matplotlib') "
+        "if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,0 +1,19 @@
+"""Explain: what a model of trees has learned, and why it ranks as it does.
+
+`importance(model)` counts splits, `shap_values(model, X)` takes scores apart, `why(model, X, i, j)` says what puts one
+document above another, `partial_dependence(model, X, feature)` moves one feature, `draw_tree` and `draw_curves` draw.
+"""
+
+from podium.explain.attributions import Attributions as Attributions
+from podium.explain.attributions import shap_values as shap_values
+from podium.explain.dependence import Dependence as Dependence
+from podium.explain.dependence import partial_dependence as partial_dependence
+from podium.explain.drawings import draw_curves as draw_curves
+from podium.explain.drawings import draw_tree as draw_tree
+from podium.explain.importances import Importance as Importance
+from podium.explain.importances import importance as importance
+from podium.explain.reasons import Reason as Reason
+from podium.explain.reasons import Why as Why
+from podium.explain.reasons import why as why
+from podium.inspection import Inspection as Inspection
+from podium.inspection import inspect as inspect

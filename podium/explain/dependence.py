@@ -1,0 +1,72 @@
+"""Partial dependence: how the score moves with one feature while all others stay as they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from podium.explain.subjects import find_feature, names_for, refuse_other_models
+
+_POINTS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """The scores of all rows with the feature set to each value of a grid: each row's own curve, and their mean."""
+
+    feature: str
+    grid: np.ndarray  # (points,) float64, rising
+    curves: np.ndarray  # (rows, points) float64: the score of each row
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Partial dependence: the mean over the rows, one a point."""
+        return np.asarray(self.curves.mean(axis=0))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"feature": self.feature, "grid": self.grid.tolist(), "mean": self.mean.tolist()}
+
+    def picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw the mean, and the curves of single rows behind it, to an SVG or PNG file. Needs matplotlib."""
+        from podium.explain.drawings import draw_dependence
+
+        draw_dependence(self, path)
+
+    def __str__(self) -> str:
+        lines = [f"{value:>12.4g}  {score:.4f}" for value, score in zip(self.grid, self.mean)]
+        return "\n".join([f"mean score by {self.feature}:", *lines])
+
+
+def partial_dependence(
+    model: Any, X: Any, feature: int | str, *, grid: Any = _POINTS, names: Sequence[str] | None = None
+) -> Dependence:
+    """The scores of the rows of X with one feature, by name or column, set to the values of a grid.
+
+    The grid is a list of values, or how many quantiles of the feature to take; equal ones count once.
+    """
+    refuse_other_models(model)
+    rows, known = model._rows(X), names_for(model, X, names)
+    column = find_feature(feature, known)
+    points = _points(rows[:, column], grid, known[column])
+    changed = rows.copy()
+    curves = np.empty((len(rows), len(points)))
+    for place, value in enumerate(points):
+        changed[:, column] = value
+        curves[:, place] = model._scores(changed)
+    return Dependence(known[column], points, curves)
+
+
+def _points(values: np.ndarray, grid: Any, name: str) -> np.ndarray:
+    if not isinstance(grid, int):
+        return np.unique(np.asarray(grid, dtype=np.float32)).astype(np.float64)
+    if grid < 2:
+        raise ValueError(f"grid must be a list of values, or a number of quantiles from 2; got {grid}.")
+    present = values[~np.isnan(values)]
+    if not len(present):
+        raise ValueError(f"{name} is missing in all rows, so it has no quantiles. Give the values: grid=[...].")
+    # Values that occur, so that a grid of few distinct ones has no points between them.
+    return np.unique(np.quantile(present, np.linspace(0, 1, grid), method="nearest")).astype(np.float64)

@@ -1,0 +1,211 @@
+"""Drawings: trees, learning curves, reasons and dependence as SVG or PNG files.
+
+Matplotlib draws, and is imported only when something is drawn. Its figures are used without its global state, so that
+any thread may draw and nothing opens a window. The same picture gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from podium._files import write_whole
+from podium._words import check_choice
+from podium.explain.subjects import names_for, refuse_other_models
+from podium.inspection import question
+from podium.learners.trees.forest import TreeArrays
+
+if TYPE_CHECKING:
+    from podium.explain.dependence import Dependence
+    from podium.explain.reasons import Why
+
+SUFFIXES = (".svg", ".png")
+_UP, _DOWN, _LINE, _PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
+_BARS = 12  # of the largest reasons
+_CURVES = 100  # of single rows
+_WIDEST = 100.0  # inches; a larger tree has smaller boxes
+_TALL = 0.32  # inches a bar
+
+
+def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequence[str] | None = None) -> None:
+    """Draw tree number `tree`, from 1, of the model: splits with their question, leaves with what they add."""
+    refuse_other_models(model)
+    refuse_other_suffixes(path)
+    if not 1 <= tree <= model.forest_.n_trees:
+        raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
+    arrays, known = model.forest_.split()[tree - 1], names_for(model, None, names)
+    across, down = _places(arrays)
+    figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), min(_WIDEST, 1.1 * (down.max() + 1) + 0.6), None)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-0.7, across.max() + 0.7)
+    axes.set_ylim(-down.max() - 0.6, 0.6)
+    size = min(8.0, 8.0 * _WIDEST / (1.7 * (across.max() + 1)))
+    for node in range(len(arrays.feature)):
+        _draw_branches(axes, arrays, node, across, down, size)
+        _draw_box(axes, arrays, node, known, (across[node], -down[node]), size)
+    _save(figure, path)
+
+
+def draw_curves(model: Any, path: str | os.PathLike[str]) -> None:
+    """Draw how the evaluation sets were judged after each tree, and the number of trees that was kept."""
+    refuse_other_models(model)
+    refuse_other_suffixes(path)
+    if not model.evals_:
+        raise ValueError("The model has no learning curves. Train it with an eval_set (podium train --valid FILE).")
+    figure = _figure(7, 4)
+    axes = figure.add_subplot()
+    for part, curves in model.evals_.items():
+        for metric, curve in curves.items():
+            axes.plot(range(1, len(curve) + 1), curve, label=f"{part}: {metric}")
+    axes.axvline(model.best_iteration_, color=_PALE, linestyle="--", label=f"kept: {model.best_iteration_} trees")
+    axes.set_xlabel("trees")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_ylabel(", ".join(sorted({metric for curves in model.evals_.values() for metric in curves})))
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
+def draw_why(why: Why, path: str | os.PathLike[str]) -> None:
+    """Bars of what each feature adds to the difference of two documents, the largest on top."""
+    refuse_other_suffixes(path)
+    shown, rest = why.reasons[:_BARS], why.reasons[_BARS:]
+    names = [reason.feature for reason in shown]
+    sizes = [reason.contribution for reason in shown]
+    if rest:
+        names.append(f"{len(rest)} more")
+        sizes.append(sum(reason.contribution for reason in rest))
+    figure = _figure(7, 1.2 + _TALL * max(1, len(names)))
+    axes = figure.add_subplot()
+    _bars(axes, names, sizes)
+    first, second = why.documents
+    axes.set_title(f"document {_plain(first)} against document {_plain(second)}: {why.difference:+.4g}", fontsize=10)
+    _save(figure, path)
+
+
+def draw_attributions(
+    documents: Sequence[str], reasons: Sequence[Sequence[tuple[str, float]]], path: str | os.PathLike[str]
+) -> None:
+    """One block of bars a document: what lifts it above, or lowers it below, the mean document of its query."""
+    refuse_other_suffixes(path)
+    heights = [max(1, len(own)) for own in reasons]
+    figure = _figure(7, sum(0.7 + _TALL * height for height in heights))
+    blocks = figure.subplots(len(documents), squeeze=False, sharex=True, gridspec_kw={"height_ratios": heights})[:, 0]
+    for axes, document, own in zip(blocks, documents, reasons):
+        _bars(axes, [name for name, _ in own], [value for _, value in own])
+        axes.set_title(_plain(document), fontsize=10)
+    _save(figure, path)
+
+
+def draw_dependence(dependence: Dependence, path: str | os.PathLike[str]) -> None:
+    """The mean score over the values of a feature, and the curves of up to a hundred rows, spread evenly."""
+    refuse_other_suffixes(path)
+    figure = _figure(7, 4)
+    axes = figure.add_subplot()
+    n_rows = len(dependence.curves)
+    for row in np.unique(np.linspace(0, n_rows - 1, min(n_rows, _CURVES)).astype(int)):
+        axes.plot(dependence.grid, dependence.curves[row], color=_PALE, linewidth=0.5)
+    axes.plot(dependence.grid, dependence.mean, color=_UP, linewidth=2)
+    axes.set_xlabel(_plain(dependence.feature))
+    axes.set_ylabel("score")
+    _save(figure, path)
+
+
+def refuse_other_suffixes(path: str | os.PathLike[str]) -> None:
+    """What cannot be drawn is better told before the work than behind it."""
+    check_choice(f"{os.fspath(path)}: the suffix of a picture", Path(path).suffix.lower(), SUFFIXES)
+
+
+def _bars(axes: Any, names: Sequence[str], sizes: Sequence[float]) -> None:
+    places = range(len(names))
+    axes.barh(places, sizes, color=[_UP if size >= 0 else _DOWN for size in sizes])
+    axes.set_yticks(places, [_plain(name) for name in names], fontsize=8)
+    axes.invert_yaxis()
+    axes.axvline(0, color=_LINE, linewidth=0.8)
+    axes.margins(x=0.15)
+    for place, size in enumerate(sizes):
+        axes.annotate(
+            f"{size:+.3g}",
+            (size, place),
+            xytext=(3 if size >= 0 else -3, 0),
+            textcoords="offset points",
+            ha="left" if size >= 0 else "right",
+            va="center",
+            fontsize=7,
+        )
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _places(tree: TreeArrays) -> tuple[np.ndarray, np.ndarray]:
+    """Leaves side by side, a split in the middle of its children; and how deep each node is."""
+    n = len(tree.feature)
+    across, down, leaves = np.zeros(n), np.zeros(n), 0
+    waiting = [0]
+    while waiting:  # left before right, so that branches do not cross
+        node = waiting.pop()
+        left = int(tree.left[node])
+        if left == node:
+            across[node], leaves = leaves, leaves + 1
+            continue
+        down[left] = down[left + 1] = down[node] + 1
+        waiting += [left + 1, left]
+    for node in range(n - 1, -1, -1):  # children stand behind their parents
+        left = int(tree.left[node])
+        if left != node:
+            across[node] = (across[left] + across[left + 1]) / 2
+    return across, down
+
+
+def _draw_branches(axes: Any, tree: TreeArrays, node: int, across: np.ndarray, down: np.ndarray, size: float) -> None:
+    left = int(tree.left[node])
+    if left == node:
+        return
+    for child, word in ((left, "yes"), (left + 1, "no")):
+        ends = (across[node], across[child]), (-down[node], -down[child])
+        axes.plot(*ends, color=_PALE, linewidth=1, zorder=1)
+        middle = (ends[0][0] + ends[0][1]) / 2, (ends[1][0] + ends[1][1]) / 2
+        axes.text(*middle, word, fontsize=size * 0.8, color=_LINE, ha="center", va="center", zorder=2)
+
+
+def _draw_box(
+    axes: Any, tree: TreeArrays, node: int, names: Sequence[str], place: tuple[float, float], size: float
+) -> None:
+    leaf = int(tree.left[node]) == node
+    rows = f"{int(tree.count[node]):,} rows"
+    if leaf:
+        text, color = f"{tree.value[node]:+.4g}\n{rows}", _UP if tree.value[node] >= 0 else _DOWN
+    else:
+        text, color = f"{question(tree, node, names)}\ngain {tree.gain[node]:.4g}, {rows}", _LINE
+    box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": color}
+    axes.text(*place, _plain(text), fontsize=size, ha="center", va="center", bbox=box, zorder=3)
+
+
+def _plain(text: str) -> str:
+    """Names as they are: a dollar sign starts no formula."""
+    return text.replace("$", r"\$")
+
+
+def _figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError('Drawing needs matplotlib. Install it with: pip install "podium[report]"') from error
+    return Figure(figsize=(width, height), layout=layout)
+
+
+def _save(figure: Any, path: str | os.PathLike[str]) -> None:
+    import matplotlib
+
+    kind = Path(path).suffix.lower().removeprefix(".")
+    stamp: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+    picture = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "podium", "svg.fonttype": "none"}):
+        figure.savefig(picture, format=kind, metadata=stamp, dpi=150)
+    with write_whole(path) as stream:
+        stream.write(picture.getvalue())

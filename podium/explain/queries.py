@@ -1,0 +1,129 @@
+"""What `podium explain` says of one query: why its best documents are up there, or why one stands above another."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from podium._words import counted, did_you_mean
+from podium.data import RankingData
+from podium.explain.attributions import attribute, centre
+from podium.explain.reasons import Why, why
+from podium.explain.subjects import names_for, refuse_other_models
+
+_FEATURES_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one feature does for a document."""
+
+    feature: str
+    value: float | None  # None: missing
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A document in its place."""
+
+    place: int
+    document: str
+    label: float
+    score: float
+    features: tuple[Told, ...]  # the largest contributions first
+
+    def sentence(self) -> str:
+        told = ", ".join(
+            f"{one.feature} is {'missing' if one.value is None else format(one.value, '.4g')} ({one.contribution:+.3g})"
+            for one in self.features
+        )
+        return f"{self.place}. {self.document}, score {self.score:.4f}: {told or 'as the mean document'}"
+
+
+@dataclass(frozen=True)
+class QueryExplained:
+    """The best documents of a query, and what puts each above, or below, the query's mean document."""
+
+    query: str
+    documents: int
+    mean_score: float
+    top: tuple[Placed, ...]
+
+    def sentences(self) -> list[str]:
+        found = f"query {self.query}: {counted(self.documents, 'document')}, mean score {self.mean_score:.4f}"
+        return [found, *(placed.sentence() for placed in self.top)]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw bars for each document, to an SVG or PNG file by its suffix. Needs matplotlib."""
+        from podium.explain.drawings import draw_attributions
+
+        documents = [f"{one.place}. {one.document}" for one in self.top]
+        draw_attributions(documents, [[(f.feature, f.contribution) for f in one.features] for one in self.top], path)
+
+
+def find_query(data: RankingData, query: str) -> RankingData:
+    """The rows of one query, named as the data file does."""
+    names = [str(one) for one in data.query_ids]
+    if query not in names:
+        raise ValueError(f"There is no query {query!r} among {_listed(names)}.{did_you_mean(query, names)}")
+    return data.subset([names.index(query)])
+
+
+def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExplained:
+    """Why the `top` best documents of a query are where they are."""
+    refuse_other_models(model)
+    part = find_query(data, query)
+    rows, called = model._rows(part), document_names(part)
+    scores = model._scores(rows)
+    found = attribute(model, rows, names_for(model, part))
+    values = centre(found.values, part.qid)
+    placed = [
+        Placed(place, called[row], float(part.y[row]), float(scores[row]), _told(values[row], rows[row], found.names))
+        for place, row in enumerate(_best_first(scores, called)[:top], 1)
+    ]
+    return QueryExplained(query, part.n_rows, float(scores.mean()), tuple(placed))
+
+
+def explain_pair(model: Any, data: RankingData, query: str, documents: tuple[str, str]) -> Why:
+    """Why the first of two documents of a query stands above, or below, the second."""
+    part = find_query(data, query)
+    called = document_names(part)
+    for document in documents:
+        if document not in called:
+            hint = did_you_mean(document, called)
+            raise ValueError(f"Query {query} has no document {document!r}; it has {_listed(called)}.{hint}")
+    first, second = map(called.index, documents)
+    return why(model, part, first, second, documents=documents)
+
+
+def document_names(data: RankingData) -> list[str]:
+    """Document ids, or, as in a run, a document's place in the file, from 1."""
+    if data.docid_texts is not None:
+        return list(data.docid_texts)
+    return [str(row + 1) for row in data.rows.tolist()]
+
+
+def _best_first(scores: np.ndarray, called: list[str]) -> list[int]:
+    """Rows in the order of a TREC run: equal scores by document id, falling."""
+    falling = sorted(range(len(called)), key=called.__getitem__, reverse=True)
+    return sorted(falling, key=lambda row: -scores[row])
+
+
+def _told(values: np.ndarray, row: np.ndarray, names: tuple[str, ...]) -> tuple[Told, ...]:
+    order = np.argsort(-np.abs(values), kind="stable")[:_FEATURES_TOLD]
+    return tuple(
+        Told(names[place], None if np.isnan(row[place]) else float(row[place]), float(values[place]))
+        for place in order
+        if values[place] != 0
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])}, ... ({len(names):,} in all)"

@@ -1,0 +1,161 @@
+"""Why one document stands above another: the features that put it there, in words, as a table and as a picture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium.explain.attributions import Attributions, attribute
+from podium.explain.subjects import names_for, refuse_other_models
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_REASONS_FOR, _REASONS_AGAINST = 3, 2
+_WORTH_TELLING = 0.05  # of the largest reason
+_ROUNDING = 1e-12  # of the largest value: what adding up in another order can change
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What one feature adds to the difference of two scores."""
+
+    feature: str
+    contribution: float  # the SHAP value for i minus that for j
+    value: float  # of document i
+    other: float  # of document j
+
+
+@dataclass(frozen=True)
+class Why:
+    """Document i against document j. Print it, or take `text`, `table()`, `picture(path)` or `as_dict()`."""
+
+    documents: tuple[str, str]
+    scores: tuple[float, float]
+    reasons: tuple[Reason, ...]  # the largest first; features that add nothing are left out
+
+    @property
+    def difference(self) -> float:
+        """The score of i minus that of j, which is the sum of all contributions."""
+        return self.scores[0] - self.scores[1]
+
+    @property
+    def text(self) -> str:
+        """In a sentence or two, from the side of the document that stands above."""
+        if self.difference == 0:
+            return self._tie()
+        helps = self._told(speaking_for=True)[:_REASONS_FOR]
+        hinders = self._told(speaking_for=False)[:_REASONS_AGAINST]
+        upper, lower = self.documents if self.difference > 0 else self.documents[::-1]
+        found = f"Document {upper} stands above document {lower} by {abs(self.difference):.4g}"
+        text = f"{found}, mainly because {self._listed(helps)}." if helps else f"{found}."
+        return f"{text} Against that, {self._listed(hinders)}." if hinders else text
+
+    def table(self) -> Table:
+        """A table for rich: `rich.print(why.table())`."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table("feature")
+        for document in self.documents:
+            table.add_column(Text(f"document {document}"), justify="right")
+        table.add_column("contribution", justify="right")
+        for reason in self.reasons:
+            values = (_number(reason.value), _number(reason.other), f"{reason.contribution:+.4f}")
+            table.add_row(Text(reason.feature), *values)
+        table.add_row("score", *(f"{score:.4f}" for score in self.scores), f"{self.difference:+.4f}", style="bold")
+        return table
+
+    def picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw the contributions as bars, to an SVG or PNG file by its suffix. Needs matplotlib."""
+        from podium.explain.drawings import draw_why
+
+        draw_why(self, path)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, unrounded, for `json.dumps`; a missing value is None."""
+        reasons = [asdict(reason) for reason in self.reasons]
+        for reason in reasons:
+            reason |= {key: None if np.isnan(reason[key]) else reason[key] for key in ("value", "other")}
+        return {
+            "documents": list(self.documents),
+            "scores": list(self.scores),
+            "difference": self.difference,
+            "text": self.text,
+            "reasons": reasons,
+        }
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _tie(self) -> str:
+        found = f"Documents {self.documents[0]} and {self.documents[1]} have the same score, {self.scores[0]:.4g}"
+        if not self.reasons:
+            return f"{found}: the model sees no difference between them."
+        return f"{found}: what their features add is the same in sum."
+
+    def _told(self, speaking_for: bool) -> list[Reason]:
+        """The reasons of one side that are worth telling; the largest one that speaks for it always is."""
+        side = [one for one in self.reasons if ((one.contribution > 0) == (self.difference > 0)) == speaking_for]
+        least = _WORTH_TELLING * max((abs(reason.contribution) for reason in self.reasons), default=0.0)
+        told = [reason for reason in side if abs(reason.contribution) >= least]
+        return told or (side[:1] if speaking_for else [])
+
+    def _listed(self, reasons: Sequence[Reason]) -> str:
+        """`bm25 is 12.1 against 8.3 (+0.30), age is missing against 3 (+0.1)`, the upper document first."""
+        sign = 1 if self.difference > 0 else -1
+        parts = []
+        for reason in reasons:
+            upper, lower = (reason.value, reason.other)[::sign]
+            parts.append(f"{reason.feature} is {_compared(upper, lower)} ({sign * reason.contribution:+.3g})")
+        return ", ".join(parts)
+
+
+def why(
+    model: Any,
+    X: Any,
+    i: int,
+    j: int,
+    names: Sequence[str] | None = None,
+    *,
+    documents: tuple[str, str] | None = None,
+) -> Why:
+    """Why row i of X stands above row j, or below it: the difference of their scores, feature by feature.
+
+    `names` are those of the features, `documents` what to call the two; their rows unless given.
+    """
+    refuse_other_models(model)
+    rows = model._rows(X)
+    for name, row in (("i", i), ("j", j)):
+        if not 0 <= row < len(rows):
+            raise ValueError(f"{name} must be a row of X, from 0 to {len(rows) - 1}; got {row}.")
+    pair = rows[[i, j]]
+    found, scores = attribute(model, pair, names_for(model, X, names)), model._scores(pair)
+    called = (str(i), str(j)) if documents is None else documents
+    return Why(called, (float(scores[0]), float(scores[1])), _reasons(found, pair))
+
+
+def _reasons(found: Attributions, pair: np.ndarray) -> tuple[Reason, ...]:
+    contributions = found.values[0] - found.values[1]
+    noise = _ROUNDING * np.abs(found.values).max(initial=0.0)
+    order = np.argsort(-np.abs(contributions), kind="stable")
+    return tuple(
+        Reason(found.names[place], float(contributions[place]), float(pair[0, place]), float(pair[1, place]))
+        for place in order
+        if abs(contributions[place]) > noise
+    )
+
+
+def _number(value: float) -> str:
+    return "missing" if np.isnan(value) else f"{value:.4g}"
+
+
+def _compared(upper: float, lower: float) -> str:
+    """The two values; a feature can also count because it goes with others that differ."""
+    if upper == lower or (np.isnan(upper) and np.isnan(lower)):
+        return f"{_number(upper)} in both"
+    return f"{_number(upper)} against {_number(lower)}"

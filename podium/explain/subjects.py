@@ -1,0 +1,50 @@
+"""What is explained: the trees of a model, what its features are called, and the rows it is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from podium._words import check_choice
+from podium.data import RankingData, as_feature_names
+from podium.inspection import feature_names
+from podium.learners.trees.forest import Forest
+from podium.models import BoostedTrees
+
+
+def forests_of(model: Any) -> list[Forest]:
+    """The model's own trees, and those of the model that it started from."""
+    refuse_other_models(model)
+    base = model._base_model()
+    return [model.forest_, *(forests_of(base) if base is not None else [])]
+
+
+def refuse_other_models(model: Any) -> None:
+    """Only trees are explained here."""
+    if not isinstance(model, BoostedTrees):
+        found = type(model).__name__
+        raise ValueError(
+            f"Only models of trees can be explained, such as podium.LambdaMART, and their init=; got {found}."
+        )
+    check_is_fitted(model)
+
+
+def names_for(model: BoostedTrees, X: Any = None, names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """One name a feature: as given, as the model knows them, as the data has them, or their numbers from 1."""
+    if names is not None:
+        return as_feature_names(names, model.n_features_in_) or ()
+    if isinstance(X, RankingData) and X.feature_names is not None and not hasattr(model, "feature_names_in_"):
+        return X.feature_names
+    return feature_names(model)
+
+
+def find_feature(feature: int | str, names: Sequence[str]) -> int:
+    """The column of a feature, given by its name or by its column."""
+    if isinstance(feature, str):
+        check_choice("feature", feature, names)
+        return list(names).index(feature)
+    if not 0 <= feature < len(names):
+        raise ValueError(f"feature must be a name, or a column from 0 to {len(names) - 1}; got {feature}.")
+    return int(feature)
