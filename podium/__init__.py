@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from podium.models import LambdaMART as LambdaMART
     from podium.models import LambdaSMART as LambdaSMART
     from podium.models import MatrixNet as MatrixNet
+    from podium.models import RandomForest as RandomForest
     from podium.models import RegressionTree as RegressionTree
     from podium.models import load as load
     from podium.objectives.spelling import parse_objective as parse_objective
@@ -47,6 +48,7 @@ _HOME = {
     "LambdaMART": "podium.models",
     "LambdaSMART": "podium.models",
     "MatrixNet": "podium.models",
+    "RandomForest": "podium.models",
     "MART": "podium.models",
     "Metric": "podium.metrics.base",
     "Policy": "podium.metrics.policies",

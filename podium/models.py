@@ -7,6 +7,7 @@
 | LambdaMART | boosted trees | lambda of a metric |
 | LambdaSMART | boosted trees on top of a base model's scores | lambda of a metric |
 | MatrixNet | boosted oblivious trees | Plackett-Luce likelihood, lambda or any other |
+| RandomForest | the mean of trees, each from a draw of the queries | squared error or any other of single documents |
 | Boosted | boosted trees | any |
 """
 
@@ -16,16 +17,18 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from podium._words import check_choice
 from podium.data import RankingData
 from podium.formats.errors import FormatError
-from podium.learners.trees.boosting import Boosting, BoostingRules, boost
+from podium.learners.trees.boosting import Boosting, BoostingRules, boost, refit_values
 from podium.learners.trees.bundling import ViewRules
 from podium.learners.trees.forest import Forest, TreeArrays
 from podium.learners.trees.growing import GrowthRules
@@ -123,6 +126,38 @@ class BoostedTrees(Ranker):
             return self.fit(X, y, qid, **options)
         finally:
             self._grown = None
+
+    def refit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        decay: float = 0.9,
+    ) -> BoostedTrees:
+        """A new model with the same trees and values for other data: `decay` of the old value, the rest of the new one.
+
+        Trees are gone through in their order, each leaf taking Newton's step for the rows that reach it; a leaf that
+        none reaches keeps its value.
+        """
+        check_is_fitted(self)
+        if not 0 <= decay <= 1:
+            raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
+        model: BoostedTrees = clone(self)
+        model.__dict__ |= {name: value for name, value in vars(self).items() if name.endswith("_")}
+        data = model._training_data(self._rows(X) if y is not None else X, y, qid, group, sample_weight, query_weight)
+        if data.n_features != self.n_features_in_:
+            raise ValueError(f"refit: the data have {data.n_features} features, the model {self.n_features_in_}.")
+        model.n_features_in_ = self.n_features_in_
+        target = self._objective().bind(
+            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+        )
+        rules = self._rules()
+        model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, self._base_scores(data), self.n_jobs)
+        return model
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -456,8 +491,43 @@ class MatrixNet(Boosted):
     max_depth: int | None = 6
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class RandomForest(BoostedTrees):
+    """The mean of many trees, each from as many queries as there are, drawn with replacement, and from some features.
+
+    Parameters
+    ----------
+    objective : what each tree fits from the start: "squared", "logistic", or another one of single documents.
+    """
+
+    objective: Any = "squared"
+    learning_rate: float = 1.0
+    max_leaf_nodes: int = 100
+    min_samples_leaf: int = 5
+    feature_fraction: float = 0.3
+
+    def _objective(self) -> Any:
+        return parse_objective(self.objective)
+
+    def _needs_pairs(self) -> bool:
+        return False
+
+    def _rules(self) -> BoostingRules:
+        rules = super()._rules()
+        return replace(rules, average=True, sampling=replace(rules.sampling, bootstrap=True))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("init", "goss", "drop_rate", "row_fraction", "query_fraction"):
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                raise ValueError(f"RandomForest: {name} has no meaning here: its trees do not see each other.")
+
+    def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
+        raise ValueError("RandomForest: fit_more has no meaning here; fit with a larger n_estimators.")
+
+
 MODELS: dict[str, type[BoostedTrees]] = {
-    model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, MatrixNet, Boosted)
+    model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, MatrixNet, RandomForest, Boosted)
 }
 _FOREST_ARRAYS = tuple(f.name for f in fields(Forest) if f.name not in ("start", "n_features"))
 

@@ -33,6 +33,7 @@ PUBLIC = [
     "Metric",
     "Policy",
     "Qrels",
+    "RandomForest",
     "RankingData",
     "RegressionTree",
     "Run",

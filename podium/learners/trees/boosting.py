@@ -9,7 +9,7 @@ that goes on from n trees ends as one that never stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from podium.learners.trees.bundling import ViewRules, find_views
 from podium.learners.trees.forest import Forest, TreeArrays, finish_tree
 from podium.learners.trees.growing import GrownTree, GrowthRules, TreeGrower
 from podium.learners.trees.parting import route_rows
-from podium.learners.trees.sampling import SamplingRules, draw_by_gradient, draw_features, draw_rows
+from podium.learners.trees.sampling import SamplingRules, draw_bootstrap, draw_by_gradient, draw_features, draw_rows
 
 
 class Target(Protocol):
@@ -45,6 +45,7 @@ class BoostingRules:
     drop_rate: float = 0.0  # the share of the trees that is left out while a new one is grown: DART
     skip_drop: float = 0.5  # how often none is
     max_drop: int = 50
+    average: bool = False  # every tree is grown from the start, and the forest is their mean
     seed: int = 0
     growth: GrowthRules = field(default_factory=GrowthRules)
     sampling: SamplingRules = field(default_factory=SamplingRules)
@@ -98,7 +99,9 @@ class Boosting:
         rows = self.grower.index[: grown.leaf_start[-1]]
         values = self._leaf_values(grown, rows) * (self.rules.learning_rate / (1 + len(dropped)))
         tree = finish_tree(grown, values, self.binned.borders)
-        if sample is None:
+        if self.rules.average:
+            pass  # the next one starts where this one did
+        elif sample is None:
             _add_to_leaves(rows, grown.leaf_start, values, self.scores)
         else:
             self._add_to_all(grown, tree)
@@ -131,7 +134,10 @@ class Boosting:
 
     def forest(self, n_trees: int | None = None) -> Forest:
         """The first n trees."""
-        return Forest.join(self.trees[:n_trees], self.start, self.X.shape[1])
+        trees = self.trees[:n_trees]
+        if self.rules.average:
+            trees = [tree.times(1.0 / len(trees)) for tree in trees]
+        return Forest.join(trees, self.start, self.X.shape[1])
 
     def _leaf_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
         rules = self.rules
@@ -175,6 +181,8 @@ class Boosting:
 
     def _draw_rows(self, rng: np.random.Generator) -> np.ndarray | None:
         rules = self.rules.sampling
+        if rules.bootstrap:
+            return draw_bootstrap(self.offsets, self._gradients, self._hessians, rng)
         if rules.goss is None:
             return draw_rows(rules, self.offsets, rng)
         return draw_by_gradient(rules, self.offsets, self._gradients, self._hessians, rng)
@@ -209,6 +217,36 @@ def boost(boosting: Boosting, n_trees: int, after: Callable[[int, list[TreeArray
         changes = boosting.add_tree()
         if after(len(boosting.trees), changes):
             return
+
+
+def refit_values(
+    forest: Forest,
+    X: np.ndarray,
+    target: Target,
+    rules: BoostingRules,
+    decay: float,
+    base_scores: np.ndarray | None,
+    n_jobs: int | None,
+) -> Forest:
+    """The same trees with values for other rows: decay * old + (1 - decay) * Newton's step."""
+    scores = np.full(len(X), forest.start)
+    scores += 0.0 if base_scores is None else base_scores
+    gradients, hessians = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
+    trees, share = [], 1.0 / forest.n_trees if rules.average else 1.0
+    for number, tree in enumerate(forest.split()):
+        if number == 0 or not rules.average:
+            target.begin(number)
+            target.derivatives(scores, gradients, hessians)
+        numbered = replace(tree, value=np.arange(len(tree.value), dtype=np.float64))
+        leaf = Forest.join([numbered], 0.0, forest.n_features).scores(X, n_jobs=n_jobs).astype(np.int64)
+        gradient = np.bincount(leaf, gradients, minlength=len(tree.value))
+        weight = np.bincount(leaf, hessians, minlength=len(tree.value)) + rules.growth.l2_regularization
+        reached = np.bincount(leaf, minlength=len(tree.value)) > 0
+        step = -gradient / np.where(weight > 0, weight, 1.0) * (weight > 0) * rules.learning_rate * share
+        value = np.where(reached, decay * tree.value + (1 - decay) * step, tree.value)
+        trees.append(replace(tree, value=value))
+        scores += value[leaf]
+    return Forest.join(trees, forest.start, forest.n_features)
 
 
 @fast_kernel

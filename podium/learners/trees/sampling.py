@@ -25,6 +25,7 @@ class SamplingRules:
     feature_fraction: float = 1.0
     goss: tuple[float, float] | None = None
     goss_by: str = "row"
+    bootstrap: bool = False  # as many queries as there are, drawn with replacement
 
 
 def draw_features(rules: SamplingRules, n_features: int, rng: np.random.Generator) -> np.ndarray:
@@ -50,6 +51,18 @@ def draw_rows(rules: SamplingRules, offsets: np.ndarray, rng: np.random.Generato
     if rules.row_fraction < 1:
         rows = np.sort(rng.permutation(rows)[: max(1, round(rules.row_fraction * len(rows)))])
     return rows
+
+
+def draw_bootstrap(
+    offsets: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Queries drawn with replacement: the rows, rising; one drawn twice counts twice, by its derivatives."""
+    n_queries = len(offsets) - 1
+    times = np.bincount(rng.integers(0, n_queries, n_queries), minlength=n_queries)
+    counts = np.repeat(times, np.diff(offsets))
+    gradients *= counts
+    hessians *= counts
+    return np.flatnonzero(counts)
 
 
 def draw_by_gradient(
