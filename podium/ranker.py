@@ -79,13 +79,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:
         """One score a row; scores order documents within a query and need no query id."""
-        check_is_fitted(self)
-        if isinstance(X, RankingData):
-            X = X.X
-        elif not _is_ready(X, self.n_features_in_) or hasattr(self, "feature_names_in_"):
-            X = validate_data(self, _from_arrow(X), reset=False, **_VALIDATION)
-            X = np.ascontiguousarray(X, dtype=np.float32)
-        return self._scores(X)
+        return self._scores(self._checked_rows(X))
 
     def rank(self, X: Any, qid: Any = None) -> np.ndarray:
         """The rows, best first within each query; queries in order of first appearance."""
@@ -121,6 +115,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
         raise NotImplementedError
+
+    def _checked_rows(self, X: Any) -> np.ndarray:
+        """Rows for a fitted model: float32 in C order, as wide as in training, none infinite."""
+        if not hasattr(self, "n_features_in_"):  # scikit-learn's own question takes longer than a document's score
+            check_is_fitted(self)
+        if isinstance(X, RankingData):
+            return X.X
+        if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_"):
+            return X  # type: ignore[no-any-return]
+        X = validate_data(self, _from_arrow(X), reset=False, **_VALIDATION)
+        return np.ascontiguousarray(X, dtype=np.float32)
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; subclasses extend `_ranges`."""

@@ -214,6 +214,19 @@ def grow_tree_slowly(X, gradients, hessians, max_leaves, min_samples, l2=0.0, by
     return [rows for _, rows, _ in leaves]
 
 
+def walk_slowly(forest, row, n_trees=None):
+    """The score of one document: down every tree, question by question."""
+    total = float(forest.start)
+    for root in forest.roots[: -1 if n_trees is None else n_trees].tolist():
+        node = root
+        while forest.left[node] != node:
+            x = float(row[forest.feature[node]])
+            right = bool(forest.missing_right[node]) if math.isnan(x) else x > float(forest.threshold[node])
+            node = int(forest.left[node]) + right
+        total += float(forest.value[node])
+    return total
+
+
 # --- objectives: one query, plain double loops; each returns (gradients, hessians) ---------------------------------
 
 
