@@ -159,7 +159,8 @@ class BoostedTrees(Ranker):
         `forest_.start` and a row's contributions, added from left to right, give its score to the last bit; the scores
         of an `init` model come on top.
         """
-        return self.forest_.contributions(self._checked_rows(X), self.n_jobs)
+        X = self._checked_rows(X)
+        return self.forest_.contributions(X, self.n_jobs)
 
     def scorer(self, n_trees: int | None = None) -> Scorer:
         """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread."""

@@ -102,16 +102,15 @@ class Forest:
         out = np.empty(len(X))
         out.fill(self.start)
 
-        def work(block: int) -> None:
-            part = slice(block * _ROWS_A_BLOCK, (block + 1) * _ROWS_A_BLOCK)
-            scoring.add_forest(self, X[part], trees, out[part])
-
         if trees == 0:
             return out
-        if len(X) <= _ROWS_A_BLOCK:
-            scoring.add_forest(self, X, trees, out)
-        else:
-            map_blocks(work, -(-len(X) // _ROWS_A_BLOCK), n_jobs)
+        add = scoring.fastest_way(self, len(X))
+
+        def work(block: int) -> None:
+            part = slice(block * _ROWS_A_BLOCK, (block + 1) * _ROWS_A_BLOCK)
+            add(X[part], trees, out[part])
+
+        map_blocks(work, -(-len(X) // _ROWS_A_BLOCK), n_jobs)
         return out
 
     def add_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
@@ -153,8 +152,8 @@ class Forest:
     def walk_tables(self) -> WalkTables:
         return scoring.walk_tables(self)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # tables are made anew when needed
+    def __reduce__(self) -> tuple[Any, ...]:  # copies make their tables anew when they need them
+        return Forest, tuple(getattr(self, field.name) for field in fields(self))
 
     def _check_rows(self, X: np.ndarray) -> None:
         if X.shape[1] != self.n_features:  # kernels check no bounds

@@ -46,14 +46,16 @@ _TREE = np.dtype([("root", "u4"), ("depth", "u4"), ("number", "u4")])
 _NEVER, _ALWAYS = np.int32(-(2**31)), np.int32(2**31 - 1)  # keys of missing values; _ALWAYS also of leaves
 
 
-def add_forest(forest: Forest, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
-    """Add the first trees to `out`, one score a row of X, on this thread."""
-    if len(X) < FEW:
-        forest.walk_tables.add_scores(_flat(X), n_trees, out)
-    elif forest.bit_tables is not None:
-        forest.bit_tables.add_scores(_flat(X), n_trees, out)
-    else:
-        forest.add_scores(X, 0, n_trees, out)
+Way = Callable[[np.ndarray, int, np.ndarray], None]
+"""Adds the first n trees to one score a row, given (rows, n, scores), on this thread without the interpreter lock."""
+
+
+def fastest_way(forest: Forest, n_rows: int) -> Way:
+    if n_rows < FEW:
+        return forest.walk_tables.add_scores
+    if forest.bit_tables is not None:
+        return forest.bit_tables.add_scores
+    return lambda X, n_trees, out: forest.add_scores(X, 0, n_trees, out)
 
 
 class Scorer:
@@ -85,7 +87,7 @@ class Scorer:
         """The scores in double precision, the bits of `predict`, of rows that were checked already."""
         out = np.empty(len(X))
         out.fill(self._forest.start)
-        add_forest(self._forest, X, self._forest.n_trees, out)
+        fastest_way(self._forest, len(X))(X, self._forest.n_trees, out)
         return out if self._base is None else out + self._base(X)
 
 
@@ -133,7 +135,7 @@ class BitTables(_Tables):
 
     def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
         answer_tests(
-            X,
+            _flat(X),
             self.n_features,
             self.columns,
             self.starts,
@@ -152,11 +154,12 @@ class WalkTables(_Tables):
     nodes: np.ndarray  # of _NODE
     trees: np.ndarray  # of _TREE, by depth
     values: np.ndarray  # (nodes,) float64
-    n_features: int
 
     def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
         trees = self.trees if n_trees == len(self.trees) else readonly(self.trees[self.trees["number"] < n_trees])
-        walk_trees(X, self.n_features, self.nodes, trees, self.values, out)
+        if not X.flags.writeable:  # here the few rows that may be written to are the usual kind, and every view costs
+            X = X.copy()
+        walk_trees(X, self.nodes, trees, self.values, out)
 
 
 def walk_tables(forest: Forest) -> WalkTables:
@@ -168,7 +171,7 @@ def walk_tables(forest: Forest) -> WalkTables:
     order = np.argsort(forest.depths, kind="stable")
     trees = np.empty(forest.n_trees, _TREE)
     trees["root"], trees["depth"], trees["number"] = forest.roots[order], forest.depths[order], order
-    return WalkTables(nodes, trees, forest.value, forest.n_features)
+    return WalkTables(nodes, trees, forest.value)
 
 
 def _keys(values: np.ndarray) -> np.ndarray:
@@ -302,24 +305,23 @@ def answer_tests(
 
 
 @kernel
-def walk_trees(
-    X: np.ndarray, n_features: int, nodes: np.ndarray, trees: np.ndarray, values: np.ndarray, out: np.ndarray
-) -> None:
-    """The same, for one row after the other: sixteen trees in step, values added in the order of the trees.
+def walk_trees(X: np.ndarray, nodes: np.ndarray, trees: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """The same for rows of X (rows, features) one by one: sixteen trees in step, added in the order of the trees.
 
     Values are compared as whole numbers of the same order, and each stands there twice: a missing one is never above
     a threshold in the first half and always in the second, so that a step needs no question about it.
     """
-    n_trees = len(trees)
+    n_features, n_trees = X.shape[1], len(trees)
     keys, node, found = np.empty(2 * n_features, np.int32), np.empty(_STEP, np.uint32), np.empty(n_trees)
     never, always = keys[:n_features], keys[n_features:]
+    bits = X.view(np.int32)
     for i in range(len(out)):
-        row = X[i * n_features : (i + 1) * n_features]
-        bits = (row + np.float32(0)).view(np.int32)  # as in `_keys`
         for f in range(n_features):
-            key = bits[f] ^ ((bits[f] >> np.int32(31)) & _ALWAYS)
-            never[f] = key if row[f] == row[f] else _NEVER
-            always[f] = key if row[f] == row[f] else _ALWAYS
+            key = bits[i, f] if bits[i, f] != _NEVER else np.int32(0)  # these are the bits of -0, as it happens
+            key ^= (key >> np.int32(31)) & _ALWAYS
+            there = X[i, f] == X[i, f]
+            never[f] = key if there else _NEVER
+            always[f] = key if there else _ALWAYS
         for start in range(0, n_trees, _STEP):
             last = min(start + _STEP, n_trees) - 1
             for k in range(_STEP):  # the last lanes of a short group repeat the last tree

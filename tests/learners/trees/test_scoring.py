@@ -8,7 +8,7 @@ import pytest
 from oracles import walk_slowly
 
 from podium._numba import kernel
-from podium.learners.trees import lanes, scoring
+from podium.learners.trees import lanes
 from podium.learners.trees.forest import Forest, TreeArrays
 from podium.learners.trees.scoring import FEW, Scorer
 
@@ -75,8 +75,8 @@ def make_forest(rng, kind):
 
 KINDS = ["small", "large", "chains", "leaves", "none", "oblivious", "mixed"]
 WAYS = {
-    "bit vectors": lambda forest, X, out: forest.bit_tables.add_scores(scoring._flat(X), forest.n_trees, out),
-    "trees in step": lambda forest, X, out: forest.walk_tables.add_scores(scoring._flat(X), forest.n_trees, out),
+    "bit vectors": lambda forest, X, out: forest.bit_tables.add_scores(X, forest.n_trees, out),
+    "trees in step": lambda forest, X, out: forest.walk_tables.add_scores(X, forest.n_trees, out),
     "documents in step": lambda forest, X, out: forest.add_scores(X, 0, forest.n_trees, out),
 }
 
