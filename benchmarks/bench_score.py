@@ -29,7 +29,7 @@ from podium.learners.trees.forest import Forest, TreeArrays
 from podium.learners.trees.scoring import FEW, Way
 
 SHAPES = ((100, 31), (1000, 64))
-TRAINING_ROWS, ROWS, REPEATS = 12_000, 20_000, 7
+TRAINING_ROWS, ROWS, REPEATS = 10_000, 20_000, 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,13 @@ class Rivals:
 def train_rivals(trees: int, leaves: int) -> Rivals:
     data = make_lists(TRAINING_ROWS, TRAINING_ROWS // 120)
     own = podium.MART(n_estimators=trees, max_leaf_nodes=leaves, min_hessian=0.0).fit(data.X, data.y, group=data.sizes)
-    parameters = {"objective": "regression", "num_leaves": leaves, "learning_rate": 0.1, "verbose": -1}
+    parameters = {
+        "objective": "regression",
+        "num_leaves": leaves,
+        "learning_rate": 0.1,
+        "num_threads": 1,
+        "verbose": -1,
+    }
     other = lightgbm.train(parameters, lightgbm.Dataset(data.X, data.y), trees)
     rivals = Rivals(trees, leaves, own.set_params(n_jobs=1), other)
     theirs = np.mean([tree["num_leaves"] for tree in other.dump_model()["tree_info"]])

@@ -36,7 +36,7 @@ from podium.learners.trees.lanes import LANES
 if TYPE_CHECKING:
     from podium.learners.trees.forest import Forest
 
-FEW = 10  # documents that cost as much one by one as a block of 64 does, for small forests and large ones
+FEW = 12  # a block of 64 costs as much as 12 to 16 documents one by one, for small forests and large ones
 MOST_LEAVES = 256  # the number of a leaf is a byte
 _STEP = 16  # walks that go on together
 
