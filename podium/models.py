@@ -148,10 +148,10 @@ class BoostedTrees(Ranker):
         """The scores after one tree, after two, and so on; the n-th are those of `predict(X, n_trees=n)`."""
         X = self._checked_rows(X)
         scores = self.forest_.scores(X, n_trees=0)
-        base = 0.0 if self._base_model() is None else self._base_predictions(X)
+        base = None if self._base_model() is None else self._base_predictions(X)
         for tree in range(self.forest_.n_trees):
             self.forest_.add_scores(X, tree, tree + 1, scores)
-            yield scores + base
+            yield scores.copy() if base is None else scores + base
 
     def tree_contributions(self, X: Any) -> np.ndarray:
         """What each tree adds to each score, (rows, trees).

@@ -17,10 +17,10 @@ import numpy as np
 
 from podium._numba import readonly
 from podium._threads import map_blocks
-from podium.learners.trees import scoring
+from podium.learners.trees import scoring, tables
 from podium.learners.trees.binning import Borders
 from podium.learners.trees.growing import GrownTree
-from podium.learners.trees.scoring import BitTables, WalkTables
+from podium.learners.trees.tables import BitTables, WalkTables
 
 _ROWS_A_BLOCK = 4096
 
@@ -146,11 +146,11 @@ class Forest:
 
     @cached_property
     def bit_tables(self) -> BitTables | None:
-        return scoring.bit_tables(self)
+        return tables.bit_tables(self)
 
     @cached_property
     def walk_tables(self) -> WalkTables:
-        return scoring.walk_tables(self)
+        return tables.walk_tables(self)
 
     def __reduce__(self) -> tuple[Any, ...]:  # copies make their tables anew when they need them
         return Forest, tuple(getattr(self, field.name) for field in fields(self))
@@ -182,14 +182,17 @@ class Forest:
         parents[self.roots[:-1]] += 1
         if (parents != 1).any():
             raise ValueError("a node hangs on no other, or on two")
-        if n and (self.feature.max() >= max(1, self.n_features) or self.missing_right.max() > 1):
+        asked = (
+            self.feature if self.n_features else self.feature[~leaf]
+        )  # a leaf names feature 0, also where there is none
+        if (asked >= self.n_features).any() or (self.missing_right > 1).any():
             raise ValueError("a tree asks for a feature that is not there")
         if not (np.isinf(self.threshold) & (self.threshold > 0))[leaf].all() or self.missing_right[leaf].any():
             raise ValueError("a leaf would let documents through")
         if np.isnan(self.threshold).any() or not np.isfinite(self.value).all():
             raise ValueError("a threshold or a value is out of range")
         depths = np.zeros(trees, np.int64)
-        for depth, level in enumerate(scoring.split_levels(self), start=1):
+        for depth, level in enumerate(tables.split_levels(self), start=1):
             depths[owner[level]] = depth
         if (self.depths != depths).any():
             raise ValueError("a tree is not as deep as it says")

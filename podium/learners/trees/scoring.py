@@ -10,26 +10,30 @@ tree by tree in double precision, so neither the batch nor the number of threads
 2. One document walks down sixteen trees in step (`walk_trees`). A single walk waits for memory at each step.
 3. Sixteen documents walk down one tree in step (`walk_documents`). It needs no tables, so training uses it.
 
-Measured on one thread of a Xeon with AVX-512, in microseconds a document (benchmarks/bench_score.py prints this table):
+Microseconds a document on one thread of a Xeon with AVX-512 (benchmarks/bench_score.py prints this table):
 
-| forest | bit vectors | one document, trees in step | documents in step |
+| forest | bit vectors | trees in step | documents in step |
 | --- | --- | --- | --- |
-| 100 trees of 31 leaves | 0.3 | 2.3 | 1.2 |
-| 1,000 trees of 64 leaves | 3.0 | 18 | 14 |
+| 100 trees of 31 leaves | 0.3 | 1.2 | 1.3 |
+| 1,000 trees of 64 leaves | 3.4 | 17 | 19 |
+| 50 trees of 256 leaves | 0.7 | 1.4 | 1.1 |
+| 1,000 oblivious trees of 64 leaves | 1.2 | 14 | 9 |
 
-So: bit vectors wherever there are enough documents, trees in step for fewer, and documents in step for many documents
-and trees of more leaves than a byte can number.
+So: bit vectors wherever there are enough documents to fill a good part of a block, trees in step for fewer, and
+documents in step for many documents and trees of more leaves than a byte can number. With the vectors of older
+processors bit vectors still take a third of the time of a walk. What was tried and left: a comparison at every split
+instead of one for each different test (a third slower); replacing values by their ranks first, which shared tests make
+needless.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._numba import kernel
 from podium.learners.trees import lanes
 from podium.learners.trees.lanes import LANES
 
@@ -38,13 +42,9 @@ if TYPE_CHECKING:
 
 FEW = 12  # a block of 64 costs as much as 12 to 16 documents one by one, for small forests and large ones
 MOST_LEAVES = 256  # the number of a leaf is a byte
+NEVER, ALWAYS = np.int32(-(2**31)), np.int32(2**31 - 1)  # keys of missing values; ALWAYS also of leaves
 _STEP = 16  # walks that go on together
-
-_SPLIT = np.dtype([("test", "u4"), ("node", "u2"), ("left", "u2"), ("leaf", "u4")])
-_NODE = np.dtype([("key", "i4"), ("left", "u4"), ("place", "u4")])
-_TREE = np.dtype([("root", "u4"), ("depth", "u4"), ("number", "u4")])
-_NEVER, _ALWAYS = np.int32(-(2**31)), np.int32(2**31 - 1)  # keys of missing values; _ALWAYS also of leaves
-
+_SINGLE = np.dtype(np.float32)
 
 Way = Callable[[np.ndarray, int, np.ndarray], None]
 """Adds the first n trees to one score a row, given (rows, n, scores), on this thread without the interpreter lock."""
@@ -91,9 +91,6 @@ class Scorer:
         return out if self._base is None else out + self._base(X)
 
 
-_SINGLE = np.dtype(np.float32)
-
-
 def _complaint(X: Any, n_features: int) -> str:
     expected = f"a scorer takes a numpy array of float32 in C order with shape (rows, {n_features})"
     advice = "Use np.ascontiguousarray(rows, dtype=np.float32), or predict, which takes anything."
@@ -101,160 +98,6 @@ def _complaint(X: Any, n_features: int) -> str:
         return f"{expected}; got {type(X).__name__}. {advice}"
     order = "" if X.flags.c_contiguous else " that is not in C order"
     return f"{expected}; got {X.dtype} with shape {X.shape}{order}. {advice}"
-
-
-def _flat(X: np.ndarray) -> np.ndarray:
-    """All values one behind the other, read-only: kernels see one kind of input."""
-    flat = X.reshape(-1)
-    flat.flags.writeable = False
-    return flat
-
-
-# --- Tables: a forest arranged for one way of scoring ------------------------------------------------------------
-
-
-class _Tables:
-    def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, field.name, readonly(value))
-
-
-@dataclass(frozen=True, eq=False)
-class BitTables(_Tables):
-    """The different tests of a forest by feature, and its trees as what to do with the answers."""
-
-    columns: np.ndarray  # (columns,) uint32: the features that are asked for
-    starts: np.ndarray  # (2 * columns + 1,) int64: tests of column c; those that send missing values right come second
-    thresholds: np.ndarray  # (tests,) float32
-    splits: np.ndarray  # of _SPLIT, parents first; `leaf`: the leftmost leaf right of the split, counted in its tree
-    trees: np.ndarray  # (trees, 4) int64: first level, first split, end of splits, first value
-    values: np.ndarray  # (leaves,) float64, from left to right
-    n_features: int
-
-    def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
-        answer_tests(
-            _flat(X),
-            self.n_features,
-            self.columns,
-            self.starts,
-            self.thresholds,
-            self.splits,
-            self.trees[:n_trees],
-            self.values,
-            out,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class WalkTables(_Tables):
-    """Nodes in twelve bytes, and trees of about one depth side by side."""
-
-    nodes: np.ndarray  # of _NODE
-    trees: np.ndarray  # of _TREE, by depth
-    values: np.ndarray  # (nodes,) float64
-
-    def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
-        trees = self.trees if n_trees == len(self.trees) else readonly(self.trees[self.trees["number"] < n_trees])
-        if not X.flags.writeable:  # here the few rows that may be written to are the usual kind, and every view costs
-            X = X.copy()
-        walk_trees(X, self.nodes, trees, self.values, out)
-
-
-def walk_tables(forest: Forest) -> WalkTables:
-    leaf = forest.left == np.arange(len(forest.left))
-    nodes = np.empty(len(leaf), _NODE)
-    nodes["key"] = np.where(leaf, _ALWAYS, _keys(forest.threshold))
-    nodes["left"] = forest.left
-    nodes["place"] = forest.feature + forest.missing_right * np.uint32(forest.n_features)
-    order = np.argsort(forest.depths, kind="stable")
-    trees = np.empty(forest.n_trees, _TREE)
-    trees["root"], trees["depth"], trees["number"] = forest.roots[order], forest.depths[order], order
-    return WalkTables(nodes, trees, forest.value)
-
-
-def _keys(values: np.ndarray) -> np.ndarray:
-    """Whole numbers in the order of these float32 (none missing); the two zeros are one."""
-    bits = (values + np.float32(0)).view(np.int32)
-    return bits ^ ((bits >> 31) & _ALWAYS)
-
-
-def bit_tables(forest: Forest) -> BitTables | None:
-    """None where a tree has more leaves than a byte can number."""
-    split = forest.left != np.arange(len(forest.left))
-    owner = np.repeat(np.arange(forest.n_trees), np.diff(forest.roots))
-    leaves = np.bincount(owner[~split], minlength=forest.n_trees)
-    if leaves.max(initial=0) > MOST_LEAVES:
-        return None
-    columns, starts, thresholds, test = _distinct_tests(forest, split)
-    levels = split_levels(forest)
-    number = _leaf_numbers(forest, levels)
-    oblivious = _oblivious_trees(levels, test, owner, forest.n_trees)
-    kept = np.flatnonzero(split & ~(oblivious[owner] & (number > 0)))  # of a level of equal tests, the leftmost stands
-    splits = np.empty(len(kept), _SPLIT)
-    splits["test"], splits["leaf"] = test[kept], number[forest.left[kept] + 1]
-    splits["node"] = kept - forest.roots[owner[kept]]
-    splits["left"] = forest.left[kept] - forest.roots[owner[kept]]
-    steps = np.bincount(owner[kept], minlength=forest.n_trees)
-    ends, first = np.cumsum(steps), np.cumsum(steps) - steps
-    first_value = np.cumsum(leaves) - leaves
-    values = np.empty(int(leaves.sum()))
-    values[(first_value[owner] + number)[~split]] = forest.value[~split]
-    trees = np.stack([first, np.where(oblivious, ends, first), ends, first_value], axis=1).astype(np.int64)
-    return BitTables(columns, starts, thresholds, splits, trees, values, forest.n_features)
-
-
-def split_levels(forest: Forest) -> list[np.ndarray]:
-    """The splits at depth 0, 1, ..., each level from left to right, tree by tree."""
-    found = []
-    level = forest.roots[:-1]
-    while len(level := level[forest.left[level] != level]):
-        found.append(level)
-        left = forest.left[level].astype(np.int64)
-        level = np.stack([left, left + 1], axis=1).reshape(-1)
-    return found
-
-
-def _distinct_tests(forest: Forest, split: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(columns, starts, thresholds, the test of each node)."""
-    columns, column = np.unique(forest.feature[split], return_inverse=True)
-    group = column.astype(np.uint64) * np.uint64(2) + forest.missing_right[split]
-    bits = forest.threshold[split].view(np.uint32)
-    different, number = np.unique(group << np.uint64(32) | bits, return_inverse=True)
-    starts = np.searchsorted(different >> np.uint64(32), np.arange(2 * len(columns) + 1, dtype=np.uint64))
-    test = np.zeros(len(split), np.int64)
-    test[split] = number
-    return columns.astype(np.uint32), starts.astype(np.int64), different.astype(np.uint32).view(np.float32), test
-
-
-def _leaf_numbers(forest: Forest, levels: list[np.ndarray]) -> np.ndarray:
-    """The leftmost leaf below each node, counted from the left in its tree."""
-    below = np.ones(len(forest.left), np.int64)
-    for level in reversed(levels):
-        left = forest.left[level]
-        below[level] = below[left] + below[left + 1]
-    number = np.zeros(len(forest.left), np.int64)
-    for level in levels:
-        left = forest.left[level]
-        number[left], number[left + 1] = number[level], number[level] + below[left]
-    return number
-
-
-def _oblivious_trees(levels: list[np.ndarray], test: np.ndarray, owner: np.ndarray, n_trees: int) -> np.ndarray:
-    """Which trees have full levels only, each with one test."""
-    oblivious = np.ones(n_trees, np.bool_)
-    for depth, level in enumerate(levels):
-        trees = owner[level]
-        leftmost = np.zeros(n_trees, np.int64)
-        leftmost[trees[::-1]] = test[level[::-1]]
-        oblivious[trees[test[level] != leftmost[trees]]] = False
-        width = np.bincount(trees, minlength=n_trees)
-        oblivious &= (width == 0) | (width == 2 ** min(depth, 60))
-    return oblivious
-
-
-# --- Kernels -------------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -317,11 +160,11 @@ def walk_trees(X: np.ndarray, nodes: np.ndarray, trees: np.ndarray, values: np.n
     bits = X.view(np.int32)
     for i in range(len(out)):
         for f in range(n_features):
-            key = bits[i, f] if bits[i, f] != _NEVER else np.int32(0)  # these are the bits of -0, as it happens
-            key ^= (key >> np.int32(31)) & _ALWAYS
+            key = bits[i, f] if bits[i, f] != NEVER else np.int32(0)  # these are the bits of -0, as it happens
+            key ^= (key >> np.int32(31)) & ALWAYS
             there = X[i, f] == X[i, f]
-            never[f] = key if there else _NEVER
-            always[f] = key if there else _ALWAYS
+            never[f] = key if there else NEVER
+            always[f] = key if there else ALWAYS
         for start in range(0, n_trees, _STEP):
             last = min(start + _STEP, n_trees) - 1
             for k in range(_STEP):  # the last lanes of a short group repeat the last tree
