@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _SPLIT = np.dtype([("test", "u4"), ("node", "u2"), ("left", "u2"), ("leaf", "u4")])
 _NODE = np.dtype([("key", "i4"), ("left", "u4"), ("place", "u4")])
-_TREE = np.dtype([("root", "u4"), ("depth", "u4"), ("number", "u4")])
 
 
 class _Tables:
@@ -54,17 +53,16 @@ class BitTables(_Tables):
 
 @dataclass(frozen=True, eq=False)
 class WalkTables(_Tables):
-    """Nodes in twelve bytes, and trees of about one depth side by side."""
+    """Nodes in twelve bytes."""
 
     nodes: np.ndarray  # of _NODE
-    trees: np.ndarray  # of _TREE, by depth
+    roots: np.ndarray  # (trees,) uint32
     values: np.ndarray  # (nodes,) float64
 
     def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
-        trees = self.trees if n_trees == len(self.trees) else readonly(self.trees[self.trees["number"] < n_trees])
         if not X.flags.carray:  # of so few rows, a copy costs less than the read-only view that other kernels get
             X = X.copy()
-        walk_trees(X, self.nodes, trees, self.values, out)
+        walk_trees(X, self.nodes, self.roots[:n_trees], self.values, out)
 
 
 def walk_tables(forest: Forest) -> WalkTables:
@@ -73,10 +71,7 @@ def walk_tables(forest: Forest) -> WalkTables:
     nodes["key"] = np.where(leaf, ALWAYS, _keys(forest.threshold))
     nodes["left"] = forest.left
     nodes["place"] = forest.feature + forest.missing_right * np.uint32(forest.n_features)
-    order = np.argsort(forest.depths, kind="stable")
-    trees = np.empty(forest.n_trees, _TREE)
-    trees["root"], trees["depth"], trees["number"] = forest.roots[order], forest.depths[order], order
-    return WalkTables(nodes, trees, forest.value)
+    return WalkTables(nodes, forest.roots[:-1].astype(np.uint32), forest.value)
 
 
 def _keys(values: np.ndarray) -> np.ndarray:
