@@ -65,10 +65,11 @@ class Scorer:
     Any number of threads may call it at once; the interpreter lock is free while the trees are at work.
     """
 
-    __slots__ = ("_base", "_forest", "n_features")
+    __slots__ = ("_base", "_forest", "_n_trees", "_start", "n_features")
 
     def __init__(self, forest: Forest, base: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
         self._forest, self._base, self.n_features = forest, base, forest.n_features
+        self._n_trees, self._start = forest.n_trees, forest.start
         for rows in (1, LANES):  # tables are made and kernels compiled now, so that no request waits for them
             self.exact(np.zeros((rows, self.n_features), np.float32))
 
@@ -87,8 +88,8 @@ class Scorer:
     def exact(self, X: np.ndarray) -> np.ndarray:
         """The scores in double precision, the bits of `predict`, of rows that were checked already."""
         out = np.empty(len(X))
-        out.fill(self._forest.start)
-        fastest_way(self._forest, len(X))(X, self._forest.n_trees, out)
+        out.fill(self._start)
+        fastest_way(self._forest, len(X))(X, self._n_trees, out)
         return out if self._base is None else out + self._base(X)
 
 

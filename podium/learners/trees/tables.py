@@ -62,7 +62,8 @@ class WalkTables(_Tables):
     def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
         if not X.flags.carray:  # of so few rows, a copy costs less than the read-only view that other kernels get
             X = X.copy()
-        walk_trees(X, self.nodes, self.roots[:n_trees], self.values, out)
+        roots = self.roots if n_trees == len(self.roots) else self.roots[:n_trees]  # a view costs more than a question
+        walk_trees(X, self.nodes, roots, self.values, out)
 
 
 def walk_tables(forest: Forest) -> WalkTables:
