@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from podium.learners.trees.bundling import ViewRules
 from podium.learners.trees.forest import Forest, TreeArrays
 from podium.learners.trees.growing import GrowthRules
 from podium.learners.trees.sampling import SamplingRules
+from podium.learners.trees.scoring import Scorer
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 from podium.metrics.spelling import parse_metric
@@ -203,8 +204,46 @@ class BoostedTrees(Ranker):
         self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
         self.forest_ = boosting.forest()
 
-    def _scores(self, X: np.ndarray) -> np.ndarray:
-        scores = self.forest_.scores(X, n_jobs=self.n_jobs)
+    def predict(self, X: Any, n_trees: int | None = None) -> np.ndarray:
+        """One score a row, by the first `n_trees` trees or by all; a query id is not needed."""
+        X = self._rows(X)
+        return self._scores(X, None if n_trees is None else self._check_trees(n_trees))
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """The scores after one tree, after two, and so on; the n-th are those of `predict(X, n_trees=n)`."""
+        X = self._rows(X)
+        scores = self.forest_.scores(X, n_trees=0)
+        base = None if self._base_model() is None else self._base_predictions(X)
+        for tree in range(self.forest_.n_trees):
+            self.forest_.add_scores(X, tree, tree + 1, scores)
+            yield scores.copy() if base is None else scores + base
+
+    def tree_contributions(self, X: Any) -> np.ndarray:
+        """What each tree adds to each score, (rows, trees).
+
+        `forest_.start` and a row's contributions, added from left to right, give its score to the last bit; the scores
+        of an `init` model come on top.
+        """
+        X = self._rows(X)
+        return self.forest_.contributions(X, self.n_jobs)
+
+    def scorer(self, n_trees: int | None = None) -> Scorer:
+        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread."""
+        check_is_fitted(self)
+        forest = self.forest_ if n_trees is None else self.forest_.first(self._check_trees(n_trees))
+        base = self._base_model()
+        if base is None:
+            return Scorer(forest)
+        return Scorer(forest, base.scorer().exact if isinstance(base, BoostedTrees) else self._base_predictions)
+
+    def _check_trees(self, n_trees: Any) -> int:
+        there = self.forest_.n_trees
+        if isinstance(n_trees, bool) or not isinstance(n_trees, Integral) or not 0 <= int(n_trees) <= there:
+            raise ValueError(f"n_trees must be a whole number from 0 to {there}, the trees there are; got {n_trees!r}.")
+        return int(n_trees)
+
+    def _scores(self, X: np.ndarray, n_trees: int | None = None) -> np.ndarray:
+        scores = self.forest_.scores(X, n_trees, self.n_jobs)
         return scores if self._base_model() is None else scores + self._base_predictions(X)
 
     def _base_model(self) -> Any:

@@ -117,13 +117,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _rows(self, X: Any) -> np.ndarray:
-        """The rows of X as kernels want them: float32 in C order, with the features of the training data."""
-        check_is_fitted(self)
+        """Rows for a fitted model: float32 in C order, as wide as in training, none infinite."""
+        if not hasattr(self, "n_features_in_"):  # scikit-learn's own question takes longer than a document's score
+            check_is_fitted(self)
         if isinstance(X, RankingData):
             return X.X
         if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_"):
-            return np.asarray(X)
-        return np.ascontiguousarray(validate_data(self, _from_arrow(X), reset=False, **_VALIDATION), dtype=np.float32)
+            return X  # type: ignore[no-any-return]
+        X = validate_data(self, _from_arrow(X), reset=False, **_VALIDATION)
+        return np.ascontiguousarray(X, dtype=np.float32)
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; subclasses extend `_ranges`."""

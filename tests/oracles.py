@@ -239,6 +239,19 @@ def grow_oblivious_slowly(X, gradients, hessians, depth, l2=0.0, least=0.0):
     return leaves
 
 
+def walk_slowly(forest, row, n_trees=None):
+    """The score of one document: down every tree, question by question."""
+    total = float(forest.start)
+    for root in forest.roots[: -1 if n_trees is None else n_trees].tolist():
+        node = root
+        while forest.left[node] != node:
+            x = float(row[forest.feature[node]])
+            right = bool(forest.missing_right[node]) if math.isnan(x) else x > float(forest.threshold[node])
+            node = int(forest.left[node]) + right
+        total += float(forest.value[node])
+    return total
+
+
 # --- objectives: one query, plain double loops; each returns (gradients, hessians) ---------------------------------
 
 

@@ -1,26 +1,28 @@
-"""Forest: many trees in flat arrays, and how documents walk down them.
+"""Forest: many trees in flat arrays.
 
 A split at threshold t sends x <= t left and the rest right; a missing value goes where training sent it. Children stand
 side by side, so a step is one addition: the next node is `left + goes_right`. Leaves are their own left child with a
 threshold no value exceeds; a walk may run past them without harm, so every document takes the same number of steps
-and sixteen of them walk in step without a branch. Scores are added up tree by tree in double precision: the same bits
-for any batch size and any number of threads.
+and many walk in step without a branch. How documents get through is the matter of `scoring.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._numba import readonly
 from podium._threads import map_blocks
+from podium.learners.trees import scoring, tables
 from podium.learners.trees.binning import Borders
 from podium.learners.trees.growing import GrownTree
+from podium.learners.trees.tables import BitTables, WalkTables
 
 _ROWS_A_BLOCK = 4096
-_LANES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,23 +97,27 @@ class Forest:
 
     def scores(self, X: np.ndarray, n_trees: int | None = None, n_jobs: int | None = None) -> np.ndarray:
         """One score a row of X (rows, features), float32 in C order."""
-        out = np.full(len(X), self.start)
+        self._check_rows(X)
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
-        X = readonly(X)
+        out = np.empty(len(X))
+        out.fill(self.start)
+
+        if trees == 0:
+            return out
+        add = scoring.fastest_way(self, len(X))
 
         def work(block: int) -> None:
-            part = slice(block * _ROWS_A_BLOCK, min(len(X), (block + 1) * _ROWS_A_BLOCK))
-            self.add_scores(X[part], 0, trees, out[part])
+            part = slice(block * _ROWS_A_BLOCK, (block + 1) * _ROWS_A_BLOCK)
+            add(X[part], trees, out[part])
 
         map_blocks(work, -(-len(X) // _ROWS_A_BLOCK), n_jobs)
         return out
 
     def add_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
-        """Add trees first..last to `out`; serial and free of the interpreter lock."""
-        if X.shape[1] != self.n_features:  # the walk itself checks no bounds
-            raise ValueError(f"the rows have {X.shape[1]} features, the model was trained on {self.n_features}.")
-        _walk(
-            X.reshape(-1),
+        """Add trees first..last to `out` without tables; serial and free of the interpreter lock."""
+        self._check_rows(X)
+        scoring.walk_documents(
+            readonly(X.reshape(-1)),
             X.shape[1],
             self.roots,
             self.depths,
@@ -125,8 +131,38 @@ class Forest:
             out,
         )
 
+    def contributions(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """What each tree adds to each row's score, (rows, trees)."""
+        added = np.full((self.n_trees, len(X)), -0.0)  # -0 + x is x, also for x = -0
+        map_blocks(lambda tree: self.add_scores(X, tree, tree + 1, added[tree]), self.n_trees, n_jobs)
+        return added.T
+
+    def first(self, n_trees: int) -> Forest:
+        """The first trees alone; they share their arrays with this forest."""
+        end = self.roots[n_trees]
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        own = {name: value[:end] if isinstance(value, np.ndarray) else value for name, value in own.items()}
+        return Forest(**own | {"roots": self.roots[: n_trees + 1], "depths": self.depths[:n_trees]})
+
+    @cached_property
+    def bit_tables(self) -> BitTables | None:
+        return tables.bit_tables(self)
+
+    @cached_property
+    def walk_tables(self) -> WalkTables:
+        return tables.walk_tables(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # copies make their tables anew when they need them
+        return Forest, tuple(getattr(self, field.name) for field in fields(self))
+
+    def _check_rows(self, X: np.ndarray) -> None:
+        if X.shape[1] != self.n_features:  # kernels check no bounds
+            raise ValueError(f"the rows have {X.shape[1]} features, the model was trained on {self.n_features}.")
+        if X.dtype != np.float32:
+            raise ValueError(f"the rows must be float32; got {X.dtype}.")
+
     def check(self) -> None:
-        """Refuse arrays that no walk may be trusted with: lengths, order of nodes, depths."""
+        """Refuse arrays that no kernel may be trusted with: lengths, order of nodes, depths."""
         n, trees = len(self.feature), self.n_trees
         lengths = {
             name: len(getattr(self, name)) for name in ("threshold", "left", "missing_right", "value", "gain", "count")
@@ -141,12 +177,25 @@ class Forest:
         inside = (self.left > node) & (self.left + 1 < self.roots[owner + 1])
         if not (leaf | inside).all():
             raise ValueError("a tree points outside of itself")
-        if n and (self.feature.max() >= max(1, self.n_features) or self.missing_right.max() > 1):
+        children = self.left[~leaf].astype(np.int64)
+        parents = np.bincount(np.concatenate([children, children + 1]), minlength=n)
+        parents[self.roots[:-1]] += 1
+        if (parents != 1).any():
+            raise ValueError("a node hangs on no other, or on two")
+        asked = (
+            self.feature if self.n_features else self.feature[~leaf]
+        )  # a leaf names feature 0, also where there is none
+        if (asked >= self.n_features).any() or (self.missing_right > 1).any():
             raise ValueError("a tree asks for a feature that is not there")
         if not (np.isinf(self.threshold) & (self.threshold > 0))[leaf].all() or self.missing_right[leaf].any():
             raise ValueError("a leaf would let documents through")
-        if not np.isfinite(self.value).all() or (self.depths < 0).any() or (self.depths > np.diff(self.roots)).any():
-            raise ValueError("a value or a depth is out of range")
+        if np.isnan(self.threshold).any() or not np.isfinite(self.value).all():
+            raise ValueError("a threshold or a value is out of range")
+        depths = np.zeros(trees, np.int64)
+        for depth, level in enumerate(tables.split_levels(self), start=1):
+            depths[owner[level]] = depth
+        if (self.depths != depths).any():
+            raise ValueError("a tree is not as deep as it says")
 
     def importances(self, kind: str = "gain") -> np.ndarray:
         """The total gain of each feature's splits, or with "split" their number."""
@@ -198,38 +247,3 @@ def _depth(tree: GrownTree) -> int:
     for node in np.flatnonzero(tree.feature >= 0):  # parents stand before their children
         depth[tree.left[node]] = depth[tree.left[node] + 1] = depth[node] + 1
     return int(depth.max())
-
-
-@kernel
-def _walk(
-    X: np.ndarray,
-    n_features: int,
-    roots: np.ndarray,
-    depths: np.ndarray,
-    feature: np.ndarray,
-    threshold: np.ndarray,
-    left: np.ndarray,
-    missing_right: np.ndarray,
-    value: np.ndarray,
-    first: int,
-    last: int,
-    out: np.ndarray,
-) -> None:
-    """out[i] += sum over trees of the value of the leaf that row i of X (flat) reaches."""
-    n = len(out)
-    node, base = np.empty(_LANES, np.uint32), np.empty(_LANES, np.uint64)
-    for start in range(0, n, _LANES):
-        lanes = min(_LANES, n - start)
-        for k in range(_LANES):  # the last lanes of a short batch walk with the last row
-            base[k] = np.uint64(start + min(k, lanes - 1)) * np.uint64(n_features)
-        for tree in range(first, last):
-            for k in range(_LANES):
-                node[k] = np.uint32(roots[tree])
-            for _ in range(depths[tree]):
-                for k in range(_LANES):
-                    at = node[k]
-                    x = X[base[k] + np.uint64(feature[at])]
-                    right = np.uint32(x > threshold[at]) | (np.uint32(x != x) & np.uint32(missing_right[at]))
-                    node[k] = left[at] + right
-            for k in range(lanes):
-                out[start + k] += value[node[k]]

@@ -1,0 +1,228 @@
+"""Scoring: how documents get through a forest, and which way is taken for which shape.
+
+Three ways, which give the same bits: each finds the leaf of every tree exactly, and the values of the leaves are added
+tree by tree in double precision, so neither the batch nor the number of threads can matter.
+
+1. Bit vectors (`answer_tests`), 64 documents at a time. Every different test of the forest (feature, threshold, side of
+   missing values) is made once, and the answers of the 64 are the bits of one word. Down a tree go the words of who
+   reaches each node; a node costs a handful of instructions for all 64. An oblivious tree, where all nodes of a level
+   make the same test, needs one word a level: its leaf is a number whose bits are the answers.
+2. One document walks down sixteen trees in step (`walk_trees`). A single walk waits for memory at each step.
+3. Sixteen documents walk down one tree in step (`walk_documents`). It needs no tables, so training uses it.
+
+Microseconds a document on one thread of a Xeon with AVX-512 (benchmarks/bench_score.py prints this table):
+
+| forest | bit vectors | trees in step | documents in step |
+| --- | --- | --- | --- |
+| 100 trees of 31 leaves | 0.27 | 0.9 | 1.2 |
+| 1,000 trees of 64 leaves | 3.1 | 13 | 18 |
+| 50 trees of 256 leaves | 0.6 | 1.1 | 1.2 |
+| 1,000 oblivious trees of 64 leaves | 1.1 | 16 | 8 |
+
+So: bit vectors wherever there are enough documents to fill a good part of a block, trees in step for fewer, and
+documents in step for many documents and trees of more leaves than a byte can number. With the vectors of older
+processors bit vectors still take a third of the time of a walk. What was tried and left: a comparison at every split
+instead of one for each different test (a third slower); replacing values by their ranks first, which shared tests make
+needless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium._numba import kernel
+from podium.learners.trees import lanes
+from podium.learners.trees.lanes import LANES
+
+if TYPE_CHECKING:
+    from podium.learners.trees.forest import Forest
+
+FEW = 16  # a block of 64 costs as much as 16 to 20 documents one by one, for small forests and large ones
+MOST_LEAVES = 256  # the number of a leaf is a byte
+NEVER, ALWAYS = np.int32(-(2**31)), np.int32(2**31 - 1)  # keys of missing values; ALWAYS also of leaves
+_STEP = 16  # walks that go on together
+_STEPS_A_ROUND = 5
+_SINGLE = np.dtype(np.float32)
+
+Way = Callable[[np.ndarray, int, np.ndarray], None]
+"""Adds the first n trees to one score a row, given (rows, n, scores), on this thread without the interpreter lock."""
+
+
+def fastest_way(forest: Forest, n_rows: int) -> Way:
+    if n_rows < FEW:
+        return forest.walk_tables.add_scores
+    if forest.bit_tables is not None:
+        return forest.bit_tables.add_scores
+    return lambda X, n_trees, out: forest.add_scores(X, 0, n_trees, out)
+
+
+class Scorer:
+    """Scores for a service: float32 rows in C order in, float32 scores out, all on the caller's thread.
+
+    Any number of threads may call it at once; the interpreter lock is free while the trees are at work.
+    """
+
+    __slots__ = ("_base", "_forest", "_n_trees", "_start", "n_features")
+
+    def __init__(self, forest: Forest, base: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+        self._forest, self._base, self.n_features = forest, base, forest.n_features
+        self._n_trees, self._start = forest.n_trees, forest.start
+        for rows in (1, LANES):  # tables are made and kernels compiled now, so that no request waits for them
+            self.exact(np.zeros((rows, self.n_features), np.float32))
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """One score a row."""
+        if (
+            type(X) is not np.ndarray
+            or X.dtype != _SINGLE
+            or X.ndim != 2
+            or X.shape[1] != self.n_features
+            or not X.flags.c_contiguous
+        ):
+            raise ValueError(_complaint(X, self.n_features))  # the kernels check no bounds
+        return self.exact(X).astype(_SINGLE)
+
+    def exact(self, X: np.ndarray) -> np.ndarray:
+        """The scores in double precision, the bits of `predict`, of rows that were checked already."""
+        out = np.empty(len(X))
+        out.fill(self._start)
+        fastest_way(self._forest, len(X))(X, self._n_trees, out)
+        return out if self._base is None else out + self._base(X)
+
+
+def _complaint(X: Any, n_features: int) -> str:
+    expected = f"a scorer takes a numpy array of float32 in C order with shape (rows, {n_features})"
+    advice = "Use np.ascontiguousarray(rows, dtype=np.float32), or predict, which takes anything."
+    if type(X) is not np.ndarray:
+        return f"{expected}; got {type(X).__name__}. {advice}"
+    order = "" if X.flags.c_contiguous else " that is not in C order"
+    return f"{expected}; got {X.dtype} with shape {X.shape}{order}. {advice}"
+
+
+@kernel
+def answer_tests(
+    X: np.ndarray,
+    n_features: int,
+    columns: np.ndarray,
+    starts: np.ndarray,
+    thresholds: np.ndarray,
+    splits: np.ndarray,
+    trees: np.ndarray,
+    values: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """out[i] += sum over trees of the value of the leaf that row i of X (flat) reaches."""
+    n = len(out)
+    base, column = np.empty(LANES, np.uint64), np.empty(LANES, np.float32)
+    answers, reach = np.empty(len(thresholds), np.uint64), np.empty(2 * MOST_LEAVES, np.uint64)
+    leaf = np.empty(LANES, np.uint8)
+    for start in range(0, n, LANES):
+        rows = min(LANES, n - start)
+        for k in range(LANES):  # the last lanes of a short block repeat the last row
+            base[k] = np.uint64(start + min(k, rows - 1)) * np.uint64(n_features)
+        for c in range(len(columns)):
+            for k in range(LANES):
+                column[k] = X[base[k] + np.uint64(columns[c])]
+            for test in range(starts[2 * c], starts[2 * c + 1]):
+                lanes.above(answers, np.uint64(test), column, thresholds[test])
+            for test in range(starts[2 * c + 1], starts[2 * c + 2]):
+                lanes.above_or_missing(answers, np.uint64(test), column, thresholds[test])
+        for tree in range(len(trees)):
+            for k in range(LANES):
+                leaf[k] = 0
+            for s in range(trees[tree, 0], trees[tree, 1]):  # levels of an oblivious tree: each answer is a bit
+                split = splits[np.uint64(s)]
+                lanes.add(leaf, answers[np.uint64(split["test"])], np.uint8(split["leaf"]))
+            reach[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
+            for s in range(trees[tree, 1], trees[tree, 2]):  # the last turn to the right decides
+                split = splits[np.uint64(s)]
+                here = reach[np.uint64(split["node"])]
+                right = here & answers[np.uint64(split["test"])]
+                reach[np.uint64(split["left"])] = here ^ right
+                reach[np.uint64(split["left"]) + np.uint64(1)] = right
+                lanes.put(leaf, right, np.uint8(split["leaf"]))
+            first = np.uint64(trees[tree, 3])
+            for k in range(rows):
+                out[start + k] += values[first + np.uint64(leaf[k])]
+
+
+@kernel
+def walk_trees(X: np.ndarray, nodes: np.ndarray, roots: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """The same for rows of X (rows, features) one by one: sixteen trees in step, added in the order of the trees.
+
+    Values are compared as whole numbers of the same order, and each stands there twice: a missing one is never above
+    a threshold in the first half and always in the second, so that a step needs no question about it. After a few
+    steps, only the trees whose leaf was not reached go on: a leaf lies half as deep as the deepest one of its tree.
+    """
+    n_features, n_trees = X.shape[1], len(roots)
+    keys, node, found = np.empty(2 * n_features, np.int32), np.empty(_STEP, np.uint32), np.empty(n_trees)
+    never, always = keys[:n_features], keys[n_features:]
+    places, numbers = np.empty(n_trees + _STEP, np.uint32), np.empty(n_trees, np.uint32)
+    bits = X.view(np.int32)
+    for i in range(len(out)):
+        for f in range(n_features):
+            key = bits[i, f] if bits[i, f] != NEVER else np.int32(0)  # these are the bits of -0, as it happens
+            key ^= (key >> np.int32(31)) & ALWAYS
+            there = X[i, f] == X[i, f]
+            never[f] = key if there else NEVER
+            always[f] = key if there else ALWAYS
+        for tree in range(n_trees):
+            places[tree], numbers[tree] = roots[tree], tree
+        walking = n_trees
+        while walking > 0:
+            for k in range(_STEP):  # the last lanes of a short group walk with the last tree
+                places[walking + k] = places[walking - 1]
+            going_on = 0
+            for start in range(0, walking, _STEP):
+                for k in range(_STEP):
+                    node[k] = places[np.uint64(start + k)]
+                for _ in range(_STEPS_A_ROUND):
+                    for k in range(_STEP):
+                        at = nodes[np.uint64(node[k])]
+                        node[k] = at["left"] + np.uint32(keys[np.uint64(at["place"])] > at["key"])
+                for k in range(min(_STEP, walking - start)):
+                    number = numbers[np.uint64(start + k)]
+                    found[np.uint64(number)] = values[np.uint64(node[k])]
+                    places[going_on], numbers[going_on] = node[k], number
+                    going_on += int(nodes[np.uint64(node[k])]["left"] != node[k])
+            walking = going_on
+        for tree in range(n_trees):
+            out[i] += found[tree]
+
+
+@kernel
+def walk_documents(
+    X: np.ndarray,
+    n_features: int,
+    roots: np.ndarray,
+    depths: np.ndarray,
+    feature: np.ndarray,
+    threshold: np.ndarray,
+    left: np.ndarray,
+    missing_right: np.ndarray,
+    value: np.ndarray,
+    first: int,
+    last: int,
+    out: np.ndarray,
+) -> None:
+    """The same for trees first..last, as the forest has them: sixteen rows in step down one tree."""
+    n = len(out)
+    node, base = np.empty(_STEP, np.uint32), np.empty(_STEP, np.uint64)
+    for start in range(0, n, _STEP):
+        lanes_used = min(_STEP, n - start)
+        for k in range(_STEP):  # the last lanes of a short batch walk with the last row
+            base[k] = np.uint64(start + min(k, lanes_used - 1)) * np.uint64(n_features)
+        for tree in range(first, last):
+            for k in range(_STEP):
+                node[k] = np.uint32(roots[tree])
+            for _ in range(depths[tree]):
+                for k in range(_STEP):
+                    at = node[k]
+                    x = X[base[k] + np.uint64(feature[at])]
+                    right = np.uint32(x > threshold[at]) | (np.uint32(x != x) & np.uint32(missing_right[at]))
+                    node[k] = left[at] + right
+            for k in range(lanes_used):
+                out[start + k] += value[node[k]]
