@@ -40,7 +40,7 @@ from podium.learners.trees.lanes import LANES
 if TYPE_CHECKING:
     from podium.learners.trees.forest import Forest
 
-FEW = 16  # a block of 64 costs as much as 16 to 20 documents one by one, for small forests and large ones
+FEW = 16  # a block of 64 costs as much as 13 to 19 documents one by one, for small forests and large ones
 MOST_LEAVES = 256  # the number of a leaf is a byte
 NEVER, ALWAYS = np.int32(-(2**31)), np.int32(2**31 - 1)  # keys of missing values; ALWAYS also of leaves
 _STEP = 16  # walks that go on together
