@@ -139,10 +139,11 @@ _NAMED = {
     "metric": f"a metric: {', '.join(METRICS)}, with a cutoff or without",
     "eval_metric": "a metric, or None",
     "objective": ", ".join(OBJECTIVES),
+    "categorical": 'features such as [3, "colour"], or None',
     "goss": "two shares such as [0.2, 0.1], or None",
     "monotone": 'features and signs such as {"3": 1, "price": -1}, or None',
 }
-_STRUCTURED = ("goss", "monotone")  # written as JSON
+_STRUCTURED = ("goss", "monotone", "categorical")  # written as JSON
 
 
 def _types(kind: type[Ranker], name: str) -> tuple[Any, ...]:

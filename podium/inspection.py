@@ -14,6 +14,7 @@ from podium.learners.trees.forest import Forest, TreeArrays
 
 _FEATURES_TOLD = 10
 _TREES_TOLD = 5
+_VALUES_TOLD = 6  # of a set of categories
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,14 @@ def feature_names(model: Any) -> tuple[str, ...]:
 
 def question(tree: TreeArrays, node: int, names: Sequence[str]) -> str:
     """What a split asks: `bm25 <= 3.2`, and `or missing` where missing values count as yes."""
-    missing = "" if tree.missing_right[node] else " or missing"
-    return f"{names[int(tree.feature[node])]} <= {float(tree.threshold[node]):.5g}{missing}"
+    feature, missing = int(tree.feature[node]), "" if tree.missing_right[node] else " or missing"
+    if feature >= len(names):
+        left, right = tree.sets.sides_of(feature - len(names))
+        known, word = (left, "is") if len(left) <= len(right) else (right, "is not")
+        listed = ", ".join(f"{value:.7g}" for value in known[:_VALUES_TOLD])
+        more = f", ... ({len(known)} values)" if len(known) > _VALUES_TOLD else ""
+        return f"{names[int(tree.sets.feature[feature - len(names)])]} {word} {listed}{more}{missing}"
+    return f"{names[feature]} <= {float(tree.threshold[node]):.5g}{missing}"
 
 
 def tree_text(model: Any, tree: int) -> str:

@@ -81,6 +81,8 @@ class BoostedTrees(Ranker):
     max_bins : the most bins of a feature.
     bundle_features : features that are hardly ever away from their usual values together are looked at as one.
     max_conflicts : the share of the documents in which features of a bundle may collide; 0 loses nothing.
+    categorical : features, by name or number, whose values are names without an order, written as numbers.
+    category_smoothing : draws categories with few documents to the middle when a cut puts them in order.
     monotone : {feature: 1 or -1}, by name or number: the score may not fall (1) or not rise (-1) as the feature grows.
     init : a fitted model, or one score a training row, to start from.
     eval_metric : what evaluation sets are judged by; None takes what the model itself aims at, or ndcg@10.
@@ -110,6 +112,8 @@ class BoostedTrees(Ranker):
     bundle_features: bool = False
     max_conflicts: float = 0.0
     monotone: Any = None
+    categorical: Any = None
+    category_smoothing: float = 10.0
     init: Any = None
     eval_metric: Any = None
 
@@ -300,7 +304,11 @@ class BoostedTrees(Ranker):
                 goss_by=self.goss_by,
             ),
             views=ViewRules(
-                bundle_features=self.bundle_features, max_conflicts=self.max_conflicts, signs=self._signs()
+                bundle_features=self.bundle_features,
+                max_conflicts=self.max_conflicts,
+                categorical=tuple(self._feature_number("categorical", name) for name in self.categorical or ()),
+                category_smoothing=float(self.category_smoothing),
+                signs=self._signs(),
             ),
         )
 
@@ -310,7 +318,7 @@ class BoostedTrees(Ranker):
             if getattr(self, name) not in choices:
                 check_choice(f"{type(self).__name__}: {name}", getattr(self, name), map(str, choices))
         self._check_goss()
-        self._check_monotone()
+        self._check_views()
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
@@ -319,8 +327,12 @@ class BoostedTrees(Ranker):
         if not self.monotone:
             return ()
         signs = [0] * self.n_features_in_
+        named = {self._feature_number("categorical", name) for name in self.categorical or ()}
         for name, sign in self.monotone.items():
-            signs[self._feature_number("monotone", name)] = int(sign)
+            number = self._feature_number("monotone", name)
+            if number in named:
+                raise ValueError(f"{type(self).__name__}: feature {name!r} cannot be monotone: it is categorical.")
+            signs[number] = int(sign)
         return tuple(signs)
 
     def _feature_number(self, parameter: str, name: Any) -> int:
@@ -334,7 +346,10 @@ class BoostedTrees(Ranker):
         about = f"one of {', '.join(names[:8])}" if names else f"a number below {self.n_features_in_}"
         raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
 
-    def _check_monotone(self) -> None:
+    def _check_views(self) -> None:
+        if self.categorical is not None and (isinstance(self.categorical, str) or not np.iterable(self.categorical)):
+            what = "a list of features, by name or number"
+            raise ValueError(f"{type(self).__name__}: categorical must be {what}; got {self.categorical!r}.")
         if self.monotone is None:
             return
         good = isinstance(self.monotone, Mapping) and all(sign in (1, -1) for sign in self.monotone.values())
@@ -376,6 +391,7 @@ class BoostedTrees(Ranker):
             "feature_fraction": share,
             "max_bins": (2, 255, "a whole number from 2 to 255"),
             "max_conflicts": (0, 1, "from 0 to 1"),
+            "category_smoothing": (0, large, "0 or larger"),
             "drop_rate": (0, 1, "from 0 to 1"),
             "skip_drop": (0, 1, "from 0 to 1"),
             "max_drop": (1, 10**6, "a whole number from 1"),

@@ -87,4 +87,4 @@ def _counted(forest: Forest, kind: str) -> np.ndarray:
     if kind != "cover":
         return forest.importances(kind)
     splits = forest.left != np.arange(len(forest.left))
-    return np.bincount(forest.feature[splits], forest.count[splits], minlength=forest.n_features)
+    return np.bincount(forest.owner[splits], forest.count[splits], minlength=forest.n_features)

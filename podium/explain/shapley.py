@@ -50,7 +50,7 @@ class Paths:
         n = len(forest.feature)
         same, share, kept = np.empty(n, np.int64), np.empty(n), np.empty(n)
         distinct = np.zeros(forest.n_trees, np.int64)
-        _follow(forest.roots, forest.feature, forest.left, forest.count, same, share, kept, distinct)
+        _follow(forest.roots, forest.owner, forest.left, forest.count, same, share, kept, distinct)
         n_points = np.maximum(1, (distinct + 1) // 2)
         points, weights = _rules(n_points)
         return cls(forest, *map(readonly, (same, share, kept, n_points, points, weights)))
@@ -79,14 +79,15 @@ class Paths:
     def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:
         """Features as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
         forest = self.forest
-        columns = np.zeros((X.shape[1], -(-len(X) // _LANES) * _LANES), np.float32)
-        columns[:, : len(X)] = X.T
-        sums = np.zeros(columns.shape)
+        columns = np.zeros((forest.width, -(-len(X) // _LANES) * _LANES), np.float32)
+        columns[:, : len(X)] = forest.sets.widen(X).T
+        sums = np.zeros((forest.n_features, columns.shape[1]))
         nodes, most = int(np.diff(forest.roots).max(initial=1)), int(self.n_points.max(initial=1))
         _add_values(
             columns,
             forest.roots,
             forest.feature,
+            forest.owner,
             forest.threshold,
             forest.left,
             forest.missing_right,
@@ -164,6 +165,7 @@ def _add_values(
     columns: np.ndarray,
     roots: np.ndarray,
     feature: np.ndarray,
+    owner: np.ndarray,
     threshold: np.ndarray,
     left: np.ndarray,
     missing_right: np.ndarray,
@@ -181,6 +183,8 @@ def _add_values(
 ) -> None:
     """sums[f, i] += the Shapley value of f for document i, tree by tree; columns and sums are (features, documents).
 
+    owner: whose value a split adds to; a set of categories has a column of its own, but belongs to a feature.
+
     inverse (nodes, points): 1 / D(kept). passes (nodes, lanes): 1.0 where the document passes all splits of the
     parent's feature down to the node. reach (nodes, points, lanes): on the way down, the product over the features
     above; on the way back, the sum over the leaves below of that product times their value.
@@ -191,6 +195,7 @@ def _add_values(
         t, w = points[n, :n], weights[n, :n]
         own = slice(roots[tree], roots[tree + 1])
         split_on, cuts, to_right, leaf_value = feature[own], threshold[own], missing_right[own], value[own]
+        added_to = owner[own]
         first_child, earlier = left[own] - roots[tree], same[own] - roots[tree]
         own_share, own_kept = share[own], kept[own]
         for node in range(len(split_on)):
@@ -213,7 +218,7 @@ def _add_values(
                 reach,
                 passes,
             )
-            _come_back(split_on, first_child, earlier, t, w, inverse, reach, passes, total, sums[:, batch])
+            _come_back(added_to, first_child, earlier, t, w, inverse, reach, passes, total, sums[:, batch])
 
 
 @inlined_kernel

@@ -81,7 +81,9 @@ class Boosting:
 
     def _bin(self) -> BinnedRows:
         X, rules, threads = self.X, self.rules, self.n_threads
-        borders = find_borders(X, rules.max_bins, rules.seed, threads)
+        named = np.zeros(X.shape[1], dtype=np.bool_)
+        named[list(rules.views.categorical)] = True
+        borders = find_borders(X, rules.max_bins, rules.seed, threads, named)
         views = find_views(X, borders, rules.views, rules.seed, threads)
         return bin_rows(X, borders, threads, views)
 

@@ -9,7 +9,7 @@ and many walk in step without a branch. How documents get through is the matter 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from podium._numba import readonly
 from podium._threads import map_blocks
 from podium.learners.trees import scoring, tables
 from podium.learners.trees.binning import Borders
+from podium.learners.trees.categories import CUT_OF_A_SET, CategorySets
 from podium.learners.trees.growing import GrownTree
 from podium.learners.trees.tables import BitTables, WalkTables
 
@@ -40,12 +41,16 @@ class Forest:
     count: np.ndarray  # (nodes,) int64: training rows that came by
     start: float  # the score before the first tree
     n_features: int
+    set_feature: np.ndarray  # the four arrays of `CategorySets`; set k is feature number n_features + k
+    set_start: np.ndarray
+    set_values: np.ndarray
+    set_sides: np.ndarray
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for one in fields(self):
+            value = getattr(self, one.name)
             if isinstance(value, np.ndarray):
-                object.__setattr__(self, field.name, readonly(value))
+                object.__setattr__(self, one.name, readonly(value))
 
     @classmethod
     def join(cls, trees: Sequence[TreeArrays], start: float, n_features: int) -> Forest:
@@ -57,10 +62,14 @@ class Forest:
             return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype)
 
         shift = np.repeat(roots[:-1], np.diff(roots)).astype(np.uint32)
+        sets = CategorySets.join([tree.sets for tree in trees])
+        before = np.cumsum([0, *(len(tree.sets) for tree in trees)])[:-1]
+        feature = column("feature", np.int64)
+        feature += np.where(feature >= n_features, np.repeat(before, np.diff(roots)), 0)
         return cls(
             roots,
             np.array([tree.depth for tree in trees], dtype=np.int64),
-            column("feature", np.uint32),
+            feature.astype(np.uint32),
             column("threshold", np.float32),
             column("left", np.uint32) + shift,
             column("missing_right", np.uint8),
@@ -69,7 +78,25 @@ class Forest:
             column("count", np.int64),
             start,
             n_features,
+            sets.feature,
+            sets.start,
+            sets.values,
+            sets.sides,
         )
+
+    @cached_property
+    def sets(self) -> CategorySets:
+        return CategorySets(self.set_feature, self.set_start, self.set_values, self.set_sides)
+
+    @property
+    def width(self) -> int:
+        """The columns of widened rows."""
+        return self.n_features + len(self.set_feature)
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """The feature that each split asks for; of a set of categories, whose it is."""
+        return readonly(np.concatenate([np.arange(self.n_features), self.set_feature])[self.feature])
 
     def split(self) -> list[TreeArrays]:
         """The trees one by one."""
@@ -77,9 +104,13 @@ class Forest:
         for tree in range(self.n_trees):
             own = slice(self.roots[tree], self.roots[tree + 1])
             left = self.left[own] - np.uint32(self.roots[tree])
+            feature = self.feature[own].astype(np.int64)
+            named = feature >= self.n_features
+            used, place = np.unique(feature[named] - self.n_features, return_inverse=True)
+            feature[named] = self.n_features + place
             parts.append(
                 TreeArrays(
-                    self.feature[own],
+                    feature,
                     self.threshold[own],
                     left,
                     self.missing_right[own],
@@ -87,6 +118,7 @@ class Forest:
                     self.gain[own],
                     self.count[own],
                     int(self.depths[tree]),
+                    self.sets.take(used),
                 )
             )
         return parts
@@ -108,7 +140,7 @@ class Forest:
 
         def work(block: int) -> None:
             part = slice(block * _ROWS_A_BLOCK, (block + 1) * _ROWS_A_BLOCK)
-            add(X[part], trees, out[part])
+            add(self.sets.widen(X[part]), trees, out[part])
 
         map_blocks(work, -(-len(X) // _ROWS_A_BLOCK), n_jobs)
         return out
@@ -116,6 +148,10 @@ class Forest:
     def add_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """Add trees first..last to `out` without tables; serial and free of the interpreter lock."""
         self._check_rows(X)
+        self.add_wide_scores(self.sets.widen(X), first, last, out)
+
+    def add_wide_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+        """`add_scores` of rows that were checked and widened."""
         scoring.walk_documents(
             readonly(X.reshape(-1)),
             X.shape[1],
@@ -134,14 +170,17 @@ class Forest:
     def contributions(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """What each tree adds to each row's score, (rows, trees)."""
         added = np.full((self.n_trees, len(X)), -0.0)  # -0 + x is x, also for x = -0
-        map_blocks(lambda tree: self.add_scores(X, tree, tree + 1, added[tree]), self.n_trees, n_jobs)
+        self._check_rows(X)
+        X = self.sets.widen(X)
+        map_blocks(lambda tree: self.add_wide_scores(X, tree, tree + 1, added[tree]), self.n_trees, n_jobs)
         return added.T
 
     def first(self, n_trees: int) -> Forest:
         """The first trees alone; they share their arrays with this forest."""
         end = self.roots[n_trees]
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        own = {name: value[:end] if isinstance(value, np.ndarray) else value for name, value in own.items()}
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        nodes = [name for name, value in own.items() if isinstance(value, np.ndarray) and not name.startswith("set_")]
+        own |= {name: own[name][:end] for name in nodes}
         return Forest(**own | {"roots": self.roots[: n_trees + 1], "depths": self.depths[:n_trees]})
 
     @cached_property
@@ -153,7 +192,7 @@ class Forest:
         return tables.walk_tables(self)
 
     def __reduce__(self) -> tuple[Any, ...]:  # copies make their tables anew when they need them
-        return Forest, tuple(getattr(self, field.name) for field in fields(self))
+        return Forest, tuple(getattr(self, one.name) for one in fields(self))
 
     def _check_rows(self, X: np.ndarray) -> None:
         if X.shape[1] != self.n_features:  # kernels check no bounds
@@ -185,7 +224,8 @@ class Forest:
         asked = (
             self.feature if self.n_features else self.feature[~leaf]
         )  # a leaf names feature 0, also where there is none
-        if (asked >= self.n_features).any() or (self.missing_right > 1).any():
+        self.sets.check(self.n_features)
+        if (asked >= self.width).any() or (self.missing_right > 1).any():
             raise ValueError("a tree asks for a feature that is not there")
         if not (np.isinf(self.threshold) & (self.threshold > 0))[leaf].all() or self.missing_right[leaf].any():
             raise ValueError("a leaf would let documents through")
@@ -201,7 +241,7 @@ class Forest:
         """The total gain of each feature's splits, or with "split" their number."""
         splits = self.left != np.arange(len(self.left))
         weight = self.gain[splits] if kind == "gain" else np.ones(int(splits.sum()))
-        return np.bincount(self.feature[splits], weight, minlength=self.n_features)
+        return np.bincount(self.owner[splits], weight, minlength=self.n_features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +256,7 @@ class TreeArrays:
     gain: np.ndarray
     count: np.ndarray
     depth: int
+    sets: CategorySets = field(default_factory=CategorySets.none)  # set k is feature number n_features + k
 
     def times(self, factor: float) -> TreeArrays:
         """The same tree with other values."""
@@ -230,6 +271,13 @@ def finish_tree(tree: GrownTree, values: np.ndarray, borders: Borders) -> TreeAr
     threshold = np.where(splits, borders.upper[feature, np.minimum(tree.bin, borders.upper.shape[1] - 1)], np.inf)
     value = np.zeros(n)
     value[tree.leaf_node] = values
+    named = np.flatnonzero(splits & borders.categorical[feature])
+    sets: dict[bytes, CategorySets] = {}  # a level of an oblivious tree has one for all its splits
+    for node in named.tolist():
+        one = _set_of(tree, node, borders)
+        key = one.feature.tobytes() + one.sides.tobytes()
+        sets.setdefault(key, one)
+        feature[node], threshold[node] = borders.n_features + list(sets).index(key), CUT_OF_A_SET
     return TreeArrays(
         feature,
         threshold,
@@ -239,7 +287,16 @@ def finish_tree(tree: GrownTree, values: np.ndarray, borders: Borders) -> TreeAr
         tree.gain,
         tree.count,
         _depth(tree),
+        CategorySets.join(list(sets.values())),
     )
+
+
+def _set_of(tree: GrownTree, node: int, borders: Borders) -> CategorySets:
+    """The side of every category that training has seen; its bins are the slots of its column."""
+    f = tree.feature[node]
+    n = borders.n_bins[f]
+    ends = np.array([0, n])
+    return CategorySets(np.array([f], np.int64), ends, borders.upper[f, :n], tree.sides[node, :n])
 
 
 def _depth(tree: GrownTree) -> int:

@@ -22,8 +22,7 @@ Microseconds a document on one thread of a Xeon with AVX-512 (benchmarks/bench_s
 So: bit vectors wherever there are enough documents to fill a good part of a block, trees in step for fewer, and
 documents in step for many documents and trees of more leaves than a byte can number. With the vectors of older
 processors bit vectors still take a third of the time of a walk. What was tried and left: a comparison at every split
-instead of one for each different test (a third slower); replacing values by their ranks first, which shared tests make
-needless.
+instead of one for each different test (a third slower).
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ _STEPS_A_ROUND = 5
 _SINGLE = np.dtype(np.float32)
 
 Way = Callable[[np.ndarray, int, np.ndarray], None]
-"""Adds the first n trees to one score a row, given (rows, n, scores), on this thread without the interpreter lock."""
+"""Adds the first n trees to one score a row, given (widened rows, n, scores), on this thread, without the interpreter
+lock."""
 
 
 def fastest_way(forest: Forest, n_rows: int) -> Way:
@@ -56,7 +56,7 @@ def fastest_way(forest: Forest, n_rows: int) -> Way:
         return forest.walk_tables.add_scores
     if forest.bit_tables is not None:
         return forest.bit_tables.add_scores
-    return lambda X, n_trees, out: forest.add_scores(X, 0, n_trees, out)
+    return lambda X, n_trees, out: forest.add_wide_scores(X, 0, n_trees, out)
 
 
 class Scorer:
@@ -65,11 +65,11 @@ class Scorer:
     Any number of threads may call it at once; the interpreter lock is free while the trees are at work.
     """
 
-    __slots__ = ("_base", "_forest", "_n_trees", "_start", "n_features")
+    __slots__ = ("_base", "_forest", "_n_trees", "_sets", "_start", "n_features")
 
     def __init__(self, forest: Forest, base: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
         self._forest, self._base, self.n_features = forest, base, forest.n_features
-        self._n_trees, self._start = forest.n_trees, forest.start
+        self._n_trees, self._start, self._sets = forest.n_trees, forest.start, forest.sets or None
         for rows in (1, LANES):  # tables are made and kernels compiled now, so that no request waits for them
             self.exact(np.zeros((rows, self.n_features), np.float32))
 
@@ -89,7 +89,7 @@ class Scorer:
         """The scores in double precision, the bits of `predict`, of rows that were checked already."""
         out = np.empty(len(X))
         out.fill(self._start)
-        fastest_way(self._forest, len(X))(X, self._n_trees, out)
+        fastest_way(self._forest, len(X))(X if self._sets is None else self._sets.widen(X), self._n_trees, out)
         return out if self._base is None else out + self._base(X)
 
 

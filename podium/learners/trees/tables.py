@@ -71,7 +71,7 @@ def walk_tables(forest: Forest) -> WalkTables:
     nodes = np.empty(len(leaf), _NODE)
     nodes["key"] = np.where(leaf, ALWAYS, _keys(forest.threshold))
     nodes["left"] = forest.left
-    nodes["place"] = forest.feature + forest.missing_right * np.uint32(forest.n_features)
+    nodes["place"] = forest.feature + forest.missing_right * np.uint32(forest.width)
     return WalkTables(nodes, forest.roots[:-1].astype(np.uint32), forest.value)
 
 
@@ -103,7 +103,7 @@ def bit_tables(forest: Forest) -> BitTables | None:
     values = np.empty(int(leaves.sum()))
     values[(first_value[owner] + number)[~split]] = forest.value[~split]
     trees = np.stack([first, np.where(oblivious, ends, first), ends, first_value], axis=1).astype(np.int64)
-    return BitTables(columns, starts, thresholds, splits, trees, values, forest.n_features)
+    return BitTables(columns, starts, thresholds, splits, trees, values, forest.width)
 
 
 def split_levels(forest: Forest) -> list[np.ndarray]:

@@ -1,0 +1,105 @@
+"""Categories: splits that send some values of a feature left and others right.
+
+To a forest such a split is a number like any other: its set is a feature of its own, 0 for the values that go left, 1
+for those that go right, missing for all others, and the split cuts it at 1/2. So whatever goes through a forest knows
+nothing of categories; rows are widened by one column a set before they go in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from podium._numba import kernel, readonly
+
+CUT_OF_A_SET = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class CategorySets:
+    """Sets one behind the other; set k owns `values[start[k]:start[k + 1]]`, rising."""
+
+    feature: np.ndarray  # (sets,) int64: whose values
+    start: np.ndarray  # (sets + 1,) int64
+    values: np.ndarray  # float32
+    sides: np.ndarray  # uint8: 1 for right
+
+    @classmethod
+    def none(cls) -> CategorySets:
+        return cls(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.float32), np.empty(0, np.uint8))
+
+    @classmethod
+    def join(cls, parts: Sequence[CategorySets]) -> CategorySets:
+        """Put sets one behind the other."""
+        if not parts:
+            return cls.none()
+        sizes = np.concatenate([np.diff(part.start) for part in parts])
+        return cls(
+            np.concatenate([part.feature for part in parts]),
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.sides for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def take(self, numbers: Sequence[int] | np.ndarray) -> CategorySets:
+        """Some of the sets."""
+        return CategorySets.join([self._one(int(number)) for number in numbers])
+
+    def _one(self, number: int) -> CategorySets:
+        own = slice(self.start[number], self.start[number + 1])
+        ends = np.array([0, own.stop - own.start])
+        return CategorySets(self.feature[number : number + 1], ends, self.values[own], self.sides[own])
+
+    def sides_of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """The values of a set that go left, and those that go right."""
+        one = self._one(number)
+        return one.values[one.sides == 0], one.values[one.sides == 1]
+
+    def widen(self, X: np.ndarray) -> np.ndarray:
+        """The rows with one more column a set."""
+        if len(self) == 0:
+            return X
+        n, n_features = X.shape
+        wide = np.empty((n, n_features + len(self)), np.float32)
+        wide[:, :n_features] = X
+        _look_up(
+            readonly(X), readonly(self.feature), readonly(self.start), readonly(self.values), readonly(self.sides), wide
+        )
+        return wide
+
+    def check(self, n_features: int) -> None:
+        """Refuse arrays that the search may not be trusted with."""
+        n = len(self)
+        if len(self.start) != n + 1 or self.start[0] != 0 or (np.diff(self.start) < 1).any():
+            raise ValueError("the sets of categories do not fill their arrays")
+        if not self.start[-1] == len(self.values) == len(self.sides):
+            raise ValueError("the sets of categories do not fill their arrays")
+        if n and (self.feature.min() < 0 or self.feature.max() >= n_features or self.sides.max(initial=0) > 1):
+            raise ValueError("a set of categories is of a feature that is not there")
+        inside = np.ones(len(self.values), dtype=np.bool_)
+        inside[self.start[:-1]] = False
+        if not np.isfinite(self.values).all() or (np.diff(self.values)[inside[1:]] <= 0).any():
+            raise ValueError("the values of a set of categories do not rise")
+
+
+@kernel
+def _look_up(
+    X: np.ndarray, feature: np.ndarray, start: np.ndarray, values: np.ndarray, sides: np.ndarray, wide: np.ndarray
+) -> None:
+    """wide[i, features + k] = the side of X[i, feature[k]] in set k, NaN if it is not there."""
+    n_features = X.shape[1]
+    for i in range(len(X)):
+        for k in range(len(feature)):
+            x, low, high = X[i, feature[k]], start[k], start[k + 1]
+            while high - low > 1:
+                middle = (low + high) // 2
+                if values[middle] <= x:
+                    low = middle
+                else:
+                    high = middle
+            wide[i, n_features + k] = np.float32(sides[low]) if values[low] == x else np.float32(np.nan)
