@@ -17,12 +17,12 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from podium._words import check_choice
@@ -44,6 +44,7 @@ from podium.storage import load_parts, save_parts
 
 if TYPE_CHECKING:
     from podium.inspection import Inspection
+    from podium.pruning import Pruning
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "length")
@@ -151,8 +152,7 @@ class BoostedTrees(Ranker):
         check_is_fitted(self)
         if not 0 <= decay <= 1:
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
-        model: BoostedTrees = clone(self)
-        model.__dict__ |= {name: value for name, value in vars(self).items() if name.endswith("_")}
+        model = copy(self)
         data = model._training_data(self._rows(X) if y is not None else X, y, qid, group, sample_weight, query_weight)
         if data.n_features != self.n_features_in_:
             raise ValueError(f"refit: the data have {data.n_features} features, the model {self.n_features_in_}.")
@@ -163,6 +163,22 @@ class BoostedTrees(Ranker):
         rules = self._rules()
         model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, self._base_scores(data), self.n_jobs)
         return model
+
+    def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
+        """A smaller model: without the trees that other data than the training's can do without.
+
+        X, y, qid: such data, or a RankingData. metric: what may fall by no more than `tolerance`; None takes what
+        evaluation sets are judged by. Returns the model and a table of quality against time; this model is unchanged.
+        """
+        from podium.pruning import Pruning, prune_forest
+
+        check_is_fitted(self)
+        data = self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0)
+        judge = self._judging_metric() if metric is None else parse_metric(metric)
+        model = copy(self)
+        model.forest_, steps = prune_forest(self.forest_, data, _offset(self, data), judge, tolerance, self.n_jobs)
+        model.best_iteration_ = model.forest_.n_trees
+        return Pruning(model, judge.name, steps)
 
     @property
     def feature_importances_(self) -> np.ndarray:

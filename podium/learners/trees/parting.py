@@ -60,6 +60,7 @@ def put_back(parted: np.ndarray, found: np.ndarray, worker: int, workers: int, r
 @kernel
 def route_rows(
     slots: np.ndarray,
+    n_columns: int,
     first: int,
     last: int,
     column: np.ndarray,
@@ -71,17 +72,18 @@ def route_rows(
 ) -> None:
     """scores[row] += the value of the leaf that the row's slots lead to, for rows first..last.
 
-    slots: (rows, columns) uint8. Leaves are their own left child, and all their sides are left: sixteen rows walk in
-    step, without a branch.
+    slots: (rows, columns) uint8, flat; sides: (nodes, 256), flat. Leaves are their own left child, and all their sides
+    are left: sixteen rows walk in step, without a branch. Unsigned indices need no guard.
     """
-    node = np.empty(_LANES, np.uint32)
+    node, base = np.empty(_LANES, np.uint32), np.empty(_LANES, np.uint64)
     for start in range(first, last, _LANES):
-        lanes = min(_LANES, last - start)
-        for k in range(_LANES):
-            node[k] = 0
+        rows = min(_LANES, last - start)
+        for k in range(_LANES):  # the last lanes of a short group walk with its last row
+            base[k], node[k] = np.uint64(start + min(k, rows - 1)) * np.uint64(n_columns), 0
         for _ in range(depth):
-            for k in range(lanes):
-                at = node[k]
-                node[k] = left[at] + sides[at, slots[start + k, column[at]]]
-        for k in range(lanes):
-            scores[start + k] += values[node[k]]
+            for k in range(_LANES):
+                at = np.uint64(node[k])
+                slot = np.uint64(slots[base[k] + np.uint64(column[at])])
+                node[k] = left[at] + np.uint32(sides[(at << np.uint64(8)) + slot])
+        for k in range(rows):
+            scores[start + k] += values[np.uint64(node[k])]
