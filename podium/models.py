@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._words import check_choice
+from podium.checkpoints import Checkpoints, Keeper, describe_run
 from podium.data import RankingData
 from podium.formats.errors import FormatError
 from podium.learners.trees.boosting import Boosting, BoostingRules, boost
 from podium.learners.trees.bundling import ViewRules
-from podium.learners.trees.forest import Forest, TreeArrays
+from podium.learners.trees.forest import FOREST_ARRAYS, Forest, TreeArrays
 from podium.learners.trees.growing import GrowthRules
 from podium.learners.trees.sampling import SamplingRules
 from podium.metrics.base import Metric
@@ -116,7 +117,10 @@ class BoostedTrees(Ranker):
         return parse_metric("ndcg@10" if self.eval_metric is None else self.eval_metric)
 
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
-        """Add `n_estimators` trees to a fitted model, on the same or other data."""
+        """Add `n_estimators` trees to a fitted model, on the same or other data; `options` are those of `fit`.
+
+        With a checkpoint, begin again from the same fitted model: the file knows which trees it started from.
+        """
         self._grown: Forest | None = self.forest_
         try:
             self.n_estimators = self.forest_.n_trees + n_estimators
@@ -138,7 +142,12 @@ class BoostedTrees(Ranker):
         return inspect(self)
 
     def _fit(
-        self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]
+        self,
+        data: RankingData,
+        evals: list[RankingData],
+        patience: int | None,
+        callbacks: Sequence[Callback],
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         objective = self._objective()
         target = objective.bind(
@@ -156,9 +165,15 @@ class BoostedTrees(Ranker):
         )
         self.forest_ = boosting.forest()
         watch = _Watch(self, boosting, evals, self._judging_metric(), patience, callbacks)
+        after, ended = watch.after, True
+        if checkpoints is not None:
+            keeper = Keeper(checkpoints, boosting, watch, self.n_estimators, describe_run(self, data, evals, patience))
+            keeper.resume()
+            after = keeper.after
         try:
-            boost(boosting, self.n_estimators, watch.after)
+            boost(boosting, self.n_estimators, after)
         except KeyboardInterrupt:
+            ended = False
             warnings.warn(
                 f"stopped by hand after {len(boosting.trees)} trees; they are kept.", UserWarning, stacklevel=2
             )
@@ -167,6 +182,10 @@ class BoostedTrees(Ranker):
             boosting.trees = watch.best_trees
         self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
         self.forest_ = boosting.forest()
+        if checkpoints is not None and ended:
+            checkpoints.end()
+
+    _fit_with_checkpoints = _fit
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
         scores = self.forest_.scores(X, n_jobs=self.n_jobs)
@@ -459,7 +478,6 @@ class MatrixNet(Boosted):
 MODELS: dict[str, type[BoostedTrees]] = {
     model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, MatrixNet, Boosted)
 }
-_FOREST_ARRAYS = tuple(f.name for f in fields(Forest) if f.name not in ("start", "n_features"))
 
 
 def save(model: Ranker, path: str | os.PathLike[str]) -> None:
@@ -492,7 +510,7 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
         "start": forest.start,
         "bundles": model.bundles_,
     }
-    arrays = {name: getattr(forest, name) for name in _FOREST_ARRAYS}
+    arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS}
     if model._base_model() is not None:
         kind, inner, inner_arrays = _to_parts(model.init)
         meta["init"] = {"kind": kind, "meta": inner}
@@ -535,7 +553,7 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.best_iteration_ = int(meta["best_iteration"])
     model.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
-    own = {name: arrays[name] for name in _FOREST_ARRAYS}
+    own = {name: arrays[name] for name in FOREST_ARRAYS}
     model.forest_ = Forest(**own, start=float(meta["start"]), n_features=model.n_features_in_)
     model.forest_.check()
     if "init" in meta:

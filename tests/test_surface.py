@@ -16,7 +16,7 @@ LAYERS = [
     {"cli", "_terminal", "demo"},
     {"doctor", "training", "catalog"},
     {"explain"},
-    {"models", "ranker", "storage", "inspection"},
+    {"models", "ranker", "checkpoints", "storage", "inspection"},
     {"objectives", "learners"},
     {"metrics"},
     {"formats", "data"},

@@ -133,6 +133,10 @@ class Boosting:
         """The first n trees."""
         return Forest.join(self.trees[:n_trees], self.start, self.X.shape[1])
 
+    def restore(self, forest: Forest, scores: np.ndarray) -> None:
+        """Go back to where `forest()` and `scores` were these; nothing else passes from one tree to the next."""
+        self.trees, self.scores = forest.split(), scores
+
     def _leaf_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
         rules = self.rules
         values = self._newton_values(grown, rows)
