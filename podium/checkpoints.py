@@ -1,11 +1,8 @@
 """Checkpoints: a training on disk, so that a run that was killed goes on as if nothing had happened.
 
-The file holds all that the next step depends on: the trees, the scores they have given (with DART these are not the sum
-of the trees to the last bit), the curves, and what early stopping remembers. Random draws depend on the seed and the
-number of the tree alone. So the resumed run ends in the same bytes as one that never stopped.
-
-It is a sealed container, wholly old or wholly new at every moment. What the run is stands in it as sentences, and a
-training that differs in one of them refuses the file and says in which.
+The file is a sealed container, wholly old or wholly new at every moment. What the run is stands in it in words, and a
+training that differs in one of them refuses the file and says in which. What else it holds is the learner's affair:
+for trees, `resuming` has it.
 """
 
 from __future__ import annotations
@@ -17,21 +14,19 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from podium import __version__
 from podium._files import COMPRESSIONS, refuse_bad_target, remove_left_over
 from podium._threads import map_blocks
-from podium._words import check_choice, counted
+from podium._words import check_choice
 from podium.data import RankingData
 from podium.formats.container import open_container, write_container
 from podium.formats.kinds import CHECKPOINT
-from podium.learners.trees.boosting import Boosting
-from podium.learners.trees.forest import FOREST_ARRAYS, Forest, TreeArrays
 
 ERRORS = ("stop", "go on")
 _BLOCK = 4 << 20
@@ -76,9 +71,9 @@ class Checkpoints:
                 pass
 
     @classmethod
-    def of(cls, checkpoint: Any, every: int, errors: str, say: Callable[[str], None] | None = None) -> Checkpoints:
-        """A path and its options as one value; such a value stays as it is."""
-        if isinstance(checkpoint, Checkpoints):
+    def of(cls, checkpoint: Any, every: int, errors: str, say: Callable[[str], None] | None) -> Checkpoints | None:
+        """A path and its options as one value; such a value, and None, stay as they are."""
+        if checkpoint is None or isinstance(checkpoint, Checkpoints):
             return checkpoint
         return cls(Path(checkpoint), every, errors, say=say or _be_silent)
 
@@ -100,7 +95,17 @@ class Checkpoints:
         if not self.path.exists():
             return None
         with open_container(self.path, CHECKPOINT) as container:
+            if not isinstance(container.meta.get("run"), dict):
+                raise CHECKPOINT.damaged(self.path, "it does not say which training it is of")
             return container.meta, container.read_all()
+
+    def refuse_other_run(self, here: Mapping[str, str], there: Mapping[str, str]) -> None:
+        """Compare what the training is with what stands in the file."""
+        found = differing(here, there)
+        if found:
+            more = [f"and {len(found) - _TOLD} more"] if len(found) > _TOLD else []
+            told, advice = "; ".join(found[:_TOLD] + more), "Delete it to begin anew, or give another path."
+            raise ValueError(f"{self.path}: is the checkpoint of another training ({told}). {advice}")
 
     def end(self) -> None:
         """The training came to its own end: the model is the result now."""
@@ -126,87 +131,6 @@ class Checkpoints:
         if not self._warned:
             warnings.warn(f"{sentence} The training goes on all the same.", UserWarning, stacklevel=2)
         self._warned = True
-
-
-class Watch(Protocol):
-    """What a training remembers beside its trees."""
-
-    scores: list[np.ndarray]  # of the evaluation sets
-    evals: dict[str, dict[str, list[float]]]
-    best: int
-    best_value: float
-    best_trees: list[TreeArrays]
-
-    def after(self, iteration: int, changes: list[TreeArrays]) -> bool: ...
-
-
-class Keeper:
-    """Writes what `boosting` and `watch` have come to, every few steps, and puts them back there."""
-
-    def __init__(
-        self, checkpoints: Checkpoints, boosting: Boosting, watch: Watch, n_trees: int, facts: dict[str, str]
-    ) -> None:
-        self.checkpoints, self.boosting, self.watch = checkpoints, boosting, watch
-        self.n_trees = n_trees
-        forest = boosting.forest()
-        arrays = [getattr(forest, name) for name in FOREST_ARRAYS]
-        start = checksum([*arrays, boosting.scores, *watch.scores], boosting.n_threads)
-        self.facts = facts | {"what it starts from": f"{counted(forest.n_trees, 'tree')}, checksum {start}"}
-
-    def after(self, iteration: int, changes: list[TreeArrays]) -> bool:
-        """Let the watch look, then write; but not behind the last step, as the model follows at once."""
-        stops = self.watch.after(iteration, changes)
-        if not stops and iteration % self.checkpoints.every == 0 and iteration < self.n_trees:
-            self.checkpoints.write(*self._parts())
-        return stops
-
-    def resume(self) -> None:
-        """Go on from the file, if there is one and it is of this run."""
-        path, found = self.checkpoints.path, self.checkpoints.read()
-        if found is None:
-            return
-        meta, arrays = found
-        try:
-            differences = differing(self.facts, dict(meta["run"]))
-            if not differences:
-                self._restore(meta, arrays)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise CHECKPOINT.damaged(path, f"its content is not understood: {error}") from error
-        if differences:
-            more = f"; and {len(differences) - _TOLD} more" if len(differences) > _TOLD else ""
-            told = "; ".join(differences[:_TOLD]) + more
-            what = "Delete it to begin anew, or give another path."
-            raise ValueError(f"{path}: is the checkpoint of another training ({told}). {what}")
-        done = len(self.boosting.trees)
-        self.checkpoints.say(f"{path}: {done:,} of {self.n_trees:,} trees are there; the training goes on from them.")
-
-    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        boosting, watch = self.boosting, self.watch
-        forest = boosting.forest()
-        arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS}
-        arrays |= {"scores": boosting.scores, "best_value": np.array([watch.best_value], np.float64)}
-        if any(best is not tree for best, tree in zip(watch.best_trees, boosting.trees)):
-            # DART has changed trees since the best step: their values, never their shape
-            arrays["best_leaves"] = np.concatenate([tree.value for tree in watch.best_trees])
-        for number, (scores, curves) in enumerate(zip(watch.scores, watch.evals.values())):
-            arrays[f"eval_{number}/scores"] = scores
-            arrays |= {f"eval_{number}/{name}": np.array(curve, np.float64) for name, curve in curves.items()}
-        return {"run": self.facts, "best": int(watch.best), "best_trees": len(watch.best_trees)}, arrays
-
-    def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        boosting, watch = self.boosting, self.watch
-        own = {name: arrays[name] for name in FOREST_ARRAYS}
-        forest = Forest(**own, start=boosting.start, n_features=boosting.X.shape[1])
-        forest.check()
-        boosting.restore(forest, _like(boosting.scores, arrays["scores"]))
-        watch.best, watch.best_value = int(meta["best"]), float(arrays["best_value"][0])
-        watch.best_trees = boosting.trees[: int(meta["best_trees"])]
-        if "best_leaves" in arrays:
-            watch.best_trees = _with_values(watch.best_trees, arrays["best_leaves"])
-        for number, curves in enumerate(watch.evals.values()):
-            watch.scores[number] = _like(watch.scores[number], arrays[f"eval_{number}/scores"])
-            for name, curve in curves.items():
-                curve[:] = arrays[f"eval_{number}/{name}"].tolist()
 
 
 def describe_run(model: Any, data: RankingData, evals: Sequence[RankingData], patience: int | None) -> dict[str, str]:
@@ -267,17 +191,3 @@ def _told(value: Any) -> str:
         repr(plain) if code is None else f"{plain!r}, code {zlib.crc32(code.co_code + repr(code.co_consts).encode())}"
     )
     return re.sub(r" at 0x[0-9a-fA-F]+", "", told)
-
-
-def _like(own: np.ndarray, stored: np.ndarray) -> np.ndarray:
-    """A copy of stored scores that training can add to."""
-    if stored.shape != own.shape or stored.dtype != own.dtype:
-        raise ValueError(f"scores of shape {stored.shape} instead of {own.shape}")
-    return stored.copy()
-
-
-def _with_values(trees: Sequence[TreeArrays], values: np.ndarray) -> list[TreeArrays]:
-    ends = np.cumsum([len(tree.value) for tree in trees])
-    if len(values) != ends[-1]:
-        raise ValueError("the best trees have other leaves")
-    return [replace(tree, value=values[end - len(tree.value) : end]) for tree, end in zip(trees, ends.tolist())]

@@ -228,7 +228,9 @@ def train_command(
     checkpoint: Annotated[
         Path | None, typer.Option(help="Keep the training in this file; the same command then goes on from it.")
     ] = None,
-    every: Annotated[int, typer.Option(min=1, help="Trees from one checkpoint to the next.")] = 10,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Trees from one checkpoint to the next; 10 unless given.")
+    ] = None,
     go_on: Annotated[bool, typer.Option("--go-on", help="Train on when a checkpoint cannot be written.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -240,7 +242,7 @@ def train_command(
         raise ValueError("--early-stopping needs data to look at. Add --valid FILE.")
     training.refuse_bad_out(out, [train, *valid], model=True)
     plan = plan_model(model, settings, jobs, seed)
-    kept = None if checkpoint is None else training.plan_checkpoints(checkpoint, every, go_on, out)
+    kept = training.plan_checkpoints(checkpoint, every, go_on, out)
     table, parts = _read_for_training(plan, train, valid)
     trained = training.train(plan, table, parts, out, early_stopping, kept)
     if as_json:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._words import check_choice
-from podium.checkpoints import Checkpoints, Keeper, describe_run
+from podium.checkpoints import Checkpoints, describe_run
 from podium.data import RankingData
 from podium.formats.errors import FormatError
 from podium.learners.trees.boosting import Boosting, BoostingRules, boost
@@ -37,6 +37,7 @@ from podium.metrics.spelling import parse_metric
 from podium.objectives import parse_objective
 from podium.objectives.lambdas import NORMALIZATIONS
 from podium.ranker import Callback, Progress, Ranker
+from podium.resuming import Keeper
 from podium.storage import load_parts, save_parts
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class BoostedTrees(Ranker):
         if checkpoints is not None and ended:
             checkpoints.end()
 
-    _fit_with_checkpoints = _fit
+    _fit_with_checkpoints = _fit  # trees can be resumed
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
         scores = self.forest_.scores(X, n_jobs=self.n_jobs)

@@ -77,11 +77,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         written, `checkpoint_errors="stop"` raises the error, "go on" warns once; the last one stays whole.
         """
         self._check_parameters()
-        kept = (
-            None
-            if checkpoint is None
-            else Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
-        )
+        kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
         if early_stopping_rounds is not None and eval_set is None:
             raise ValueError("early_stopping_rounds needs an eval_set to look at.")
         data = self._training_data(X, y, qid, group, sample_weight, query_weight)

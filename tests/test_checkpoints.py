@@ -80,6 +80,19 @@ def test_a_run_stopped_again_and_again_ends_in_the_same_bytes(name, every, parts
     assert os.listdir(tmp_path) == ["model.podium"]
 
 
+def test_the_best_trees_come_back_as_they_were_at_the_best_step(parts, path, tmp_path):
+    """DART has made some of them smaller since."""
+    data, valid, _ = parts
+    parameters = DART | {"n_estimators": 40, "learning_rate": 0.9}
+    options = {"eval_set": valid, "early_stopping_rounds": 6}
+    model = LambdaMART(**parameters).fit(data, **options)
+    whole, tried = saved(model, tmp_path), len(model.evals_["eval_0"]["ndcg@10"])
+    assert tried == model.best_iteration_ + 6
+    kill(LambdaMART(**parameters), data, tried - 1, path, every=1, **options)
+    assert "best_leaves" in Checkpoints(path).read()[1]
+    assert saved(LambdaMART(**parameters).fit(data, checkpoint=path, **options), tmp_path) == whole
+
+
 def test_a_resumed_run_does_not_do_its_steps_again(parts, path, capsys):
     steps = []
     kill(LambdaMART(**SMALL), parts[0], 8, path, every=3)
@@ -230,6 +243,10 @@ def test_other_files_are_never_written_over(parts, path, tmp_path):
     path.write_text("2 qid:1 1:0.5\n")
     with pytest.raises(FormatError, match="is no Podium checkpoint"):
         LambdaMART(**SMALL).fit(parts[0], checkpoint=path, checkpoint_errors="go on")
+    path.unlink()
+    kill(LambdaMART(**SMALL), parts[0], 5, path, every=2)
+    with pytest.raises(FormatError, match="holds a training under way, not a model"):
+        podium.load(path)
     with pytest.raises(IsADirectoryError):
         LambdaMART(**SMALL).fit(parts[0], checkpoint=tmp_path)
 
@@ -390,7 +407,6 @@ def test_killed_at_any_moment_a_run_ends_in_the_same_bytes(case, tmp_path):
     command = [sys.executable, "-u", "-W", "ignore", "-c", KILLS, case, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    print(done.stdout)
     assert done.stdout.count("trees are there; the training goes on from them.") >= 5
     assert len({file.read_bytes() for file in tmp_path.glob("*.podium")}) == 1
     assert {file.suffix for file in tmp_path.iterdir()} - {".checkpoint", ".part"} == {".podium"}
@@ -412,9 +428,10 @@ def podium_train(tmp_path, monkeypatch, capsys, parts):
     def run(*words):
         command = ["podium", "train", "lambdamart", "train.txt", "--valid", "valid.txt", *small, *words]
         monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as end, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("default")
-            cli.main()
+            with pytest.raises(SystemExit) as end:
+                cli.main()
         printed = capsys.readouterr()
         return end.value.code, printed.out, printed.err
 
@@ -450,6 +467,9 @@ def test_the_command_refuses_bad_checkpoints_before_it_reads_the_data(podium_tra
     code, _, err = podium_train("--out", "m.podium", "--checkpoint", "./m.podium")
     assert code == 2
     assert "--checkpoint m.podium is --out too" in err
+    code, _, err = podium_train("--out", "m.podium", "--every", "3")
+    assert code == 2
+    assert "--every is for checkpoints. Add --checkpoint FILE." in err
     code, _, err = podium_train("--out", "m.podium", "--checkpoint", "valid.txt")
     assert code == 2
     assert "valid.txt: is no Podium checkpoint" in err

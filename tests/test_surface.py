@@ -16,7 +16,7 @@ LAYERS = [
     {"cli", "_terminal", "demo"},
     {"doctor", "training", "catalog"},
     {"explain"},
-    {"models", "ranker", "checkpoints", "storage", "inspection"},
+    {"models", "ranker", "checkpoints", "resuming", "storage", "inspection"},
     {"objectives", "learners"},
     {"metrics"},
     {"formats", "data"},
