@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import glob
 import gzip
 import io
 import lzma
@@ -81,6 +82,12 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             neighbour.unlink()
     _sync_folder(path.parent)
+
+
+def remove_left_over(path: Path) -> None:
+    """Remove the neighbours of runs that were killed while they wrote this file."""
+    for part in path.parent.glob(f".{glob.escape(path.name[:100])}.{'[0-9a-f]' * 12}.part"):
+        part.unlink(missing_ok=True)
 
 
 def refuse_what_is_no_file(path: Path) -> None:

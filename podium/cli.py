@@ -225,6 +225,13 @@ def train_command(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores unless given. The model is the same.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all draws, as --set random_state=.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep the training in this file; the same command then goes on from it.")
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Trees from one checkpoint to the next; 10 unless given.")
+    ] = None,
+    go_on: Annotated[bool, typer.Option("--go-on", help="Train on when a checkpoint cannot be written.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and write it to a file. Ctrl-C stops and keeps the trees so far."""
@@ -235,8 +242,9 @@ def train_command(
         raise ValueError("--early-stopping needs data to look at. Add --valid FILE.")
     training.refuse_bad_out(out, [train, *valid], model=True)
     plan = plan_model(model, settings, jobs, seed)
+    kept = training.plan_checkpoints(checkpoint, every, go_on, out)
     table, parts = _read_for_training(plan, train, valid)
-    trained = training.train(plan, table, parts, out, early_stopping)
+    trained = training.train(plan, table, parts, out, early_stopping, kept)
     if as_json:
         _print_json(trained.to_json())
     else:

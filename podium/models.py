@@ -26,11 +26,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from podium._words import check_choice
+from podium.checkpoints import Checkpoints, describe_run
 from podium.data import RankingData
 from podium.formats.errors import FormatError
 from podium.learners.trees.boosting import Boosting, BoostingRules, boost, refit_values
 from podium.learners.trees.bundling import ViewRules
-from podium.learners.trees.forest import Forest, TreeArrays
+from podium.learners.trees.forest import FOREST_ARRAYS, Forest, TreeArrays
 from podium.learners.trees.growing import GrowthRules
 from podium.learners.trees.sampling import SamplingRules
 from podium.learners.trees.scoring import Scorer
@@ -40,6 +41,7 @@ from podium.metrics.spelling import parse_metric
 from podium.objectives import parse_objective
 from podium.objectives.lambdas import NORMALIZATIONS
 from podium.ranker import Callback, Progress, Ranker
+from podium.resuming import Keeper
 from podium.storage import load_parts, save_parts
 
 if TYPE_CHECKING:
@@ -126,7 +128,10 @@ class BoostedTrees(Ranker):
         return parse_metric("ndcg@10" if self.eval_metric is None else self.eval_metric)
 
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
-        """Add `n_estimators` trees to a fitted model, on the same or other data."""
+        """Add `n_estimators` trees to a fitted model, on the same or other data; `options` are those of `fit`.
+
+        With a checkpoint, begin again from the same fitted model: the file knows which trees it started from.
+        """
         self._grown: Forest | None = self.forest_
         try:
             self.n_estimators = self.forest_.n_trees + n_estimators
@@ -195,7 +200,12 @@ class BoostedTrees(Ranker):
         return inspect(self)
 
     def _fit(
-        self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]
+        self,
+        data: RankingData,
+        evals: list[RankingData],
+        patience: int | None,
+        callbacks: Sequence[Callback],
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         objective = self._objective()
         target = objective.bind(
@@ -213,9 +223,15 @@ class BoostedTrees(Ranker):
         )
         self.forest_ = boosting.forest()
         watch = _Watch(self, boosting, evals, self._judging_metric(), patience, callbacks)
+        after, ended = watch.after, True
+        if checkpoints is not None:
+            keeper = Keeper(checkpoints, boosting, watch, self.n_estimators, describe_run(self, data, evals, patience))
+            keeper.resume()
+            after = keeper.after
         try:
-            boost(boosting, self.n_estimators, watch.after)
+            boost(boosting, self.n_estimators, after)
         except KeyboardInterrupt:
+            ended = False
             warnings.warn(
                 f"stopped by hand after {len(boosting.trees)} trees; they are kept.", UserWarning, stacklevel=2
             )
@@ -223,7 +239,11 @@ class BoostedTrees(Ranker):
         if patience is not None and evals:
             boosting.trees = watch.best_trees
         self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
-        self.forest_ = boosting.forest()
+        self.forest_ = boosting.finished()
+        if checkpoints is not None and ended:
+            checkpoints.end()
+
+    _fit_with_checkpoints = _fit  # trees can be resumed
 
     def predict(self, X: Any, n_trees: int | None = None) -> np.ndarray:
         """One score a row, by the first `n_trees` trees or by all; a query id is not needed."""
@@ -601,7 +621,6 @@ class RandomForest(BoostedTrees):
 MODELS: dict[str, type[BoostedTrees]] = {
     model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, MatrixNet, RandomForest, Boosted)
 }
-_FOREST_ARRAYS = tuple(f.name for f in fields(Forest) if f.name not in ("start", "n_features"))
 
 
 def save(model: Ranker, path: str | os.PathLike[str]) -> None:
@@ -634,7 +653,7 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
         "start": forest.start,
         "bundles": model.bundles_,
     }
-    arrays = {name: getattr(forest, name) for name in _FOREST_ARRAYS}
+    arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS}
     if model._base_model() is not None:
         kind, inner, inner_arrays = _to_parts(model.init)
         meta["init"] = {"kind": kind, "meta": inner}
@@ -677,7 +696,7 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.best_iteration_ = int(meta["best_iteration"])
     model.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
-    own = {name: arrays[name] for name in _FOREST_ARRAYS}
+    own = {name: arrays[name] for name in FOREST_ARRAYS}
     model.forest_ = Forest(**own, start=float(meta["start"]), n_features=model.n_features_in_)
     model.forest_.check()
     if "init" in meta:

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from podium.checkpoints import Checkpoints
 from podium.data import RankingData, as_query_ids
 from podium.metrics.evaluation import evaluate
 from podium.metrics.lists import order_by_score
@@ -59,14 +60,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Callback] = (),
         verbose: int | None = None,
+        checkpoint: Any = None,
+        every: int = 10,
+        checkpoint_errors: str = "stop",
     ) -> Self:
         """Train on rows X (n, features) with labels y and one query id a row, in any order; or on a RankingData.
 
         `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, or a list of them;
         the first one stops the training after `early_stopping_rounds` steps without progress. `verbose=k` prints a line
         every k steps.
+
+        With `checkpoint=path` the training is kept in that file every few steps. If the file is there already, from the
+        same training that was killed, it goes on from it, and the model has the same bytes as one of a run that never
+        stopped; a file of another training is refused. The file is removed when the training comes to its end, as the
+        model is then the result and the next training would be refused; Ctrl-C and errors leave it. If it cannot be
+        written, `checkpoint_errors="stop"` raises the error, "go on" warns once; the last one stays whole.
         """
         self._check_parameters()
+        kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
         if early_stopping_rounds is not None and eval_set is None:
             raise ValueError("early_stopping_rounds needs an eval_set to look at.")
         data = self._training_data(X, y, qid, group, sample_weight, query_weight)
@@ -74,7 +85,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._warn_if_nothing_to_learn(data)
         evals = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
         listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
-        self._fit(data, evals, early_stopping_rounds, listeners)
+        if kept is None:
+            self._fit(data, evals, early_stopping_rounds, listeners)
+        else:
+            self._fit_with_checkpoints(data, evals, early_stopping_rounds, listeners, kept)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -112,6 +126,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]
     ) -> None:
         raise NotImplementedError
+
+    def _fit_with_checkpoints(
+        self,
+        data: RankingData,
+        evals: list[RankingData],
+        patience: int | None,
+        callbacks: Sequence[Callback],
+        checkpoints: Checkpoints,
+    ) -> None:
+        """`_fit` that can be resumed; members that define it say when the training came to its end."""
+        raise ValueError(f"{type(self).__name__} keeps no checkpoints; leave checkpoint out.")
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from podium._files import plain_suffix, refuse_bad_target
 from podium._progress import NotedReport, progress
 from podium._words import check_choice, counted
 from podium.catalog import Plan
+from podium.checkpoints import Checkpoints
 from podium.data import RankingData
 from podium.formats.scores import score_lines, write_scores
 from podium.formats.trec import Run, run_lines, write_run
@@ -76,17 +78,29 @@ class Training:
 
 
 def train(
-    plan: Plan, data: RankingData, valid: Mapping[str, RankingData], out: Path, patience: int | None = None
+    plan: Plan,
+    data: RankingData,
+    valid: Mapping[str, RankingData],
+    out: Path,
+    patience: int | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Training:
     """Train the model on the data, write it to `out`, then judge what was written by the validation sets."""
     model, started = plan.model, perf_counter()
     with progress(f"training {type(model).__name__}") as report:
-        callbacks = [_show_on(report)]
-        model.fit(data, eval_set=list(valid.values()) or None, early_stopping_rounds=patience, callbacks=callbacks)
+        model.fit(
+            data,
+            eval_set=list(valid.values()) or None,
+            early_stopping_rounds=patience,
+            callbacks=[_show_on(report)],
+            checkpoint=checkpoints,
+        )
     seconds = perf_counter() - started
     if model.forest_.n_trees == 0:
         raise ValueError(f"{out}: not one tree was kept, so nothing is written.")
     model.save(out)  # before anything else can go wrong
+    if checkpoints is not None and checkpoints.ended:
+        checkpoints.remove()
     metric = model._judging_metric()
     found = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
     tried = max([model.forest_.n_trees, *(len(curves[metric.name]) for curves in model.evals_.values())])
@@ -101,6 +115,21 @@ def _show_on(report: NotedReport) -> Callback:
         report(step.iteration, step.total, "  ".join(f"{name} {curve[-1]:.4f}" for name, curve in curves.items()))
 
     return after
+
+
+def plan_checkpoints(path: Path | None, every: int | None, go_on: bool, out: Path) -> Checkpoints | None:
+    """Checkpoints that stay until the model is written: killed in between, the next run has it in a moment."""
+    if path is None:
+        if every is not None or go_on:
+            raise ValueError(f"{'--go-on' if go_on else '--every'} is for checkpoints. Add --checkpoint FILE.")
+        return None
+    if path.resolve() == out.resolve():
+        raise ValueError(f"--checkpoint {path} is --out too. Choose another name for one of them.")
+    return Checkpoints(path, every or 10, "go on" if go_on else "stop", removed_at_end=False, say=_say)
+
+
+def _say(sentence: str) -> None:
+    print(f"podium: {sentence}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

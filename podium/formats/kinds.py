@@ -54,7 +54,18 @@ MODEL = FileKind(
     largest=8 << 30,
     sealed=True,
 )
-_KINDS = (DATA, MODEL)
+CHECKPOINT = FileKind(
+    mark=b"check",
+    name="Podium checkpoint",
+    holds="a training under way",
+    use="Give it to fit or podium train as the checkpoint, with the same data and parameters.",
+    make="Give another path for the checkpoint.",
+    mend="Delete it to begin the training anew, or give another path.",
+    upgrade="Delete it to begin the training anew, or give another path.",
+    largest=64 << 30,
+    sealed=True,
+)
+_KINDS = (DATA, MODEL, CHECKPOINT)
 
 
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:

@@ -135,11 +135,18 @@ class Boosting:
         return [[int(f) for f in group] for group in groups if views.usual[group[0]] >= 0]
 
     def forest(self, n_trees: int | None = None) -> Forest:
-        """The first n trees."""
-        trees = self.trees[:n_trees]
-        if self.rules.average:
-            trees = [tree.times(1.0 / len(trees)) for tree in trees]
-        return Forest.join(trees, self.start, self.X.shape[1])
+        """The first n trees as they were grown."""
+        return Forest.join(self.trees[:n_trees], self.start, self.X.shape[1])
+
+    def finished(self) -> Forest:
+        """The result: the trees, or their mean."""
+        if not self.rules.average:
+            return self.forest()
+        return Forest.join([tree.times(1.0 / len(self.trees)) for tree in self.trees], self.start, self.X.shape[1])
+
+    def restore(self, forest: Forest, scores: np.ndarray) -> None:
+        """Go back to where `forest()` and `scores` were these; nothing else passes from one tree to the next."""
+        self.trees, self.scores = forest.split(), scores
 
     def _leaf_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
         rules = self.rules

@@ -244,6 +244,9 @@ class Forest:
         return np.bincount(self.owner[splits], weight, minlength=self.n_features)
 
 
+FOREST_ARRAYS = tuple(field.name for field in fields(Forest) if field.name not in ("start", "n_features"))
+
+
 @dataclass(frozen=True, eq=False)
 class TreeArrays:
     """One finished tree, ready to join a forest."""
