@@ -198,13 +198,12 @@ class Boosting:
 
     def _add_to_all(self, grown: GrownTree, tree: TreeArrays) -> None:
         """Add a tree to the scores of all rows, also of those it has not seen."""
-        slots = readonly(self.binned.rows.view(np.uint8))
-        arrays = (grown.column.view(np.uint32), grown.left.view(np.uint32), grown.sides.reshape(-1))
-        n, size = len(slots), 16_384
+        n, size = self.binned.n_rows, 16_384
 
         def work(block: int) -> None:
             first, last = block * size, min(n, (block + 1) * size)
-            route_rows(slots.reshape(-1), slots.shape[1], first, last, *arrays, tree.depth, tree.value, self.scores)
+            arrays = (grown.feature, grown.column, grown.left, grown.sides, tree.value)
+            route_rows(self.binned.columns, first, last, *arrays, self.scores)
 
         map_blocks(work, -(-n // size), self.n_threads)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._numba import kernel
 
 
 @dataclass(frozen=True)
@@ -85,25 +85,23 @@ def draw_by_gradient(
     # Some are as large as the smallest of the top: the first of them belong to it.
     equals = n_top - int(np.count_nonzero(sizes > edge))
     factor = (n - n_top) / n_other if n_other else 1.0
-    starts = np.arange(n + 1) if rules.goss_by == "row" else offsets
-    kept = np.empty(n_top + n_other, dtype=np.int64)
-    numbers = rng.random(n, dtype=np.float32)
-    _take(
-        sizes,
-        edge,
-        equals,
-        n - n_top,
-        n_other,
-        numbers,
-        np.float32(factor),
-        readonly(starts),
-        gradients,
-        hessians,
-        kept,
-    )
-    if rules.goss_by == "row":
-        return kept
-    return np.flatnonzero(np.repeat(np.isin(np.arange(n), kept), np.diff(offsets)))
+    # One more than there will be, for those that stay out at the end.
+    kept, drawn = np.empty(n_top + n_other + 1, dtype=np.uint32), np.empty(n_top + n_other + 1, dtype=np.bool_)
+    _take(sizes, edge, equals, n - n_top, n_other, rng.random(n, dtype=np.float32), kept, drawn)
+    kept, drawn = kept[:-1], drawn[:-1]
+    rows, more = kept, kept[drawn]
+    if rules.goss_by == "query":
+        rows, more = _rows_of(offsets, kept), _rows_of(offsets, more)
+    gradients[more] *= np.float32(factor)
+    hessians[more] *= np.float32(factor)
+    return rows
+
+
+def _rows_of(offsets: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The rows of these queries, which rise."""
+    chosen = np.zeros(len(offsets) - 1, dtype=np.bool_)
+    chosen[queries] = True
+    return np.flatnonzero(np.repeat(chosen, np.diff(offsets)))
 
 
 @kernel
@@ -114,28 +112,21 @@ def _take(
     others: int,
     wanted: int,
     numbers: np.ndarray,
-    factor: np.float32,
-    starts: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
     kept: np.ndarray,
+    drawn: np.ndarray,
 ) -> None:
     """Fill `kept` with all above the edge, the first `equals` at it, and `wanted` of the `others`, each as likely.
 
-    One pass: one of those that are left is taken with probability wanted / left, so exactly as many come together.
+    drawn: which of them are of the others. One pass: one of those that are left is taken with probability wanted /
+    left, so exactly as many come together. No branch: it would be guessed wrong often.
     """
-    count = 0
+    count = np.int64(0)
     for unit in range(len(sizes)):
-        if sizes[unit] > edge or (sizes[unit] == edge and equals > 0):
-            equals -= sizes[unit] == edge
-            kept[count] = unit
-            count += 1
-            continue
-        if numbers[unit] * others < wanted:
-            wanted -= 1
-            kept[count] = unit
-            count += 1
-            for row in range(starts[unit], starts[unit + 1]):
-                gradients[row] *= factor
-                hessians[row] *= factor
-        others -= 1
+        at_edge = (sizes[unit] == edge) & (equals > 0)
+        top = (sizes[unit] > edge) | at_edge
+        by_lot = (not top) & (np.float64(numbers[unit]) * others < wanted)
+        equals -= at_edge
+        wanted -= by_lot
+        others -= not top
+        kept[count], drawn[count] = unit, by_lot  # written over by the next one, if this one stays out
+        count += top | by_lot
