@@ -312,3 +312,17 @@ def test_kernels_do_the_same_when_python_runs_them():
         for more in ({}, {"NUMBA_DISABLE_JIT": "1"})
     )
     np.testing.assert_allclose(np.array(interpreted, float), np.array(compiled, float), rtol=1e-4)
+
+
+def test_rows_may_stay_on_disk(splits, tmp_path):
+    """Training reads X twice, block by block: memory-mapped rows and a data cache give the same model."""
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, splits.train.X.shape)
+    X[:] = splits.train.X
+    X.flush()
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    podium.write_data(splits.train, tmp_path / "train.podium-data")
+    cached = podium.read_data(tmp_path / "train.podium-data")
+    expected = small().fit(splits.train.X, splits.train.y, qid=splits.train.qid).forest_
+    for forest in (small().fit(mapped, splits.train.y, qid=splits.train.qid).forest_, small().fit(cached).forest_):
+        np.testing.assert_array_equal(forest.value, expected.value)
+        np.testing.assert_array_equal(forest.threshold, expected.threshold)

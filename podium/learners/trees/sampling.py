@@ -120,13 +120,13 @@ def _take(
     drawn: which of them are of the others. One pass: one of those that are left is taken with probability wanted /
     left, so exactly as many come together. No branch: it would be guessed wrong often.
     """
-    count = np.int64(0)
+    count = 0
     for unit in range(len(sizes)):
         at_edge = (sizes[unit] == edge) & (equals > 0)
         top = (sizes[unit] > edge) | at_edge
         by_lot = (not top) & (np.float64(numbers[unit]) * others < wanted)
-        equals -= at_edge
-        wanted -= by_lot
-        others -= not top
+        equals -= 1 if at_edge else 0
+        wanted -= 1 if by_lot else 0
+        others -= 0 if top else 1
         kept[count], drawn[count] = unit, by_lot  # written over by the next one, if this one stays out
-        count += top | by_lot
+        count += 1 if top | by_lot else 0
