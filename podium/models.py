@@ -85,9 +85,9 @@ class BoostedTrees(Ranker):
     bundle_features : features that are hardly ever away from their usual values together are looked at as one.
     max_conflicts : the share of the documents in which features of a bundle may collide, counted on up to
         200,000 of them; 0 loses nothing there.
-    categorical : features, by name or number, whose values are names without an order, written as numbers.
+    categorical : features, by name or number from 0, whose values are names without an order, written as numbers.
     category_smoothing : draws categories with few documents to the middle when a cut puts them in order.
-    monotone : {feature: 1 or -1}, by name or number: the score may not fall (1) or not rise (-1) as the feature grows.
+    monotone : {feature: 1 or -1}, by name or number from 0: the score may not fall (1) or not rise (-1) as it grows.
     init : a fitted model, or one score a training row, to start from.
     eval_metric : what evaluation sets are judged by; None takes what the model itself aims at, or ndcg@10.
     """
