@@ -18,8 +18,9 @@ from typing import Any, get_args, get_type_hints
 from podium import models
 from podium._threads import usable_threads
 from podium._words import check_choice
+from podium.boosted import BoostedTrees
 from podium.metrics.spelling import METRICS
-from podium.models import MODELS, BoostedTrees, load
+from podium.models import MODELS, load
 from podium.objectives.spelling import OBJECTIVES
 from podium.ranker import Ranker
 

@@ -20,7 +20,7 @@ from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 
 if TYPE_CHECKING:
-    from podium.models import BoostedTrees
+    from podium.boosted import BoostedTrees
 
 _STEPS_TOLD = 10
 _ROWS_TIMED = 2_000

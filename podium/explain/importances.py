@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._words import check_choice
+from podium.boosted import BoostedTrees
 from podium.explain.subjects import names_for, refuse_other_models
 from podium.learners.trees.forest import Forest
-from podium.models import BoostedTrees
 
 if TYPE_CHECKING:
     from rich.table import Table

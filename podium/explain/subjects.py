@@ -8,10 +8,10 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from podium._words import check_choice
+from podium.boosted import BoostedTrees
 from podium.data import RankingData, as_feature_names
 from podium.inspection import feature_names
 from podium.learners.trees.forest import Forest
-from podium.models import BoostedTrees
 
 
 def forests_of(model: Any) -> list[Forest]:

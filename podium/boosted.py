@@ -1,0 +1,464 @@
+"""Boosted trees: the frame of all models of trees. What the trees fit, a model of `models.py` says."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from podium._words import check_choice
+from podium.checkpoints import Checkpoints, describe_run
+from podium.data import RankingData
+from podium.learners.trees.boosting import Boosting, BoostingRules, boost, refit_values
+from podium.learners.trees.bundling import ViewRules
+from podium.learners.trees.forest import Forest, TreeArrays
+from podium.learners.trees.growing import GrowthRules
+from podium.learners.trees.sampling import SamplingRules
+from podium.learners.trees.scoring import Scorer
+from podium.metrics.base import Metric
+from podium.metrics.evaluation import evaluate
+from podium.metrics.spelling import parse_metric
+from podium.ranker import Callback, Progress, Ranker
+from podium.resuming import Keeper
+
+if TYPE_CHECKING:
+    from podium.inspection import Inspection
+    from podium.pruning import Pruning
+
+GROWTHS = ("leaf", "level", "oblivious")
+STEPS = ("newton", "mean", "exact", "length")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BoostedTrees(Ranker):
+    """Trees added one by one. What they fit is the subclass's affair; the parameters of trees stand here.
+
+    Parameters
+    ----------
+    n_estimators : the number of trees.
+    learning_rate : how much of each tree is added.
+    max_leaf_nodes : the most leaves of a tree.
+    max_depth : the most cuts from the root to a leaf.
+    min_samples_leaf : the fewest documents of a leaf.
+    min_hessian : the smallest sum of second derivatives in a leaf.
+    min_gain : a cut must gain more than this.
+    max_impurity : a tree is done once its impurity is no more than this; 0 sets no bound.
+    l2_regularization : draws leaf values towards 0.
+    max_delta_step : the largest leaf value before the learning rate; 0 sets no bound.
+    step : a leaf's value by Newton's step, the "mean" of the gradients, "exact"ly to the minimum, or the mean with one
+        "length" for the whole tree.
+    growth : "leaf" cuts the leaf that gains most, "level" every leaf of a level before the next, "oblivious" all leaves
+        of a level by one question (then max_depth rules, or else the depth that max_leaf_nodes allows).
+    row_fraction : the share of the documents that a tree gets to see.
+    query_fraction : the share of the queries that a tree gets to see.
+    feature_fraction : the share of the features that a tree gets to see.
+    goss : (a, b): a tree sees the share a of the documents with the largest gradients and a draw of the share b, which
+        stands for all others; None sees all.
+    goss_by : keep and draw single documents, "row", or whole lists, "query".
+    drop_rate : DART: the share of the trees that is left out while a new one is grown; 0 leaves out none.
+    skip_drop : how often DART leaves out none.
+    max_drop : the most trees that DART leaves out.
+    max_bins : the most bins of a feature.
+    bundle_features : features that are hardly ever away from their usual values together are looked at as one.
+    max_conflicts : the share of the documents in which features of a bundle may collide, counted on up to
+        200,000 of them; 0 loses nothing there.
+    categorical : features, by name or number from 0, whose values are names without an order, written as numbers.
+    category_smoothing : draws categories with few documents to the middle when a cut puts them in order.
+    monotone : {feature: 1 or -1}, by name or number from 0: the score may not fall (1) or not rise (-1) as it grows.
+    init : a fitted model, or one score a training row, to start from.
+    eval_metric : what evaluation sets are judged by; None takes what the model itself aims at, or ndcg@10.
+    """
+
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    max_leaf_nodes: int = 31
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    min_hessian: float = 1e-3
+    min_gain: float = 0.0
+    max_impurity: float = 0.0
+    l2_regularization: float = 0.0
+    max_delta_step: float = 0.0
+    step: str = "newton"
+    growth: str = "leaf"
+    row_fraction: float = 1.0
+    query_fraction: float = 1.0
+    feature_fraction: float = 1.0
+    goss: Any = None
+    goss_by: str = "row"
+    drop_rate: float = 0.0
+    skip_drop: float = 0.5
+    max_drop: int = 50
+    max_bins: int = 255
+    bundle_features: bool = False
+    max_conflicts: float = 0.0
+    monotone: Any = None
+    categorical: Any = None
+    category_smoothing: float = 10.0
+    init: Any = None
+    eval_metric: Any = None
+
+    def _objective(self) -> Any:
+        raise NotImplementedError
+
+    def _judging_metric(self) -> Metric:
+        return parse_metric("ndcg@10" if self.eval_metric is None else self.eval_metric)
+
+    def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
+        """Add `n_estimators` trees to a fitted model, on the same or other data; `options` are those of `fit`.
+
+        With a checkpoint, begin again from the same fitted model: the file knows which trees it started from.
+        """
+        self._grown: Forest | None = self.forest_
+        try:
+            self.n_estimators = self.forest_.n_trees + n_estimators
+            return self.fit(X, y, qid, **options)
+        finally:
+            self._grown = None
+
+    def refit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        decay: float = 0.9,
+    ) -> BoostedTrees:
+        """A new model with the same trees and values for other data: `decay` of the old value, the rest of the new one.
+
+        Trees are gone through in their order, each leaf taking Newton's step for the rows that reach it; a leaf that
+        none reaches keeps its value.
+        """
+        check_is_fitted(self)
+        if not 0 <= decay <= 1:
+            raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
+        model = copy(self)
+        data = model._training_data(self._rows(X) if y is not None else X, y, qid, group, sample_weight, query_weight)
+        if data.n_features != self.n_features_in_:
+            raise ValueError(f"refit: the data have {data.n_features} features, the model {self.n_features_in_}.")
+        model.n_features_in_ = self.n_features_in_
+        target = self._objective().bind(
+            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+        )
+        rules = self._rules()
+        model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, self._base_scores(data), self.n_jobs)
+        return model
+
+    def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
+        """A smaller model: without the trees that other data than the training's can do without.
+
+        X, y, qid: such data, or a RankingData. metric: what may fall by no more than `tolerance`; None takes what
+        evaluation sets are judged by. Returns the model and a table of quality against time; this model is unchanged.
+        """
+        from podium.pruning import Pruning, prune_forest
+
+        check_is_fitted(self)
+        data = self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0)
+        judge = self._judging_metric() if metric is None else parse_metric(metric)
+        model = copy(self)
+        model.forest_, steps = prune_forest(self.forest_, data, _offset(self, data), judge, tolerance, self.n_jobs)
+        model.best_iteration_ = model.forest_.n_trees
+        return Pruning(model, judge.name, steps)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each feature in the total gain of all splits."""
+        gain = self.forest_.importances("gain")
+        total = gain.sum()
+        return gain / total if total > 0 else gain
+
+    def inspect(self) -> Inspection:
+        """What the model is made of: its trees, the features they use, its parameters. Print it."""
+        from podium.inspection import inspect
+
+        return inspect(self)
+
+    def _fit(
+        self,
+        data: RankingData,
+        evals: list[RankingData],
+        patience: int | None,
+        callbacks: Sequence[Callback],
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        objective = self._objective()
+        target = objective.bind(
+            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+        )
+        grown = getattr(self, "_grown", None)
+        boosting = Boosting(
+            data.X,
+            data.offsets,
+            target,
+            self._rules(),
+            base_scores=self._base_scores(data),
+            forest=grown,
+            n_jobs=self.n_jobs,
+        )
+        self.forest_ = boosting.forest()
+        watch = _Watch(self, boosting, evals, self._judging_metric(), patience, callbacks)
+        after, ended = watch.after, True
+        if checkpoints is not None:
+            keeper = Keeper(checkpoints, boosting, watch, self.n_estimators, describe_run(self, data, evals, patience))
+            keeper.resume()
+            after = keeper.after
+        try:
+            boost(boosting, self.n_estimators, after)
+        except KeyboardInterrupt:
+            ended = False
+            warnings.warn(
+                f"stopped by hand after {len(boosting.trees)} trees; they are kept.", UserWarning, stacklevel=2
+            )
+        self.evals_ = watch.evals
+        if patience is not None and evals:
+            boosting.trees = watch.best_trees
+        self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
+        self.forest_ = boosting.finished()
+        if checkpoints is not None and ended:
+            checkpoints.end()
+
+    _fit_with_checkpoints = _fit  # trees can be resumed
+
+    def predict(self, X: Any, n_trees: int | None = None) -> np.ndarray:
+        """One score a row, by the first `n_trees` trees or by all; a query id is not needed."""
+        X = self._rows(X)
+        return self._scores(X, None if n_trees is None else self._check_trees(n_trees))
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """The scores after one tree, after two, and so on; the n-th are those of `predict(X, n_trees=n)`."""
+        X = self._rows(X)
+        scores = self.forest_.scores(X, n_trees=0)
+        base = None if self._base_model() is None else self._base_predictions(X)
+        for tree in range(self.forest_.n_trees):
+            self.forest_.add_scores(X, tree, tree + 1, scores)
+            yield scores.copy() if base is None else scores + base
+
+    def tree_contributions(self, X: Any) -> np.ndarray:
+        """What each tree adds to each score, (rows, trees).
+
+        `forest_.start` and a row's contributions, added from left to right, give its score to the last bit; the scores
+        of an `init` model come on top.
+        """
+        X = self._rows(X)
+        return self.forest_.contributions(X, self.n_jobs)
+
+    def scorer(self, n_trees: int | None = None) -> Scorer:
+        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread."""
+        check_is_fitted(self)
+        forest = self.forest_ if n_trees is None else self.forest_.first(self._check_trees(n_trees))
+        base = self._base_model()
+        if base is None:
+            return Scorer(forest)
+        return Scorer(forest, base.scorer().exact if isinstance(base, BoostedTrees) else self._base_predictions)
+
+    def _check_trees(self, n_trees: Any) -> int:
+        there = self.forest_.n_trees
+        if isinstance(n_trees, bool) or not isinstance(n_trees, Integral) or not 0 <= int(n_trees) <= there:
+            raise ValueError(f"n_trees must be a whole number from 0 to {there}, the trees there are; got {n_trees!r}.")
+        return int(n_trees)
+
+    def _scores(self, X: np.ndarray, n_trees: int | None = None) -> np.ndarray:
+        scores = self.forest_.scores(X, n_trees, self.n_jobs)
+        return scores if self._base_model() is None else scores + self._base_predictions(X)
+
+    def _base_model(self) -> Any:
+        return self.init if hasattr(self.init, "predict") else None
+
+    def _base_predictions(self, X: np.ndarray) -> np.ndarray:
+        """The base model's scores of rows that this model has checked already."""
+        base = self._base_model()
+        return np.asarray(base._scores(X) if isinstance(base, Ranker) else base.predict(X), dtype=np.float64)
+
+    def _base_scores(self, data: RankingData) -> np.ndarray | None:
+        if self.init is None:
+            return None
+        if self._base_model() is not None:
+            return self._base_predictions(data.X)
+        scores = np.asarray(self.init, dtype=np.float64)
+        if scores.shape != (data.n_rows,):
+            raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
+        return np.asarray(scores[data.rows])
+
+    def _rules(self) -> BoostingRules:
+        depth = self.max_depth or 0
+        if self.growth != "leaf" and not depth:
+            levels = np.log2(self.max_leaf_nodes)
+            depth = max(1, int(np.ceil(levels) if self.growth == "level" else levels))
+        leaves = min(self.max_leaf_nodes, 2**depth) if depth and depth < 31 else self.max_leaf_nodes
+        if self.growth == "oblivious":
+            leaves = 2 ** min(depth, 16)
+        growth = GrowthRules(
+            max_leaf_nodes=leaves,
+            max_depth=depth,
+            min_samples_leaf=self.min_samples_leaf,
+            min_hessian=self.min_hessian,
+            min_gain=self.min_gain,
+            max_impurity=self.max_impurity,
+            l2_regularization=self.l2_regularization,
+            growth=self.growth,
+        )
+        return BoostingRules(
+            learning_rate=self.learning_rate,
+            step=self.step,
+            max_delta_step=self.max_delta_step,
+            max_bins=self.max_bins,
+            drop_rate=self.drop_rate,
+            skip_drop=self.skip_drop,
+            max_drop=self.max_drop,
+            seed=self.random_state,
+            growth=growth,
+            sampling=SamplingRules(
+                row_fraction=self.row_fraction,
+                query_fraction=self.query_fraction,
+                feature_fraction=self.feature_fraction,
+                goss=None if self.goss is None else (float(self.goss[0]), float(self.goss[1])),
+                goss_by=self.goss_by,
+            ),
+            views=ViewRules(
+                bundle_features=self.bundle_features,
+                max_conflicts=self.max_conflicts,
+                categorical=tuple(self._feature_number("categorical", name) for name in self.categorical or ()),
+                category_smoothing=float(self.category_smoothing),
+                signs=self._signs(),
+            ),
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name, choices in self._choices().items():
+            if getattr(self, name) not in choices:
+                check_choice(f"{type(self).__name__}: {name}", getattr(self, name), map(str, choices))
+        self._check_goss()
+        self._check_views()
+        self._objective()  # a misspelt name is answered before any work
+        self._judging_metric()
+
+    def _signs(self) -> tuple[int, ...]:
+        """One a feature: which way the score may go as it grows."""
+        if not self.monotone:
+            return ()
+        signs = [0] * self.n_features_in_
+        named = {self._feature_number("categorical", name) for name in self.categorical or ()}
+        for name, sign in self.monotone.items():
+            number = self._feature_number("monotone", name)
+            if number in named:
+                raise ValueError(f"{type(self).__name__}: feature {name!r} cannot be monotone: it is categorical.")
+            signs[number] = int(sign)
+        return tuple(signs)
+
+    def _feature_number(self, parameter: str, name: Any) -> int:
+        """The column of a feature that is called by its name or counted from 0."""
+        names = [str(known) for known in getattr(self, "feature_names_in_", [])]
+        if isinstance(name, str) and name in names:
+            return names.index(name)
+        number = int(name) if isinstance(name, Integral) or str(name).isdecimal() else -1
+        if 0 <= number < self.n_features_in_:
+            return number
+        about = f"one of {', '.join(names[:8])}" if names else f"a number below {self.n_features_in_}"
+        raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
+
+    def _check_views(self) -> None:
+        if self.categorical is not None and (isinstance(self.categorical, str) or not np.iterable(self.categorical)):
+            what = "a list of features, by name or number"
+            raise ValueError(f"{type(self).__name__}: categorical must be {what}; got {self.categorical!r}.")
+        if self.monotone is None:
+            return
+        good = isinstance(self.monotone, Mapping) and all(sign in (1, -1) for sign in self.monotone.values())
+        if not good:
+            what = "a mapping from features to 1 (the score may not fall) or -1 (not rise)"
+            raise ValueError(f"{type(self).__name__}: monotone must be {what}; got {self.monotone!r}.")
+
+    def _check_goss(self) -> None:
+        if self.goss is None:
+            return
+        pair = np.asarray(self.goss, dtype=np.float64) if np.ndim(self.goss) == 1 else np.empty(0)
+        if pair.shape != (2,) or not (pair >= 0).all() or pair[1] == 0 or pair.sum() > 1:
+            what = "two shares (a, b), a at least 0, b above 0, together at most 1"
+            raise ValueError(f"{type(self).__name__}: goss must be {what}; got {self.goss!r}.")
+        if self.row_fraction < 1 or self.query_fraction < 1:
+            raise ValueError(f"{type(self).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
+        if self.step in ("exact", "length"):
+            raise ValueError(f"{type(self).__name__}: goss goes with step 'newton' or 'mean'; got {self.step!r}.")
+
+    def _choices(self) -> dict[str, tuple[str | None, ...]]:
+        return {"growth": GROWTHS, "step": STEPS, "goss_by": ("row", "query")}
+
+    def _ranges(self) -> dict[str, tuple[float, float, str]]:
+        tiny, large = 1e-12, 1e12
+        share = (tiny, 1.0, "above 0 and at most 1")
+        return super()._ranges() | {
+            "n_estimators": (1, 10**6, "a whole number from 1 to 1,000,000"),
+            "learning_rate": (tiny, 1e3, "above 0 and at most 1,000"),
+            "max_leaf_nodes": (2, 2**16, "a whole number from 2 to 65,536"),
+            "max_depth": (1, 2**16, "a whole number from 1, or None"),
+            "min_samples_leaf": (1, 2**40, "a whole number from 1"),
+            "min_hessian": (0, large, "0 or larger"),
+            "min_gain": (0, large, "0 or larger"),
+            "max_impurity": (0, large, "0 or larger"),
+            "l2_regularization": (0, large, "0 or larger"),
+            "max_delta_step": (0, large, "0 or larger"),
+            "row_fraction": share,
+            "query_fraction": share,
+            "feature_fraction": share,
+            "max_bins": (2, 255, "a whole number from 2 to 255"),
+            "max_conflicts": (0, 1, "from 0 to 1"),
+            "category_smoothing": (0, large, "0 or larger"),
+            "drop_rate": (0, 1, "from 0 to 1"),
+            "skip_drop": (0, 1, "from 0 to 1"),
+            "max_drop": (1, 10**6, "a whole number from 1"),
+        }
+
+
+class _Watch:
+    """Looks at evaluation sets after each tree, remembers the curves, and says when to stop."""
+
+    def __init__(
+        self,
+        model: BoostedTrees,
+        boosting: Boosting,
+        evals: Sequence[RankingData],
+        metric: Metric,
+        patience: int | None,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        self.model, self.boosting, self.metric, self.patience = model, boosting, metric, patience
+        self.parts, self.callbacks = evals, callbacks
+        before = boosting.forest()
+        self.scores = [before.scores(part.X, n_jobs=model.n_jobs) + _offset(model, part) for part in evals]
+        self.evals: dict[str, dict[str, list[float]]] = {
+            f"eval_{number}": {metric.name: []} for number in range(len(evals))
+        }
+        self.best, self.best_value, self.best_trees = 0, -np.inf, list(boosting.trees)
+
+    def after(self, iteration: int, changes: list[TreeArrays]) -> bool:
+        for number, part in enumerate(self.parts):
+            few = Forest.join(changes, 0.0, self.boosting.X.shape[1])
+            few.add_scores(part.X, 0, len(changes), self.scores[number])
+            value = evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)
+            self.evals[f"eval_{number}"][self.metric.name].append(value[self.metric.name])
+        if self.parts:
+            first = self.evals["eval_0"][self.metric.name][-1] * (1 if self.metric.higher_is_better else -1)
+            if self.patience is not None and np.isnan(first):
+                raise ValueError(
+                    f"eval_set[0]: {self.metric.name} is undefined for all of its queries; nothing to judge by."
+                )
+            if first > self.best_value:
+                self.best, self.best_value = iteration, first
+                self.best_trees = list(self.boosting.trees)  # later steps may change the values of earlier trees
+        progress = Progress(self.model, iteration, self.model.n_estimators, self.evals)
+        stops = [bool(callback(progress)) for callback in self.callbacks]
+        waited = self.patience is not None and self.parts and iteration - self.best >= self.patience
+        return any(stops) or bool(waited)
+
+
+def _offset(model: BoostedTrees, part: RankingData) -> np.ndarray | float:
+    return 0.0 if model._base_model() is None else model._base_predictions(part.X)
