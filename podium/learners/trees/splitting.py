@@ -244,30 +244,44 @@ def scan_words(
             for k in range(views.starts[column], views.starts[column + 1]):
                 f = views.members[k]
                 if allowed[f] and n_bins[f] + has_missing[f] > 1:
-                    offset, usual, named, sign = views.offset[f], views.usual[f], views.categorical[f], views.signs[f]
-                    bins, missing, smooth = n_bins[f], has_missing[f], views.smoothing[0]
-                    for turn in range(2 if sibling else 1):  # the child, then the rest
-                        slots, held = (own, total) if turn == 0 else (rest, rest_total)
-                        least, most = (low, high) if turn == 0 else (rest_low, rest_high)
-                        gain = _gain_of(
-                            slots,
-                            held,
+                    offset, usual, categorical, sign = (
+                        views.offset[f],
+                        views.usual[f],
+                        views.categorical[f],
+                        views.signs[f],
+                    )
+                    bins, missing, smoothing = n_bins[f], has_missing[f], views.smoothing[0]
+                    child_gains[f] = _gain_of(
+                        own,
+                        total,
+                        offset,
+                        usual,
+                        categorical,
+                        smoothing,
+                        bins,
+                        missing,
+                        scales,
+                        sign,
+                        low,
+                        high,
+                        scratch,
+                    )
+                    if sibling:
+                        parent_gains[f] = _gain_of(
+                            rest,
+                            rest_total,
                             offset,
                             usual,
-                            named,
-                            smooth,
+                            categorical,
+                            smoothing,
                             bins,
                             missing,
                             scales,
                             sign,
-                            least,
-                            most,
+                            rest_low,
+                            rest_high,
                             scratch,
                         )
-                        if turn == 0:
-                            child_gains[f] = gain
-                        else:
-                            parent_gains[f] = gain
                 else:
                     child_gains[f] = parent_gains[f] = 0.0
 
