@@ -74,59 +74,62 @@ def draw_by_gradient(
 ) -> np.ndarray:
     """GOSS: the rows, rising; the derivatives of those that were drawn are multiplied in place."""
     assert rules.goss is not None
-    top, other = rules.goss
     sizes = np.abs(gradients)
     if rules.goss_by == "query":
         sizes = np.add.reduceat(sizes.astype(np.float64), offsets[:-1]).astype(np.float32)
     n = len(sizes)
-    n_top, n_other = min(round(top * n), n), max(round(other * n), 1)
-    n_other = min(n_other, n - n_top)
-    edge = np.float32(np.inf) if n_top == 0 else np.partition(sizes, n - n_top)[n - n_top]
-    # Some are as large as the smallest of the top: the first of them belong to it.
-    equals = n_top - int(np.count_nonzero(sizes > edge))
-    factor = (n - n_top) / n_other if n_other else 1.0
-    # One more than there will be, for those that stay out at the end.
-    kept, drawn = np.empty(n_top + n_other + 1, dtype=np.uint32), np.empty(n_top + n_other + 1, dtype=np.bool_)
-    _take(sizes, edge, equals, n - n_top, n_other, rng.random(n, dtype=np.float32), kept, drawn)
-    kept, drawn = kept[:-1], drawn[:-1]
-    rows, more = kept, kept[drawn]
+    n_top = min(round(rules.goss[0] * n), n)
+    n_other = min(max(round(rules.goss[1] * n), 1), n - n_top)
+    top, drawn = _choose_units(sizes, n_top, n_other, rng)
     if rules.goss_by == "query":
-        rows, more = _rows_of(offsets, kept), _rows_of(offsets, more)
-    gradients[more] *= np.float32(factor)
-    hessians[more] *= np.float32(factor)
-    return rows
+        top, drawn = np.repeat(top, np.diff(offsets)), np.repeat(drawn, np.diff(offsets))
+    rows = np.empty(np.count_nonzero(top) + np.count_nonzero(drawn) + 1, dtype=np.uint32)
+    _take(top, drawn, np.float32((n - n_top) / max(n_other, 1)), gradients, hessians, rows)
+    return rows[:-1]
 
 
-def _rows_of(offsets: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The rows of these queries, which rise."""
-    chosen = np.zeros(len(offsets) - 1, dtype=np.bool_)
-    chosen[queries] = True
-    return np.flatnonzero(np.repeat(chosen, np.diff(offsets)))
+def _choose_units(
+    sizes: np.ndarray, n_top: int, n_other: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two masks: the largest, and those that are drawn from the others. Sizes are not negative.
+
+    Everybody draws a lot of 31 bits, and the smallest lots win. They are the generator's bits as they come, which is
+    faster than asking for numbers, and the same in every release of numpy.
+    """
+    top = _mark_smallest(~sizes.view(np.uint32), n_top)  # the bits of such numbers are in their order
+    lots = rng.bit_generator.random_raw(-(-len(sizes) // 2)).view(np.uint32)[: len(sizes)]
+    lots = (lots >> np.uint32(1)) | (np.uint32(0) - top.view(np.uint8))  # all ones: not in the draw
+    return top, _mark_smallest(lots, n_other)
+
+
+def _mark_smallest(keys: np.ndarray, count: int) -> np.ndarray:
+    """A mask of the `count` smallest; of equal ones, the first."""
+    if count == 0:
+        return np.zeros(len(keys), dtype=np.bool_)
+    edge = np.partition(keys, count - 1)[count - 1]
+    chosen = keys < edge
+    chosen[np.flatnonzero(keys == edge)[: count - np.count_nonzero(chosen)]] = True
+    return np.asarray(chosen)
 
 
 @kernel
 def _take(
-    sizes: np.ndarray,
-    edge: np.float32,
-    equals: int,
-    others: int,
-    wanted: int,
-    numbers: np.ndarray,
-    kept: np.ndarray,
+    top: np.ndarray,
     drawn: np.ndarray,
+    factor: np.float32,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    rows: np.ndarray,
 ) -> None:
-    """Fill `kept` with all above the edge, the first `equals` at it, and `wanted` of the `others`, each as likely.
+    """List the chosen rows and multiply the derivatives of those that were drawn.
 
-    drawn: which of them are of the others. One pass: one of those that are left is taken with probability wanted /
-    left, so exactly as many come together. No branch: it would be guessed wrong often.
+    rows: room for one more, where those that are left out at the end are written. No branch: it would be guessed wrong
+    often.
     """
-    count = 0
-    for unit in range(len(sizes)):
-        at_edge = (sizes[unit] == edge) & (equals > 0)
-        top = (sizes[unit] > edge) | at_edge
-        by_lot = (not top) & (np.float64(numbers[unit]) * others < wanted)
-        equals -= 1 if at_edge else 0
-        wanted -= 1 if by_lot else 0
-        others -= 0 if top else 1
-        kept[count], drawn[count] = unit, by_lot  # written over by the next one, if this one stays out
-        count += 1 if top | by_lot else 0
+    count, one = np.uint32(0), np.float32(1.0)
+    for row in range(len(top)):
+        times = factor if drawn[row] else one
+        gradients[row] *= times
+        hessians[row] *= times
+        rows[count] = row  # written over by the next one, if this one stays out
+        count += np.uint32(top[row] | drawn[row])
