@@ -20,6 +20,8 @@ from podium.learners.trees.oblivious import grow_oblivious
 from podium.learners.trees.team import call_off, clear, make_board
 from podium.learners.trees.workbench import Bins, Leaves, Limits, Nodes, Room, make_leaves, make_nodes
 
+POOL = 2**30  # bytes of histograms; leaves beyond that give theirs away, and are added up again when they are cut
+
 
 @dataclass(frozen=True)
 class GrowthRules:
@@ -56,19 +58,20 @@ class GrownTree:
 class TreeGrower:
     """Grows trees over the same rows, holding the working memory between them."""
 
-    def __init__(self, binned: BinnedRows, rules: GrowthRules, n_threads: int) -> None:
+    def __init__(self, binned: BinnedRows, rules: GrowthRules, n_threads: int, pool_bytes: int = POOL) -> None:
         self.binned, self.rules = binned, rules
         n, words = binned.rows.shape
         slots, n_features = words * WORD * STRIDE, binned.borders.n_features
-        # No more leaves than rows can fill: each has a histogram.
+        # No more leaves than rows can fill.
         self._most = leaves = _round_leaves(max(2, min(rules.max_leaf_nodes, n // rules.min_samples_leaf)), rules)
+        pool = leaves if rules.growth == "oblivious" else min(leaves, max(3, pool_bytes // (8 * slots)))
         borders = binned.borders
         self._bins = Bins(binned.rows, binned.columns, binned.n_slots, borders.n_bins, borders.has_missing)
         self._room = Room(
             np.empty(n, dtype=np.uint32),
             np.empty(n, dtype=np.uint32),
             np.empty(n, dtype=np.int64),
-            np.empty((leaves, slots), dtype=np.int64),
+            np.empty((pool, slots), dtype=np.int64),
             np.empty((leaves, n_features)),
             np.empty((n_threads, slots if n_threads > 1 else 0), dtype=np.int64),
             np.empty((n_threads, -(-words * WORD // BLOCK) * TILE * BLOCK // WORD), dtype=np.uint64),

@@ -7,6 +7,8 @@ counted exactly, and the leaf competes again with what remains.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from podium._numba import kernel
@@ -15,7 +17,21 @@ from podium.learners.trees.features import fill_sides
 from podium.learners.trees.histograms import STRIDE, gradient_of
 from podium.learners.trees.splitting import BIN, CUT, GAIN, MISSING_LEFT, best_feature, find_cut
 from podium.learners.trees.team import DECIDED, is_off, meet
-from podium.learners.trees.workbench import ONE, ZERO, Bins, Leaves, Limits, Nodes, Room, cut_leaf, look_at
+from podium.learners.trees.workbench import (
+    ONE,
+    ZERO,
+    Bins,
+    Leaves,
+    Limits,
+    Nodes,
+    Room,
+    cut_leaf,
+    lend_histogram,
+    look_at,
+    sum_rows,
+)
+
+_FIRST = cast(int, np.int64(-2))  # from here on down: leaves whose histogram is needed first
 
 
 @kernel
@@ -45,14 +61,20 @@ def grow_leaves(
     while True:
         small = count - 1
         meeting = look_at(views, bins, room, allowed, scales, leaves, small, leaf, worker, meeting)
-        if worker == 0:
-            if count == 1:
-                impurity = _impurity_of_root(room.histograms[0], bins.n_slots[0], scales, squares, n)
-            board[DECIDED] = _choose(
-                views, bins, room, limits, scales, largest, impurity, nodes, leaves, small, leaf, cut
-            )
-        meeting = meet(board, workers, meeting)
-        leaf = board[DECIDED]
+        if count == 1 and worker == 0:
+            impurity = _impurity_of_root(room.histograms[0], bins.n_slots[0], scales, squares, n)
+        while True:
+            if worker == 0:
+                board[DECIDED] = _choose(
+                    views, bins, room, limits, scales, largest, impurity, nodes, leaves, small, leaf, cut
+                )
+            meeting = meet(board, workers, meeting)
+            chosen = board[DECIDED]
+            if chosen >= -ONE:
+                break
+            meeting = sum_rows(bins, room, leaves, _FIRST - chosen, worker, meeting)
+            meeting = meet(board, workers, meeting)
+        leaf = chosen
         if leaf < 0:
             return count
         meeting = cut_leaf(views, bins, room, nodes, leaves, leaf, count, cut, worker, meeting)
@@ -77,15 +99,21 @@ def _choose(
     large: int,
     cut: np.ndarray,
 ) -> int:
-    """The leaf to cut, -1 if none; writes how it is cut. `small` and `large` are the newest leaves."""
+    """The leaf to cut, -1 if none; writes how it is cut. `small` and `large` are the newest leaves.
+
+    Below -1: the histogram of leaf -2 - this is needed first.
+    """
     leaves.best[small], leaves.best[large] = best_feature(room.gains[small]), best_feature(room.gains[large])
     while limits.max_impurity <= 0.0 or impurity > limits.max_impurity:
         leaf = _next_leaf(room.gains, leaves, small + 1, limits)
         if leaf < 0:
             return leaf
+        if leaves.histogram[leaf] < 0:
+            lend_histogram(room, leaves, small + 1, leaf, leaf)
+            return _FIRST - leaf
         f, node = leaves.best[leaf], leaves.node[leaf]
         column = f if views is None else views.column[f]
-        slots = room.histograms[leaf, column * STRIDE : (column + 1) * STRIDE]
+        slots = room.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
         rows = room.sorted[leaves.start[leaf] : leaves.stop[leaf]]
         n_slots, n_bins, missing, own = bins.n_slots[column], bins.n_bins[f], bins.has_missing[f], bins.columns[column]
         used = find_cut(

@@ -40,7 +40,7 @@ class Room(NamedTuple):
     sorted: np.ndarray  # (rows,) uint32: the rows, leaf after leaf
     parted: np.ndarray  # (rows,) uint32
     packed: np.ndarray  # (rows,) int64
-    histograms: np.ndarray  # (leaves, slots) int64: leaf k owns number k, and gains[k]
+    histograms: np.ndarray  # (histograms, slots) int64: a pool, `Leaves.histogram` says whose they are
     gains: np.ndarray  # (leaves, features) float64
     shares: np.ndarray  # (workers, slots) int64
     tiles: np.ndarray  # (workers, words of a tile) uint64
@@ -74,14 +74,15 @@ class Nodes(NamedTuple):
 
 
 class Leaves(NamedTuple):
-    """The leaves so far: node, stretch of `sorted`, depth, the feature that would cut each (-1: none), least and
-    largest value it may have, in units."""
+    """The leaves so far: node, stretch of `sorted`, depth, the feature that would cut each (-1: none), the number of
+    its histogram (-1: it has been given away), least and largest value it may have, in units."""
 
     node: np.ndarray
     start: np.ndarray
     stop: np.ndarray
     depth: np.ndarray
     best: np.ndarray
+    histogram: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -107,7 +108,9 @@ def make_leaves(count: int, n_rows: int) -> Leaves:
     node, start, stop, depth = np.zeros((4, count), np.int64)
     stop[0] = n_rows
     bounds = np.full(count, -np.inf), np.full(count, np.inf)
-    return Leaves(node, start, stop, depth, np.full(count, -1, np.int64), *bounds)
+    histogram = np.full(count, -1, np.int64)
+    histogram[0] = 0
+    return Leaves(node, start, stop, depth, np.full(count, -1, np.int64), histogram, *bounds)
 
 
 @kernel
@@ -125,13 +128,47 @@ def look_at(
 ) -> int:
     """Fill histograms and gains of two new leaves, of which `large` still has its parent's; returns the next meeting.
 
-    The small one is summed up and subtracted from the parent. A root has no sibling: small == large. Workers share the
-    features of a leaf; if it has many rows they share those, each with a histogram of its own, which are then added up.
+    The small one is summed up and subtracted from the parent. A root has no sibling: small == large.
     """
-    index, own = room.sorted[leaves.start[small] : leaves.stop[small]], room.histograms[small]
+    meeting = sum_rows(bins, room, leaves, small, worker, meeting)
+    low, high = _words_of(bins.rows.shape[1], worker, len(room.tiles))
+    scan_words(
+        views,
+        room.histograms[leaves.histogram[small]],
+        room.histograms[leaves.histogram[large]],
+        small != large,
+        low,
+        high,
+        bins.n_slots,
+        bins.n_bins,
+        bins.has_missing,
+        allowed,
+        scales,
+        room.scratch[worker],
+        (leaves.low[small], leaves.high[small], leaves.low[large], leaves.high[large]),
+        room.gains[small],
+        room.gains[large],
+    )
+    return meet(room.board, len(room.tiles), meeting)
+
+
+@kernel
+def _words_of(words: int, worker: int, workers: int) -> tuple[int, int]:
+    """A worker's part of the words of a row: whole blocks of 16 features."""
+    low, high = share_of((words + 1) // 2, worker, workers)
+    return 2 * low, min(2 * high, words)
+
+
+@kernel
+def sum_rows(bins: Bins, room: Room, leaves: Leaves, leaf: int, worker: int, meeting: int) -> int:
+    """Fill the histogram of a leaf, every worker its own words of it; returns the next meeting.
+
+    Workers share the features of a leaf; if it has many rows they share those, each with a histogram of its own, which
+    are then added up.
+    """
+    index, own = room.sorted[leaves.start[leaf] : leaves.stop[leaf]], room.histograms[leaves.histogram[leaf]]
     workers, words = len(room.tiles), bins.rows.shape[1]
-    low, high = share_of((words + 1) // 2, worker, workers)  # whole blocks of 16 features
-    low, high = 2 * low, min(2 * high, words)
+    low, high = _words_of(words, worker, workers)
     by_rows = workers > 1 and len(index) >= _MANY_ROWS
     first, last, size, sums = low, high, len(index), own
     if by_rows:
@@ -147,24 +184,25 @@ def look_at(
         if worker == 0:
             lay_out(room.board)
         add_shares(room.shares, low, high, bins.n_slots, own)
-    scan_words(
-        views,
-        own,
-        room.histograms[large],
-        small != large,
-        low,
-        high,
-        bins.n_slots,
-        bins.n_bins,
-        bins.has_missing,
-        allowed,
-        scales,
-        room.scratch[worker],
-        (leaves.low[small], leaves.high[small], leaves.low[large], leaves.high[large]),
-        room.gains[small],
-        room.gains[large],
-    )
-    return meet(room.board, workers, meeting)
+    return meeting
+
+
+@kernel
+def lend_histogram(room: Room, leaves: Leaves, count: int, leaf: int, but: int) -> None:
+    """Give a leaf the next histogram of the pool, or that of the leaf, of `count`, that is the last in line to be cut.
+
+    Where that one's turn comes all the same, its rows are added up again. `but`: not this one's.
+    """
+    if count < len(room.histograms):
+        leaves.histogram[leaf] = count
+        return
+    victim, least = -1, np.inf
+    for other in range(count):
+        best = leaves.best[other]
+        gain = room.gains[other, best] if best >= 0 else -1.0
+        if leaves.histogram[other] >= 0 and other != but and gain < least:
+            victim, least = other, gain
+    leaves.histogram[leaf], leaves.histogram[victim] = leaves.histogram[victim], -1
 
 
 @kernel
@@ -190,6 +228,7 @@ def cut_leaf(
     n_left = put_back(parted, room.n_left, worker, workers, rows)
     if worker == 0:
         sign = 0.0 if views is None else views.signs[nodes.feature[node]]
+        lend_histogram(room, leaves, new, new, leaf)
         _write_split(nodes, leaves, leaf, new, n_left, sign, cut)
     return meet(room.board, workers, meeting)
 

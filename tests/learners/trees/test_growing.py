@@ -7,15 +7,15 @@ import pytest
 from oracles import grow_tree_slowly
 
 from podium.learners.trees.binning import MISSING, bin_rows, find_borders
-from podium.learners.trees.growing import GrowthRules, TreeGrower
+from podium.learners.trees.growing import POOL, GrowthRules, TreeGrower
 from podium.learners.trees.histograms import STRIDE, TILE, add_rows, add_shares, clear_words
 from podium.learners.trees.splitting import CUT, GAIN, best_gain, cut_bins
 
 
-def grow(X, gradients, hessians, n_threads=1, sample=None, allowed=None, **rules):
+def grow(X, gradients, hessians, n_threads=1, sample=None, allowed=None, pool_bytes=POOL, **rules):
     X = np.asarray(X, np.float32)
     binned = bin_rows(X, find_borders(X))
-    grower = TreeGrower(binned, GrowthRules(**rules), n_threads)
+    grower = TreeGrower(binned, GrowthRules(**rules), n_threads, pool_bytes)
     allowed = np.ones(X.shape[1], np.bool_) if allowed is None else allowed
     tree = grower.grow(np.asarray(gradients, np.float32), np.asarray(hessians, np.float32), sample, allowed)
     leaves = [grower.index[a:b].tolist() for a, b in zip(tree.leaf_start[:-1], tree.leaf_start[1:])]
@@ -50,6 +50,24 @@ def test_rows_keep_their_order_inside_leaves(rng):
     _, leaves = grow(X, gradients, hessians, max_leaf_nodes=8)
     assert all(leaf == sorted(leaf) for leaf in leaves)
     assert sorted(row for leaf in leaves for row in leaf) == list(range(len(X)))
+
+
+@pytest.mark.parametrize("growth", ["leaf", "level"])
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("histograms", [3, 5, 19])
+def test_a_small_pool_of_histograms_changes_nothing(rng, growth, n_threads, histograms):
+    """Leaves that gave theirs away are added up again; 20,000 rows at the root are shared by rows, small leaves not."""
+    X = rng.standard_normal((20_000, 3)).astype(np.float32)
+    gradients = (X[:, 0] * X[:, 1] + rng.standard_normal(20_000)).astype(np.float32)
+    hessians = (rng.random(20_000) + 0.1).astype(np.float32)
+    rules = {"max_leaf_nodes": 40, "growth": growth, "max_depth": 8}
+    roomy, leaves = grow(X, gradients, hessians, **rules)
+    size = 8 * 8 * STRIDE  # of one histogram: three features and five spare ones
+    tight, same_leaves = grow(X, gradients, hessians, n_threads, pool_bytes=histograms * size, **rules)
+    assert len(leaves) == 40
+    assert same_leaves == leaves
+    for name in ("feature", "bin", "left", "gain"):
+        np.testing.assert_array_equal(getattr(tight, name), getattr(roomy, name))
 
 
 @pytest.mark.parametrize("n_threads", [2, 3, 7])
