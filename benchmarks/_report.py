@@ -80,6 +80,11 @@ def resident_memory() -> int:
     return _memory("VmRSS")
 
 
+def own_memory() -> int:
+    """The resident size without pages of files, in bytes; Linux only."""
+    return _memory("RssAnon")
+
+
 def _memory(name: str) -> int:
     with open("/proc/self/status", encoding="utf-8") as lines:
         return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
