@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from podium._sparse import Features
 from podium._words import check_choice
 from podium.checkpoints import Checkpoints, describe_run
 from podium.data import RankingData
@@ -65,7 +66,8 @@ class BoostedTrees(Ranker):
     skip_drop : how often DART leaves out none.
     max_drop : the most trees that DART leaves out.
     max_bins : the most bins of a feature.
-    bundle_features : features that are hardly ever away from their usual values together are looked at as one.
+    bundle_features : features that are hardly ever away from their usual values together are looked at as one; None: if
+        X is sparse.
     max_conflicts : the share of the documents in which features of a bundle may collide, counted on up to
         200,000 of them; 0 loses nothing there.
     categorical : features, by name or number from 0, whose values are names without an order, written as numbers.
@@ -96,7 +98,7 @@ class BoostedTrees(Ranker):
     skip_drop: float = 0.5
     max_drop: int = 50
     max_bins: int = 255
-    bundle_features: bool = False
+    bundle_features: bool | None = None
     max_conflicts: float = 0.0
     monotone: Any = None
     categorical: Any = None
@@ -266,14 +268,14 @@ class BoostedTrees(Ranker):
             raise ValueError(f"n_trees must be a whole number from 0 to {there}, the trees there are; got {n_trees!r}.")
         return int(n_trees)
 
-    def _scores(self, X: np.ndarray, n_trees: int | None = None) -> np.ndarray:
+    def _scores(self, X: Features, n_trees: int | None = None) -> np.ndarray:
         scores = self.forest_.scores(X, n_trees, self.n_jobs)
         return scores if self._base_model() is None else scores + self._base_predictions(X)
 
     def _base_model(self) -> Any:
         return self.init if hasattr(self.init, "predict") else None
 
-    def _base_predictions(self, X: np.ndarray) -> np.ndarray:
+    def _base_predictions(self, X: Features) -> np.ndarray:
         """The base model's scores of rows that this model has checked already."""
         base = self._base_model()
         return np.asarray(base._scores(X) if isinstance(base, Ranker) else base.predict(X), dtype=np.float64)

@@ -22,6 +22,7 @@ import numpy as np
 
 from podium import __version__
 from podium._files import COMPRESSIONS, refuse_bad_target, remove_left_over
+from podium._sparse import arrays_of
 from podium._threads import map_blocks
 from podium._words import check_choice
 from podium.data import RankingData
@@ -178,7 +179,7 @@ def checksum(arrays: Sequence[np.ndarray], n_jobs: int | None = None) -> str:
 def _describe_data(data: RankingData, n_jobs: int | None) -> str:
     weights = [np.empty(0) if given is None else given for given in (data.document_weight, data.query_weight)]
     names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
-    total = checksum([data.X, data.y, data.offsets, *weights, names], n_jobs)
+    total = checksum([*arrays_of(data.X), data.y, data.offsets, *weights, names], n_jobs)
     sizes = f"{data.n_rows:,} rows of {data.n_queries:,} queries with {data.n_features:,} features"
     return f"{sizes}, checksum {total}"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._numba import readonly
+from podium._sparse import Features, as_dense, as_sparse, is_sparse
 from podium.texts import Texts
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class RankingData:
     are already grouped. All arrays are read-only.
     """
 
-    X: np.ndarray  # (rows, features) float32, C order; NaN = missing
+    X: Features  # (rows, features) float32, NaN = missing: an array in C order, or a scipy `csr_array`
     y: np.ndarray  # (rows,) float64, finite and not negative
     offsets: np.ndarray  # (queries + 1,) int64
     query_ids: np.ndarray  # (queries,) int64, uint64 or str (object)
@@ -44,6 +45,8 @@ class RankingData:
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, field.name, readonly(value))
+            elif is_sparse(value):
+                object.__setattr__(self, field.name, as_sparse(value))
 
     @classmethod
     def from_arrays(
@@ -60,10 +63,11 @@ class RankingData:
     ) -> Self:
         """Make ranking data from arrays: one query id a row in any order, or LightGBM's `group` sizes.
 
+        X may be any scipy sparse matrix, and stays sparse: what is not stored is 0, a stored NaN is missing.
         `query_weight` has one number a query, in order of first appearance.
         """
         X = as_features(X)
-        n = len(X)
+        n = X.shape[0]
         y = as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
         if docids is not None:
@@ -121,6 +125,10 @@ class RankingData:
         from podium.formats.frames import frame_from_data
 
         return frame_from_data(self, backend)
+
+    def to_dense(self) -> Self:
+        """The same data with sparse features written out, zeros and all."""
+        return replace(self, X=as_dense(self.X)) if is_sparse(self.X) else self
 
     @property
     def n_rows(self) -> int:
@@ -191,7 +199,7 @@ class RankingData:
         _refuse_unlike_parts(parts)
         starts = np.cumsum([0, *(part.n_rows for part in parts)])
         return cls(
-            np.concatenate([part.X for part in parts]),
+            _concat_features([part.X for part in parts]),
             np.concatenate([part.y for part in parts]),
             _offsets(np.concatenate([part.group for part in parts])),
             _concat_ids([part.query_ids for part in parts]),
@@ -210,9 +218,14 @@ class RankingData:
         return f"RankingData({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features)"
 
 
-def as_features(X: Any) -> np.ndarray:
-    """A C-ordered float32 matrix, NaN for missing; anything that is no finite number or NaN is refused by place."""
-    matrix = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+def as_features(X: Any) -> Features:
+    """A C-ordered float32 matrix, NaN for missing; anything that is no finite number or NaN is refused by place.
+
+    A sparse one stays sparse.
+    """
+    if is_sparse(X):
+        return as_sparse(X)
+    matrix = np.asarray(X)
     if matrix.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, features); got shape {matrix.shape}.")
     if matrix.dtype.kind == "c":
@@ -430,6 +443,15 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
                     f"query {name!r} is in part {owner[name]} and in part {number}; a query must lie in one part."
                 )
             owner[name] = number
+
+
+def _concat_features(parts: Sequence[Features]) -> Features:
+    """One sparse part makes all sparse."""
+    if not any(map(is_sparse, parts)):
+        return np.concatenate(parts)
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([csr_array(part) for part in parts], format="csr")
 
 
 def _concat_ids(ids: Sequence[np.ndarray]) -> np.ndarray:

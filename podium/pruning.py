@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._sparse import Features, is_sparse
 from podium.data import RankingData
 from podium.learners.trees.forest import Forest
 from podium.learners.trees.scoring import Scorer
@@ -93,9 +94,9 @@ def _take(forest: Forest, numbers: list[int]) -> Forest:
     return Forest.join([trees[number] for number in numbers], forest.start, forest.n_features)
 
 
-def _added(forest: Forest, number: int, X: np.ndarray) -> np.ndarray:
+def _added(forest: Forest, number: int, X: Features) -> np.ndarray:
     """What one tree adds to each score."""
-    added = np.zeros(len(X))
+    added = np.zeros(X.shape[0])
     forest.add_scores(X, number, number + 1, added)
     return added
 
@@ -111,9 +112,13 @@ def _least_moving(forest: Forest, data: RankingData) -> list[int]:
     return [int(number) for number in np.argsort(spread, kind="stable")]
 
 
-def _time_a_document(forest: Forest, X: np.ndarray) -> float:
-    """Microseconds on one thread, the best of some rounds."""
-    scorer, rows = Scorer(forest), np.ascontiguousarray(X[:_ROWS_TIMED])
+def _time_a_document(forest: Forest, X: Features) -> float:
+    """Microseconds on one thread, the best of some rounds; picking features out of sparse rows is not counted."""
+    part = slice(0, _ROWS_TIMED)
+    if is_sparse(X):
+        scorer, rows = Scorer(forest.narrowed.forest), forest.narrowed.take(X, part)
+    else:
+        scorer, rows = Scorer(forest), np.ascontiguousarray(X[part])
     best = np.inf
     for _ in range(_ROUNDS_TIMED):
         started = time.perf_counter()

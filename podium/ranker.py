@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from podium._sparse import Features, as_sparse, is_sparse
 from podium.checkpoints import Checkpoints
 from podium.data import RankingData, as_query_ids
 from podium.metrics.evaluation import evaluate
@@ -66,6 +67,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Train on rows X (n, features) with labels y and one query id a row, in any order; or on a RankingData.
 
+        Here and wherever rows are asked for, X may be a scipy sparse matrix: it stays sparse, what is not stored is 0.
+
         `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, or a list of them;
         the first one stops the training after `early_stopping_rounds` steps without progress. `verbose=k` prints a line
         every k steps.
@@ -111,7 +114,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if qid is None and group is None:
             if getattr(self, "n_queries_", 1) > 1:
                 raise ValueError("score needs qid (or group): the model was trained on many queries.")
-            group = [len(X)]
+            group = [np.shape(X)[0]]
         return evaluate(self.predict(X), y, qid=qid, group=group, metrics=["ndcg@10"], document_weight=sample_weight)[
             "ndcg@10"
         ]
@@ -138,19 +141,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """`_fit` that can be resumed; members that define it say when the training came to its end."""
         raise ValueError(f"{type(self).__name__} keeps no checkpoints; leave checkpoint out.")
 
-    def _scores(self, X: np.ndarray) -> np.ndarray:
+    def _scores(self, X: Features) -> np.ndarray:
         raise NotImplementedError
 
-    def _rows(self, X: Any) -> np.ndarray:
-        """Rows for a fitted model: float32 in C order, as wide as in training, none infinite."""
+    def _rows(self, X: Any) -> Features:
+        """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
         if not hasattr(self, "n_features_in_"):  # scikit-learn's own question takes longer than a document's score
             check_is_fitted(self)
         if isinstance(X, RankingData):
             return X.X
         if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_"):
-            return X  # type: ignore[no-any-return]
-        X = validate_data(self, _from_arrow(X), reset=False, **_VALIDATION)
-        return np.ascontiguousarray(X, dtype=np.float32)
+            return X
+        return _as_float32(validate_data(self, _known_to_sklearn(X), reset=False, **_VALIDATION))
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; subclasses extend `_ranges`."""
@@ -181,12 +183,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if X.feature_names is not None:
                 self.feature_names_in_ = np.array(X.feature_names, dtype=object)
             return replace(X, rows=np.arange(X.n_rows))  # scores of a base model come in the order of these rows
-        X, y = validate_data(self, _from_arrow(X), y, y_numeric=True, **_VALIDATION)
+        X, y = validate_data(self, _known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
             warnings.warn(f"qid not given: all {len(y)} rows are treated as one query.", UserWarning, stacklevel=3)
             group = [len(y)]
         return RankingData.from_arrays(
-            np.ascontiguousarray(X, dtype=np.float32),
+            _as_float32(X),
             y,
             qid,
             group=group,
@@ -198,7 +200,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if not isinstance(part, RankingData):
             if not isinstance(part, (tuple, list)) or len(part) != 3:
                 raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
-            X = validate_data(self, _from_arrow(part[0]), reset=False, **_VALIDATION)
+            X = validate_data(self, _known_to_sklearn(part[0]), reset=False, **_VALIDATION)
             part = RankingData.from_arrays(X, part[1], part[2])
         data: RankingData = part
         if data.n_features != self.n_features_in_:
@@ -225,13 +227,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
 
 _VALIDATION: dict[str, Any] = {
     "dtype": [np.float32, np.float64],
     "ensure_all_finite": "allow-nan",
-    "accept_sparse": False,
+    "accept_sparse": "csr",
 }
 
 
@@ -248,9 +251,18 @@ def _is_ready(X: Any, n_features: int) -> bool:
     )
 
 
-def _from_arrow(X: Any) -> Any:
-    """scikit-learn knows pandas and polars; an Arrow table becomes pandas on its way."""
+def _known_to_sklearn(X: Any) -> Any:
+    """scikit-learn knows pandas and polars; an Arrow table becomes pandas on its way.
+
+    It trusts the indices of a sparse matrix, so these are checked before.
+    """
+    if is_sparse(X):
+        return as_sparse(X)
     return X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
+
+
+def _as_float32(X: Any) -> Features:
+    return as_sparse(X) if is_sparse(X) else np.ascontiguousarray(X, dtype=np.float32)
 
 
 def _as_eval_sets(eval_set: Any) -> list[Any]:

@@ -239,6 +239,27 @@ def grow_oblivious_slowly(X, gradients, hessians, depth, l2=0.0, least=0.0):
     return leaves
 
 
+def bundle_slowly(away, sizes, allowed, tried=200):
+    """Sets of features, one a bundle: each feature into the first of the last bundles where it fits, else a new one.
+
+    away: for each feature the set of rows away from its usual bin; sizes: how many bins it has besides.
+    """
+    bundles = []
+    for f in sorted(range(len(away)), key=lambda f: -len(away[f])):
+        for bundle in bundles[max(0, len(bundles) - tried) :]:
+            both = len(bundle["rows"] & away[f])
+            if bundle["room"] >= sizes[f] and bundle["collisions"] + both <= allowed:
+                break
+        else:
+            bundle, both = {"features": set(), "rows": set(), "room": 254, "collisions": 0}, 0
+            bundles.append(bundle)
+        bundle["features"].add(f)
+        bundle["rows"] |= away[f]
+        bundle["room"] -= sizes[f]
+        bundle["collisions"] += both
+    return [bundle["features"] for bundle in bundles]
+
+
 def walk_slowly(forest, row, n_trees=None):
     """The score of one document: down every tree, question by question."""
     total = float(forest.start)

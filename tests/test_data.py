@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csc_array, csr_array
 
+from podium import check, write_data, write_letor
 from podium.data import RankingData, group_rows
 
 
@@ -196,8 +198,68 @@ def test_concat_turns_numbers_and_text_into_text():
     assert joined.query_ids.tolist() == ["1", "x"]
 
 
-def test_a_sparse_matrix_is_accepted():
-    from scipy.sparse import csr_array
+@pytest.fixture
+def sparse_pair(rng):
+    """The same rows of six queries, dense and sparse, with missing values."""
+    X = np.where(rng.random((40, 9)) < 0.2, rng.standard_normal((40, 9)), 0).astype(np.float32)
+    X[3, 4] = np.nan
+    y, qid = rng.integers(0, 3, 40), rng.permutation(np.arange(40) % 6)
+    return tuple(RankingData.from_arrays(rows, y, qid=qid) for rows in (X, csc_array(X)))
 
-    data = RankingData.from_arrays(csr_array([[0, 2.0], [1, 0]]), [0, 1], qid=[1, 1])
-    assert data.X.tolist() == [[0, 2], [1, 0]]
+
+def assert_same(sparse, dense):
+    assert isinstance(sparse.X, csr_array)
+    np.testing.assert_array_equal(sparse.X.toarray(), dense.X)
+    np.testing.assert_array_equal(sparse.y, dense.y)
+    np.testing.assert_array_equal(sparse.qid, dense.qid)
+
+
+def test_a_sparse_matrix_stays_sparse_and_is_read_only(sparse_pair):
+    dense, sparse = sparse_pair
+    assert_same(sparse, dense)
+    assert repr(sparse) == "RankingData(40 rows, 6 queries, 9 features)"
+    assert not any(array.flags.writeable for array in (sparse.X.data, sparse.X.indices, sparse.X.indptr))
+    np.testing.assert_array_equal(sparse.to_dense().X, dense.X)
+    assert dense.to_dense() is dense
+
+
+def test_sparse_data_are_parted_and_joined_by_queries(sparse_pair):
+    dense, sparse = sparse_pair
+    assert_same(sparse.subset([4, 1]), dense.subset([4, 1]))
+    for ours, theirs in zip(sparse.folds(3), dense.folds(3)):
+        for one, other in zip(ours, theirs):
+            assert_same(one, other)
+    parts = [[0, 1], [2, 3, 4, 5]]
+    joined = RankingData.concat([dense.subset(part) for part in parts])
+    assert_same(RankingData.concat([sparse.subset(part) for part in parts]), joined)
+    assert_same(RankingData.concat([dense.subset(parts[0]), sparse.subset(parts[1])]), joined)
+
+
+def test_the_constructor_checks_sparse_features_too():
+    wrong = csr_array(np.eye(3, dtype=np.float32))
+    wrong.indices[1] = 1_000_000
+    with pytest.raises(ValueError, match=r"indices\[1\] is 1000000, but it has 3 columns"):
+        RankingData(wrong, np.zeros(3), np.array([0, 3]), np.array([1]), np.arange(3))
+
+
+@pytest.mark.parametrize("leave_out", [None, True, False])
+def test_sparse_data_are_written_as_the_same_text(sparse_pair, tmp_path, leave_out):
+    dense, sparse = sparse_pair
+    write_letor(sparse, tmp_path / "sparse.txt", sparse=leave_out)
+    write_letor(dense, tmp_path / "dense.txt", sparse=leave_out is not False)
+    assert (tmp_path / "sparse.txt").read_bytes() == (tmp_path / "dense.txt").read_bytes()
+    for data in sparse_pair:
+        write_data(data, tmp_path / f"{type(data.X).__name__}.lgb", format="lightgbm")
+    assert (tmp_path / "csr_array.lgb").read_bytes() == (tmp_path / "ndarray.lgb").read_bytes()
+
+
+def test_what_needs_every_value_refuses_sparse_data_and_says_what_to_do(sparse_pair, tmp_path):
+    sparse = sparse_pair[1]
+    message = r"takes dense features; these are sparse, 40 rows x 9 features. data.to_dense\(\) makes them dense"
+    for suffix in ("csv", "podium-data"):
+        with pytest.raises(ValueError, match=message):
+            write_data(sparse, tmp_path / f"data.{suffix}")
+    with pytest.raises(ValueError, match=f"a table {message}"):
+        sparse.to_frame()
+    with pytest.raises(ValueError, match=f"train: check {message}"):
+        check({"train": sparse})

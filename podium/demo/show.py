@@ -87,7 +87,7 @@ def best_single_feature(data: RankingData) -> int:
 
 def single_feature(data: RankingData, column: int) -> np.ndarray:
     """One column as scores; a missing value ranks last."""
-    values = data.X[:, column].astype(np.float64)
+    values = np.asarray(data.X[:, column], dtype=np.float64)
     return np.where(np.isnan(values), np.nanmin(values) - 1.0, values)
 
 

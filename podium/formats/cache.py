@@ -18,6 +18,7 @@ import numpy as np
 
 from podium._files import COMPRESSIONS
 from podium._numba import readonly
+from podium._sparse import refuse_sparse
 from podium.data import RankingData, as_feature_names, as_labels, as_weights
 from podium.formats.container import Entry, MappedArray, open_container, write_container
 from podium.formats.errors import FormatError
@@ -83,6 +84,7 @@ def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
 
 def _arrays_of(data: RankingData) -> dict[str, np.ndarray]:
     """The arrays to store, by name; what follows from the rest, or is absent, is left out."""
+    refuse_sparse(data.X, "a data cache")
     arrays: dict[str, Any] = {"y": data.y, "offsets": data.offsets}
     if data.query_ids.dtype == object:
         arrays |= _text_arrays("query_ids", Texts.of(data.query_ids))

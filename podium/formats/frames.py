@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._sparse import refuse_sparse
 from podium._words import did_you_mean
 from podium.data import RankingData, as_query_ids, group_rows
 
@@ -94,6 +95,7 @@ def choose_columns(
 
 def columns_of(data: RankingData) -> dict[str, np.ndarray]:
     """The columns of a table by name; features without a name are f1, f2, ..."""
+    refuse_sparse(data.X, "a table")
     columns = {LABEL: data.y, QID: _tidy_texts(data.qid, "qid")}
     if data.docids is not None:
         columns["docid"] = _tidy_texts(data.docids, "docid")

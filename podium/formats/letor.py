@@ -16,6 +16,7 @@ import numpy as np
 
 from podium._files import write_whole
 from podium._progress import Report
+from podium._sparse import is_sparse
 from podium.data import RankingData, as_query_ids, group_rows
 from podium.formats.errors import FormatError
 from podium.formats.letor_faults import shortened
@@ -66,10 +67,11 @@ def read_svmlight(
     return RankingData(table.X, table.y, offsets, query_ids, rows, table.docids, table.comments)
 
 
-def write_letor(data: RankingData, path: FilePath, *, sparse: bool = False) -> None:
+def write_letor(data: RankingData, path: FilePath, *, sparse: bool | None = None) -> None:
     """Write a LETOR file, compressed by its suffix, that reads back to the same data.
 
-    `sparse` leaves out features that are 0. Weights and feature names have no place in this format.
+    `sparse` leaves out features that are 0; None does so if the data are sparse. Weights and feature names have no
+    place in this format.
     """
     lost = [name for name in ("document_weight", "query_weight", "feature_names") if getattr(data, name) is not None]
     if lost:
@@ -78,7 +80,7 @@ def write_letor(data: RankingData, path: FilePath, *, sparse: bool = False) -> N
     if data.n_rows == 0:
         raise ValueError(f"{os.fspath(path)}: the data have no rows, and LETOR text cannot say so. Nothing is written.")
     with write_whole(path) as stream:
-        for block in lines_of(data, sparse):
+        for block in lines_of(data, is_sparse(data.X) if sparse is None else sparse):
             stream.write(block)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._numba import readonly
+from podium._sparse import as_dense
 from podium.data import RankingData
 from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table
@@ -99,16 +100,17 @@ def lines_of(data: RankingData, sparse: bool) -> Iterator[memoryview]:
     longest += sum(int(np.diff(column.texts.offsets).max()) for column in (labels, queries))
     ends = np.cumsum(longest + np.diff(notes.texts.offsets)[notes.codes])  # room for the lines up to each row
     start = 0
-    while start < len(X):
+    while start < data.n_rows:
         written = int(ends[start - 1]) if start else 0
         end = max(start + 1, int(np.searchsorted(ends, written + PIECE_BYTES, side="right")))
         rows, room = slice(start, end), int(ends[end - 1]) - written
-        _refuse_infinite(X[rows], start)
+        features = as_dense(X[rows])
+        _refuse_infinite(features, start)
         out = np.empty(room, dtype=np.uint8)
         texts = labels.arrays(rows), queries.arrays(rows), notes.arrays(rows)
         with np.errstate(over="ignore"):
             keys, powers = feature_keys(X.shape[1], 1), power_table()
-            size = kernels.write_rows(out, X[rows], *texts, mark, sparse, start == 0, keys, powers)
+            size = kernels.write_rows(out, readonly(features), *texts, mark, sparse, start == 0, keys, powers)
         yield out[:size].data
         start = end
 

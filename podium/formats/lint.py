@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._sparse import refuse_sparse
 from podium._words import counted
 from podium.data import RankingData
 from podium.formats import lint_facts as facts
@@ -43,6 +44,8 @@ def check(parts: Mapping[str, RankingData]) -> Report:
     """Look at data sets, named by file; several are taken as the splits of one experiment."""
     if not parts:
         raise ValueError("check needs at least one data set; got none.")
+    for name, data in parts.items():
+        refuse_sparse(data.X, f"{name}: check")
     filled = [
         _Part(name, data, facts.measure(data.X, data.offsets))
         for name, data in parts.items()

@@ -17,6 +17,7 @@ import numpy as np
 
 from podium._files import open_bytes, plain_suffix, write_whole
 from podium._numba import kernel, readonly
+from podium._sparse import Features, as_dense
 from podium._words import did_you_mean
 from podium.data import RankingData
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, write_float32, write_integer
@@ -135,14 +136,14 @@ def chunks_of(path: FilePath, records: Iterator[Record], width: int) -> Iterator
         yield chunk
 
 
-def feature_lines(features: np.ndarray, separator: str, numbered: bool = False) -> Iterator[list[bytes]]:
+def feature_lines(features: Features, separator: str, numbered: bool = False) -> Iterator[list[bytes]]:
     """Rows of features as text, some thousand cells at a time: `1,0.5,nan`, or numbered `0:1 1:0.5 2:nan`."""
     n_rows, width = features.shape
     step = max(1, _CELLS_AT_ONCE // width)
     out = np.empty(step * width * (LONGEST_FLOAT32 + 12) + PADDING, dtype=np.uint8)
     ends = np.zeros(step + 1, dtype=np.int64)
     for start in range(0, n_rows, step):
-        some = readonly(features[start : start + step])
+        some = readonly(as_dense(features[start : start + step]))
         _write_cells(some, ord(separator), numbered, power_table(), out, ends)
         text = out[: ends[len(some)]].tobytes()
         yield [text[first:last] for first, last in pairwise(ends[: len(some) + 1].tolist())]

@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from podium._numba import kernel, readonly
+from podium._sparse import Features, is_sparse
 from podium._threads import map_blocks
+from podium.learners.trees import sparse
 
 MISSING = 255
 WORD = 8  # features in a word of 64 bits
@@ -69,66 +71,112 @@ class BinnedRows:
         return len(self.rows)
 
 
+def draw_sample(X: Features, seed: int) -> Features:
+    """All rows of X, or LARGEST_SAMPLE of them, in their order: one pass through X, also where it lies in a file."""
+    n = X.shape[0]
+    if n <= LARGEST_SAMPLE:
+        return X
+    return X[np.sort(np.random.default_rng(seed).choice(n, LARGEST_SAMPLE, replace=False))]
+
+
 def find_borders(
-    X: np.ndarray,
+    X: Features,
     max_bins: int = 255,
     seed: int = 0,
     n_jobs: int | None = None,
     categorical: np.ndarray | None = None,
 ) -> Borders:
     """Quantile borders of each column of X (rows, features), float32; the values of `categorical` ones (a mask)."""
-    n, n_features = X.shape
-    rows = np.arange(n)
-    if n > LARGEST_SAMPLE:
-        rows = np.sort(np.random.default_rng(seed).choice(n, LARGEST_SAMPLE, replace=False))
+    n_features = X.shape[1]
     upper = np.full((n_features, MISSING), np.inf, dtype=np.float32)
     n_bins = np.ones(n_features, dtype=np.int32)
     missing = np.zeros(n_features, dtype=np.bool_)
     named = np.zeros(n_features, dtype=np.bool_) if categorical is None else np.asarray(categorical, dtype=np.bool_)
-    X, rows = readonly(X), readonly(rows)
+    sample = draw_sample(X, seed)
+    columns = sparse.SparseColumns.of(sample) if is_sparse(sample) else _DenseColumns(readonly(sample))
 
     def work(block: int) -> None:
         first, last = block * _BLOCK, min(n_features, (block + 1) * _BLOCK)
-        columns = np.empty((last - first, len(rows)), dtype=np.float32)
-        _take_columns(X, rows, first, columns)
-        columns.sort(axis=1)  # NaN last
-        for f in range(first, last):
-            values = columns[f - first]
+        for f, (values, zeros) in enumerate(columns.take(first, last), first):
             known = int(np.searchsorted(np.isnan(values), True))
             missing[f] = known < len(values)
             cut = _list_categories if named[f] else _cut
-            n_bins[f] = cut(values[:known], max_bins, upper[f])
+            n_bins[f] = cut(*_find_runs(values[:known], zeros), max_bins, upper[f])
 
     map_blocks(work, -(-n_features // _BLOCK), n_jobs)
     return Borders(upper, n_bins, missing, named)
 
 
-def _list_categories(values: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
+@dataclass(frozen=True, eq=False)
+class _DenseColumns:
+    """The columns of a matrix, a few at a time."""
+
+    X: np.ndarray
+
+    def take(self, first: int, last: int) -> list[tuple[np.ndarray, int]]:
+        """The values of each column in order, NaN last, and how many zeros there are beside them: none."""
+        columns = np.empty((last - first, len(self.X)), dtype=np.float32)
+        _take_columns(self.X, first, columns)
+        columns.sort(axis=1)
+        return [(column, 0) for column in columns]
+
+
+def _list_categories(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
     """The most frequent values of a column, as many as there may be bins; the others count as missing."""
-    found, counts = np.unique(values, return_counts=True)
     kept = np.sort(np.argsort(-counts, kind="stable")[: min(max_bins, MISSING - 1)])  # one border stays open
-    upper[: len(kept)] = found[kept]
+    upper[: len(kept)] = values[kept] + np.float32(0)  # -0 is written as 0
     return max(len(kept), 1)
 
 
-def bin_rows(X: np.ndarray, borders: Borders, n_jobs: int | None = None, views: Views | None = None) -> BinnedRows:
-    """Map every value to its bin, and bins to the slots of the columns that `views` names."""
+def bin_rows(X: Features, borders: Borders, n_jobs: int | None = None, views: Views | None = None) -> BinnedRows:
+    """Map every value to its bin, and bins to the slots of the columns that `views` names.
+
+    Where X is sparse, the usual bin of a feature in a bundle must be that of 0.
+    """
     n, n_features = X.shape
     n_columns = n_features if views is None else len(views.starts) - 1
     rows = np.zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
     columns = np.zeros((n_columns, n), dtype=np.uint8)
     missing = borders.has_missing.copy()  # the sample that made the borders may have missed some
-    X, upper, categorical = readonly(X), readonly(borders.upper), readonly(borders.categorical)
+    upper, categorical = readonly(borders.upper), readonly(borders.categorical)
     size = 16_384
+    known = upper, categorical, views
+    if is_sparse(X):
+        _write_zeros(X, *known, rows, columns, missing)
 
     def work(block: int) -> None:
-        first, last = block * size, min(n, (block + 1) * size)
-        _bin_block(X, upper, categorical, views, first, last, rows, columns, missing)
+        part = block * size, min(n, (block + 1) * size)
+        if is_sparse(X):
+            sparse.bin_entries(X.indptr, X.indices, X.data, *known, *part, rows, columns, missing)
+        else:
+            _bin_block(readonly(X), *known, *part, rows, columns, missing)
 
     map_blocks(work, -(-n // size), n_jobs)
     borders = replace(borders, has_missing=missing)
     n_slots = borders.n_bins if views is None else _count_slots(borders, views)
     return BinnedRows(rows.view(np.uint64), columns, n_slots, borders, views)
+
+
+def _write_zeros(
+    X: Features,
+    upper: np.ndarray,
+    categorical: np.ndarray,
+    views: Views | None,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    missing: np.ndarray,
+) -> None:
+    """Let every row hold nothing but zeros: slot 0 of a bundle, elsewhere the bin of 0, which may be no category."""
+    bins = sparse.bins_of_zero(upper, categorical)
+    lost = bins == MISSING
+    if lost.any():
+        missing |= lost & (np.bincount(X.indices, minlength=len(lost)) < X.shape[0])
+    slots = np.zeros(len(columns), dtype=np.uint8)
+    alone = np.arange(len(bins)) if views is None else np.flatnonzero(views.usual < 0)
+    slots[alone if views is None else views.column[alone]] = bins[alone]
+    rows[:, : len(columns)] = slots
+    for column in np.flatnonzero(slots):
+        columns[column] = slots[column]
 
 
 def _count_slots(borders: Borders, views: Views) -> np.ndarray:
@@ -141,33 +189,54 @@ def _count_slots(borders: Borders, views: Views) -> np.ndarray:
 
 
 @kernel
-def _take_columns(X: np.ndarray, rows: np.ndarray, first: int, columns: np.ndarray) -> None:
-    """Transpose some columns of some rows: each cache line of X is read once."""
-    for k in range(len(rows)):
+def _take_columns(X: np.ndarray, first: int, columns: np.ndarray) -> None:
+    """Transpose some columns: each cache line of X is read once."""
+    for k in range(len(X)):
         for f in range(columns.shape[0]):
-            columns[f, k] = X[rows[k], first + f]
+            columns[f, k] = X[k, first + f]
 
 
 @kernel
-def _cut(values: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
-    """Cut sorted values into bins of about equal size; returns how many.
+def _find_runs(values: np.ndarray, zeros: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct ones of sorted values and of so many zeros more, rising, and how often each is there.
+
+    [-2, 1, 1], 4 zeros -> [-2, 0, 1], [1, 4, 2].
+    """
+    distinct, counts, count = np.empty(len(values) + 1, np.float32), np.empty(len(values) + 1, np.int64), 0
+    for k in range(len(values)):
+        if zeros > 0 and values[k] >= 0:
+            distinct[count], counts[count] = 0, zeros
+            zeros, count = 0, count + 1
+        if count > 0 and values[k] == distinct[count - 1]:
+            counts[count - 1] += 1
+        else:
+            distinct[count], counts[count] = values[k], 1
+            count += 1
+    if zeros > 0:
+        distinct[count], counts[count] = 0, zeros
+        count += 1
+    return distinct[:count], counts[:count]
+
+
+@kernel
+def _cut(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
+    """Cut distinct values, each there so many times, into bins of about equal size; returns how many.
 
     A bin closes when it holds its share of what was left at its start, so a frequent value uses up one bin and the
     others still share the rest evenly. Few distinct values get a bin each.
     """
-    n = len(values)
-    distinct = 0
-    for k in range(n):
-        if k == 0 or values[k] != values[k - 1]:
-            distinct += 1
-    bins, held, share = 0, 0, n / max_bins
-    for k in range(n):
-        held += 1
-        if k + 1 < n and values[k + 1] != values[k] and bins < max_bins - 1 and (distinct <= max_bins or held >= share):
+    distinct, left = len(values), 0
+    for k in range(distinct):
+        left += counts[k]
+    bins, held, share = 0, 0, left / max_bins
+    for k in range(distinct - 1):
+        held += counts[k]
+        left -= counts[k]
+        if bins < max_bins - 1 and (distinct <= max_bins or held >= share):
             upper[bins] = _between(values[k], values[k + 1])
             bins += 1
             held = 0
-            share = (n - k - 1) / (max_bins - bins)
+            share = left / (max_bins - bins)
     upper[bins] = np.inf
     return bins + 1
 

@@ -15,7 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from podium._numba import fast_kernel, kernel, readonly
+from podium._numba import fast_kernel, kernel
+from podium._sparse import Features
 from podium._threads import map_blocks, usable_threads
 from podium.learners.trees.binning import BinnedRows, bin_rows, find_borders
 from podium.learners.trees.bundling import ViewRules, find_views
@@ -57,7 +58,7 @@ class Boosting:
 
     def __init__(
         self,
-        X: np.ndarray,
+        X: Features,
         offsets: np.ndarray,
         target: Target,
         rules: BoostingRules,
@@ -72,12 +73,13 @@ class Boosting:
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
         self.start = forest.start if forest is not None else 0.0 if base_scores is not None else target.start()
-        self.scores = np.full(len(X), self.start)
+        n = X.shape[0]
+        self.scores = np.full(n, self.start)
         if base_scores is not None:
             self.scores += base_scores
         if forest is not None:  # tree by tree behind the base, as an uninterrupted run would
-            forest.add_scores(readonly(X), 0, forest.n_trees, self.scores)
-        self._gradients, self._hessians = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
+            forest.add_scores(X, 0, forest.n_trees, self.scores)
+        self._gradients, self._hessians = np.empty(n, np.float32), np.empty(n, np.float32)
 
     def _bin(self) -> BinnedRows:
         X, rules, threads = self.X, self.rules, self.n_threads
@@ -127,12 +129,13 @@ class Boosting:
         self.scores += Forest.join([tree], 0.0, self.X.shape[1]).scores(self.X, n_jobs=self.n_threads)
 
     def bundles(self) -> list[list[int]]:
-        """The features that share a column."""
+        """The features that share a column; constants, which no tree asks for, are left out."""
         views = self.binned.views
         if views is None:
             return []
+        bundled = (views.usual >= 0) & (self.binned.borders.n_bins > 1)
         groups = [views.members[a:b] for a, b in pairwise(views.starts)]
-        return [[int(f) for f in group] for group in groups if views.usual[group[0]] >= 0]
+        return [group[bundled[group]].tolist() for group in groups if np.count_nonzero(bundled[group]) > 1]
 
     def forest(self, n_trees: int | None = None) -> Forest:
         """The first n trees as they were grown."""
@@ -229,7 +232,7 @@ def boost(boosting: Boosting, n_trees: int, after: Callable[[int, list[TreeArray
 
 def refit_values(
     forest: Forest,
-    X: np.ndarray,
+    X: Features,
     target: Target,
     rules: BoostingRules,
     decay: float,
@@ -237,9 +240,9 @@ def refit_values(
     n_jobs: int | None,
 ) -> Forest:
     """The same trees with values for other rows: decay * old + (1 - decay) * Newton's step."""
-    scores = np.full(len(X), forest.start)
+    scores = np.full(X.shape[0], forest.start)
     scores += 0.0 if base_scores is None else base_scores
-    gradients, hessians = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
+    gradients, hessians = np.empty(len(scores), np.float32), np.empty(len(scores), np.float32)
     trees, share = [], 1.0 / forest.n_trees if rules.average else 1.0
     for number, tree in enumerate(forest.split()):
         if number == 0 or not rules.average:

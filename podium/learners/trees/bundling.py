@@ -13,113 +13,131 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._numba import kernel, readonly
-from podium.learners.trees.binning import LARGEST_SAMPLE, BinnedRows, Borders, Views, bin_rows
+from podium._sparse import Features, is_sparse
+from podium.learners.trees import sparse
+from podium.learners.trees.binning import BinnedRows, Borders, Views, bin_rows, draw_sample
 
 _SLOTS = 255  # of a column; the last one of a byte is for missing values
 _MOST_AWAY = 0.5  # a feature that is away from its usual bin more often is left alone
-_MOST_TRIED = 200  # bundles that a feature tries
+_MOST_TRIED = 200  # bundles that a feature tries: the last ones
 
 
 @dataclass(frozen=True)
 class ViewRules:
     """What makes a feature more than a column of ordered bins."""
 
-    bundle_features: bool = False
+    bundle_features: bool | None = None  # None: where X is sparse
     max_conflicts: float = 0.0  # of a bundle, as a share of the rows
     categorical: tuple[int, ...] = ()
     category_smoothing: float = 10.0
     signs: tuple[int, ...] = ()  # one a feature; empty: all 0
 
 
-def find_views(X: np.ndarray, borders: Borders, rules: ViewRules, seed: int, n_jobs: int | None) -> Views | None:
+def find_views(X: Features, borders: Borders, rules: ViewRules, seed: int, n_jobs: int | None) -> Views | None:
     """How the features of X are to lie in columns; None: each in its own, as it is."""
-    groups = _find_bundles(X, borders, rules.max_conflicts, seed, n_jobs) if rules.bundle_features else []
+    wanted = is_sparse(X) if rules.bundle_features is None else rules.bundle_features
+    groups = _find_bundles(X, borders, rules.max_conflicts, seed, n_jobs) if wanted else []
     if not groups and not borders.categorical.any() and not any(rules.signs):
         return None
     return _lay_out(groups, borders, rules)
 
 
 def _find_bundles(
-    X: np.ndarray, borders: Borders, max_conflicts: float, seed: int, n_jobs: int | None
+    X: Features, borders: Borders, max_conflicts: float, seed: int, n_jobs: int | None
 ) -> list[tuple[list[int], np.ndarray]]:
     """Bundles of two features or more, each with its features' usual bins."""
-    candidates = np.flatnonzero(~borders.categorical & ~_miss_values(X) & (borders.n_bins > 1))
+    # A constant needs no column, and sparse data may have any number of them: there they go with a bundle.
+    candidates = np.flatnonzero(~borders.categorical & ~_miss_values(X) & ((borders.n_bins > 1) | is_sparse(X)))
     if len(candidates) < 2:
         return []
-    rows = np.arange(len(X))
-    if len(X) > LARGEST_SAMPLE:
-        rows = np.sort(np.random.default_rng(seed).choice(len(X), LARGEST_SAMPLE, replace=False))
-    usual, away = _find_usual(bin_rows(X[rows] if len(rows) < len(X) else X, borders, n_jobs), candidates)
-    rates = np.array([np.bitwise_count(bits).sum() for bits in away]) / len(rows)
-    sparse = np.flatnonzero(rates <= _MOST_AWAY)
-    order = sparse[np.argsort(-rates[sparse], kind="stable")]
-    sizes = borders.n_bins[candidates].astype(np.int64) - 1
-    owner = _fill_greedily(readonly(away), readonly(order), readonly(sizes), int(max_conflicts * len(rows)))
-    groups = []
-    for bundle in range(int(owner.max(initial=-1)) + 1):
-        members = np.flatnonzero(owner == bundle)
-        if len(members) > 1:
-            groups.append((candidates[members].tolist(), usual[members]))
-    return groups
+    sample = draw_sample(X, seed)
+    n = sample.shape[0]
+    if is_sparse(sample):
+        features, usual, away = sparse.find_away(sample, borders.upper, candidates, _MOST_AWAY * n)
+    else:
+        features, usual, away = _find_away(bin_rows(sample, borders, n_jobs), candidates, _MOST_AWAY * n)
+    lengths = np.array([len(rows) for rows in away], dtype=np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[order])])
+    rows = np.concatenate([np.empty(0, np.uint32), *(away[k] for k in order)])
+    sizes = borders.n_bins[features[order]].astype(np.int64) - 1
+    owner = _fill_greedily(readonly(rows), readonly(ends), readonly(sizes), n, int(max_conflicts * n))
+    groups = [np.sort(order[members]) for members in _gather(owner) if len(members) > 1]
+    return [(features[members].tolist(), usual[members]) for members in groups]
 
 
-def _miss_values(X: np.ndarray) -> np.ndarray:
+def _gather(owner: np.ndarray) -> list[np.ndarray]:
+    """The places that have the same owner: [0, 1, 0] -> [0, 2], [1]."""
+    places = np.argsort(owner, kind="stable")
+    return np.split(places, np.flatnonzero(np.diff(owner[places])) + 1)
+
+
+def _miss_values(X: Features) -> np.ndarray:
     """Which features miss values in some row: they keep a column of their own."""
     missing = np.zeros(X.shape[1], dtype=np.bool_)
+    if is_sparse(X):
+        missing[X.indices[np.isnan(X.data)]] = True
+        return missing
     for start in range(0, len(X), 4096):
         missing |= np.isnan(X[start : start + 4096]).any(axis=0)
     return missing
 
 
-def _find_usual(binned: BinnedRows, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The most frequent bin of each feature, and a bit a row: whether it is in another one."""
-    usual = np.empty(len(features), dtype=np.int64)
-    words = -(-binned.n_rows // 64)
-    away = np.zeros((len(features), words), dtype=np.uint64)
-    for k, f in enumerate(features):
-        column = binned.columns[f]
-        usual[k] = np.bincount(column, minlength=1).argmax()
-        bits = np.packbits(column != usual[k])
-        away[k].view(np.uint8)[: len(bits)] = bits
-    return usual, away
+def _find_away(
+    binned: BinnedRows, features: np.ndarray, most: float
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """The features that are away from their most frequent bin in no more than `most` rows, that bin, and those rows."""
+    kept, usual, away = [], [], []
+    for f in features.tolist():
+        counts = np.bincount(binned.columns[f])
+        if binned.n_rows - counts.max() <= most:
+            kept.append(f)
+            usual.append(counts.argmax())
+            away.append(np.flatnonzero(binned.columns[f] != counts.argmax()).astype(np.uint32))
+    return np.array(kept, dtype=np.int64), np.array(usual, dtype=np.int64), away
 
 
 @kernel
-def _fill_greedily(away: np.ndarray, order: np.ndarray, sizes: np.ndarray, most: int) -> np.ndarray:
-    """owner[feature] = its bundle, -1 for none. A bundle holds no more than `most` collisions and 255 slots."""
-    owner = np.full(len(sizes), -1, np.int64)
-    taken = np.zeros((len(order), away.shape[1]), np.uint64)  # rows in which some member is away
-    room, collisions = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+def _fill_greedily(rows: np.ndarray, ends: np.ndarray, sizes: np.ndarray, n: int, most: int) -> np.ndarray:
+    """owner[k] = the bundle of feature k. A bundle holds no more than `most` collisions and 255 slots.
+
+    rows[ends[k]:ends[k + 1]]: those in which feature k is away from its usual bin; sizes[k]: its other bins. Only
+    bundles that may still be tried are kept in memory, in turn in the same places.
+    """
+    owner = np.empty(len(sizes), np.int64)
+    taken = np.zeros((_MOST_TRIED, n // 64 + 1), np.uint64)  # a bit a row: some member is away
+    room, collisions = np.zeros(_MOST_TRIED, np.int64), np.zeros(_MOST_TRIED, np.int64)
     count = 0
-    for position in range(len(order)):
-        f = order[position]
+    for k in range(len(sizes)):
+        own = rows[ends[k] : ends[k + 1]]
         for bundle in range(max(0, count - _MOST_TRIED), count + 1):
+            place = bundle % _MOST_TRIED
             if bundle == count:
-                room[bundle], count = _SLOTS - 1, count + 1
-            if room[bundle] < sizes[f]:
+                taken[place] = 0
+                room[place], collisions[place], count = _SLOTS - 1, 0, count + 1
+            if room[place] < sizes[k]:
                 continue
-            both, allowed = 0, most - collisions[bundle]
-            for word in range(away.shape[1]):
-                both += _count_bits(taken[bundle, word] & away[f, word])
-                if both > allowed:
-                    break
+            allowed = most - collisions[place]
+            both = _count_taken(taken[place], own, allowed)
             if both <= allowed:
-                owner[f] = bundle
-                room[bundle] -= sizes[f]
-                collisions[bundle] += both
-                for word in range(away.shape[1]):
-                    taken[bundle, word] |= away[f, word]
+                owner[k] = bundle
+                room[place] -= sizes[k]
+                collisions[place] += both
+                for row in own:
+                    taken[place, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
                 break
     return owner
 
 
 @kernel
-def _count_bits(word: np.uint64) -> int:
-    count = 0
-    while word != np.uint64(0):
-        word &= word - np.uint64(1)
-        count += 1
-    return count
+def _count_taken(taken: np.ndarray, rows: np.ndarray, allowed: int) -> np.int64:
+    """How many of the rows are taken; one more than are allowed is enough."""
+    both = np.int64(0)
+    for row in rows:
+        both += np.int64((taken[row >> 6] >> np.uint64(row & 63)) & np.uint64(1))
+        if both > allowed:
+            break
+    return both
 
 
 def _lay_out(groups: list[tuple[list[int], np.ndarray]], borders: Borders, rules: ViewRules) -> Views:

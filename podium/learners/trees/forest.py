@@ -8,19 +8,21 @@ and many walk in step without a branch. How documents get through is the matter 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from podium._numba import readonly
+from podium._sparse import Features, is_sparse
 from podium._threads import map_blocks
 from podium.learners.trees import scoring, tables
 from podium.learners.trees.binning import Borders
 from podium.learners.trees.categories import CUT_OF_A_SET, CategorySets
 from podium.learners.trees.growing import GrownTree
+from podium.learners.trees.sparse import NarrowForest
 from podium.learners.trees.tables import BitTables, WalkTables
 
 _ROWS_A_BLOCK = 4096
@@ -127,28 +129,47 @@ class Forest:
     def n_trees(self) -> int:
         return len(self.depths)
 
-    def scores(self, X: np.ndarray, n_trees: int | None = None, n_jobs: int | None = None) -> np.ndarray:
-        """One score a row of X (rows, features), float32 in C order."""
-        self._check_rows(X)
+    def scores(self, X: Features, n_trees: int | None = None, n_jobs: int | None = None) -> np.ndarray:
+        """One score a row of X (rows, features), float32, in C order or sparse."""
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
-        out = np.empty(len(X))
+        forest, blocks = self._dense_blocks(X)
+        out = np.empty(X.shape[0])
         out.fill(self.start)
-
         if trees == 0:
             return out
-        add = scoring.fastest_way(self, len(X))
+        add = scoring.fastest_way(forest, len(out))
 
         def work(block: int) -> None:
-            part = slice(block * _ROWS_A_BLOCK, (block + 1) * _ROWS_A_BLOCK)
-            add(self.sets.widen(X[part]), trees, out[part])
+            part, rows = blocks.take(block)
+            add(forest.sets.widen(rows), trees, out[part])
 
-        map_blocks(work, -(-len(X) // _ROWS_A_BLOCK), n_jobs)
+        map_blocks(work, blocks.number, n_jobs)
         return out
 
-    def add_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+    def _dense_blocks(self, X: Features) -> tuple[Forest, _Blocks]:
+        """Rows of X block by block as a dense matrix, and a forest for them: this one, or all it needs of it."""
+        self._check_rows(X)
+        if not is_sparse(X):
+            return self, _Blocks(X.__getitem__, len(X), _ROWS_A_BLOCK)
+        narrow = self.narrowed
+        return narrow.forest, _Blocks(partial(narrow.take, X), X.shape[0], narrow.rows_a_block)
+
+    @cached_property
+    def narrowed(self) -> NarrowForest:
+        """The same trees for sparse rows."""
+        return NarrowForest.of(self, 0, self.n_trees)
+
+    def add_scores(self, X: Features, first: int, last: int, out: np.ndarray) -> None:
         """Add trees first..last to `out` without tables; serial and free of the interpreter lock."""
         self._check_rows(X)
-        self.add_wide_scores(self.sets.widen(X), first, last, out)
+        if not is_sparse(X):
+            self.add_wide_scores(self.sets.widen(X), first, last, out)
+            return
+        narrow = NarrowForest.of(self, first, last)
+        blocks = _Blocks(partial(narrow.take, X), X.shape[0], narrow.rows_a_block)
+        for block in range(blocks.number):
+            part, rows = blocks.take(block)
+            narrow.forest.add_wide_scores(narrow.forest.sets.widen(rows), 0, last - first, out[part])
 
     def add_wide_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """`add_scores` of rows that were checked and widened."""
@@ -167,12 +188,18 @@ class Forest:
             out,
         )
 
-    def contributions(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    def contributions(self, X: Features, n_jobs: int | None = None) -> np.ndarray:
         """What each tree adds to each row's score, (rows, trees)."""
-        added = np.full((self.n_trees, len(X)), -0.0)  # -0 + x is x, also for x = -0
-        self._check_rows(X)
-        X = self.sets.widen(X)
-        map_blocks(lambda tree: self.add_wide_scores(X, tree, tree + 1, added[tree]), self.n_trees, n_jobs)
+        forest, blocks = self._dense_blocks(X)
+        added = np.full((self.n_trees, X.shape[0]), -0.0)  # -0 + x is x, also for x = -0
+
+        def work(block: int) -> None:
+            part, rows = blocks.take(block)
+            wide = forest.sets.widen(rows)
+            for tree in range(self.n_trees):
+                forest.add_wide_scores(wide, tree, tree + 1, added[tree, part])
+
+        map_blocks(work, blocks.number, n_jobs)
         return added.T
 
     def first(self, n_trees: int) -> Forest:
@@ -194,7 +221,7 @@ class Forest:
     def __reduce__(self) -> tuple[Any, ...]:  # copies make their tables anew when they need them
         return Forest, tuple(getattr(self, one.name) for one in fields(self))
 
-    def _check_rows(self, X: np.ndarray) -> None:
+    def _check_rows(self, X: Features) -> None:
         if X.shape[1] != self.n_features:  # kernels check no bounds
             raise ValueError(f"the rows have {X.shape[1]} features, the model was trained on {self.n_features}.")
         if X.dtype != np.float32:
@@ -242,6 +269,24 @@ class Forest:
         splits = self.left != np.arange(len(self.left))
         weight = self.gain[splits] if kind == "gain" else np.ones(int(splits.sum()))
         return np.bincount(self.owner[splits], weight, minlength=self.n_features)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Rows in blocks of a size that the caches like."""
+
+    rows: Callable[[slice], np.ndarray]
+    n_rows: int
+    size: int
+
+    @property
+    def number(self) -> int:
+        return -(-self.n_rows // self.size)
+
+    def take(self, block: int) -> tuple[slice, np.ndarray]:
+        """Where the rows of a block are, and the rows."""
+        part = slice(block * self.size, (block + 1) * self.size)
+        return part, self.rows(part)
 
 
 FOREST_ARRAYS = tuple(field.name for field in fields(Forest) if field.name not in ("start", "n_features"))

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._numba import kernel
+from podium._sparse import is_sparse
 from podium.learners.trees import lanes
 from podium.learners.trees.lanes import LANES
 
@@ -96,6 +97,8 @@ class Scorer:
 def _complaint(X: Any, n_features: int) -> str:
     expected = f"a scorer takes a numpy array of float32 in C order with shape (rows, {n_features})"
     advice = "Use np.ascontiguousarray(rows, dtype=np.float32), or predict, which takes anything."
+    if is_sparse(X):
+        return f"{expected}; got a sparse matrix. Use rows.toarray(), or predict, which takes it as it is."
     if type(X) is not np.ndarray:
         return f"{expected}; got {type(X).__name__}. {advice}"
     order = "" if X.flags.c_contiguous else " that is not in C order"

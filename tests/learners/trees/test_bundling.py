@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from oracles import bundle_slowly
+from scipy.sparse import csr_array
 
 from podium.learners.trees.binning import bin_rows, find_borders
 from podium.learners.trees.bundling import ViewRules, find_views
@@ -96,3 +98,21 @@ def test_a_bundle_has_no_more_slots_than_a_byte_can_name():
     binned = bin_rows(X, borders, views=views)
     assert binned.n_slots.max() == 255
     assert len(binned.columns) == 3  # 254 + 254 + 92 features
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("n", "most_away", "max_conflicts"), [(60, 8, 0.0), (60, 28, 0.0), (60, 28, 0.04), (500, 9, 0.01)]
+)
+def test_bundles_are_those_of_a_plain_search(rng, form, n, most_away, max_conflicts):
+    """With up to 28 of 60 rows away most features collide, and there are more bundles than a feature may try."""
+    X = np.zeros((n, 600), np.float32)
+    for f in range(600):
+        rows = rng.permutation(n)[: rng.integers(1, most_away + 1)]
+        X[rows, f] = rng.integers(1, 5, len(rows))
+    borders, views = views_of(form(X), max_conflicts)
+    away = [set(np.flatnonzero(X[:, f])) for f in range(600)]
+    expected = bundle_slowly(away, borders.n_bins - 1, int(max_conflicts * n))
+    shared = [set(np.flatnonzero(views.column == column)) for column in range(len(views.starts) - 1)]
+    assert [members for members in shared if len(members) > 1] == [group for group in expected if len(group) > 1]
+    assert (len(expected) > 200) == (most_away == 28)
