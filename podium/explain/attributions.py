@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._sparse import Features
 from podium.boosted import BoostedTrees
 from podium.data import as_query_ids, group_rows
 from podium.explain.importances import Importance
@@ -63,10 +64,10 @@ def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | N
     found = attribute(model, rows, names_for(model, X, names))
     if qid is None:
         return found
-    return replace(found, values=centre(found.values, as_query_ids(qid, None, len(rows))), base=0.0, centred=True)
+    return replace(found, values=centre(found.values, as_query_ids(qid, None, len(found))), base=0.0, centred=True)
 
 
-def attribute(model: BoostedTrees, rows: np.ndarray, names: tuple[str, ...]) -> Attributions:
+def attribute(model: BoostedTrees, rows: Features, names: tuple[str, ...]) -> Attributions:
     """`shap_values` of rows that the model has checked already: the sum over its own trees and its base model's."""
     values, base = np.zeros(rows.shape), 0.0
     for forest in forests_of(model):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._sparse import Features, as_dense, is_sparse
 from podium.explain.subjects import find_feature, names_for, refuse_other_models
 
 _POINTS = 20
@@ -51,13 +52,28 @@ def partial_dependence(
     refuse_other_models(model)
     rows, known = model._rows(X), names_for(model, X, names)
     column = find_feature(feature, known)
-    points = _points(rows[:, column], grid, known[column])
-    changed = rows.copy()
-    curves = np.empty((len(rows), len(points)))
+    points = _points(as_dense(rows[:, [column]]).ravel(), grid, known[column])
+    changed, values, where = _open_column(rows, column)
+    curves = np.empty((rows.shape[0], len(points)))
     for place, value in enumerate(points):
-        changed[:, column] = value
+        values[where] = value
         curves[:, place] = model._scores(changed)
     return Dependence(known[column], points, curves)
+
+
+def _open_column(rows: Features, column: int) -> tuple[Features, np.ndarray, Any]:
+    """A copy of the rows, the array of its values, and where in it those of one column stand."""
+    if not is_sparse(rows):
+        changed = rows.copy()
+        return changed, changed, (slice(None), column)
+    from scipy.sparse import csr_array
+
+    n, other = rows.shape[0], rows.indices != column
+    ends = np.concatenate([[0], np.cumsum(other)])[rows.indptr]
+    rest = csr_array((rows.data[other], rows.indices[other], ends), shape=rows.shape)
+    everywhere = csr_array((np.ones(n, np.float32), np.full(n, column), np.arange(n + 1)), shape=rows.shape)
+    changed = rest + everywhere
+    return changed, changed.data, np.flatnonzero(changed.indices == column)
 
 
 def _points(values: np.ndarray, grid: Any, name: str) -> np.ndarray:

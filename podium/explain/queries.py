@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._sparse import as_dense
 from podium._words import counted, did_you_mean
 from podium.data import RankingData
 from podium.explain.attributions import attribute, centre
@@ -80,7 +81,7 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
     """Why the `top` best documents of a query are where they are."""
     refuse_other_models(model)
     part = find_query(data, query)
-    rows, called = model._rows(part), document_names(part)
+    rows, called = as_dense(model._rows(part)), document_names(part)
     scores = model._scores(rows)
     found = attribute(model, rows, names_for(model, part))
     values = centre(found.values, part.qid)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._sparse import as_dense
 from podium.explain.attributions import Attributions, attribute
 from podium.explain.subjects import names_for, refuse_other_models
 
@@ -131,9 +132,9 @@ def why(
     refuse_other_models(model)
     rows = model._rows(X)
     for name, row in (("i", i), ("j", j)):
-        if not 0 <= row < len(rows):
-            raise ValueError(f"{name} must be a row of X, from 0 to {len(rows) - 1}; got {row}.")
-    pair = rows[[i, j]]
+        if not 0 <= row < rows.shape[0]:
+            raise ValueError(f"{name} must be a row of X, from 0 to {rows.shape[0] - 1}; got {row}.")
+    pair = as_dense(rows[[i, j]])
     found, scores = attribute(model, pair, names_for(model, X, names)), model._scores(pair)
     called = (str(i), str(j)) if documents is None else documents
     return Why(called, (float(scores[0]), float(scores[1])), _reasons(found, pair))

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._numba import fast_kernel, inlined_kernel, kernel, readonly
+from podium._sparse import Features, as_dense, is_sparse
 from podium._threads import map_blocks
 from podium.learners.trees.forest import Forest
 
@@ -61,19 +62,20 @@ class Paths:
         _reach(self.forest.roots, self.forest.left, self.share, reached)
         return float(self.forest.start + (reached * self.forest.value).sum())
 
-    def values(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
-        """The Shapley value of each feature for each row of X (rows, features), float32 in C order."""
+    def values(self, X: Features, n_jobs: int | None = None) -> np.ndarray:
+        """The Shapley value of each feature for each row of X (rows, features), float32, in C order or sparse."""
         forest = self.forest
         if X.shape[1] != forest.n_features:  # the kernel itself checks no bounds
             raise ValueError(f"the rows have {X.shape[1]} features, the model was trained on {forest.n_features}.")
         out = np.zeros(X.shape)
-        X = readonly(np.ascontiguousarray(X, dtype=np.float32))
+        if not is_sparse(X):
+            X = readonly(np.ascontiguousarray(X, dtype=np.float32))
 
         def work(block: int) -> None:
-            part = slice(block * _ROWS_A_BLOCK, min(len(X), (block + 1) * _ROWS_A_BLOCK))
-            self._add_values(X[part], out[part])
+            part = slice(block * _ROWS_A_BLOCK, min(len(out), (block + 1) * _ROWS_A_BLOCK))
+            self._add_values(as_dense(X[part]), out[part])
 
-        map_blocks(work, -(-len(X) // _ROWS_A_BLOCK), n_jobs)
+        map_blocks(work, -(-len(out) // _ROWS_A_BLOCK), n_jobs)
         return out
 
     def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:

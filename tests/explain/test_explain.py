@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import podium
 from podium import explain
@@ -269,3 +270,42 @@ def test_documents_and_queries_that_are_not_there_are_told(model, data):
 
 def test_explain_is_reached_from_podium():
     assert podium.explain is explain
+
+
+@pytest.fixture(scope="module")
+def sparse_data(data):
+    """The same documents with many zeros, dense and sparse, in more than one block of rows."""
+    X = np.tile(np.where(np.abs(data.X) < 1, 0, data.X), (2, 1))
+    y, qid = np.tile(data.y, 2), np.arange(800) // 20
+    docids = [f"d{row}" for row in range(800)]
+    return [RankingData.from_arrays(rows, y, qid=qid, docids=docids) for rows in (X, csr_array(X))]
+
+
+def test_explanations_of_sparse_rows_are_those_of_the_rows_written_out(sparse_data):
+    dense, sparse = sparse_data
+    base = MART(n_estimators=2, max_leaf_nodes=4).fit(sparse)
+    model = LambdaSMART(n_estimators=5, max_leaf_nodes=8, init=base).fit(sparse)
+    assert isinstance(sparse.X, csr_array)
+    for ours, theirs in ((sparse, dense), (sparse.X, dense.X)):
+        found, expected = (explain.shap_values(model, rows, qid=dense.qid) for rows in (ours, theirs))
+        np.testing.assert_array_equal(found.values, expected.values)
+        for feature in (0, 2):
+            found, expected = (explain.partial_dependence(model, rows, feature) for rows in (ours, theirs))
+            np.testing.assert_array_equal(found.grid, expected.grid)
+            np.testing.assert_array_equal(found.curves, expected.curves)
+    why = [explain.why(model, data, 30, 31).as_dict() for data in sparse_data]
+    assert why[0] == why[1]
+    top = [explain_top(model, data, "3", 4) for data in sparse_data]
+    assert top[0] == top[1]
+    with pytest.raises(ValueError, match="i must be a row of X, from 0 to 799; got 800"):
+        explain.why(model, sparse, 800, 1)
+
+
+def test_changing_one_feature_of_sparse_rows_leaves_them_as_they_were(sparse_data):
+    sparse = sparse_data[1]
+    model = MART(n_estimators=2, max_leaf_nodes=4).fit(sparse)
+    before = sparse.X.toarray()
+    found = explain.partial_dependence(model, sparse, 2, grid=[0.0, 2.5])
+    np.testing.assert_array_equal(sparse.X.toarray(), before)
+    before[:, 2] = 2.5
+    np.testing.assert_array_equal(found.curves[:, 1], model.predict(before))
