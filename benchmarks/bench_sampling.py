@@ -1,29 +1,33 @@
-"""Seeing less: GOSS against full training, and bundles against single columns, each beside LightGBM's.
+"""Seeing less: GOSS against full training, bundles against single columns, and sparse rows, each beside LightGBM's.
 
 GOSS(0.2, 0.1) on data shaped like MSLR-WEB (`_mslr.py`): time a tree, and NDCG@10 of held-out queries. Bundles on 1,000
-columns of one-hot groups: time a tree with and without, and that the trees are the same. Two threads each, in turns,
-the best of several rounds.
+columns of one-hot groups: time a tree with and without, and that the trees are the same. A sparse matrix of 20,000
+columns with 20 entries a row, in a process of its own for each training: time before the first tree, time a tree, and
+how far memory grows. Two threads each, in turns, the best of several rounds.
 
-    python benchmarks/bench_sampling.py [goss] [bundles]
+    python benchmarks/bench_sampling.py [goss] [bundles] [sparse]
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from _mslr import make_lists
-from _report import print_header, print_result
+from _report import peak_memory, print_header, print_result, resident_memory
+from scipy.sparse import csr_array
 
 import podium
 
 THREADS, LEAVES, GOSS = 2, 31, (0.2, 0.1)
 
 
-def time_podium(X: np.ndarray, y: np.ndarray, sizes: np.ndarray, trees: int, **options: Any) -> tuple[float, Any]:
+def time_podium(X: Any, y: np.ndarray, sizes: np.ndarray, trees: int, **options: Any) -> tuple[float, Any]:
     """Seconds a tree after the first, and the model."""
     ends: list[float] = []
     model = podium.LambdaMART(n_estimators=trees, max_leaf_nodes=LEAVES, metric="ndcg@30", n_jobs=THREADS, **options)
@@ -31,7 +35,7 @@ def time_podium(X: np.ndarray, y: np.ndarray, sizes: np.ndarray, trees: int, **o
     return (ends[-1] - ends[0]) / (trees - 1), model
 
 
-def time_lightgbm(X: np.ndarray, y: np.ndarray, sizes: np.ndarray, trees: int, **options: Any) -> tuple[float, Any]:
+def time_lightgbm(X: Any, y: np.ndarray, sizes: np.ndarray, trees: int, **options: Any) -> tuple[float, Any]:
     import lightgbm
 
     parameters = {
@@ -141,23 +145,74 @@ def show_bundles(rows: int) -> None:
     print_result("bundles, 1,000 one-hot columns, a tree", "LightGBM's bundles", f"{ratio:.2f}", "")
 
 
+def make_sparse(rows: int, groups: int = 20, size: int = 1_000) -> tuple[csr_array, np.ndarray, np.ndarray]:
+    """`make_one_hot` as the stored entries alone."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, size, (rows, groups), dtype=np.int32)
+    worth = rng.standard_normal((groups, size))
+    value = worth[np.arange(groups), codes].sum(axis=1) + rng.standard_normal(rows)
+    y = np.searchsorted(np.quantile(value, [0.5, 0.75, 0.9, 0.97]), value)
+    codes += np.arange(groups, dtype=np.int32) * size
+    entries = np.ones(codes.size, np.float32), codes.ravel(), np.arange(0, codes.size + 1, groups)
+    return csr_array(entries, shape=(rows, groups * size)), y, np.full(rows // 100, 100)
+
+
+def train_sparse(name: str, rows: int) -> None:
+    """In a process of its own: print the seconds before the first tree is done, those of a tree, and the bytes."""
+    train = {"podium": time_podium, "LightGBM": time_lightgbm}[name]
+    train(*make_sparse(2_000), 2)
+    lists = make_sparse(rows)
+    before, started, trees = resident_memory(), time.perf_counter(), 20
+    seconds, _ = train(*lists, trees)
+    print(time.perf_counter() - started - seconds * (trees - 1), seconds, peak_memory() - before)
+
+
+def show_sparse(rows: int, rounds: int) -> None:
+    found: dict[str, np.ndarray] = {}
+    for _ in range(rounds):
+        for name in ("podium", "LightGBM"):
+            command = [sys.executable, __file__, "--train-sparse", name, str(rows)]
+            printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            found[name] = np.minimum(found.get(name, np.inf), [float(number) for number in printed.split()])
+    matrix = make_sparse(rows)[0]
+    stored = sum(array.nbytes for array in (matrix.data, matrix.indices, matrix.indptr))
+    print(f"\n{rows:,} rows x {matrix.shape[1]:,} columns, 20 entries a row: {stored / 1e6:.0f} MB; {LEAVES} leaves")
+    for name, (first, tree, grown) in found.items():
+        print(
+            f"{name:>9}: first tree after {first:.2f} s, {tree * 1e3:.1f} ms a tree, memory grows {grown / 1e6:.0f} MB"
+        )
+    what = f"sparse, {rows // 1000}k x 20,000 columns"
+    ratios = found["podium"] / found["LightGBM"]
+    for name, ratio in zip(("time to the first tree", "a tree", "memory growth in fit"), ratios):
+        print_result(f"{what}, {name}", "LightGBM", f"{ratio:.2f}", "")
+    share = found["podium"][2] / (4 * rows * matrix.shape[1])
+    print_result(f"{what}, memory growth in fit", "the dense matrix", f"{share:.3f}", "at most 0.05")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help="goss, bundles; both unless given")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help="goss, bundles, sparse; all unless given")
     parser.add_argument("--rows", type=int, default=240_000)
+    parser.add_argument("--sparse-rows", type=int, default=200_000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--train-sparse", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    print_header("seeing less: GOSS and bundles", ["lightgbm"])
+    if options.train_sparse:
+        train_sparse(options.train_sparse[0], int(options.train_sparse[1]))
+        return
+    print_header("seeing less: GOSS, bundles and sparse rows", ["lightgbm"])
     small = make_lists(4_000, 40)
     started = time.perf_counter()
     for extra in ({}, {"goss": GOSS}, {"bundle_features": True}):
         time_podium(small.X, small.y, small.sizes, 2, **extra)
     print(f"compiling took {time.perf_counter() - started:.1f} s")
-    parts = options.parts or ["goss", "bundles"]
+    parts = options.parts or ["goss", "bundles", "sparse"]
     if "goss" in parts:
         show_goss(options.rows, options.seeds)
     if "bundles" in parts:
         show_bundles(100_000)
+    if "sparse" in parts:
+        show_sparse(options.sparse_rows, 3)
 
 
 if __name__ == "__main__":

@@ -239,13 +239,13 @@ def grow_oblivious_slowly(X, gradients, hessians, depth, l2=0.0, least=0.0):
     return leaves
 
 
-def bundle_slowly(away, sizes, allowed, tried=200):
+def bundle_slowly(away, sizes, allowed, by_column=False, tried=200):
     """Sets of features, one a bundle: each feature into the first of the last bundles where it fits, else a new one.
 
     away: for each feature the set of rows away from its usual bin; sizes: how many bins it has besides.
     """
     bundles = []
-    for f in sorted(range(len(away)), key=lambda f: -len(away[f])):
+    for f in range(len(away)) if by_column else sorted(range(len(away)), key=lambda f: -len(away[f])):
         for bundle in bundles[max(0, len(bundles) - tried) :]:
             both = len(bundle["rows"] & away[f])
             if bundle["room"] >= sizes[f] and bundle["collisions"] + both <= allowed:

@@ -2,8 +2,9 @@
 
 Exclusive feature bundling: on one-hot and other sparse data a histogram then costs rows x bundles instead of rows x
 features. Which features go together is found greedily, those that are most often away from their usual bin first, each
-into the first bundle where it collides with few enough rows. Where two collide the later feature wins and the earlier
-one is taken to be in its usual bin: without collisions nothing is lost.
+into the first bundle where it collides with few enough rows; of sparse data also in the order of the columns, and what
+makes fewer bundles is taken. Where two collide the later feature wins and the earlier one is taken to be in its usual
+bin: without collisions nothing is lost.
 """
 
 from __future__ import annotations
@@ -57,19 +58,21 @@ def _find_bundles(
     else:
         features, usual, away = _find_away(bin_rows(sample, borders, n_jobs), candidates, _MOST_AWAY * n)
     lengths = np.array([len(rows) for rows in away], dtype=np.int64)
-    order = np.argsort(-lengths, kind="stable")
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[order])])
-    rows = np.concatenate([np.empty(0, np.uint32), *(away[k] for k in order)])
-    sizes = borders.n_bins[features[order]].astype(np.int64) - 1
-    owner = _fill_greedily(readonly(rows), readonly(ends), readonly(sizes), n, int(max_conflicts * n))
-    groups = [np.sort(order[members]) for members in _gather(owner) if len(members) > 1]
-    return [(features[members].tolist(), usual[members]) for members in groups]
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    rows = np.concatenate([np.empty(0, np.uint32), *away])
+    sizes = borders.n_bins[features].astype(np.int64) - 1
+    orders = [np.argsort(-lengths, kind="stable")]
+    if is_sparse(X):
+        orders.append(np.arange(len(features)))  # the columns of one question, one-hot, stand side by side
+    found = [_fill_greedily(*map(readonly, (rows, ends, sizes, one)), n, int(max_conflicts * n)) for one in orders]
+    groups = _gather(min(found, key=lambda owner: owner.max(initial=-1)))
+    return [(features[members].tolist(), usual[members]) for members in groups if len(members) > 1]
 
 
 def _gather(owner: np.ndarray) -> list[np.ndarray]:
-    """The places that have the same owner: [0, 1, 0] -> [0, 2], [1]."""
-    places = np.argsort(owner, kind="stable")
-    return np.split(places, np.flatnonzero(np.diff(owner[places])) + 1)
+    """The features that have the same owner: [0, 1, 0] -> [0, 2], [1]."""
+    features = np.argsort(owner, kind="stable")
+    return np.split(features, np.flatnonzero(np.diff(owner[features])) + 1)
 
 
 def _miss_values(X: Features) -> np.ndarray:
@@ -98,17 +101,19 @@ def _find_away(
 
 
 @kernel
-def _fill_greedily(rows: np.ndarray, ends: np.ndarray, sizes: np.ndarray, n: int, most: int) -> np.ndarray:
+def _fill_greedily(
+    rows: np.ndarray, ends: np.ndarray, sizes: np.ndarray, order: np.ndarray, n: int, most: int
+) -> np.ndarray:
     """owner[k] = the bundle of feature k. A bundle holds no more than `most` collisions and 255 slots.
 
-    rows[ends[k]:ends[k + 1]]: those in which feature k is away from its usual bin; sizes[k]: its other bins. Only
-    bundles that may still be tried are kept in memory, in turn in the same places.
+    rows[ends[k]:ends[k + 1]]: those of n in which feature k is away from its usual bin; sizes[k]: its other bins;
+    order: of the features. Only bundles that may still be tried are kept in memory, in turn in the same places.
     """
     owner = np.empty(len(sizes), np.int64)
     taken = np.zeros((_MOST_TRIED, n // 64 + 1), np.uint64)  # a bit a row: some member is away
     room, collisions = np.zeros(_MOST_TRIED, np.int64), np.zeros(_MOST_TRIED, np.int64)
     count = 0
-    for k in range(len(sizes)):
+    for k in order:
         own = rows[ends[k] : ends[k + 1]]
         for bundle in range(max(0, count - _MOST_TRIED), count + 1):
             place = bundle % _MOST_TRIED

@@ -113,6 +113,20 @@ def test_bundles_are_those_of_a_plain_search(rng, form, n, most_away, max_confli
     borders, views = views_of(form(X), max_conflicts)
     away = [set(np.flatnonzero(X[:, f])) for f in range(600)]
     expected = bundle_slowly(away, borders.n_bins - 1, int(max_conflicts * n))
+    if form is csr_array:
+        by_column = bundle_slowly(away, borders.n_bins - 1, int(max_conflicts * n), by_column=True)
+        expected = min(expected, by_column, key=len)
     shared = [set(np.flatnonzero(views.column == column)) for column in range(len(views.starts) - 1)]
     assert [members for members in shared if len(members) > 1] == [group for group in expected if len(group) > 1]
     assert (len(expected) > 200) == (most_away == 28)
+
+
+def test_one_hot_columns_that_stand_side_by_side_fill_their_bundles(rng):
+    """400 columns a question: by how often they are away, columns of both questions would mix."""
+    n = 3_000
+    X = np.zeros((n, 800), np.float32)
+    for question in range(2):
+        X[np.arange(n), 400 * question + rng.integers(0, 400, n)] = 1
+    columns = [len(views_of(form(X))[1].starts) - 1 for form in (np.asarray, csr_array)]
+    assert columns[1] == 4  # 254 + 146, twice
+    assert columns[0] > 4
