@@ -64,7 +64,8 @@ def _find_bundles(
     orders = [np.argsort(-lengths, kind="stable")]
     if is_sparse(X):
         orders.append(np.arange(len(features)))  # the columns of one question, one-hot, stand side by side
-    found = [_fill_greedily(*map(readonly, (rows, ends, sizes, one)), n, int(max_conflicts * n)) for one in orders]
+    lists, most = (readonly(rows), readonly(ends), readonly(sizes)), int(max_conflicts * n)
+    found = [_fill_greedily(*lists, readonly(order), n, most) for order in orders]
     groups = _gather(min(found, key=lambda owner: owner.max(initial=-1)))
     return [(features[members].tolist(), usual[members]) for members in groups if len(members) > 1]
 
