@@ -16,6 +16,7 @@ from podium._sparse import Features
 from podium._words import check_choice
 from podium.checkpoints import Checkpoints, describe_run
 from podium.data import RankingData
+from podium.formats.names import Names, find_names
 from podium.learners.trees.boosting import Boosting, BoostingRules, boost, refit_values
 from podium.learners.trees.bundling import ViewRules
 from podium.learners.trees.forest import Forest, TreeArrays
@@ -70,7 +71,8 @@ class BoostedTrees(Ranker):
         X is sparse.
     max_conflicts : the share of the documents in which features of a bundle may collide, counted on up to
         200,000 of them; 0 loses nothing there.
-    categorical : features, by name or number from 0, whose values are names without an order, written as numbers.
+    categorical : features, by name or number from 0, whose values are names without an order; a table's columns of
+        categories are taken as such without being listed.
     category_smoothing : draws categories with few documents to the middle when a cut puts them in order.
     monotone : {feature: 1 or -1}, by name or number from 0: the score may not fall (1) or not rise (-1) as it grows.
     init : a fitted model, or one score a training row, to start from.
@@ -144,10 +146,10 @@ class BoostedTrees(Ranker):
         if not 0 <= decay <= 1:
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
         model = copy(self)
-        data = model._training_data(self._rows(X) if y is not None else X, y, qid, group, sample_weight, query_weight)
+        rows = self._rows(X) if y is not None else X
+        data = copy(self)._training_data(rows, y, qid, group, sample_weight, query_weight)  # it notes what it is given
         if data.n_features != self.n_features_in_:
             raise ValueError(f"refit: the data have {data.n_features} features, the model {self.n_features_in_}.")
-        model.n_features_in_ = self.n_features_in_
         target = self._objective().bind(
             data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
         )
@@ -283,7 +285,13 @@ class BoostedTrees(Ranker):
     def _base_scores(self, data: RankingData) -> np.ndarray | None:
         if self.init is None:
             return None
-        if self._base_model() is not None:
+        base = self._base_model()
+        if base is not None:
+            if getattr(base, "categories_", {}) != getattr(self, "categories_", {}):
+                raise ValueError(
+                    "init was trained on a table with other names in its columns of categories; "
+                    "give both the same categories."
+                )
             return self._base_predictions(data.X)
         scores = np.asarray(self.init, dtype=np.float64)
         if scores.shape != (data.n_rows,):
@@ -328,7 +336,7 @@ class BoostedTrees(Ranker):
             views=ViewRules(
                 bundle_features=self.bundle_features,
                 max_conflicts=self.max_conflicts,
-                categorical=tuple(self._feature_number("categorical", name) for name in self.categorical or ()),
+                categorical=self._categorical(),
                 category_smoothing=float(self.category_smoothing),
                 signs=self._signs(),
             ),
@@ -344,12 +352,22 @@ class BoostedTrees(Ranker):
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
+    def _find_names(self, X: Any) -> Names:
+        if getattr(self, "_grown", None) is not None:  # more trees for the same names
+            return self.categories_
+        return find_names(X, self.categorical or ())
+
+    def _categorical(self) -> tuple[int, ...]:
+        """The columns of categories: those that are asked for, and those that hold names."""
+        asked = [*(self.categorical or ()), *getattr(self, "categories_", {})]
+        return tuple(sorted({self._feature_number("categorical", name) for name in asked}))
+
     def _signs(self) -> tuple[int, ...]:
         """One a feature: which way the score may go as it grows."""
         if not self.monotone:
             return ()
         signs = [0] * self.n_features_in_
-        named = {self._feature_number("categorical", name) for name in self.categorical or ()}
+        named = self._categorical()
         for name, sign in self.monotone.items():
             number = self._feature_number("monotone", name)
             if number in named:

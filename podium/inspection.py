@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from podium._words import counted
 from podium.learners.trees.forest import Forest, TreeArrays
+
+CategoryNames = Mapping[int, Sequence[Any]]
 
 _FEATURES_TOLD = 10
 _TREES_TOLD = 5
@@ -108,7 +110,7 @@ def inspect(model: Any) -> Inspection:
     total = gain.sum() or 1.0
     return Inspection(
         model=type(model).__name__,
-        trees=[_tree(tree, names) for tree in forest.split()],
+        trees=[_tree(tree, names, category_names(model)) for tree in forest.split()],
         n_features=forest.n_features,
         features_used=int((forest.importances("split") > 0).sum()),
         top_features=[(names[place], float(gain[place] / total)) for place in order if gain[place] > 0],
@@ -129,15 +131,22 @@ def feature_names(model: Any) -> tuple[str, ...]:
     return tuple(f"feature {number + 1}" for number in range(model.n_features_in_))
 
 
-def question(tree: TreeArrays, node: int, names: Sequence[str]) -> str:
-    """What a split asks: `bm25 <= 3.2`, and `or missing` where missing values count as yes."""
+def category_names(model: Any) -> CategoryNames:
+    """Of the features that were columns of names in a table: number -> names."""
+    known = list(map(str, getattr(model, "feature_names_in_", ())))
+    return {known.index(column): names for column, names in model.categories_.items()}
+
+
+def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:
+    """What a split asks: `bm25 <= 3.2`, `colour is red, blue`; `or missing` where missing values count as yes."""
     feature, missing = int(tree.feature[node]), "" if tree.missing_right[node] else " or missing"
     if feature >= len(names):
         left, right = tree.sets.sides_of(feature - len(names))
         known, word = (left, "is") if len(left) <= len(right) else (right, "is not")
-        listed = ", ".join(f"{value:.7g}" for value in known[:_VALUES_TOLD])
-        more = f", ... ({len(known)} values)" if len(known) > _VALUES_TOLD else ""
-        return f"{names[int(tree.sets.feature[feature - len(names)])]} {word} {listed}{more}{missing}"
+        owner = int(tree.sets.feature[feature - len(names)])
+        told = [categories[owner][int(value)] if owner in categories else f"{value:.7g}" for value in known]
+        more = f", ... ({len(told)} values)" if len(told) > _VALUES_TOLD else ""
+        return f"{names[owner]} {word} {', '.join(map(str, told[:_VALUES_TOLD]))}{more}{missing}"
     return f"{names[feature]} <= {float(tree.threshold[node]):.5g}{missing}"
 
 
@@ -145,7 +154,7 @@ def tree_text(model: Any, tree: int) -> str:
     """Tree number `tree`, from 1, one line a node, children below their parent: the yes first, then the no."""
     if not 1 <= tree <= model.forest_.n_trees:
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
-    arrays, names = model.forest_.split()[tree - 1], feature_names(model)
+    arrays, names, categories = model.forest_.split()[tree - 1], feature_names(model), category_names(model)
     lines: list[str] = []
     waiting = [(0, 0, "")]
     while waiting:
@@ -154,17 +163,18 @@ def tree_text(model: Any, tree: int) -> str:
         if left == node:
             lines.append(f"{'  ' * depth}{word}{arrays.value[node]:+.4g} ({rows})")
             continue
-        lines.append(f"{'  ' * depth}{word}{question(arrays, node, names)}? (gain {arrays.gain[node]:.4g}, {rows})")
+        asked = question(arrays, node, names, categories)
+        lines.append(f"{'  ' * depth}{word}{asked}? (gain {arrays.gain[node]:.4g}, {rows})")
         waiting += [(left + 1, depth + 1, "no: "), (left, depth + 1, "yes: ")]
     return "\n".join(lines)
 
 
-def _tree(tree: TreeArrays, names: Sequence[str]) -> Tree:
+def _tree(tree: TreeArrays, names: Sequence[str], categories: CategoryNames) -> Tree:
     leaf = tree.left == np.arange(len(tree.left))
-    return Tree(int(leaf.sum()), tree.depth, _one_split_a_level(tree, names))
+    return Tree(int(leaf.sum()), tree.depth, _one_split_a_level(tree, names, categories))
 
 
-def _one_split_a_level(tree: TreeArrays, names: Sequence[str]) -> list[str] | None:
+def _one_split_a_level(tree: TreeArrays, names: Sequence[str], categories: CategoryNames) -> list[str] | None:
     """The question of each level, if all splits of a level ask the same and all leaves lie at the bottom."""
     levels: list[str] = []
     nodes = np.zeros(1, dtype=np.int64)
@@ -176,7 +186,7 @@ def _one_split_a_level(tree: TreeArrays, names: Sequence[str]) -> list[str] | No
         asked = {(int(tree.feature[n]), float(tree.threshold[n]), int(tree.missing_right[n])) for n in nodes[~leaves]}
         if leaves.any() or len(asked) > 1:
             return None
-        levels.append(question(tree, int(nodes[0]), names))
+        levels.append(question(tree, int(nodes[0]), names, categories))
         nodes = np.stack([left, left + 1], axis=1).reshape(-1)
 
 

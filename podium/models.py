@@ -201,6 +201,7 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
         "n_features": int(model.n_features_in_),
         "n_queries": int(model.n_queries_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
+        "categories": model.categories_,
         "best_iteration": int(model.best_iteration_),
         "evals": _swap_curves(model.evals_, np.isnan, None),
         "start": forest.start,
@@ -246,6 +247,7 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
+    model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
     model.best_iteration_ = int(meta["best_iteration"])
     model.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)

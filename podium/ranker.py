@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from podium._sparse import Features, as_sparse, is_sparse
 from podium.checkpoints import Checkpoints
 from podium.data import RankingData, as_query_ids
+from podium.formats.names import Names, encode
 from podium.metrics.evaluation import evaluate
 from podium.metrics.lists import order_by_score
 
@@ -83,6 +84,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
         if early_stopping_rounds is not None and eval_set is None:
             raise ValueError("early_stopping_rounds needs an eval_set to look at.")
+        self.categories_ = self._find_names(X)
         data = self._training_data(X, y, qid, group, sample_weight, query_weight)
         self.n_queries_ = data.n_queries
         self._warn_if_nothing_to_learn(data)
@@ -152,7 +154,21 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return X.X
         if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_"):
             return X
-        return _as_float32(validate_data(self, _known_to_sklearn(X), reset=False, **_VALIDATION))
+        return _as_float32(validate_data(self, self._known_to_sklearn(X), reset=False, **_VALIDATION))
+
+    def _known_to_sklearn(self, X: Any) -> Any:
+        """scikit-learn knows pandas and polars, but no names; an Arrow table becomes pandas on its way.
+
+        It trusts the indices of a sparse matrix, so these are checked before.
+        """
+        if is_sparse(X):
+            return as_sparse(X)
+        X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
+        return encode(X, getattr(self, "categories_", {}))
+
+    def _find_names(self, X: Any) -> Names:
+        """Of each column of names in the training data, the names; members that know categories look for them."""
+        return {}
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; subclasses extend `_ranges`."""
@@ -183,7 +199,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if X.feature_names is not None:
                 self.feature_names_in_ = np.array(X.feature_names, dtype=object)
             return replace(X, rows=np.arange(X.n_rows))  # scores of a base model come in the order of these rows
-        X, y = validate_data(self, _known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
+        X, y = validate_data(self, self._known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
             warnings.warn(f"qid not given: all {len(y)} rows are treated as one query.", UserWarning, stacklevel=3)
             group = [len(y)]
@@ -200,7 +216,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if not isinstance(part, RankingData):
             if not isinstance(part, (tuple, list)) or len(part) != 3:
                 raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
-            X = validate_data(self, _known_to_sklearn(part[0]), reset=False, **_VALIDATION)
+            X = validate_data(self, self._known_to_sklearn(part[0]), reset=False, **_VALIDATION)
             part = RankingData.from_arrays(X, part[1], part[2])
         data: RankingData = part
         if data.n_features != self.n_features_in_:
@@ -249,16 +265,6 @@ def _is_ready(X: Any, n_features: int) -> bool:
         and len(X) > 0
         and not np.isinf(X).any()
     )
-
-
-def _known_to_sklearn(X: Any) -> Any:
-    """scikit-learn knows pandas and polars; an Arrow table becomes pandas on its way.
-
-    It trusts the indices of a sparse matrix, so these are checked before.
-    """
-    if is_sparse(X):
-        return as_sparse(X)
-    return X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
 
 
 def _as_float32(X: Any) -> Features:

@@ -17,7 +17,7 @@ import numpy as np
 from podium._files import write_whole
 from podium._words import check_choice
 from podium.explain.subjects import names_for, refuse_other_models
-from podium.inspection import question
+from podium.inspection import CategoryNames, category_names, question
 from podium.learners.trees.forest import TreeArrays
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
     if not 1 <= tree <= model.forest_.n_trees:
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
     arrays, known = model.forest_.split()[tree - 1], names_for(model, None, names)
+    categories = category_names(model)
     across, down = _places(arrays)
     figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), min(_WIDEST, 1.1 * (down.max() + 1) + 0.6), None)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -48,7 +49,7 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
     size = min(8.0, 8.0 * _WIDEST / (1.7 * (across.max() + 1)))
     for node in range(len(arrays.feature)):
         _draw_branches(axes, arrays, node, across, down, size)
-        _draw_box(axes, arrays, node, known, (across[node], -down[node]), size)
+        _draw_box(axes, arrays, node, known, categories, (across[node], -down[node]), size)
     _save(figure, path)
 
 
@@ -174,14 +175,20 @@ def _draw_branches(axes: Any, tree: TreeArrays, node: int, across: np.ndarray, d
 
 
 def _draw_box(
-    axes: Any, tree: TreeArrays, node: int, names: Sequence[str], place: tuple[float, float], size: float
+    axes: Any,
+    tree: TreeArrays,
+    node: int,
+    names: Sequence[str],
+    categories: CategoryNames,
+    place: tuple[float, float],
+    size: float,
 ) -> None:
     leaf = int(tree.left[node]) == node
     rows = f"{int(tree.count[node]):,} rows"
     if leaf:
         text, color = f"{tree.value[node]:+.4g}\n{rows}", _UP if tree.value[node] >= 0 else _DOWN
     else:
-        text, color = f"{question(tree, node, names)}\ngain {tree.gain[node]:.4g}, {rows}", _LINE
+        text, color = f"{question(tree, node, names, categories)}\ngain {tree.gain[node]:.4g}, {rows}", _LINE
     box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": color}
     axes.text(*place, _plain(text), fontsize=size, ha="center", va="center", bbox=box, zorder=3)
 

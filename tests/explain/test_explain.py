@@ -190,7 +190,8 @@ def test_inspect_knows_an_oblivious_tree_by_its_levels(model):
         threshold = np.array([2, 3, second_threshold, *[np.inf] * 4])
         tree = TreeArrays(feature, threshold, left, missing, np.zeros(7), np.zeros(7), np.full(7, 4), 2)
         twin = LambdaMART()
-        twin.forest_, twin.n_features_in_, twin.bundles_ = Forest.join([tree], 0.0, 2), 2, []
+        twin.forest_, twin.n_features_in_ = Forest.join([tree], 0.0, 2), 2
+        twin.bundles_, twin.categories_ = [], {}
         return twin.inspect()
 
     assert inspected(3).trees[0].levels == ["feature 1 <= 2", "feature 2 <= 3 or missing"]
