@@ -268,7 +268,8 @@ def _is_ready(X: Any, n_features: int) -> bool:
 
 
 def _as_float32(X: Any) -> Features:
-    return as_sparse(X) if is_sparse(X) else np.ascontiguousarray(X, dtype=np.float32)
+    """What scikit-learn has looked at; a sparse matrix was made float32 before."""
+    return X if is_sparse(X) else np.ascontiguousarray(X, dtype=np.float32)
 
 
 def _as_eval_sets(eval_set: Any) -> list[Any]:

@@ -147,7 +147,7 @@ def bin_rows(X: Features, borders: Borders, n_jobs: int | None = None, views: Vi
     def work(block: int) -> None:
         part = block * size, min(n, (block + 1) * size)
         if is_sparse(X):
-            sparse.bin_entries(X.indptr, X.indices, X.data, *known, *part, rows, columns, missing)
+            sparse.bin_entries(*sparse.entries_of(X), *known, *part, rows, columns, missing)
         else:
             _bin_block(readonly(X), *known, *part, rows, columns, missing)
 
@@ -174,9 +174,8 @@ def _write_zeros(
     slots = np.zeros(len(columns), dtype=np.uint8)
     alone = np.arange(len(bins)) if views is None else np.flatnonzero(views.usual < 0)
     slots[alone if views is None else views.column[alone]] = bins[alone]
-    rows[:, : len(columns)] = slots
     for column in np.flatnonzero(slots):
-        columns[column] = slots[column]
+        rows[:, column] = columns[column] = slots[column]
 
 
 def _count_slots(borders: Borders, views: Views) -> np.ndarray:

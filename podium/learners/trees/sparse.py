@@ -16,6 +16,7 @@ from podium._numba import kernel, readonly
 
 if TYPE_CHECKING:
     from podium.learners.trees.binning import Views
+    from podium.learners.trees.categories import CategorySets
     from podium.learners.trees.forest import Forest
 
 _ROWS_A_BLOCK, _VALUES_A_BLOCK = 4096, 1 << 22
@@ -41,6 +42,11 @@ class SparseColumns:
         return [(values, self.n_rows - len(values)) for values in columns]
 
 
+def entries_of(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For kernels: row i has `values[k]` in column `indices[k]`, for k from ends[i] to ends[i + 1]."""
+    return readonly(X.indptr), readonly(X.indices), readonly(X.data)
+
+
 def find_away(
     X: Any, upper: np.ndarray, features: np.ndarray, most: float
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
@@ -51,7 +57,7 @@ def find_away(
     by_column = X.tocsc()
     zeros = bins_of_zero(upper, np.zeros(len(upper), dtype=np.bool_))
     is_away = np.empty(len(by_column.data), dtype=np.bool_)
-    _compare_bins(readonly(by_column.data), readonly(by_column.indptr), readonly(upper), zeros, is_away)
+    _compare_bins(readonly(by_column.indptr), readonly(by_column.data), readonly(upper), zeros, is_away)
     rows = by_column.indices[is_away].astype(np.uint32)
     ends = np.concatenate([[0], np.cumsum(is_away)])[by_column.indptr]
     kept = features[np.diff(ends)[features] <= most]
@@ -75,24 +81,16 @@ class NarrowForest:
     @classmethod
     def of(cls, forest: Forest, first: int, last: int) -> NarrowForest:
         """Trees first..last, with the sets of categories that they use."""
-        nodes, n = slice(forest.roots[first], forest.roots[last]), forest.n_features
-        left, asked = forest.left[nodes] - np.uint32(nodes.start), forest.feature[nodes].astype(np.int64)
-        leaf = left == np.arange(len(left))
-        named, number = np.unique(asked[asked >= n] - n, return_inverse=True)
-        sets = forest.sets.take(named)
-        used = np.union1d(asked[~leaf & (asked < n)], sets.feature)
-        place = np.full(n + 1, -1, dtype=np.int64)
-        place[used] = np.arange(len(used))
-        width = max(1, len(used))  # a leaf names feature 0, also where there is none
-        feature = np.where(leaf, 0, place[np.minimum(asked, n)])
-        feature[asked >= n] = width + number
+        nodes = slice(forest.roots[first], forest.roots[last])
+        left = forest.left[nodes] - np.uint32(nodes.start)
+        feature, sets, place = _number_anew(forest, nodes, left == np.arange(len(left)))
         trees = replace(
             forest,
             roots=forest.roots[first : last + 1] - nodes.start,
             depths=forest.depths[first:last],
             feature=feature.astype(np.uint32),
             left=left,
-            n_features=width,
+            n_features=max(1, int(place.max()) + 1),
             set_feature=place[sets.feature],
             set_start=sets.start,
             set_values=sets.values,
@@ -110,8 +108,25 @@ class NarrowForest:
         """Rows of X as a dense block of the features that the trees ask for."""
         first, last, _ = part.indices(X.shape[0])
         rows = np.zeros((last - first, self.forest.n_features), dtype=np.float32)
-        _spread_entries(X.indptr, X.indices, X.data, self.place, first, rows)
+        _spread_entries(*entries_of(X), self.place, first, rows)
         return rows
+
+
+def _number_anew(forest: Forest, nodes: slice, leaf: np.ndarray) -> tuple[np.ndarray, CategorySets, np.ndarray]:
+    """The features that nodes ask for, counted from 0; the sets of categories among them; the new number of each.
+
+    A leaf names feature 0, also where there is none.
+    """
+    asked, n = forest.feature[nodes].astype(np.int64), forest.n_features
+    named = asked >= n
+    kept, number = np.unique(asked[named] - n, return_inverse=True)
+    sets = forest.sets.take(kept)
+    used = np.union1d(asked[~leaf & ~named], sets.feature)
+    place = np.full(n + 1, -1, dtype=np.int64)
+    place[used] = np.arange(len(used))
+    feature = np.where(leaf, 0, place[np.minimum(asked, n)])
+    feature[named] = max(1, len(used)) + number
+    return feature, sets, place
 
 
 @kernel
@@ -135,7 +150,7 @@ def _find_bins_of_zero(upper: np.ndarray, categorical: np.ndarray, bins: np.ndar
 
 @kernel
 def _compare_bins(
-    values: np.ndarray, ends: np.ndarray, upper: np.ndarray, zeros: np.ndarray, is_away: np.ndarray
+    ends: np.ndarray, values: np.ndarray, upper: np.ndarray, zeros: np.ndarray, is_away: np.ndarray
 ) -> None:
     """is_away[k] = whether value k is in another bin of its column than 0 is."""
     for f in range(len(upper)):

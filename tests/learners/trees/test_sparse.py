@@ -191,10 +191,12 @@ def test_training_goes_on_from_trees_and_from_base_models(rng):
     for rows in (X, csr_array(X)):
         base = MART(n_estimators=3, max_leaf_nodes=6).fit(rows, y, qid)
         model = LambdaMART(n_estimators=4, max_leaf_nodes=6, init=base).fit(rows, y, qid)
-        models.append(model.fit_more(rows, y, qid, n_estimators=3, eval_set=(rows, y, qid)))
+        both = [(X, y, qid), (csr_array(X), y, qid)]
+        models.append(model.fit_more(rows, y, qid, n_estimators=3, eval_set=both))
     assert models[0].forest_.n_trees == 7
     assert_same_trees(*models)
     assert models[0].evals_ == models[1].evals_
+    assert models[0].evals_["eval_0"] == models[0].evals_["eval_1"]
     assert models[1].predict(csr_array(X)).tobytes() == models[0].predict(X).tobytes()
 
 
