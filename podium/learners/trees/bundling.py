@@ -57,17 +57,21 @@ def _find_bundles(
         features, usual, away = sparse.find_away(sample, borders.upper, candidates, _MOST_AWAY * n)
     else:
         features, usual, away = _find_away(bin_rows(sample, borders, n_jobs), candidates, _MOST_AWAY * n)
-    lengths = np.array([len(rows) for rows in away], dtype=np.int64)
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    rows = np.concatenate([np.empty(0, np.uint32), *away])
     sizes = borders.n_bins[features].astype(np.int64) - 1
-    orders = [np.argsort(-lengths, kind="stable")]
-    if is_sparse(X):
-        orders.append(np.arange(len(features)))  # the columns of one question, one-hot, stand side by side
-    lists, most = (readonly(rows), readonly(ends), readonly(sizes)), int(max_conflicts * n)
-    found = [_fill_greedily(*lists, readonly(order), n, most) for order in orders]
-    groups = _gather(min(found, key=lambda owner: owner.max(initial=-1)))
+    groups = _group_exclusive(away, sizes, n, int(max_conflicts * n), by_column=is_sparse(X))
     return [(features[members].tolist(), usual[members]) for members in groups if len(members) > 1]
+
+
+def _group_exclusive(away: list[np.ndarray], sizes: np.ndarray, n: int, most: int, by_column: bool) -> list[np.ndarray]:
+    """Groups of features with few collisions, as few as were found; `by_column` tries their own order too."""
+    lengths = np.array([len(rows) for rows in away], dtype=np.int64)
+    ends = readonly(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+    rows = readonly(np.concatenate([np.empty(0, np.uint32), *away]))
+    orders = [np.argsort(-lengths, kind="stable")]
+    if by_column:
+        orders.append(np.arange(len(away)))  # the columns of one question, one-hot, stand side by side
+    owners = [_fill_greedily(rows, ends, readonly(sizes), readonly(order), n, most) for order in orders]
+    return _gather(min(owners, key=lambda owner: int(owner.max(initial=-1))))
 
 
 def _gather(owner: np.ndarray) -> list[np.ndarray]:
