@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._numba import kernel
-from podium.learners.trees.binning import WORD, BinnedRows
+from podium.learners.trees.binning import MISSING, WORD, BinnedRows
 from podium.learners.trees.features import SCRATCH
 from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, pack_rows
 from podium.learners.trees.leafwise import grow_leaves
@@ -80,6 +80,7 @@ class TreeGrower:
             np.empty((n_threads, 8), dtype=np.int64),
             make_board(),
         )
+        self._can_be_cut = None if binned.views is None else _can_be_cut(binned, rules.min_samples_leaf)
         self._others, self._tried = n_threads - 1, False
         self._threads = ThreadPoolExecutor(max(1, self._others), "podium-tree")  # starts them when asked to
         self._limits = Limits(
@@ -108,6 +109,8 @@ class TreeGrower:
         scales[2] = self.rules.l2_regularization * scales[1]
         scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
         largest = pack_rows(gradients, hessians, scales, self._room.packed)
+        if self._can_be_cut is not None and self.rules.growth != "oblivious":
+            allowed = allowed & self._can_be_cut
         nodes, leaves = make_nodes(2 * self._most - 1, n), make_leaves(self._most, n)
         count = self._run(allowed, scales, squares, largest, n, nodes, leaves)
         order = np.lexsort((leaves.stop[:count], leaves.start[:count]))  # a leaf without rows before its neighbour
@@ -161,6 +164,43 @@ class TreeGrower:
             call_off(board)
             for helper in helpers:
                 helper.result()
+
+
+def _can_be_cut(binned: BinnedRows, min_samples_leaf: int) -> np.ndarray:
+    """Which features leave enough rows on both sides of a cut, in all rows.
+
+    Of sparse features, many do not, and a histogram, which knows no counts, would show large gains for them.
+    """
+    views, n_bins, fewer = binned.views, binned.borders.n_bins, np.zeros(binned.borders.n_features, dtype=np.int64)
+    assert views is not None
+    for column, slots in enumerate(binned.columns):
+        counts = np.bincount(slots, minlength=MISSING + 1)
+        members = views.members[views.starts[column] : views.starts[column + 1]]
+        _count_fewer(counts, members, views.offset, views.usual, n_bins, fewer)
+    return np.asarray(fewer >= min_samples_leaf)
+
+
+@kernel
+def _count_fewer(
+    counts: np.ndarray,
+    members: np.ndarray,
+    offset: np.ndarray,
+    usual: np.ndarray,
+    n_bins: np.ndarray,
+    fewer: np.ndarray,
+) -> None:
+    """fewer[f] = the rows outside of the most frequent bin: one side of a cut has no more.
+
+    counts: of the slots of one column, of which `members` are the features; offset, usual: as in `Views`.
+    """
+    n = counts.sum()
+    for f in members:
+        first, last = (0, len(counts)) if usual[f] < 0 else (offset[f], offset[f] + n_bins[f] - 1)
+        away, most = np.int64(0), np.int64(0)
+        for slot in range(first, last):
+            away += counts[slot]
+            most = max(most, counts[slot])
+        fewer[f] = n - most if usual[f] < 0 else min(n - most, away)
 
 
 def _round_leaves(most: int, rules: GrowthRules) -> int:

@@ -227,6 +227,10 @@ def scan_words(
     are features; what is None is not compiled. bounds: least and largest value of the child and of the rest, in units.
     """
     low, high, rest_low, rest_high = bounds
+    if views is not None:  # once: taking an array out of a tuple counts references, and threads fight for the count
+        members, starts, offset, usual = views.members, views.starts, views.offset, views.usual
+        categorical, signs, smoothing = views.categorical, views.signs, views.smoothing[0]
+        free = low == rest_low == -np.inf and high == rest_high == np.inf
     for column in range(first * WORD, min(last * WORD, len(n_slots))):
         own, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]
         if sibling:
@@ -241,49 +245,47 @@ def scan_words(
             child_gains[column] = best_gain(own, bins, missing, scales, scratch) if useful else 0.0
         else:
             total, rest_total = sum_slots(own, n_slots[column]), sum_slots(rest, n_slots[column])
-            for k in range(views.starts[column], views.starts[column + 1]):
-                f = views.members[k]
-                if allowed[f] and n_bins[f] + has_missing[f] > 1:
-                    offset, usual, categorical, sign = (
-                        views.offset[f],
-                        views.usual[f],
-                        views.categorical[f],
-                        views.signs[f],
-                    )
-                    bins, missing, smoothing = n_bins[f], has_missing[f], views.smoothing[0]
-                    child_gains[f] = _gain_of(
-                        own,
-                        total,
-                        offset,
-                        usual,
-                        categorical,
+            for k in range(starts[column], starts[column + 1]):
+                f = members[k]
+                child_gains[f] = parent_gains[f] = 0.0
+                bins, missing = n_bins[f], has_missing[f]
+                if not allowed[f] or bins + missing < 2:
+                    continue
+                at, common, named, sign = offset[f], usual[f], categorical[f], signs[f]
+                if free and sign == 0.0 and bins == 2 and common >= 0:  # one-hot: a thousand of these are no work
+                    child_gains[f] = _one_hot_gain(own[at], total, common, scales)
+                    if sibling:
+                        parent_gains[f] = _one_hot_gain(rest[at], rest_total, common, scales)
+                    continue
+                child_gains[f] = _gain_of(
+                    own, total, at, common, named, smoothing, bins, missing, scales, sign, low, high, scratch
+                )
+                if sibling:
+                    parent_gains[f] = _gain_of(
+                        rest,
+                        rest_total,
+                        at,
+                        common,
+                        named,
                         smoothing,
                         bins,
                         missing,
                         scales,
                         sign,
-                        low,
-                        high,
+                        rest_low,
+                        rest_high,
                         scratch,
                     )
-                    if sibling:
-                        parent_gains[f] = _gain_of(
-                            rest,
-                            rest_total,
-                            offset,
-                            usual,
-                            categorical,
-                            smoothing,
-                            bins,
-                            missing,
-                            scales,
-                            sign,
-                            rest_low,
-                            rest_high,
-                            scratch,
-                        )
-                else:
-                    child_gains[f] = parent_gains[f] = 0.0
+
+
+@kernel
+def _one_hot_gain(slot: np.int64, total: np.int64, usual: int, scales: Scales) -> float:
+    """`best_gain` of a feature of two bins in a bundle: of its one slot against the rest."""
+    if slot == 0:
+        return 0.0
+    gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
+    worth = worth_of(slot if usual == 1 else total - slot, gradient, hessian, scales[2], scales[3])
+    return in_gain(worth, gradient * gradient / (hessian + scales[2]), scales)
 
 
 @kernel
@@ -303,15 +305,9 @@ def _gain_of(
     scratch: np.ndarray,
 ) -> float:
     """`best_gain` of a feature that is not a column as it stands, or of a leaf with bounds."""
-    free = sign == 0.0 and low == -np.inf and high == np.inf
-    if free and n_bins == 2 and usual >= 0:  # one-hot: a thousand of these are no work
-        gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
-        left = slots[offset] if usual == 1 else total - slots[offset]
-        worth = worth_of(left, gradient, hessian, scales[2], scales[3])
-        return in_gain(worth, gradient * gradient / (hessian + scales[2]), scales)
     used = read_bins(slots, total, offset, usual, categorical, smoothing, n_bins, scales, scratch)
     bins = scratch[STRIDE : 2 * STRIDE]
-    if free:
+    if sign == 0.0 and low == -np.inf and high == np.inf:
         return best_gain(bins, used, has_missing, scales, scratch)
     cut, nothing = np.zeros(CUT), np.empty(0, np.int64)
     cut_bins(bins, used, has_missing, scales, nothing, 0, sign, low, high, cut)

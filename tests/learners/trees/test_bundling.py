@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from podium.learners.trees.binning import bin_rows, find_borders
 from podium.learners.trees.bundling import ViewRules, find_views
+from podium.learners.trees.growing import _can_be_cut
 from podium.models import LambdaMART
 
 
@@ -69,6 +70,41 @@ def test_bundles_without_collisions_change_no_tree(rng, n_jobs, growth):
     bundled = LambdaMART(**settings, bundle_features=True).fit(X, y, qid=qid)
     for name in ("feature", "threshold", "left", "missing_right", "value", "gain", "count"):
         np.testing.assert_array_equal(getattr(plain.forest_, name), getattr(bundled.forest_, name))
+
+
+@pytest.mark.parametrize("min_samples_leaf", [1, 8, 20])
+def test_features_that_leave_too_few_rows_are_known_before(rng, min_samples_leaf):
+    """A cut is possible if some border has enough rows on both sides; here it is looked for at every border."""
+    X = np.hstack(
+        [
+            one_hot(rng, 300, (30, 15, 4)),
+            rng.integers(0, 3, (300, 1)).astype(np.float32) * (rng.random((300, 1)) < 0.05),
+        ]
+    )
+    borders, views = views_of(X)
+    binned = bin_rows(X, borders, views=views)
+    found = _can_be_cut(binned, min_samples_leaf)
+    plain = bin_rows(X, borders)
+    for f in range(X.shape[1]):
+        counts = np.bincount(plain.columns[f], minlength=256)
+        most = max(min(counts[:at].sum(), counts[at:].sum()) for at in range(1, 256))
+        assert found[f] >= (most >= min_samples_leaf)  # none is lost
+        if borders.n_bins[f] == 2:
+            assert found[f] == (most >= min_samples_leaf)
+    assert found.all() == (min_samples_leaf == 1)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_rare_features_change_no_tree(rng, n_jobs):
+    """Half of these have fewer rows than a leaf must have, and gains that a histogram would believe."""
+    X, qid = one_hot(rng, 2_000, (100, 100)), np.arange(2_000) // 20
+    y = np.minimum((X[:, :100] * rng.random(100)).sum(axis=1) * 2, 4).astype(int)
+    settings = {"n_estimators": 4, "max_leaf_nodes": 12, "min_samples_leaf": 20, "n_jobs": n_jobs}
+    plain = LambdaMART(**settings).fit(X, y, qid)
+    bundled = LambdaMART(bundle_features=True, **settings).fit(X, y, qid)
+    assert len(bundled.bundles_) > 0
+    for name in ("feature", "threshold", "left", "value"):
+        np.testing.assert_array_equal(getattr(bundled.forest_, name), getattr(plain.forest_, name))
 
 
 def test_collisions_are_bounded_and_the_later_feature_wins():
