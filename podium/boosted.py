@@ -68,9 +68,8 @@ class BoostedTrees(Ranker):
     max_drop : the most trees that DART leaves out.
     max_bins : the most bins of a feature.
     bundle_features : features that are hardly ever away from their usual values together are looked at as one; None: if
-        X is sparse.
-    max_conflicts : the share of the documents in which features of a bundle may collide, counted on up to
-        200,000 of them; 0 loses nothing there.
+        X is sparse, or dense with one value nearly everywhere in most columns.
+    max_conflicts : the share of the documents in which features of a bundle may collide; 0 loses nothing.
     categorical : features, by name or number from 0, whose values are names without an order; a table's columns of
         categories are taken as such without being listed.
     category_smoothing : draws categories with few documents to the middle when a cut puts them in order.

@@ -47,6 +47,7 @@ class Borders:
     n_bins: np.ndarray  # (features,) int32: bins of values, the missing one not counted
     has_missing: np.ndarray  # (features,) bool
     categorical: np.ndarray  # (features,) bool
+    usual_share: np.ndarray  # (features,) float64: of rows that have the most frequent value, missing ones aside
 
     @property
     def n_features(self) -> int:
@@ -65,6 +66,7 @@ class BinnedRows:
     n_slots: np.ndarray  # (columns,) int32: slots in use, number 255 not counted
     borders: Borders
     views: Views | None
+    collides: np.ndarray  # (features,) bool: written over another feature of its bundle in some row
 
     @property
     def n_rows(self) -> int:
@@ -90,7 +92,7 @@ def find_borders(
     n_features = X.shape[1]
     upper = np.full((n_features, MISSING), np.inf, dtype=np.float32)
     n_bins = np.ones(n_features, dtype=np.int32)
-    missing = np.zeros(n_features, dtype=np.bool_)
+    missing, shares = np.zeros(n_features, dtype=np.bool_), np.zeros(n_features)
     named = np.zeros(n_features, dtype=np.bool_) if categorical is None else np.asarray(categorical, dtype=np.bool_)
     sample = draw_sample(X, seed)
     columns = sparse.SparseColumns.of(sample) if is_sparse(sample) else _DenseColumns(readonly(sample))
@@ -101,10 +103,12 @@ def find_borders(
             known = int(np.searchsorted(np.isnan(values), True))
             missing[f] = known < len(values)
             cut = _list_categories if named[f] else _cut
-            n_bins[f] = cut(*_find_runs(values[:known], zeros), max_bins, upper[f])
+            distinct, counts = _find_runs(values[:known], zeros)
+            n_bins[f] = cut(distinct, counts, max_bins, upper[f])
+            shares[f] = counts.max(initial=0) / max(1, len(values) + zeros)
 
     map_blocks(work, -(-n_features // _BLOCK), n_jobs)
-    return Borders(upper, n_bins, missing, named)
+    return Borders(upper, n_bins, missing, named, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +142,7 @@ def bin_rows(X: Features, borders: Borders, n_jobs: int | None = None, views: Vi
     rows = np.zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
     columns = np.zeros((n_columns, n), dtype=np.uint8)
     missing = borders.has_missing.copy()  # the sample that made the borders may have missed some
+    collides = np.zeros(n_features, dtype=np.bool_)
     upper, categorical = readonly(borders.upper), readonly(borders.categorical)
     size = 16_384
     known = upper, categorical, views
@@ -147,14 +152,14 @@ def bin_rows(X: Features, borders: Borders, n_jobs: int | None = None, views: Vi
     def work(block: int) -> None:
         part = block * size, min(n, (block + 1) * size)
         if is_sparse(X):
-            sparse.bin_entries(*sparse.entries_of(X), *known, *part, rows, columns, missing)
+            sparse.bin_entries(*sparse.entries_of(X), *known, *part, rows, columns, missing, collides)
         else:
-            _bin_block(readonly(X), *known, *part, rows, columns, missing)
+            _bin_block(readonly(X), *known, *part, rows, columns, missing, collides)
 
     map_blocks(work, -(-n // size), n_jobs)
     borders = replace(borders, has_missing=missing)
     n_slots = borders.n_bins if views is None else _count_slots(borders, views)
-    return BinnedRows(rows.view(np.uint64), columns, n_slots, borders, views)
+    return BinnedRows(rows.view(np.uint64), columns, n_slots, borders, views, collides)
 
 
 def _write_zeros(
@@ -258,12 +263,13 @@ def _bin_block(
     rows: np.ndarray,
     columns: np.ndarray,
     missing: np.ndarray,
+    collides: np.ndarray,
 ) -> None:
     """rows[i, c] = columns[c, i] = number of borders below X[i, f]; NaN -> 255, and missing[f] is noted.
 
     Eight halvings of the 255 borders, for 64 rows in step: one search alone would wait for each of its loads. Without
     views, c = f; in a bundle, rows in a feature's usual bin leave the slot alone, and the last feature that does not
-    wins.
+    wins; that it collides is noted.
     """
     values, low = np.empty(64, np.float32), np.empty(64, np.uint32)
     for start in range(first, last, 64):
@@ -293,4 +299,6 @@ def _bin_block(
                     b = np.int64(low[k])
                     if b != usual:
                         slot = b if usual < 0 else offset + b - (b > usual)
+                        if usual >= 0 and rows[start + k, column] != 0:
+                            collides[f] = True
                         rows[start + k, column] = columns[column, start + k] = np.uint8(slot)

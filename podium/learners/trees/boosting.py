@@ -18,8 +18,8 @@ import numpy as np
 from podium._numba import fast_kernel, kernel
 from podium._sparse import Features
 from podium._threads import map_blocks, usable_threads
-from podium.learners.trees.binning import BinnedRows, bin_rows, find_borders
-from podium.learners.trees.bundling import ViewRules, find_views
+from podium.learners.trees.binning import BinnedRows, find_borders
+from podium.learners.trees.bundling import ViewRules, bin_bundled
 from podium.learners.trees.forest import Forest, TreeArrays, finish_tree
 from podium.learners.trees.growing import GrownTree, GrowthRules, TreeGrower
 from podium.learners.trees.parting import route_rows
@@ -86,8 +86,7 @@ class Boosting:
         named = np.zeros(X.shape[1], dtype=np.bool_)
         named[list(rules.views.categorical)] = True
         borders = find_borders(X, rules.max_bins, rules.seed, threads, named)
-        views = find_views(X, borders, rules.views, rules.seed, threads)
-        return bin_rows(X, borders, threads, views)
+        return bin_bundled(X, borders, rules.views, rules.seed, threads)
 
     def add_tree(self) -> list[TreeArrays]:
         """Grow one tree and add it to the scores. Returns what any other scores must be given too."""

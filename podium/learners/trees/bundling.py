@@ -20,33 +20,47 @@ from podium.learners.trees.binning import BinnedRows, Borders, Views, bin_rows, 
 
 _SLOTS = 255  # of a column; the last one of a byte is for missing values
 _MOST_AWAY = 0.5  # a feature that is away from its usual bin more often is left alone
+_NEARLY, _FEWEST = 0.9, 32  # of a dense matrix, what share of rows and how many columns make bundling pay
 _MOST_TRIED = 200  # bundles that a feature tries: the last ones
+
+
+Bundle = tuple[np.ndarray, np.ndarray]
+"""Features that share a column, int64, and the usual bin of each."""
 
 
 @dataclass(frozen=True)
 class ViewRules:
     """What makes a feature more than a column of ordered bins."""
 
-    bundle_features: bool | None = None  # None: where X is sparse
+    bundle_features: bool | None = None  # None: where X is sparse, or nearly so
     max_conflicts: float = 0.0  # of a bundle, as a share of the rows
     categorical: tuple[int, ...] = ()
     category_smoothing: float = 10.0
     signs: tuple[int, ...] = ()  # one a feature; empty: all 0
 
 
-def find_views(X: Features, borders: Borders, rules: ViewRules, seed: int, n_jobs: int | None) -> Views | None:
-    """How the features of X are to lie in columns; None: each in its own, as it is."""
-    wanted = is_sparse(X) if rules.bundle_features is None else rules.bundle_features
-    groups = _find_bundles(X, borders, rules.max_conflicts, seed, n_jobs) if wanted else []
-    if not groups and not borders.categorical.any() and not any(rules.signs):
-        return None
-    return _lay_out(groups, borders, rules)
+def bin_bundled(X: Features, borders: Borders, rules: ViewRules, seed: int, n_jobs: int | None) -> BinnedRows:
+    """Bin X, with bundles where they are wanted.
+
+    They come from a sample of the rows. Where no collision is allowed, features that collide in some other row get
+    columns of their own: what is left collides nowhere.
+    """
+    groups = find_bundles(X, borders, rules, seed, n_jobs)
+    binned = bin_rows(X, borders, n_jobs, make_views(groups, borders, rules))
+    if rules.max_conflicts > 0 or not binned.collides.any():
+        return binned
+    kept = [~binned.collides[members] for members, _ in groups]
+    groups = [(members[keep], usual[keep]) for (members, usual), keep in zip(groups, kept) if keep.sum() > 1]
+    return bin_rows(X, borders, n_jobs, make_views(groups, borders, rules))
 
 
-def _find_bundles(
-    X: Features, borders: Borders, max_conflicts: float, seed: int, n_jobs: int | None
-) -> list[tuple[list[int], np.ndarray]]:
-    """Bundles of two features or more, each with its features' usual bins."""
+def find_bundles(X: Features, borders: Borders, rules: ViewRules, seed: int, n_jobs: int | None) -> list[Bundle]:
+    """Bundles of two features or more, where they are wanted."""
+    wanted = rules.bundle_features
+    if wanted is None:
+        wanted = is_sparse(X) or _is_nearly_sparse(borders)
+    if not wanted:
+        return []
     # A constant needs no column, and sparse data may have any number of them: there they go with a bundle.
     candidates = np.flatnonzero(~borders.categorical & ~_miss_values(X) & ((borders.n_bins > 1) | is_sparse(X)))
     if len(candidates) < 2:
@@ -58,8 +72,21 @@ def _find_bundles(
     else:
         features, usual, away = _find_away(bin_rows(sample, borders, n_jobs), candidates, _MOST_AWAY * n)
     sizes = borders.n_bins[features].astype(np.int64) - 1
-    groups = _group_exclusive(away, sizes, n, int(max_conflicts * n), by_column=is_sparse(X))
-    return [(features[members].tolist(), usual[members]) for members in groups if len(members) > 1]
+    groups = _group_exclusive(away, sizes, n, int(rules.max_conflicts * n), by_column=is_sparse(X))
+    return [(features[members], usual[members]) for members in groups if len(members) > 1]
+
+
+def _is_nearly_sparse(borders: Borders) -> bool:
+    """Whether bundling pays, in a dense matrix: most columns, and not few, have one value nearly everywhere."""
+    constant = int((borders.usual_share >= _NEARLY).sum())
+    return constant >= max(_FEWEST, borders.n_features / 2)
+
+
+def make_views(groups: list[Bundle], borders: Borders, rules: ViewRules) -> Views | None:
+    """How the features are to lie in columns; None: each in its own, as it is."""
+    if not groups and not borders.categorical.any() and not any(rules.signs):
+        return None
+    return _lay_out(groups, borders, rules)
 
 
 def _group_exclusive(away: list[np.ndarray], sizes: np.ndarray, n: int, most: int, by_column: bool) -> list[np.ndarray]:
@@ -150,7 +177,7 @@ def _count_taken(taken: np.ndarray, rows: np.ndarray, allowed: int) -> np.int64:
     return both
 
 
-def _lay_out(groups: list[tuple[list[int], np.ndarray]], borders: Borders, rules: ViewRules) -> Views:
+def _lay_out(groups: list[Bundle], borders: Borders, rules: ViewRules) -> Views:
     """Bundles first, then every other feature in a column of its own."""
     n = borders.n_features
     column, offset, usual = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)

@@ -171,6 +171,7 @@ def bin_entries(
     rows: np.ndarray,
     columns: np.ndarray,
     missing: np.ndarray,
+    collides: np.ndarray,
 ) -> None:
     """Write the slots of stored entries over those of zeros, for rows first..last.
 
@@ -188,6 +189,8 @@ def bin_entries(
                 column, usual, offset = views.column[f], views.usual[f], views.offset[f]
             if b != usual:
                 slot = b if usual < 0 else offset + b - (b > usual)
+                if usual >= 0 and rows[i, column] != 0:
+                    collides[f] = True
                 rows[i, column] = columns[column, i] = np.uint8(slot)
 
 

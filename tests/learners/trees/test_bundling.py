@@ -5,8 +5,9 @@ import pytest
 from oracles import bundle_slowly
 from scipy.sparse import csr_array
 
+from podium.learners.trees import bundling
 from podium.learners.trees.binning import bin_rows, find_borders
-from podium.learners.trees.bundling import ViewRules, find_views
+from podium.learners.trees.bundling import ViewRules, bin_bundled, find_bundles, make_views
 from podium.learners.trees.growing import _can_be_cut
 from podium.models import LambdaMART
 
@@ -22,8 +23,8 @@ def one_hot(rng, n=600, groups=(5, 7), extra=2):
 
 
 def views_of(X, max_conflicts=0.0):
-    borders = find_borders(X)
-    return borders, find_views(X, borders, ViewRules(bundle_features=True, max_conflicts=max_conflicts), 0, 1)
+    borders, rules = find_borders(X), ViewRules(bundle_features=True, max_conflicts=max_conflicts)
+    return borders, make_views(find_bundles(X, borders, rules, 0, 1), borders, rules)
 
 
 def test_features_that_never_meet_share_a_column(rng):
@@ -105,6 +106,32 @@ def test_rare_features_change_no_tree(rng, n_jobs):
     assert len(bundled.bundles_) > 0
     for name in ("feature", "threshold", "left", "value"):
         np.testing.assert_array_equal(getattr(bundled.forest_, name), getattr(plain.forest_, name))
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_collisions_that_the_sample_has_not_seen_are_taken_apart(rng, monkeypatch, form):
+    """The last 100 of 1,000 rows have two of the columns away together, and bundles are found on the first 50."""
+    X, qid = one_hot(rng, 1_000, (6, 6), extra=1), np.arange(1_000) // 20
+    X[900:, 0] = X[900:, 1] = 1
+    y = (X[:, 0] > 0) + (X[:, 1] > 1) + (X[:, 12] > 0)
+    plain = LambdaMART(n_estimators=5, min_samples_leaf=5, bundle_features=False).fit(X, y, qid)
+    monkeypatch.setattr(bundling, "draw_sample", lambda X, seed: X[:50])
+    borders, rules = find_borders(X), ViewRules(bundle_features=True)
+    assert any({0, 1} <= set(members.tolist()) for members, _ in find_bundles(form(X), borders, rules, 0, 1))
+    views = bin_bundled(form(X), borders, rules, 0, 1).views
+    assert (views.usual[:12] >= 0).sum() >= 6
+    assert views.column[0] != views.column[1]
+    bundled = LambdaMART(n_estimators=5, min_samples_leaf=5, bundle_features=True).fit(form(X), y, qid)
+    for name in ("feature", "threshold", "left", "value"):
+        np.testing.assert_array_equal(getattr(bundled.forest_, name), getattr(plain.forest_, name))
+
+
+def test_a_dense_matrix_that_is_nearly_sparse_is_bundled_unasked(rng):
+    qid = np.arange(600) // 20
+    many, few = one_hot(rng, 600, (40,)), one_hot(rng, 600, (12,))
+    assert LambdaMART(n_estimators=1).fit(many, many[:, 0], qid).bundles_
+    assert not LambdaMART(n_estimators=1, bundle_features=False).fit(many, many[:, 0], qid).bundles_
+    assert not LambdaMART(n_estimators=1).fit(few, few[:, 0], qid).bundles_
 
 
 def test_collisions_are_bounded_and_the_later_feature_wins():

@@ -11,7 +11,7 @@ from podium._sparse import as_sparse
 from podium.data import RankingData
 from podium.learners.trees import sparse
 from podium.learners.trees.binning import bin_rows, find_borders
-from podium.learners.trees.bundling import ViewRules, find_views
+from podium.learners.trees.bundling import ViewRules, find_bundles, make_views
 from podium.learners.trees.forest import FOREST_ARRAYS
 from podium.learners.trees.sparse import NarrowForest
 from podium.models import MART, LambdaMART, MatrixNet, RandomForest
@@ -51,7 +51,7 @@ def test_borders_and_bins_are_those_of_the_rows_written_out(X, max_bins, store, 
     np.testing.assert_array_equal(found.n_bins, dense.n_bins)
     np.testing.assert_array_equal(found.has_missing, dense.has_missing)
     for rules in (ViewRules(), ViewRules(max_conflicts=0.3)):
-        views = find_views(matrix, found, rules, 0, 1)
+        views = make_views(find_bundles(matrix, found, rules, 0, 1), found, rules)
         ours, theirs = bin_rows(matrix, found, 1, views), bin_rows(X, found, 1, views)
         for name in ("rows", "columns", "n_slots"):
             np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
@@ -73,7 +73,8 @@ def test_the_same_sample_is_drawn(rng, monkeypatch):
     borders = find_borders(X, 20, seed=3)
     assert find_borders(matrix, 20, seed=3).upper.tobytes() == borders.upper.tobytes()
     assert find_borders(X, 20, seed=4).upper.tobytes() != borders.upper.tobytes()
-    ours, theirs = (find_views(rows, borders, ViewRules(bundle_features=True), 3, 1) for rows in (matrix, X))
+    rules = ViewRules(bundle_features=True)
+    ours, theirs = (make_views(find_bundles(rows, borders, rules, 3, 1), borders, rules) for rows in (matrix, X))
     np.testing.assert_array_equal(ours.column[:24], theirs.column[:24])
 
 
