@@ -30,7 +30,8 @@ THREADS, LEAVES, GOSS = 2, 31, (0.2, 0.1)
 def time_podium(X: Any, y: np.ndarray, sizes: np.ndarray, trees: int, **options: Any) -> tuple[float, Any]:
     """Seconds a tree after the first, and the model."""
     ends: list[float] = []
-    model = podium.LambdaMART(n_estimators=trees, max_leaf_nodes=LEAVES, metric="ndcg@30", n_jobs=THREADS, **options)
+    settings = {"max_leaf_nodes": LEAVES, "metric": "ndcg@30", "n_jobs": THREADS} | options
+    model = podium.LambdaMART(n_estimators=trees, **settings)
     model.fit(X, y, group=sizes, callbacks=[lambda _: ends.append(time.perf_counter())])
     return (ends[-1] - ends[0]) / (trees - 1), model
 
@@ -74,6 +75,8 @@ def show_goss(rows: int, seeds: int) -> None:
         {
             "podium": lambda: time_podium(*lists, 40),
             "podium, goss": lambda: time_podium(*lists, 40, goss=GOSS),
+            "podium, one thread": lambda: time_podium(*lists, 20, n_jobs=1),
+            "podium, one thread, goss": lambda: time_podium(*lists, 20, n_jobs=1, goss=GOSS),
             # LightGBM samples only after 1 / learning_rate trees, so it gets more of them
             "LightGBM": lambda: time_lightgbm(*lists, 40),
             "LightGBM, goss": lambda: time_lightgbm(
@@ -83,9 +86,11 @@ def show_goss(rows: int, seeds: int) -> None:
     )
     print(f"\n{rows:,} rows x {data.X.shape[1]}, {LEAVES} leaves")
     for name, (seconds, _) in found.items():
-        print(f"{name:>16}: {seconds * 1e3:6.1f} ms a tree")
-    ratio = found["podium"][0] / found["podium, goss"][0]
-    print_result(f"GOSS(0.2, 0.1), {rows // 1000}k x 136, a tree", "full training", f"{ratio:.1f}x faster", "2x")
+        print(f"{name:>24}: {seconds * 1e3:6.1f} ms a tree")
+    for name, threads in (("podium", "two threads"), ("podium, one thread", "one thread")):
+        ratio = found[name][0] / found[f"{name}, goss"][0]
+        what = f"GOSS(0.2, 0.1), {rows // 1000}k x 136, a tree, {threads}"
+        print_result(what, "full training", f"{ratio:.1f}x faster", "2x")
     other = found["podium, goss"][0] / found["LightGBM, goss"][0]
     print_result(f"GOSS(0.2, 0.1), {rows // 1000}k x 136, a tree", "LightGBM's GOSS", f"{other:.2f}", "")
     differences = []
@@ -123,7 +128,7 @@ def show_bundles(rows: int) -> None:
     found = best_of(
         2,
         {
-            "podium": lambda: time_podium(*lists, 12),
+            "podium": lambda: time_podium(*lists, 12, bundle_features=False),
             "podium, bundles": lambda: time_podium(*lists, 12, bundle_features=True),
             "LightGBM": lambda: time_lightgbm(*lists, 12, enable_bundle=False),
             "LightGBM, bundles": lambda: time_lightgbm(*lists, 12, enable_bundle=True),
