@@ -21,6 +21,8 @@ _PIECE = 1 << 20  # entries looked at in one go: no mask as large as the data
 
 def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix or array of scipy. Nothing is while scipy.sparse has not been imported."""
+    if type(X) is np.ndarray:  # the usual case, asked several times a document
+        return False
     module = sys.modules.get("scipy.sparse")
     return module is not None and bool(module.issparse(X))
 
