@@ -117,11 +117,11 @@ def _smooth_queries(
         load_scores(own, places[:n], own.max(), alpha, False, room)
         for i in range(1, n):
             _fill_row(i, row)
-            formula_row(LOGISTIC, False, i, i, single, row, pulls, curves, np.float32(1.0), np.float32(0.0))
+            formula_row(LOGISTIC, i, i, single, row, pulls, curves)
         _price_steps(gains[start:stop], pulls, curves, steps)
         for i in range(1, n):
             _step_row(i, steps, row)
-            formula_row(BELL, False, i, i, single, row, pulls, curves, np.float32(1.0), np.float32(0.0))
+            formula_row(BELL, i, i, single, row, pulls, curves)
         first = alpha * query_weights[queries[k]]
         store_derivatives(places[:n], first, first * alpha, room, gradients[start:stop], hessians[start:stop])
 

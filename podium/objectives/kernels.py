@@ -90,26 +90,58 @@ def pair_terms(form: int, o: np.float32) -> tuple[np.float32, np.float32]:
 @inlined_kernel
 def formula_row(
     form: int,
-    summed: bool,
     i: int,
     count: int,
     scores: np.ndarray,
     weights: np.ndarray,
     pulls: np.ndarray,
     curves: np.ndarray,
+) -> None:
+    """`pair_row` for one formula, known where this is copied to."""
+    own, pull, curve = scores[i], _F4(0.0), _F4(0.0)
+    for j in range((count + BLOCK - 1) // BLOCK * BLOCK):
+        distance, weight = own - scores[j], weights[j]
+        slope, bend = pair_terms(form, distance if weight > _F4(0.0) else -distance)
+        force, stiffness = weight * slope, abs(weight) * bend
+        pulls[j] -= force
+        curves[j] += stiffness
+        pull += force
+        curve += stiffness
+    pulls[i] += pull
+    curves[i] += curve
+
+
+@inlined_kernel
+def logistic_row(
+    summed: bool,
+    i: int,
+    scores: np.ndarray,
+    powers: np.ndarray,
+    weights: np.ndarray,
+    pulls: np.ndarray,
+    curves: np.ndarray,
     nearest: np.float32,
     inverse: np.float32,
 ) -> np.float32:
-    """`pair_row` for one formula, known where this is copied to; `summed` says whether the forces are added up too.
+    """`formula_row` of the logistic loss for all documents before i, from `powers`, which are e^score.
 
-    Then each pair's weight is divided by `nearest + inverse |o|` too.
+    rho is the share of the worse document in the sum of both: one division a pair and no exponential. `summed` says
+    whether each pair's weight is divided by `nearest + inverse |o|`, by the same division, and the sizes of the forces
+    are added up.
     """
-    own, pull, curve, strength = scores[i], _F4(0.0), _F4(0.0), _F4(0.0)
-    for j in range((count + BLOCK - 1) // BLOCK * BLOCK):
-        distance = own - scores[j]
-        weight = weights[j] / (nearest + inverse * abs(distance)) if summed else weights[j]
-        slope, bend = pair_terms(form, distance if weight > _F4(0.0) else -distance)
-        force, stiffness = weight * slope, abs(weight) * bend
+    own, power, pull, curve, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
+    for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
+        weight, other = weights[j], powers[j]
+        share = power + other
+        if summed:
+            far = nearest + inverse * abs(own - scores[j])
+            both = _F4(1.0) / (share * far)
+            weight *= both * share
+            share = both * far
+        else:
+            share = _F4(1.0) / share
+        force = weight * (share * (other if weight > _F4(0.0) else power))
+        stiffness = abs(weight) * ((share * power) * (share * other))
         pulls[j] -= force
         curves[j] += stiffness
         pull += force
@@ -119,6 +151,13 @@ def formula_row(
     pulls[i] += pull
     curves[i] += curve
     return strength
+
+
+@inlined_kernel
+def load_powers(n: int, middle: np.float32, scores: np.ndarray, powers: np.ndarray) -> None:
+    """e^(score - middle) of n documents; sigmoids stay as they are where that is larger than e^FLATTEST."""
+    for k in range(n):
+        powers[k] = exp32(min(max(scores[k] - middle, _F4(-FLATTEST)), _F4(FLATTEST)))
 
 
 @inlined_kernel
@@ -137,17 +176,17 @@ def pair_row(
     its own with only its formula in it: a choice inside the loop would keep it from vectorising.
     """
     if form == LOGISTIC:
-        formula_row(LOGISTIC, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
+        formula_row(LOGISTIC, i, count, scores, weights, pulls, curves)
     elif form == EVEN:
-        formula_row(EVEN, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
+        formula_row(EVEN, i, count, scores, weights, pulls, curves)
     elif form == HINGE:
-        formula_row(HINGE, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
+        formula_row(HINGE, i, count, scores, weights, pulls, curves)
     elif form == SQUARED_HINGE:
-        formula_row(SQUARED_HINGE, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
+        formula_row(SQUARED_HINGE, i, count, scores, weights, pulls, curves)
     elif form == EXPONENTIAL:
-        formula_row(EXPONENTIAL, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
+        formula_row(EXPONENTIAL, i, count, scores, weights, pulls, curves)
     else:
-        formula_row(BELL, False, i, count, scores, weights, pulls, curves, _F4(1.0), _F4(0.0))
+        formula_row(BELL, i, count, scores, weights, pulls, curves)
 
 
 @kernel

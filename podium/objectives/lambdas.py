@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._numba import fast_kernel, inlined_kernel, kernel, readonly
+from podium._numba import fast_kernel, kernel, readonly
 from podium._words import check_choice
 from podium.metrics.additive import Precision, Recall
 from podium.metrics.base import Metric
@@ -42,11 +42,13 @@ from podium.objectives.changes import (
 )
 from podium.objectives.kernels import (
     BLOCK,
+    FLATTEST,
     LOGISTIC,
     PairRoom,
     cost_row,
-    formula_row,
+    load_powers,
     load_scores,
+    logistic_row,
     make_pair_room,
     store_derivatives,
 )
@@ -150,9 +152,11 @@ class BoundLambda(BoundObjective):
             places = self._places
             place_queries(scores, self.changes.cutoff, self.offsets, queries, places)
             closed = None if self.changes.kind == ADDITIVE else self.changes.kind
+            weights = self._lists[0] if len(self._lists[0]) else None
             longest = longest_of(self.offsets, queries)
             _lambda_queries(
                 closed,
+                weights,
                 self.changes.arrays,
                 self._options,
                 self._lists,
@@ -160,6 +164,7 @@ class BoundLambda(BoundObjective):
                 readonly(places),
                 queries,
                 make_pair_room(longest),
+                np.zeros(longest + BLOCK, np.float32),
                 make_change_room(longest),
                 gradients,
                 hessians,
@@ -180,6 +185,7 @@ class BoundLambda(BoundObjective):
         ranked = self.labels[start:stop][places[::-1]]
         room, total, divided = make_pair_room(n), 0.0, self._options[1] and bool(np.ptp(own) > 0)
         single, row, pulls, curves, exact = room
+        powers, (nearest, inverse) = np.zeros_like(single), _distances(self._options, divided)
         if n > 1:
             load_scores(own, places, float(own.max()), self._options[0], True, room)
         for place in range(min(self.metric.top(n), n - 1)):
@@ -192,7 +198,7 @@ class BoundLambda(BoundObjective):
             if costs is not None:
                 total += cost_row(LOGISTIC, i, i, exact, row)
             else:
-                total += _lambda_row(self._options, divided, i, single, row, pulls, curves)
+                total += _own_row(self._options[1], i, single, powers, row, pulls, curves, nearest, inverse)
         _close_query(query, places, 1.0, total, self._options, self._lists, room, gradients, hessians, costs)
 
 
@@ -226,6 +232,7 @@ def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
 @fast_kernel
 def _lambda_queries(
     closed: int | None,
+    weights: np.ndarray | None,
     changes: ChangeArrays,
     options: Options,
     lists: Lists,
@@ -233,6 +240,7 @@ def _lambda_queries(
     orders: np.ndarray,
     queries: np.ndarray,
     room: PairRoom,
+    powers: np.ndarray,
     change_room: ChangeRoom,
     gradients: np.ndarray,
     hessians: np.ndarray,
@@ -243,9 +251,12 @@ def _lambda_queries(
     closed: the closed form of the metric's changes; None: it adds up. scores (n,) float64; orders (n,) uint32, each
     query's documents worst first; gradients, hessians (n,) float32; costs (queries,) float64. What is None is not
     compiled: a first training waits for nothing it does not use.
+
+    Rows are copied into the loop, and none that has a copy of another in it: references to its arrays would be counted
+    in every turn, which costs as much as a third of a row.
     """
     cutoff, values, table, table_starts, scales = changes
-    weights, _, offsets = lists
+    offsets = lists[2]
     single, row, pulls, curves, exact = room
     gains, place_weights, one, two, three, four = change_room
     for k in range(len(queries)):
@@ -254,9 +265,12 @@ def _lambda_queries(
         n, top = stop - start, min(cutoff, stop - start)
         own, places = scores[start:stop], orders[start:stop]
         if n > 1 and scales[query] > 0.0:
-            largest = own[places[n - 1]]
-            divided = options[1] and _least(own) < largest
+            largest, least = own[places[n - 1]], _least(own)
+            wide = (largest - least) * options[0] > 2.0 * FLATTEST
+            nearest, inverse = _distances(options, least < largest)
             load_scores(own, places, largest, options[0], costs is not None, room)
+            if not wide:
+                load_powers(n, np.float32((least - largest) * options[0] * 0.5), single, powers)
             if closed is None:
                 load_gains(places, values[start:stop], gains)
                 load_weights(n, table[table_starts[query] :], place_weights)
@@ -268,12 +282,17 @@ def _lambda_queries(
                     additive_row(i, gains, place_weights, row)
                 else:
                     closed_form_row(closed, i, gains, one, two, three, four, row)
-                if len(weights) > 0:
+                if weights is not None:
                     _weigh_row(i, places, weights[start:stop], row)
-                if costs is None:
-                    total += _lambda_row(options, divided, i, single, row, pulls, curves)
-                else:
+                if costs is not None:
                     total += cost_row(LOGISTIC, i, i, exact, row)
+                    continue
+                if wide:
+                    load_powers(i + 1, single[i], single, powers)
+                if options[1]:
+                    total += float(logistic_row(True, i, single, powers, row, pulls, curves, nearest, inverse))
+                else:
+                    logistic_row(False, i, single, powers, row, pulls, curves, nearest, inverse)
         _close_query(query, places, scales[query], total, options, lists, room, gradients, hessians, costs)
 
 
@@ -285,26 +304,35 @@ def _least(scores: np.ndarray) -> float:
     return least
 
 
-@inlined_kernel
-def _lambda_row(
-    options: Options,
-    divided: bool,
+@fast_kernel
+def _own_row(
+    normalised: bool,
     i: int,
     scores: np.ndarray,
+    powers: np.ndarray,
     row: np.ndarray,
     pulls: np.ndarray,
     curves: np.ndarray,
+    nearest: np.float32,
+    inverse: np.float32,
 ) -> float:
-    """Add a row of lambdas; the sum of their sizes if they are normalised.
-
-    `divided`: each is divided by 0.01 + the distance of the two scores, which lie sigma times as far apart here.
-    """
-    one, zero = np.float32(1.0), np.float32(0.0)
-    if options[1]:
-        nearest, inverse = (np.float32(_NEAREST), np.float32(1.0 / options[0])) if divided else (one, zero)
-        return float(formula_row(LOGISTIC, True, i, i, scores, row, pulls, curves, nearest, inverse))
-    formula_row(LOGISTIC, False, i, i, scores, row, pulls, curves, one, zero)
+    """One row of `_lambda_queries`, for changes that came from Python."""
+    load_powers(i + 1, scores[i], scores, powers)
+    if normalised:
+        return float(logistic_row(True, i, scores, powers, row, pulls, curves, nearest, inverse))
+    logistic_row(False, i, scores, powers, row, pulls, curves, nearest, inverse)
     return 0.0
+
+
+@kernel
+def _distances(options: Options, divided: bool) -> tuple[np.float32, np.float32]:
+    """What normalised pairs are divided by: `nearest + inverse |o|`, and the scores lie sigma times as far apart here.
+
+    Where all scores of a list are equal they are not divided: by 1.
+    """
+    if divided:
+        return np.float32(_NEAREST), np.float32(1.0 / options[0])
+    return np.float32(1.0), np.float32(0.0)
 
 
 @fast_kernel

@@ -79,6 +79,19 @@ def test_normalising_as_lightgbm_does_equals_the_double_loop(name, spread, rng):
         bind(Lambda(name, normalize="lightgbm"), labels, [0, 11]).loss(scores)
 
 
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("spread", [60.0, 68.0, 72.0, 400.0])
+def test_scores_far_apart_do_not_blur_those_that_are_close(spread, normalized, rng):
+    """Two clusters: inside of each, sigmoids of small differences; from one to the other, nothing to tell apart."""
+    scores = np.concatenate([rng.standard_normal(9), spread + rng.standard_normal(9)])
+    labels = rng.permutation(np.resize([0.0, 1.0, 2.0], 18))
+    objective = Lambda("ndcg", normalize="lightgbm" if normalized else None)
+    value = METRIC_ORACLES["ndcg"]
+    expected = lambda_derivatives(scores, labels, lambda ranked: value(ranked, None), normalized=normalized)
+    for found, wanted in zip(derivatives(objective, scores, labels), expected):
+        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-6)  # float32 holds 400.0 to 3e-5
+
+
 def test_normalising_looks_at_all_scores_for_being_equal():
     """The ones above the cutoff and the first behind it are equal here, the last one is not."""
     scores, labels = np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.0, 2.0, 1.0, 3.0])
