@@ -19,7 +19,7 @@ from _report import measure_in_turns, print_header, print_result
 
 from podium.objectives import Objective, parse_objective
 from podium.objectives.changes import additive_row
-from podium.objectives.kernels import BLOCK, LOGISTIC, formula_row
+from podium.objectives.kernels import BLOCK, logistic_row
 
 BAR = "1.5 ns"
 
@@ -70,18 +70,12 @@ def plain_lambdas(
 @numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def rows_alone(n_queries: int, n: int, cutoff: int, arrays: np.ndarray) -> None:
     """Only the pair rows of Podium, over lists that are in order already."""
-    scores, gains, weights, row, pulls, curves = (
-        arrays[0],
-        arrays[1],
-        arrays[2],
-        arrays[3],
-        arrays[4],
-        arrays[5],
-    )
+    scores, powers, gains, weights = arrays[0], arrays[1], arrays[2], arrays[3]
+    row, pulls, curves = arrays[4], arrays[5], arrays[6]
     for _ in range(n_queries):
         for i in range(n - 1, max(n - 1 - cutoff, 0), -1):
             additive_row(i, gains, weights, row)
-            formula_row(LOGISTIC, False, i, i, scores, row, pulls, curves, np.float32(1.0), np.float32(0.0))
+            logistic_row(False, i, scores, powers, row, pulls, curves, np.float32(1.0), np.float32(0.0))
 
 
 def lambda_rivals(
@@ -92,9 +86,9 @@ def lambda_rivals(
     changes, n = bound.changes, int(np.diff(offsets)[0])
     g, h = np.empty((2, len(scores)), dtype=np.float32)
     plain_g, plain_h = np.empty((2, len(scores)))
-    rng, arrays = np.random.default_rng(1), np.zeros((6, n + BLOCK), dtype=np.float32)
-    arrays[0, :n], arrays[1, :n] = np.sort(rng.standard_normal(n)), 2.0 ** rng.integers(0, 5, n) - 1
-    arrays[2, :n] = changes.table[n - 1 :: -1]
+    rng, arrays = np.random.default_rng(1), np.zeros((7, n + BLOCK), dtype=np.float32)
+    arrays[0, :n], arrays[2, :n] = np.sort(rng.standard_normal(n)), 2.0 ** rng.integers(0, 5, n) - 1
+    arrays[1], arrays[3, :n] = np.exp(arrays[0]), changes.table[n - 1 :: -1]
 
     def plain() -> None:
         plain_lambdas(scores, changes.values, changes.table, changes.scales, offsets, changes.cutoff, plain_g, plain_h)
