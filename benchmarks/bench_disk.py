@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,11 @@ def main() -> None:
     blocks = max(1, round(options.share * memory / (BLOCK * N_FEATURES * 4)))
     size = blocks * BLOCK * N_FEATURES * 4
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        free = shutil.disk_usage(folder).free
+        if free < 2.1 * size:
+            sys.exit(
+                f"needs {2.1 * size / 1e9:.0f} GB of disk, {free / 1e9:.0f} GB are free; see --share and --folder."
+            )
         path = Path(folder) / "rows.podium-data"
         write_rows(path, blocks)
         command = [sys.executable, __file__, "--train", str(path)]

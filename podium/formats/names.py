@@ -21,11 +21,14 @@ Names = dict[str, list[Any]]
 
 def find_names(X: Any, wanted: Iterable[Any]) -> Names:
     """The names in the columns of a table; `wanted`: columns of text that hold some. Of anything else, none."""
+    table = _table_of(X)
+    if table is None:
+        return {}
     import narwhals as nw
 
-    table, asked, found = _table_of(X), {str(name) for name in wanted}, {}
-    for name in () if table is None else table.columns:
-        column = table.get_column(name).drop_nulls()  # type: ignore[union-attr]
+    asked, found = {str(name) for name in wanted}, {}
+    for name in table.columns:
+        column = table.get_column(name).drop_nulls()
         typed = isinstance(column.dtype, (nw.Categorical, nw.Enum))
         if not typed and not (isinstance(column.dtype, nw.String) and len(column)):
             continue
@@ -40,11 +43,11 @@ def find_names(X: Any, wanted: Iterable[Any]) -> Names:
 
 def encode(X: Any, names: Names) -> Any:
     """The table with numbers in place of names; anything but a table as it is."""
-    import narwhals as nw
-
     table = _table_of(X) if names else None
     if table is None:
         return X
+    import narwhals as nw
+
     columns = [
         nw.new_series(str(name), _numbers(table.get_column(name), names[str(name)]), backend=table.implementation)
         for name in table.columns
@@ -54,9 +57,11 @@ def encode(X: Any, names: Names) -> Any:
 
 
 def _table_of(X: Any) -> nw.DataFrame[Any] | None:
+    if not hasattr(X, "columns"):  # an array: nothing to import for
+        return None
     import narwhals as nw
 
-    table = nw.from_native(X, eager_only=True, pass_through=True) if hasattr(X, "columns") else None
+    table = nw.from_native(X, eager_only=True, pass_through=True)
     return table if isinstance(table, nw.DataFrame) else None
 
 
