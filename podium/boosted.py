@@ -386,6 +386,10 @@ class BoostedTrees(Ranker):
         raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
 
     def _check_views(self) -> None:
+        switch: Any = self.bundle_features
+        if switch is not None and not isinstance(switch, (bool, np.bool)):
+            what = "True, False or None (where X is sparse or nearly so)"
+            raise ValueError(f"{type(self).__name__}: bundle_features must be {what}; got {switch!r}.")
         if self.categorical is not None and (isinstance(self.categorical, str) or not np.iterable(self.categorical)):
             what = "a list of features, by name or number"
             raise ValueError(f"{type(self).__name__}: categorical must be {what}; got {self.categorical!r}.")

@@ -193,3 +193,9 @@ def test_one_hot_columns_that_stand_side_by_side_fill_their_bundles(rng):
     columns = [len(views_of(form(X))[1].starts) - 1 for form in (np.asarray, csr_array)]
     assert columns[1] == 4  # 254 + 146, twice
     assert columns[0] > 4
+
+
+@pytest.mark.parametrize("wrong", ["yes", "None", 1, 0.5])
+def test_a_wrong_switch_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"bundle_features must be True, False or None .* got"):
+        LambdaMART(bundle_features=wrong).fit(np.zeros((4, 1)), [0, 1, 0, 1], group=[4])
