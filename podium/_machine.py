@@ -19,6 +19,14 @@ def affinity() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@cache
+def memory() -> int:
+    """Bytes of memory: the machine's, or what a container may use of it (control groups 2)."""
+    limits = [read(folder / "memory.max").strip() for folder in control_groups()]
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
+    return min([physical, *(int(limit) for limit in limits if limit.isdigit())])
+
+
 def cpu_quota() -> float | None:
     """Cores that a container's quota allows (control groups 2, then 1); None without a limit."""
     limits = []

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from podium.pruning import Pruning
 
 GROWTHS = ("leaf", "level", "oblivious")
-STEPS = ("newton", "mean", "exact", "length")
+STEPS = ("newton", "mean", "exact", "tree")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,7 +54,7 @@ class BoostedTrees(Ranker):
     l2_regularization : draws leaf values towards 0.
     max_delta_step : the largest leaf value before the learning rate; 0 sets no bound.
     step : a leaf's value by Newton's step, the "mean" of the gradients, "exact"ly to the minimum, or the mean with one
-        "length" for the whole tree.
+        step size for the whole "tree".
     growth : "leaf" cuts the leaf that gains most, "level" every leaf of a level before the next, "oblivious" all leaves
         of a level by one question (then max_depth rules, or else the depth that max_leaf_nodes allows).
     row_fraction : the share of the documents that a tree gets to see.
@@ -409,7 +409,7 @@ class BoostedTrees(Ranker):
             raise ValueError(f"{type(self).__name__}: goss must be {what}; got {self.goss!r}.")
         if self.row_fraction < 1 or self.query_fraction < 1:
             raise ValueError(f"{type(self).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
-        if self.step in ("exact", "length"):
+        if self.step in ("exact", "tree"):
             raise ValueError(f"{type(self).__name__}: goss goes with step 'newton' or 'mean'; got {self.step!r}.")
 
     def _choices(self) -> dict[str, tuple[str | None, ...]]:

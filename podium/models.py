@@ -241,9 +241,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _renamed(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as they are spelt today; older files may hold other spellings."""
+    return {**parameters, "step": "tree"} if parameters.get("step") == "length" else dict(parameters)
+
+
 def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
     check_choice("model", kind, MODELS)
-    model = MODELS[kind](**meta["parameters"])
+    model = MODELS[kind](**_renamed(meta["parameters"]))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)

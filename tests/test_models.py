@@ -256,7 +256,7 @@ def test_steps_of_a_leaf(rng):
     y = (X[:, 0] + 0.3 * rng.standard_normal(300) > 0).astype(float)
     data = RankingData.from_arrays(X, y, qid=np.arange(300) // 30)
     losses = {}
-    for step in ("newton", "mean", "exact", "length"):
+    for step in ("newton", "mean", "exact", "tree"):
         model = MART(objective="logistic", step=step, n_estimators=5, max_leaf_nodes=4, learning_rate=0.5).fit(data)
         F = model.predict(data)
         losses[step] = np.mean(np.log1p(np.exp(-2 * np.where(y >= 1, 1, -1) * F)))

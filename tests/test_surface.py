@@ -21,7 +21,7 @@ LAYERS = [
     {"metrics"},
     {"formats", "data"},
     {"texts", "_files", "_machine", "_progress", "_sparse", "_threads", "_words"},
-    {"_atomic", "_numba"},
+    {"_atomic", "_exact", "_numba"},
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from podium._exact import exact_sum
 from podium._numba import kernel, readonly
 from podium._threads import over_queries
 
@@ -109,7 +110,7 @@ class BoundObjective:
         scores, costs = self._scores(scores), np.zeros(self.n_queries)
         self._refuse_bad_scores(scores, self._all_queries)
         self._share_out(self._all_queries, lambda part: self._cost(scores, part, costs))
-        return float(costs.sum())
+        return exact_sum(costs)
 
     def start(self) -> float:
         """The constant score to start from: the best one for pointwise losses, 0 where only differences count."""

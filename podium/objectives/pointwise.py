@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from podium._exact import exact_sum
 from podium._numba import kernel, readonly
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
 
@@ -91,7 +92,7 @@ class Ordinal(Objective):
 
     def _thresholds(self, grades: np.ndarray, classes: np.ndarray, judged: Judgements) -> np.ndarray:
         if self.thresholds is None:
-            amounts = np.bincount(classes, judged.row_weights, len(grades))
+            amounts = _sum_classes(classes, judged.row_weights, len(grades))
             steps = _SMALLEST_STEP * np.arange(len(grades) - 1)
             odds = _log_odds(np.cumsum(amounts)[:-1], amounts.sum())
             return np.asarray(np.maximum.accumulate(odds - steps) + steps)
@@ -108,8 +109,9 @@ class BoundSquared(BoundObjective):
         self.row_weights = judged.row_weights
 
     def start(self) -> float:
-        total = float(self.row_weights.sum())
-        return float(self.labels @ self.row_weights) / total if total > 0 else 0.0
+        total = exact_sum(self.row_weights)
+        with np.errstate(over="ignore"):  # an infinite start is refused by whoever asks for it
+            return exact_sum(self.labels * self.row_weights) / total if total > 0 else 0.0
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
         _squared(scores, self.labels, self.row_weights, self.offsets, queries, gradients, hessians)
@@ -134,7 +136,7 @@ class BoundThresholds(BoundObjective):
         self.thresholds, self.slope, self.row_weights = readonly(thresholds), slope, judged.row_weights
         bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
         self.lower, self.upper = readonly(bounds[classes]), readonly(bounds[classes + 1])
-        self._classes = np.bincount(classes, self.row_weights, len(thresholds) + 1)
+        self._classes = _sum_classes(classes, self.row_weights, len(thresholds) + 1)
 
     def start(self) -> float:
         """The constant at which the (rising) sum of gradients is 0, by bisection; log odds for a single threshold."""
@@ -160,6 +162,11 @@ class BoundThresholds(BoundObjective):
 
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         _between_costs(scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, costs)
+
+
+def _sum_classes(classes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
+    """The weight of each class, the same for any order of rows."""
+    return np.array([exact_sum(weights[classes == number]) for number in range(n_classes)])
 
 
 def _log_odds(amounts: np.ndarray, total: float) -> np.ndarray:

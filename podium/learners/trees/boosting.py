@@ -1,9 +1,9 @@
 """Boosting: trees added one by one, each fitted to the derivatives of the cost at the scores so far.
 
-What the cost is, boosting does not know: it asks `target` for gradients and hessians. Leaf values are computed from
-full-precision sums in a fixed row order, the structure of a tree from exact integer sums, and every random draw from
-the seed and the number of the tree alone. So the same input gives the same bytes, for any number of threads, and a run
-that goes on from n trees ends as one that never stopped.
+What the cost is, boosting does not know: it asks `target` for gradients and hessians. The structure of a tree and its
+leaf values come from exact sums of these, which no order or grouping of rows can change, and every random draw from the
+seed and the number of the tree alone. So the same input gives the same bytes, for any number of threads, and a run that
+goes on from n trees ends as one that never stopped.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Protocol
 
 import numpy as np
 
-from podium._numba import fast_kernel, kernel
+from podium._exact import largest_size, on_grid, units_for
+from podium._numba import kernel
 from podium._sparse import Features
 from podium._threads import map_blocks, usable_threads
 from podium.learners.trees.binning import BinnedRows, find_borders
 from podium.learners.trees.bundling import ViewRules, bin_bundled
 from podium.learners.trees.forest import Forest, TreeArrays, finish_tree
-from podium.learners.trees.growing import GrownTree, GrowthRules, TreeGrower
+from podium.learners.trees.growing import GrownTree, GrowthRules, TreeGrower, refuse_bad_derivatives
+from podium.learners.trees.monotone import clip_to_constraints
 from podium.learners.trees.parting import route_rows
 from podium.learners.trees.sampling import SamplingRules, draw_bootstrap, draw_by_gradient, draw_features, draw_rows
 
@@ -40,7 +42,7 @@ class BoostingRules:
     """How trees are added up."""
 
     learning_rate: float = 0.1
-    step: str = "newton"  # of a leaf; "mean": minus the mean gradient; "exact": to the minimum; "length": of the tree
+    step: str = "newton"  # or "mean" of the gradients, "exact" to the minimum, "tree": one step size per tree
     max_delta_step: float = 0.0  # bound of a leaf value before the learning rate; 0: none
     max_bins: int = 255
     drop_rate: float = 0.0  # the share of the trees that is left out while a new one is grown: DART
@@ -73,6 +75,8 @@ class Boosting:
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
         self.start = forest.start if forest is not None else 0.0 if base_scores is not None else target.start()
+        if not np.isfinite(self.start):
+            raise ValueError("the constant to start from is not finite; scale labels and weights down.")
         n = X.shape[0]
         self.scores = np.full(n, self.start)
         if base_scores is not None:
@@ -102,8 +106,12 @@ class Boosting:
         rows = self.grower.index[: grown.leaf_start[-1]]
         values = self._leaf_values(grown, rows) * (self.rules.learning_rate / (1 + len(dropped)))
         tree = finish_tree(grown, values, self.binned.borders)
+        if not np.isfinite(values).all():
+            raise ValueError(f"tree {number + 1} has a leaf whose value is not finite; scale labels and weights down.")
         if self.rules.average:
             pass  # the next one starts where this one did
+        elif self._loses_values:
+            self._add(tree)  # as `predict` does: the bins of a row whose features collided say something else
         elif sample is None:
             _add_to_leaves(rows, grown.leaf_start, values, self.scores)
         else:
@@ -142,9 +150,9 @@ class Boosting:
 
     def finished(self) -> Forest:
         """The result: the trees, or their mean."""
-        if not self.rules.average:
-            return self.forest()
-        return Forest.join([tree.times(1.0 / len(self.trees)) for tree in self.trees], self.start, self.X.shape[1])
+        share = 1.0 / max(len(self.trees), 1)
+        trees = [tree.times(share) for tree in self.trees] if self.rules.average else self.trees
+        return checked_forest(trees, self.start, self.X.shape[1])
 
     def restore(self, forest: Forest, scores: np.ndarray) -> None:
         """Go back to where `forest()` and `scores` were these; nothing else passes from one tree to the next."""
@@ -152,20 +160,18 @@ class Boosting:
 
     def _leaf_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
         rules = self.rules
-        values = self._newton_values(grown, rows)
+        values = self._newton_values(grown, rows, grown.units)
         if rules.step == "exact":
             values = self._exact_values(grown, rows, values)
-        elif rules.step == "length":
-            values = values * self._best_length(grown, rows, values)
-        if rules.max_delta_step > 0:
-            values = np.clip(values, -rules.max_delta_step, rules.max_delta_step)
-        return np.asarray(np.clip(values, grown.low, grown.high))
+        elif rules.step == "tree":
+            values = values * self._best_step_size(grown, rows, values)
+        return limit_step(np.clip(values, grown.low, grown.high), rules)
 
-    def _newton_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
+    def _newton_values(self, grown: GrownTree, rows: np.ndarray, units: tuple[float, float]) -> np.ndarray:
         sums = np.empty((len(grown.leaf_node), 2))
-        _sum_leaves(rows, grown.leaf_start, self._gradients, self._hessians, sums)
-        if self.rules.step in ("mean", "length"):
-            return np.negative(sums[:, 0]) / np.diff(grown.leaf_start)
+        _sum_leaves(rows, grown.leaf_start, self._gradients, self._hessians, *units, sums)
+        if self.rules.step in ("mean", "tree"):
+            return np.negative(sums[:, 0]) / np.maximum(np.diff(grown.leaf_start), 1)  # an empty leaf: 0
         weight = sums[:, 1] + self.rules.growth.l2_regularization
         return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
 
@@ -175,20 +181,26 @@ class Boosting:
             moved = self.scores.copy()
             _add_to_leaves(rows, grown.leaf_start, values, moved)
             self.target.derivatives(moved, self._gradients, self._hessians)
-            change = self._newton_values(grown, rows)
+            units = _grids(self._gradients[rows], self._hessians[rows])
+            change = self._newton_values(grown, rows, units)
             values = values + change
             if np.abs(change).max(initial=0.0) <= 1e-10 * (1.0 + np.abs(values).max(initial=0.0)):
                 break
         return values
 
-    def _best_length(self, grown: GrownTree, rows: np.ndarray, values: np.ndarray) -> float:
+    def _best_step_size(self, grown: GrownTree, rows: np.ndarray, values: np.ndarray) -> float:
         """The one factor for the whole tree that lowers the loss most."""
         from scipy.optimize import minimize_scalar
 
         direction = np.zeros(len(self.scores))
         _add_to_leaves(rows, grown.leaf_start, values, direction)
-        found = minimize_scalar(lambda length: self.target.loss(self.scores + length * direction), bracket=(0.0, 1.0))
+        found = minimize_scalar(lambda size: self.target.loss(self.scores + size * direction), bracket=(0.0, 1.0))
         return float(found.x)
+
+    @property
+    def _loses_values(self) -> bool:
+        """Whether some rows lie in bins that are not those of all their values."""
+        return bool(self.binned.collides.any())
 
     def _draw_rows(self, rng: np.random.Generator) -> np.ndarray | None:
         rules = self.rules.sampling
@@ -229,6 +241,12 @@ def boost(boosting: Boosting, n_trees: int, after: Callable[[int, list[TreeArray
             return
 
 
+def limit_step(values: np.ndarray, rules: BoostingRules) -> np.ndarray:
+    """Leaf values within `max_delta_step`. All are clipped alike, so that monotone trees stay monotone."""
+    largest = rules.max_delta_step if rules.max_delta_step > 0 else np.inf
+    return np.asarray(np.clip(values, -largest, largest))
+
+
 def refit_values(
     forest: Forest,
     X: Features,
@@ -238,7 +256,7 @@ def refit_values(
     base_scores: np.ndarray | None,
     n_jobs: int | None,
 ) -> Forest:
-    """The same trees with values for other rows: decay * old + (1 - decay) * Newton's step."""
+    """The same trees with values for other rows: decay * old + (1 - decay) * Newton's step, within the constraints."""
     scores = np.full(X.shape[0], forest.start)
     scores += 0.0 if base_scores is None else base_scores
     gradients, hessians = np.empty(len(scores), np.float32), np.empty(len(scores), np.float32)
@@ -247,30 +265,66 @@ def refit_values(
         if number == 0 or not rules.average:
             target.begin(number)
             target.derivatives(scores, gradients, hessians)
+            refuse_bad_derivatives(gradients, hessians)
         numbered = replace(tree, value=np.arange(len(tree.value), dtype=np.float64))
         leaf = Forest.join([numbered], 0.0, forest.n_features).scores(X, n_jobs=n_jobs).astype(np.int64)
-        gradient = np.bincount(leaf, gradients, minlength=len(tree.value))
-        weight = np.bincount(leaf, hessians, minlength=len(tree.value)) + rules.growth.l2_regularization
-        reached = np.bincount(leaf, minlength=len(tree.value)) > 0
-        step = -gradient / np.where(weight > 0, weight, 1.0) * (weight > 0) * rules.learning_rate * share
+        sums, reached = np.zeros((len(tree.value), 2)), np.bincount(leaf, minlength=len(tree.value)) > 0
+        _sum_nodes(leaf, gradients, hessians, *_grids(gradients, hessians), sums)
+        weight = sums[:, 1] + rules.growth.l2_regularization
+        step = limit_step(np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0), rules)
+        step *= rules.learning_rate * share
         value = np.where(reached, decay * tree.value + (1 - decay) * step, tree.value)
+        value = clip_to_constraints(tree, value, rules.views.signs)
         trees.append(replace(tree, value=value))
         scores += value[leaf]
-    return Forest.join(trees, forest.start, forest.n_features)
+    return checked_forest(trees, forest.start, forest.n_features)
 
 
-@fast_kernel
+def checked_forest(trees: list[TreeArrays], start: float, n_features: int) -> Forest:
+    """Trees as a forest whose scores are finite whatever the rows."""
+    reach = abs(start) + sum(float(np.abs(tree.value).max()) for tree in trees)
+    if not np.isfinite(reach):
+        raise ValueError("the model's scores are not finite; scale labels and weights down, or lower learning_rate.")
+    return Forest.join(trees, start, n_features)
+
+
+def _grids(gradients: np.ndarray, hessians: np.ndarray) -> tuple[float, float]:
+    """Units per gradient and per hessian of exact sums over these rows."""
+    n = len(gradients)
+    return units_for(largest_size(gradients), n), units_for(largest_size(hessians), n)
+
+
+@kernel
 def _sum_leaves(
-    rows: np.ndarray, leaf_start: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, sums: np.ndarray
+    rows: np.ndarray,
+    leaf_start: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    g_units: float,
+    h_units: float,
+    sums: np.ndarray,
 ) -> None:
-    """sums[leaf] = (gradient, hessian) of its rows, in an order that the compiler fixed."""
+    """sums[leaf] = (gradient, hessian) of its rows, exactly, on grids of these units."""
     for leaf in range(len(sums)):
-        gradient, hessian = 0.0, 0.0
+        gradient, hessian = np.int64(0), np.int64(0)
         own = rows[leaf_start[leaf] : leaf_start[leaf + 1]]
         for k in range(len(own)):
-            gradient += gradients[own[k]]
-            hessian += hessians[own[k]]
-        sums[leaf, 0], sums[leaf, 1] = gradient, hessian
+            gradient += on_grid(np.float64(gradients[own[k]]), g_units)
+            hessian += on_grid(np.float64(hessians[own[k]]), h_units)
+        sums[leaf, 0], sums[leaf, 1] = gradient / g_units, hessian / h_units
+
+
+@kernel
+def _sum_nodes(
+    node: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, g_units: float, h_units: float, sums: np.ndarray
+) -> None:
+    """sums[node[row]] += (gradient, hessian) of each row, exactly, on grids of these units."""
+    units = np.zeros(sums.shape, np.int64)
+    for row in range(len(node)):
+        units[node[row], 0] += on_grid(np.float64(gradients[row]), g_units)
+        units[node[row], 1] += on_grid(np.float64(hessians[row]), h_units)
+    for k in range(len(sums)):
+        sums[k, 0], sums[k, 1] = units[k, 0] / g_units, units[k, 1] / h_units
 
 
 @kernel

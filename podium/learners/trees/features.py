@@ -17,7 +17,7 @@ from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, Views
 from podium.learners.trees.histograms import STRIDE, gradient_of, hessian_of
 
-SCRATCH = 3 * STRIDE  # room for sums to the left, for a feature's own bins and for their order
+SCRATCH = 2 * STRIDE  # for sums to the left, and for a feature's own bins
 
 
 @kernel
@@ -60,12 +60,13 @@ def read_bins(
     n_bins: int,
     scales: np.ndarray,
     scratch: np.ndarray,
+    order: np.ndarray,
 ) -> int:
-    """The bins of a feature in the order in which they are cut, in the second part of `scratch`; returns how many.
+    """The bins of a feature in the order in which they are split, in the second part of `scratch`; returns how many.
 
-    The third part has the order itself, if the feature is a category.
+    `order` gets the order itself, if the feature is a category.
     """
-    bins, order = scratch[STRIDE : 2 * STRIDE], scratch[2 * STRIDE :]
+    bins = scratch[STRIDE : 2 * STRIDE]
     spread(slots, total, offset, usual, n_bins, bins)
     if not categorical:
         return n_bins

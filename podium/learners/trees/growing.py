@@ -11,16 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from podium._exact import largest_size, on_grid, units_for
+from podium._machine import memory
 from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, WORD, BinnedRows
 from podium.learners.trees.features import SCRATCH
-from podium.learners.trees.histograms import BLOCK, STRIDE, TILE, pack_rows
+from podium.learners.trees.histograms import BLOCK, PACKED, STRIDE, TILE, WIDE, pack_rows, pack_wide, units_of
 from podium.learners.trees.leafwise import grow_leaves
 from podium.learners.trees.oblivious import grow_oblivious
 from podium.learners.trees.team import call_off, clear, make_board
 from podium.learners.trees.workbench import Bins, Leaves, Limits, Nodes, Room, make_leaves, make_nodes
 
 POOL = 2**30  # bytes of histograms; leaves beyond that give theirs away, and are added up again when they are cut
+WIDE_ROWS = 2**23  # from here on, 32 bits leave a row fewer than 256 units on average: histograms are wide
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class GrownTree:
     leaf_start: np.ndarray  # (leaves + 1,) int64: its stretch of `index`, leaves in order of their stretches
     low: np.ndarray  # (leaves,) float64: the least value a leaf may have
     high: np.ndarray  # (leaves,) float64: the largest
+    units: tuple[float, float]  # per gradient and per hessian: the grid on which leaf sums are exact
 
 
 class TreeGrower:
@@ -62,21 +66,29 @@ class TreeGrower:
         self.binned, self.rules = binned, rules
         n, words = binned.rows.shape
         slots, n_features = words * WORD * STRIDE, binned.borders.n_features
-        # No more leaves than rows can fill.
-        self._most = leaves = _round_leaves(max(2, min(rules.max_leaf_nodes, n // rules.min_samples_leaf)), rules)
-        pool = leaves if rules.growth == "oblivious" else min(leaves, max(3, pool_bytes // (8 * slots)))
+        self._kind = WIDE if n >= WIDE_ROWS else PACKED
+        bytes_each = self._kind.itemsize * slots
+        if rules.growth == "oblivious":  # all leaves with rows need their histograms at the same time
+            self._most = leaves = 2 ** (rules.max_leaf_nodes.bit_length() - 1)
+            pool, rows_of_gains = min(leaves, max(n, 1)), 1
+            _refuse_too_many_histograms(pool * bytes_each, leaves)
+        else:  # no more leaves than rows can fill
+            self._most = leaves = max(2, min(rules.max_leaf_nodes, n // rules.min_samples_leaf))
+            pool, rows_of_gains = min(leaves, max(3, pool_bytes // bytes_each)), leaves
         borders = binned.borders
         self._bins = Bins(binned.rows, binned.columns, binned.n_slots, borders.n_bins, borders.has_missing)
         self._room = Room(
             np.empty(n, dtype=np.uint32),
             np.empty(n, dtype=np.uint32),
-            np.empty(n, dtype=np.int64),
-            np.empty((pool, slots), dtype=np.int64),
-            np.empty((leaves, n_features)),
-            np.empty((n_threads, slots if n_threads > 1 else 0), dtype=np.int64),
+            np.empty(n, dtype=self._kind),
+            np.empty((pool, slots), dtype=self._kind),
+            np.empty((rows_of_gains, n_features)),
+            np.empty((n_threads, slots if n_threads > 1 else 0), dtype=self._kind),
             np.empty((n_threads, -(-words * WORD // BLOCK) * TILE * BLOCK // WORD), dtype=np.uint64),
-            np.empty((n_threads, TILE), dtype=np.int64),
-            np.empty((n_threads, SCRATCH), dtype=np.int64),
+            np.empty((n_threads, TILE), dtype=self._kind),
+            np.empty((n_threads, SCRATCH), dtype=self._kind),
+            np.empty((n_threads, STRIDE), dtype=np.int64),
+            np.empty(n_features, dtype=np.int64),
             np.empty((n_threads, 8), dtype=np.int64),
             make_board(),
         )
@@ -105,16 +117,15 @@ class TreeGrower:
         """
         n = self.binned.n_rows if sample is None else len(sample)
         self.index[:n] = np.arange(n, dtype=np.uint32) if sample is None else sample
-        scales, squares = _scales(gradients, hessians, self.index[:n])
-        scales[2] = self.rules.l2_regularization * scales[1]
-        scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
-        largest = pack_rows(gradients, hessians, scales, self._room.packed)
+        units, scales, squares = self._measure(gradients, hessians, sample, n)
+        pack = pack_wide if self._kind is WIDE else pack_rows
+        largest = pack(gradients, hessians, scales, self._room.packed)
         if self._can_be_cut is not None and self.rules.growth != "oblivious":
             allowed = allowed & self._can_be_cut
         nodes, leaves = make_nodes(2 * self._most - 1, n), make_leaves(self._most, n)
         count = self._run(allowed, scales, squares, largest, n, nodes, leaves)
         order = np.lexsort((leaves.stop[:count], leaves.start[:count]))  # a leaf without rows before its neighbour
-        units = scales[1] / scales[0]
+        ratio = scales[1] / scales[0]
         used = slice(0, 2 * count - 1)
         return GrownTree(
             nodes.feature[used],
@@ -127,9 +138,26 @@ class TreeGrower:
             nodes.size[used],
             leaves.node[order].astype(np.int32),
             np.append(leaves.start[order], n),
-            leaves.low[order] * units,
-            leaves.high[order] * units,
+            leaves.low[order] * ratio,
+            leaves.high[order] * ratio,
+            units,
         )
+
+    def _measure(
+        self, gradients: np.ndarray, hessians: np.ndarray, sample: np.ndarray | None, n: int
+    ) -> tuple[tuple[float, float], np.ndarray, float]:
+        """The grids of exact leaf sums, (gradient, hessian, l2, least hessian of a side) in a histogram's units, and
+        the sum of squared gradients."""
+        known = (gradients, hessians) if sample is None else (gradients[sample], hessians[sample])
+        sizes = refuse_bad_derivatives(*known)
+        units = units_for(sizes[0], n), units_for(sizes[1], n)
+        squares_units = units_for(sizes[0] * sizes[0], n)
+        totals = _sum_sizes(known[0], known[1], *units, squares_units)
+        scales = np.zeros(4)
+        scales[0], scales[1] = (units_of(total, n, self._kind) for total in totals[:2])
+        scales[2] = self.rules.l2_regularization * scales[1]
+        scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
+        return units, scales, totals[2]
 
     def _run(
         self,
@@ -203,22 +231,36 @@ def _count_fewer(
         fewer[f] = n - most if usual[f] < 0 else min(n - most, away)
 
 
-def _round_leaves(most: int, rules: GrowthRules) -> int:
-    """An oblivious tree has two to the power of its levels."""
-    return 2 ** (most.bit_length() - 1) if rules.growth == "oblivious" else most
+def _refuse_too_many_histograms(n_bytes: int, leaves: int) -> None:
+    if n_bytes > 0.8 * memory():
+        raise ValueError(
+            f"oblivious trees of {leaves:,} leaves need up to {n_bytes / 2**30:.1f} GiB of histograms; this machine "
+            f"has {memory() / 2**30:.1f} GiB of memory. Lower max_depth or max_leaf_nodes."
+        )
+
+
+def refuse_bad_derivatives(gradients: np.ndarray, hessians: np.ndarray) -> tuple[float, float]:
+    """The largest sizes of both; an error if a derivative is not finite, or a hessian negative."""
+    sizes = largest_size(gradients), largest_size(hessians)
+    for name, size in zip(("gradient", "hessian"), sizes):
+        if size == np.inf:
+            cause = "Labels or weights are too large, or the scores have diverged: scale them down."
+            raise ValueError(f"a {name} of the objective is not finite; no tree can be grown. {cause}")
+    if hessians.min(initial=0.0) < 0:
+        cause = "Hessians must be 0 or larger; where the cost is not convex, use 1."
+        raise ValueError(f"a hessian of the objective is {hessians.min():g}; no tree can be grown. {cause}")
+    return sizes
 
 
 @kernel
-def _scales(gradients: np.ndarray, hessians: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, float]:
-    """(units a gradient, units a hessian, room for two more) so that no sum can leave its 32 bits; sum of squares."""
-    total_g, total_h, squares = 0.0, 0.0, 0.0
-    for k in range(len(index)):
-        gradient = np.float64(gradients[index[k]])
-        total_g += abs(gradient)
-        total_h += np.float64(hessians[index[k]])
-        squares += gradient * gradient
-    room = 2.0**31 - 2.0 * len(index) - 2.0  # rounding may add one unit a row
-    scales = np.zeros(4)
-    scales[0] = room / total_g if total_g > 0 else 1.0
-    scales[1] = room / total_h if total_h > 0 else 1.0
-    return scales, squares
+def _sum_sizes(
+    gradients: np.ndarray, hessians: np.ndarray, g_units: float, h_units: float, squares_units: float
+) -> tuple[float, float, float]:
+    """Exact sums of |gradient|, of hessian and of gradient^2; units: of their grids."""
+    total_g, total_h, squares = np.int64(0), np.int64(0), np.int64(0)
+    for k in range(len(gradients)):
+        gradient = np.float64(gradients[k])
+        total_g += on_grid(abs(gradient), g_units)
+        total_h += on_grid(np.float64(hessians[k]), h_units)
+        squares += on_grid(gradient * gradient, squares_units)
+    return total_g / g_units, total_h / h_units, squares / squares_units

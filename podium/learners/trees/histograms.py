@@ -4,6 +4,10 @@ Both sums live in one 64-bit integer: the gradient, in fixed point, in the upper
 One addition updates both, and integer sums are exact: no order of rows and no number of threads can change them, and so
 nothing that is decided by them.
 
+With many millions of rows 32 bits leave too few units per row. Then histograms are wide: a complex number per slot, the
+gradient in its real and the hessian in its imaginary part, both integers below 2**53, which float64 adds exactly. All
+kernels take either kind; `gradient_of` and `hessian_of` are the only ones that know which it is.
+
 A leaf's rows are copied, a tile at a time, into a small buffer that stays in the cache; copying touches each row once
 with few instructions, so that many cache misses overlap. Then 16 features at a time are added up, whose 16 histograms
 fit into the innermost cache. The stride of 264 instead of 256 slots keeps them from fighting for the same cache sets.
@@ -11,7 +15,11 @@ fit into the innermost cache. The stride of 264 instead of 256 slots keeps them 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, WORD
@@ -24,24 +32,47 @@ _LOW = np.int64(0xFFFFFFFF)
 _U = np.uint32
 
 
-@kernel
-def gradient_of(packed: np.int64) -> np.int64:
-    """The gradient sum in units: the upper half, rounded down, so that the lower half never borrows from it."""
-    return packed >> np.int64(32)
+PACKED, WIDE = np.dtype(np.int64), np.dtype(np.complex128)  # the two kinds of a sum
+_CAPACITY = {PACKED: 2.0**31, WIDE: 2.0**53}  # largest sum of either, in units
 
 
-@kernel
-def hessian_of(packed: np.int64) -> np.int64:
-    """The hessian sum in units: the lower half, unsigned."""
-    return packed & _LOW
+def gradient_of(total: Any) -> Any:
+    """The gradient sum in units. Packed: the upper half, rounded down, so that the lower half never borrows from it."""
+    return np.real(total) if np.iscomplexobj(total) else np.int64(total) >> np.int64(32)
+
+
+def hessian_of(total: Any) -> Any:
+    """The hessian sum in units. Packed: the lower half, unsigned."""
+    return np.imag(total) if np.iscomplexobj(total) else np.int64(total) & _LOW
+
+
+# Numba compares the signatures of these with those of what they return: no annotations.
+@overload(gradient_of, inline="always")
+def _gradient_of(total):  # type: ignore[no-untyped-def]
+    if isinstance(total, types.Complex):
+        return lambda total: total.real
+    return lambda total: total >> np.int64(32)
+
+
+@overload(hessian_of, inline="always")
+def _hessian_of(total):  # type: ignore[no-untyped-def]
+    if isinstance(total, types.Complex):
+        return lambda total: total.imag
+    return lambda total: total & _LOW
+
+
+def units_of(total: float, n_rows: int, kind: np.dtype) -> float:
+    """Units per gradient or hessian, a power of two, for sizes that add up to `total`: no sum of rows can overflow."""
+    capacity = _CAPACITY[kind] - 2.0 * n_rows - 2.0  # rounding may add one unit per row
+    return float(2.0 ** (np.frexp(capacity / total)[1] - 1)) if total > 0 else 1.0
 
 
 @kernel
 def pack_rows(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, packed: np.ndarray) -> np.int64:
     """packed[row] = gradient and hessian of each row, in fixed point; returns the largest hessian.
 
-    scales: units a gradient, units a hessian. A hessian is at least one unit, so that a leaf with rows never has
-    hessian sum 0. Rows that are not in a tree's sample are packed too, and never looked at.
+    scales: units per gradient, units per hessian. A hessian is at least one unit, so that a leaf with rows never has
+    hessian sum 0. Rows that are not in a tree's sample are packed too, and never read.
     """
     largest, g_units, h_units = np.int64(1), scales[0], scales[1]
     for row in range(len(packed)):
@@ -50,6 +81,17 @@ def pack_rows(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, p
         packed[row] = (gradient << np.int64(32)) + hessian
         largest = max(largest, hessian)
     return largest
+
+
+@kernel
+def pack_wide(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, packed: np.ndarray) -> np.int64:
+    """`pack_rows` for wide histograms."""
+    largest, g_units, h_units = 1.0, scales[0], scales[1]
+    for row in range(len(packed)):
+        hessian = max(np.rint(np.float64(hessians[row]) * h_units), 1.0)
+        packed[row] = complex(np.rint(np.float64(gradients[row]) * g_units), hessian)
+        largest = max(largest, hessian)
+    return np.int64(largest)
 
 
 @kernel
@@ -117,3 +159,13 @@ def add_shares(shares: np.ndarray, first: int, last: int, n_bins: np.ndarray, hi
             for b in range(n_bins[f]):
                 own[b] += share[b]
             own[MISSING] += share[MISSING]
+
+
+@kernel
+def subtract_words(child: np.ndarray, parent: np.ndarray, first: int, last: int, n_slots: np.ndarray) -> None:
+    """In the columns of words first..last, leave of the parent what is not the child's."""
+    for column in range(first * WORD, min(last * WORD, len(n_slots))):
+        own, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]
+        for slot in range(n_slots[column]):
+            rest[slot] -= own[slot]
+        rest[MISSING] -= own[MISSING]

@@ -1,8 +1,8 @@
 """Leaf-wise growth cuts the leaf that gains most; level-wise growth cuts every leaf of a level before the next.
 
 Gains come from histograms that know no row counts. A gain found there is at least the true one, so the smallest leaf
-size is checked only when a leaf is about to be cut: if the cut would leave too few rows on a side, its feature is
-counted exactly, and the leaf competes again with what remains.
+size is checked only when a leaf is about to be cut: if the cut would leave too few rows on a side, its features are
+counted exactly, in the order of their gains, until one keeps what it promised, and the leaf competes again with that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, Views
 from podium.learners.trees.features import fill_sides
 from podium.learners.trees.histograms import STRIDE, gradient_of
-from podium.learners.trees.splitting import BIN, CUT, GAIN, MISSING_LEFT, best_feature, find_cut
+from podium.learners.trees.splitting import BIN, CUT, GAIN, MISSING_LEFT, best_feature, build_heap, find_cut, sift_down
 from podium.learners.trees.team import DECIDED, is_off, meet
 from podium.learners.trees.workbench import (
     ONE,
@@ -112,43 +112,83 @@ def _choose(
             lend_histogram(room, leaves, small + 1, leaf, leaf)
             return _FIRST - leaf
         f, node = leaves.best[leaf], leaves.node[leaf]
-        column = f if views is None else views.column[f]
-        slots = room.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
-        rows = room.sorted[leaves.start[leaf] : leaves.stop[leaf]]
-        n_slots, n_bins, missing, own = bins.n_slots[column], bins.n_bins[f], bins.has_missing[f], bins.columns[column]
-        used = find_cut(
-            views,
-            slots,
-            n_slots,
-            f,
-            n_bins,
-            missing,
-            scales,
-            rows,
-            own,
-            limits.min_samples,
-            largest,
-            leaves.low[leaf],
-            leaves.high[leaf],
-            room.scratch[0],
-            cut,
-        )
+        used = _count_cut(views, bins, room, limits, scales, largest, leaves, leaf, f, cut)
         if cut[GAIN] >= room.gains[leaf, f]:
-            nodes.feature[node], nodes.column[node] = f, column
-            fill_sides(
-                f,
-                n_bins,
-                int(cut[BIN]),
-                cut[MISSING_LEFT] > 0,
-                views,
-                room.scratch[0, 2 * STRIDE :],
-                used,
-                nodes.sides[node],
-            )
+            nodes.feature[node], nodes.column[node] = f, f if views is None else views.column[f]
+            n_bins, at, to_left = bins.n_bins[f], int(cut[BIN]), cut[MISSING_LEFT] > 0
+            fill_sides(f, n_bins, at, to_left, views, room.order[0], used, nodes.sides[node])
+            lend_histogram(room, leaves, small + 1, small + 1, leaf)
             return leaf
-        room.gains[leaf, f] = cut[GAIN]  # fewer rows than hoped for: the leaf competes again with what remains
-        leaves.best[leaf] = best_feature(room.gains[leaf])
+        room.gains[leaf, f] = cut[GAIN]
+        leaves.best[leaf] = _count_features(views, bins, room, limits, scales, largest, leaves, leaf, cut)
     return -ONE
+
+
+@kernel
+def _count_cut(
+    views: Views | None,
+    bins: Bins,
+    room: Room,
+    limits: Limits,
+    scales: np.ndarray,
+    largest: np.int64,
+    leaves: Leaves,
+    leaf: int,
+    f: int,
+    cut: np.ndarray,
+) -> int:
+    """`find_cut` of a feature in a leaf."""
+    column = f if views is None else views.column[f]
+    return find_cut(
+        views,
+        room.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE],
+        bins.n_slots[column],
+        f,
+        bins.n_bins[f],
+        bins.has_missing[f],
+        scales,
+        room.sorted[leaves.start[leaf] : leaves.stop[leaf]],
+        bins.columns[column],
+        limits.min_samples,
+        largest,
+        leaves.low[leaf],
+        leaves.high[leaf],
+        room.scratch[0],
+        room.order[0],
+        cut,
+    )
+
+
+@kernel
+def _count_features(
+    views: Views | None,
+    bins: Bins,
+    room: Room,
+    limits: Limits,
+    scales: np.ndarray,
+    largest: np.int64,
+    leaves: Leaves,
+    leaf: int,
+    cut: np.ndarray,
+) -> int:
+    """The feature of a leaf that gains most with enough rows on both sides, -1 if none does.
+
+    Gains without counts are upper bounds: features are counted from the largest on, until one reaches its bound. A heap
+    makes that linear in the features; asking for the best of all after each of them would be quadratic.
+    """
+    gains, heap = room.gains[leaf], room.heap
+    size = build_heap(gains, heap)
+    while size > 0:
+        f = heap[0]
+        _count_cut(views, bins, room, limits, scales, largest, leaves, leaf, f, cut)
+        if cut[GAIN] >= gains[f]:
+            return int(f)
+        gains[f] = cut[GAIN]
+        if gains[f] <= 0.0:
+            size -= 1
+            heap[0] = heap[size]
+        sift_down(gains, heap, size, ZERO)
+    return -1
 
 
 @kernel

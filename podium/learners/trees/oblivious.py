@@ -2,7 +2,7 @@
 
 The cut of a level is the one that gains most in all its leaves together. A leaf in which it would leave a side too
 light, or values the wrong way round, gains nothing by it, and is cut all the same; leaves may be empty. How many rows a
-leaf has plays no part. Categories are put in the order of all leaves together.
+leaf has plays no part. Categories are put in the order of all leaves together. A leaf without rows has no histogram.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from podium.learners.trees.splitting import (
     worth_at,
 )
 from podium.learners.trees.team import DECIDED, is_off, meet
-from podium.learners.trees.workbench import ONE, ZERO, Bins, Leaves, Limits, Nodes, Room, cut_leaf, look_at
+from podium.learners.trees.workbench import ONE, ZERO, Bins, Leaves, Limits, Nodes, Room, cut_leaf, subtract_child
 
 
 @kernel
@@ -43,10 +43,10 @@ def grow_oblivious(
 ) -> int:
     """Fill the tree, level by level; returns the number of leaves. Every worker of the team runs this."""
     board, workers, cut, sums = room.board, len(room.tiles), np.zeros(CUT), np.zeros((2, STRIDE))
-    count, meeting = ONE, meet(board, workers, ONE)
+    count, histograms, meeting = ONE, ONE, meet(board, workers, ONE)
     if is_off(board):
         return 0
-    meeting = look_at(views, bins, room, allowed, scales, leaves, ZERO, ZERO, worker, meeting)
+    meeting = subtract_child(bins, room, leaves, ZERO, ZERO, worker, meeting)
     while 2 * count <= len(leaves.node):
         for f in range(worker, len(allowed), workers):
             room.gains[0, f] = 0.0
@@ -56,10 +56,9 @@ def grow_oblivious(
         meeting = meet(board, workers, meeting)
         if worker == 0:
             f = best_feature(room.gains[0])
-            board[DECIDED] = f
-            if f >= 0:
+            board[DECIDED] = f if f >= 0 and room.gains[0, f] > limits.min_gain else -ONE
+            if board[DECIDED] >= 0:
                 used = _cut_level(views, bins, room, leaves, count, f, scales, worker, sums, cut)
-                board[DECIDED] = f if cut[GAIN] > limits.min_gain else -ONE
                 _write_level(views, bins, room, nodes, leaves, count, f, used, cut)
         meeting = meet(board, workers, meeting)
         f = board[DECIDED]
@@ -67,32 +66,40 @@ def grow_oblivious(
             return count
         for leaf in range(count):
             if worker == 0:
-                node, sign = leaves.node[leaf], 0.0 if views is None else views.signs[f]
-                column = nodes.column[node]
-                slots = room.histograms[leaf, column * STRIDE : (column + 1) * STRIDE]
-                low, high = leaves.low[leaf], leaves.high[leaf]
-                _price_leaf(slots, bins.n_slots[column], nodes.sides[node], scales, sign, low, high, cut)
+                sign = 0.0 if views is None else views.signs[f]
+                _price_leaf(bins, room, nodes, leaves, leaf, scales, sign, cut)
             meeting = cut_leaf(views, bins, room, nodes, leaves, leaf, count + leaf, cut, worker, meeting)
+            new = count + leaf
+            if leaves.start[new] < leaves.stop[new]:  # the smaller child: its sibling has rows too
+                if worker == 0:
+                    leaves.histogram[new] = histograms
+                histograms += 1
         count *= 2
-        for leaf in range(count // 2 if 2 * count <= len(leaves.node) else ZERO):
-            new = count // 2 + leaf
-            meeting = look_at(views, bins, room, allowed, scales, leaves, new, leaf, worker, meeting)
+        if 2 * count <= len(leaves.node):
+            meeting = meet(board, workers, meeting)  # the numbers of the histograms
+            for leaf in range(count // 2):
+                new = count // 2 + leaf
+                if leaves.start[new] < leaves.stop[new]:
+                    meeting = subtract_child(bins, room, leaves, new, leaf, worker, meeting)
     return count
 
 
 @kernel
 def _read_leaf(
-    views: Views | None, bins: Bins, room: Room, leaf: int, f: int, used: int, scratch: np.ndarray
+    views: Views | None, bins: Bins, room: Room, leaves: Leaves, leaf: int, f: int, used: int, worker: int
 ) -> np.ndarray:
-    """The feature's bins in this leaf, in the order in which they are cut."""
+    """The feature's bins in this leaf, which has rows, in the order in which they are split."""
+    histogram, order = room.histograms[leaves.histogram[leaf]], room.order[worker]
+    own: np.ndarray = room.scratch[worker, STRIDE : 2 * STRIDE]
     if views is None:
-        return room.histograms[leaf, f * STRIDE : (f + 1) * STRIDE]
+        own = histogram[f * STRIDE : (f + 1) * STRIDE]
+        return own
     column = views.column[f]
-    slots, own = room.histograms[leaf, column * STRIDE : (column + 1) * STRIDE], scratch[STRIDE : 2 * STRIDE]
+    slots = histogram[column * STRIDE : (column + 1) * STRIDE]
     total = sum_slots(slots, bins.n_slots[column])
     spread(slots, total, views.offset[f], views.usual[f], bins.n_bins[f], own)
     if views.categorical[f]:
-        arrange(own.copy(), scratch[2 * STRIDE :], used, own)
+        arrange(own.copy(), order, used, own)
     return own
 
 
@@ -114,9 +121,10 @@ def _cut_level(
     l2, least, all_whole, sides = scales[2], scales[3], 0.0, 2 if has_missing else 1
     if views is not None:
         column, sign = views.column[f], views.signs[f]
-        slots = np.zeros(STRIDE, np.int64)
+        slots = np.zeros_like(scratch[:STRIDE])
         for leaf in range(count):
-            slots += room.histograms[leaf, column * STRIDE : (column + 1) * STRIDE]
+            if leaves.histogram[leaf] >= 0:
+                slots += room.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
         total = sum_slots(slots, bins.n_slots[column])
         offset, usual, categorical, smoothing = (
             views.offset[f],
@@ -124,15 +132,21 @@ def _cut_level(
             views.categorical[f],
             views.smoothing[0],
         )
-        used = read_bins(slots, total, offset, usual, categorical, smoothing, bins.n_bins[f], scales, scratch)
+        used = read_bins(
+            slots, total, offset, usual, categorical, smoothing, bins.n_bins[f], scales, scratch, room.order[worker]
+        )
     sums[:, :used] = 0.0
     for leaf in range(count):
-        own, low, high = _read_leaf(views, bins, room, leaf, f, used, scratch), leaves.low[leaf], leaves.high[leaf]
+        if leaves.histogram[leaf] < 0:
+            continue
+        own, low, high = (
+            _read_leaf(views, bins, room, leaves, leaf, f, used, worker),
+            leaves.low[leaf],
+            leaves.high[leaf],
+        )
         missing = own[MISSING] if has_missing else np.int64(0)
         total = missing + own[:used].sum()
         gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
-        if total == 0:
-            continue
         whole = worth_at(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
         all_whole += whole
         for side in range(sides):  # missing values right, then left
@@ -140,7 +154,7 @@ def _cut_level(
             for b in range(used):
                 left += own[b]
                 worth = bounded_worth(left, gradient, hessian, l2, least, sign, low, high)
-                sums[side, b] += worth - whole if worth > 0.0 else 0.0
+                sums[side, b] += worth - whole if worth > -np.inf else 0.0
     best = 0.0
     for side in range(sides):
         for b in range(used):
@@ -164,11 +178,13 @@ def _write_level(
     cut: np.ndarray,
 ) -> None:
     """Every leaf's node gets the cut. Without missing values to learn from, they go to the heavier side."""
-    scratch, column = room.scratch[0], f if views is None else views.column[f]
+    column = f if views is None else views.column[f]
     if not bins.has_missing[f]:
         left_h, all_h = 0.0, 0.0
         for leaf in range(count):
-            own = _read_leaf(views, bins, room, leaf, f, used, scratch)
+            if leaves.histogram[leaf] < 0:
+                continue
+            own = _read_leaf(views, bins, room, leaves, leaf, f, used, ZERO)
             for b in range(used):
                 all_h += np.float64(hessian_of(own[b]))
                 left_h += np.float64(hessian_of(own[b])) if b <= cut[BIN] else 0.0
@@ -176,23 +192,33 @@ def _write_level(
     for leaf in range(count):
         node = leaves.node[leaf]
         nodes.feature[node], nodes.column[node] = f, column
-        order, to_left = scratch[2 * STRIDE :], cut[MISSING_LEFT] > 0
-        fill_sides(f, bins.n_bins[f], int(cut[BIN]), to_left, views, order, used, nodes.sides[node])
+        fill_sides(
+            f, bins.n_bins[f], int(cut[BIN]), cut[MISSING_LEFT] > 0, views, room.order[0], used, nodes.sides[node]
+        )
 
 
 @kernel
 def _price_leaf(
-    slots: np.ndarray,
-    n_slots: int,
-    sides: np.ndarray,
+    bins: Bins,
+    room: Room,
+    nodes: Nodes,
+    leaves: Leaves,
+    leaf: int,
     scales: np.ndarray,
     sign: float,
-    low: float,
-    high: float,
     cut: np.ndarray,
 ) -> None:
-    """What the level's cut gains in one leaf, and the middle of the values of its sides. slots: of the cut's column."""
-    total, l2 = slots[MISSING], scales[2]
+    """What the level's cut gains in one leaf, and the middle of the values of its sides."""
+    low, high, l2 = leaves.low[leaf], leaves.high[leaf], scales[2]
+    if leaves.histogram[leaf] < 0:
+        cut[GAIN], cut[MIDDLE] = 0.0, min(max(0.0, low), high)
+        return
+    column, sides = nodes.column[leaves.node[leaf]], nodes.sides[leaves.node[leaf]]
+    slots, n_slots = (
+        room.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE],
+        bins.n_slots[column],
+    )
+    total = slots[MISSING]
     left = total if sides[MISSING] == 0 else np.int64(0)
     for slot in range(n_slots):
         total += slots[slot]
@@ -203,4 +229,4 @@ def _price_leaf(
     cut[MIDDLE] = 0.5 * (left_value + value_of(gradient - left_g, hessian - left_h, l2, low, high))
     whole = worth_at(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
     worth = bounded_worth(left, gradient, hessian, l2, scales[3], sign, low, high)
-    cut[GAIN] = in_gain(worth, whole, scales) if worth > 0.0 else 0.0
+    cut[GAIN] = in_gain(worth, whole, scales)

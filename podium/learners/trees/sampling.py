@@ -60,8 +60,9 @@ def draw_bootstrap(
     n_queries = len(offsets) - 1
     times = np.bincount(rng.integers(0, n_queries, n_queries), minlength=n_queries)
     counts = np.repeat(times, np.diff(offsets))
-    gradients *= counts
-    hessians *= counts
+    with np.errstate(over="ignore", invalid="ignore"):  # the grower refuses what is not finite
+        gradients *= counts
+        hessians *= counts
     return np.flatnonzero(counts)
 
 

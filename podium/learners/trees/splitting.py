@@ -8,8 +8,9 @@ what both sides can lower it by, less what the whole can:
 A row goes left if its bin is at most the split's bin. Missing values go to the side where they gain more.
 
 A leaf with value v lowers the cost by -(2 G v + (H + l2) v^2), which is the above for the best v, -G / (H + l2). Where
-the value must not fall, or not rise, with a feature, v has bounds, and cuts whose sides stand the wrong way round gain
-nothing.
+the value must not fall, or not rise, with a feature, v has bounds, and splits whose sides stand the wrong way round are
+refused. Within bounds a leaf may have to raise the cost: its worth, and that of its sides, can be negative, and a split
+may still gain.
 
 Every feature of every leaf is asked for its best gain, in a loop that vectorises; where that cut lies is looked up only
 when the leaf is cut by it. Sums stay in the histogram's units until the gain is known.
@@ -55,14 +56,17 @@ def value_of(gradient: float, hessian: float, l2: float, low: float, high: float
 def bounded_worth(
     left: np.int64, gradient: float, hessian: float, l2: float, least: float, sign: float, low: float, high: float
 ) -> float:
-    """`worth_of` where values have bounds, and the right one may not be below (sign 1) or above (-1) the left one."""
+    """`worth_of` where values have bounds, and the right one may not be below (sign 1) or above (-1) the left one.
+
+    It may be negative; -inf refuses the split.
+    """
     left_h, left_g = np.float64(hessian_of(left)), np.float64(gradient_of(left))
     right_h, right_g = hessian - left_h, gradient - left_g
     if left_h < least or right_h < least:
-        return 0.0
+        return -np.inf
     left_value, right_value = value_of(left_g, left_h, l2, low, high), value_of(right_g, right_h, l2, low, high)
     if sign * (right_value - left_value) < 0.0:
-        return 0.0
+        return -np.inf
     return worth_at(left_g, left_h + l2, left_value) + worth_at(right_g, right_h + l2, right_value)
 
 
@@ -76,7 +80,8 @@ def worth_at(gradient: float, weight: float, value: float) -> float:
 def in_gain(worth: float, whole: float, scales: Scales) -> float:
     """From what both sides are worth, and the whole, in units, to the gain."""
     gain = worth - whole
-    return gain * scales[1] / (scales[0] * scales[0]) if gain > _NOISE * worth else 0.0
+    noise = _NOISE * max(abs(worth), abs(whole))
+    return gain * scales[1] / (scales[0] * scales[0]) if gain > noise else 0.0
 
 
 @kernel
@@ -126,7 +131,7 @@ def cut_bins(
     l2, least, best = scales[2], scales[3], 0.0
     bounded, whole = sign != 0.0 or low > -np.inf or high < np.inf, gradient * gradient / (hessian + l2)
     if bounded:
-        whole = worth_at(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
+        best, whole = -np.inf, worth_at(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
     for k in range(CUT):
         cut[k] = 0.0
     for side in range(2 if missing != 0 else 1):  # missing values right, then left
@@ -171,20 +176,21 @@ def find_cut(
     low: float,
     high: float,
     scratch: np.ndarray,
+    order: np.ndarray,
     cut: np.ndarray,
 ) -> int:
     """The cut of a feature that leaves `min_samples` rows on both sides; returns how many bins were put in order.
 
     slots: the leaf's sums in the feature's column; rows: the leaf's; column: the slots of all rows. The order of
-    categories is left in `scratch`.
+    categories is left in `order`.
     """
     counts = np.zeros(MISSING + 1, np.int64)
-    bins, order, counted_bins, used, sign = slots, scratch[2 * STRIDE :], counts, n_bins, 0.0
+    bins, counted_bins, used, sign = slots, counts, n_bins, 0.0
     if views is not None:
         sign = views.signs[f]
         offset, usual, categorical = views.offset[f], views.usual[f], views.categorical[f]
         total = sum_slots(slots, n_slots)
-        used = read_bins(slots, total, offset, usual, categorical, views.smoothing[0], n_bins, scales, scratch)
+        used = read_bins(slots, total, offset, usual, categorical, views.smoothing[0], n_bins, scales, scratch, order)
         bins = scratch[STRIDE : 2 * STRIDE]
     for counted in range(2):  # first without counts
         known = counted_bins if counted else counts[:0]
@@ -217,6 +223,7 @@ def scan_words(
     allowed: np.ndarray,
     scales: Scales,
     scratch: np.ndarray,
+    order: np.ndarray,
     bounds: tuple[float, float, float, float],
     child_gains: np.ndarray,
     parent_gains: np.ndarray,
@@ -258,7 +265,7 @@ def scan_words(
                         parent_gains[f] = _one_hot_gain(rest[at], rest_total, common, scales)
                     continue
                 child_gains[f] = _gain_of(
-                    own, total, at, common, named, smoothing, bins, missing, scales, sign, low, high, scratch
+                    own, total, at, common, named, smoothing, bins, missing, scales, sign, low, high, scratch, order
                 )
                 if sibling:
                     parent_gains[f] = _gain_of(
@@ -275,6 +282,7 @@ def scan_words(
                         rest_low,
                         rest_high,
                         scratch,
+                        order,
                     )
 
 
@@ -303,15 +311,51 @@ def _gain_of(
     low: float,
     high: float,
     scratch: np.ndarray,
+    order: np.ndarray,
 ) -> float:
     """`best_gain` of a feature that is not a column as it stands, or of a leaf with bounds."""
-    used = read_bins(slots, total, offset, usual, categorical, smoothing, n_bins, scales, scratch)
+    used = read_bins(slots, total, offset, usual, categorical, smoothing, n_bins, scales, scratch, order)
     bins = scratch[STRIDE : 2 * STRIDE]
     if sign == 0.0 and low == -np.inf and high == np.inf:
         return best_gain(bins, used, has_missing, scales, scratch)
     cut, nothing = np.zeros(CUT), np.empty(0, np.int64)
     cut_bins(bins, used, has_missing, scales, nothing, 0, sign, low, high, cut)
     return float(cut[GAIN])
+
+
+@kernel
+def build_heap(gains: np.ndarray, heap: np.ndarray) -> int:
+    """Fill `heap` with the features that gain, the largest gain first, the first of equals; returns how many."""
+    size = 0
+    for f in range(len(gains)):
+        if gains[f] > 0.0:
+            heap[size] = f
+            size += 1
+    for at in range(size // 2 - 1, -1, -1):
+        sift_down(gains, heap, size, at)
+    return size
+
+
+@kernel
+def sift_down(gains: np.ndarray, heap: np.ndarray, size: int, at: int) -> None:
+    """Restore the order of a heap below a place whose gain has fallen."""
+    feature = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and _gains_more(gains, heap[child + 1], heap[child]):
+            child += 1
+        if not _gains_more(gains, heap[child], feature):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = feature
+
+
+@kernel
+def _gains_more(gains: np.ndarray, one: int, two: int) -> bool:
+    return bool(gains[one] > gains[two] or (gains[one] == gains[two] and one < two))
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 
 from podium._numba import kernel
 from podium.learners.trees.binning import MISSING, Views
-from podium.learners.trees.histograms import add_rows, add_shares, clear_words
+from podium.learners.trees.histograms import add_rows, add_shares, clear_words, subtract_words
 from podium.learners.trees.parting import part_rows, put_back, share_of
 from podium.learners.trees.splitting import BIN, GAIN, MIDDLE, MISSING_LEFT, scan_words
 from podium.learners.trees.team import lay_out, meet, take
@@ -39,13 +39,15 @@ class Room(NamedTuple):
 
     sorted: np.ndarray  # (rows,) uint32: the rows, leaf after leaf
     parted: np.ndarray  # (rows,) uint32
-    packed: np.ndarray  # (rows,) int64
-    histograms: np.ndarray  # (histograms, slots) int64: a pool, `Leaves.histogram` says whose they are
-    gains: np.ndarray  # (leaves, features) float64
-    shares: np.ndarray  # (workers, slots) int64
+    packed: np.ndarray  # (rows,) of the histograms' kind
+    histograms: np.ndarray  # (histograms, slots): a pool, `Leaves.histogram` says whose they are
+    gains: np.ndarray  # (leaves, features) float64; of oblivious trees, one row for a level
+    shares: np.ndarray  # (workers, slots) of the histograms' kind
     tiles: np.ndarray  # (workers, words of a tile) uint64
-    values: np.ndarray  # (workers, TILE) int64
-    scratch: np.ndarray  # (workers, SCRATCH) int64
+    values: np.ndarray  # (workers, TILE) of the histograms' kind
+    scratch: np.ndarray  # (workers, SCRATCH) of the histograms' kind
+    order: np.ndarray  # (workers, STRIDE) int64: the order of a feature's categories
+    heap: np.ndarray  # (features,) int64
     n_left: np.ndarray  # (workers, a cache line) int64: rows that go left, of a worker's part
     board: np.ndarray  # the team's
 
@@ -145,10 +147,22 @@ def look_at(
         allowed,
         scales,
         room.scratch[worker],
+        room.order[worker],
         (leaves.low[small], leaves.high[small], leaves.low[large], leaves.high[large]),
         room.gains[small],
         room.gains[large],
     )
+    return meet(room.board, len(room.tiles), meeting)
+
+
+@kernel
+def subtract_child(bins: Bins, room: Room, leaves: Leaves, small: int, large: int, worker: int, meeting: int) -> int:
+    """`look_at` without gains."""
+    meeting = sum_rows(bins, room, leaves, small, worker, meeting)
+    low, high = _words_of(bins.rows.shape[1], worker, len(room.tiles))
+    if small != large:
+        child, parent = room.histograms[leaves.histogram[small]], room.histograms[leaves.histogram[large]]
+        subtract_words(child, parent, low, high, bins.n_slots)
     return meet(room.board, len(room.tiles), meeting)
 
 
@@ -228,7 +242,6 @@ def cut_leaf(
     n_left = put_back(parted, room.n_left, worker, workers, rows)
     if worker == 0:
         sign = 0.0 if views is None else views.signs[nodes.feature[node]]
-        lend_histogram(room, leaves, new, new, leaf)
         _write_split(nodes, leaves, leaf, new, n_left, sign, cut)
     return meet(room.board, workers, meeting)
 

@@ -199,3 +199,17 @@ def test_one_hot_columns_that_stand_side_by_side_fill_their_bundles(rng):
 def test_a_wrong_switch_is_refused(wrong):
     with pytest.raises(ValueError, match=r"bundle_features must be True, False or None .* got"):
         LambdaMART(bundle_features=wrong).fit(np.zeros((4, 1)), [0, 1, 0, 1], group=[4])
+
+
+@pytest.mark.parametrize("options", [{}, {"row_fraction": 0.7}, {"goss": (0.3, 0.3)}, {"growth": "oblivious"}])
+@pytest.mark.parametrize("max_conflicts", [0.0, 0.05, 0.5])
+def test_more_trees_on_colliding_bundles_equal_one_long_fit(rng, tmp_path, max_conflicts, options):
+    """Rows whose features collide lie in other bins than their values say; scores must not follow those."""
+    X = np.where(rng.random((600, 8)) < 0.2, rng.integers(1, 5, (600, 8)), 0).astype(np.float32)
+    y, qid = np.clip(X[:, 0] + X[:, 3] - X[:, 5], 0, 4), np.arange(600) // 20
+    settings = {"bundle_features": True, "max_conflicts": max_conflicts, "min_samples_leaf": 3, "max_leaf_nodes": 8}
+    long = LambdaMART(n_estimators=8, **settings, **options).fit(X, y, qid=qid)
+    parts = LambdaMART(n_estimators=3, **settings, **options).fit(X, y, qid=qid).fit_more(X, y, qid, n_estimators=5)
+    np.testing.assert_array_equal(parts.forest_.value, long.forest_.value)
+    np.testing.assert_array_equal(parts.forest_.threshold, long.forest_.threshold)
+    assert (len(long.bundles_) > 0) == (max_conflicts > 0)
