@@ -24,7 +24,7 @@ from _report import measure_in_turns, print_header, print_result
 
 import podium
 from podium.explain.shapley import Paths
-from podium.learners.trees.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
 
 TREES, LEAVES, RATE, SMALLEST_LEAF = 100, 31, 0.1, 20
 

@@ -25,8 +25,8 @@ from _mslr import make_lists
 from _report import measure_in_turns, print_header, print_result
 
 import podium
-from podium.learners.trees.forest import Forest, TreeArrays
-from podium.learners.trees.scoring import FEW, Way
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.walking import FEW, Way
 
 SHAPES = ((100, 31), (1000, 64))
 TRAINING_ROWS, ROWS, REPEATS = 10_000, 20_000, 7

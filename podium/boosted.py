@@ -17,12 +17,12 @@ from podium._words import check_choice
 from podium.checkpoints import Checkpoints, describe_run
 from podium.data import RankingData
 from podium.formats.names import Names, find_names
-from podium.learners.trees.boosting import Boosting, BoostingRules, boost, refit_values
-from podium.learners.trees.bundling import ViewRules
-from podium.learners.trees.forest import Forest, TreeArrays
-from podium.learners.trees.growing import GrowthRules
-from podium.learners.trees.sampling import SamplingRules
-from podium.learners.trees.scoring import Scorer
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.walking import Scorer
+from podium.learners.trees.training.boosting import Boosting, BoostingRules, boost, refit_values
+from podium.learners.trees.training.bundling import LayoutRules
+from podium.learners.trees.training.growing import GrowthRules
+from podium.learners.trees.training.sampling import SamplingRules
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 from podium.metrics.spelling import parse_metric
@@ -332,7 +332,7 @@ class BoostedTrees(Ranker):
                 goss=None if self.goss is None else (float(self.goss[0]), float(self.goss[1])),
                 goss_by=self.goss_by,
             ),
-            views=ViewRules(
+            layout=LayoutRules(
                 bundle_features=self.bundle_features,
                 max_conflicts=self.max_conflicts,
                 categorical=self._categorical(),

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from podium._words import counted
-from podium.learners.trees.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
 
 CategoryNames = Mapping[int, Sequence[Any]]
 

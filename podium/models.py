@@ -24,8 +24,8 @@ import numpy as np
 from podium._words import check_choice
 from podium.boosted import BoostedTrees
 from podium.formats.errors import FormatError
-from podium.learners.trees.boosting import BoostingRules
-from podium.learners.trees.forest import FOREST_ARRAYS, Forest
+from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
+from podium.learners.trees.training.boosting import BoostingRules
 from podium.metrics.base import Metric
 from podium.metrics.spelling import parse_metric
 from podium.objectives import parse_objective

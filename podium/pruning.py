@@ -15,8 +15,8 @@ import numpy as np
 
 from podium._sparse import Features, is_sparse
 from podium.data import RankingData
-from podium.learners.trees.forest import Forest
-from podium.learners.trees.scoring import Scorer
+from podium.learners.trees.scoring.forest import Forest
+from podium.learners.trees.scoring.walking import Scorer
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 

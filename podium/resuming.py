@@ -16,8 +16,8 @@ import numpy as np
 from podium._words import counted
 from podium.checkpoints import Checkpoints, checksum
 from podium.formats.kinds import CHECKPOINT
-from podium.learners.trees.boosting import Boosting
-from podium.learners.trees.forest import FOREST_ARRAYS, Forest, TreeArrays
+from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArrays
+from podium.learners.trees.training.boosting import Boosting
 
 
 class Watch(Protocol):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import podium
-from podium.learners.trees.forest import Forest
+from podium.learners.trees.scoring.forest import Forest
 from podium.models import LambdaMART
 
 

@@ -17,8 +17,8 @@ from matplotlib.patches import Rectangle
 import podium
 from podium.demo.letor import FEATURE_NAMES, demo_splits
 from podium.explain import draw_curves
-from podium.learners.trees.binning import MISSING, bin_rows, find_borders
-from podium.learners.trees.forest import TreeArrays
+from podium.learners.trees.scoring.forest import TreeArrays
+from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
 
 FOLDER = Path(__file__).parent
 BLUE, RED, LINE, PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
@@ -46,17 +46,17 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def bins_of(values: np.ndarray, max_bins: int = 12) -> Figure:
-    """Above: where the values lie, and the borders. Below: how many rows each bin gets."""
+    """Above: where the values lie, and the edges. Below: how many rows each bin gets."""
     column = np.ascontiguousarray(values[:, None])
-    borders = find_borders(column, max_bins)
-    slots = bin_rows(column, borders).columns[0]
-    n_bins = int(borders.n_bins[0])
+    edges = find_bin_edges(column, max_bins)
+    slots = bin_rows(column, edges).columns[0]
+    n_bins = int(edges.n_bins[0])
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     above, below = figure.subplots(2)
     above.hist(values[~np.isnan(values)], bins=60, color=PALE)
-    for border in borders.upper[0, : n_bins - 1]:
-        above.axvline(border, color=BLUE, linewidth=0.8)
-    above.set_xlabel("dwell_seconds; a line is a border", fontsize=8)
+    for edge in edges.upper[0, : n_bins - 1]:
+        above.axvline(edge, color=BLUE, linewidth=0.8)
+    above.set_xlabel("dwell_seconds; a line is a edge", fontsize=8)
     counts = np.bincount(slots, minlength=MISSING + 1)
     below.bar(range(n_bins), counts[:n_bins], color=BLUE)
     below.bar([n_bins + 0.5], counts[MISSING], color=RED)
@@ -69,7 +69,7 @@ def bins_of(values: np.ndarray, max_bins: int = 12) -> Figure:
 
 
 def gains_of_the_example() -> Figure:
-    """Above: the sum of gradients in each bin. Below: the gain of each cut, missing values right and left."""
+    """Above: the sum of gradients in each bin. Below: the gain of each split, missing values right and left."""
     gradients = LABELS.mean() - LABELS
     names = ["1", "2", "3", "5", "8", "missing"]
     own = [VALUES == 1, VALUES == 2, VALUES == 3, VALUES == 5, VALUES == 8, np.isnan(VALUES)]
@@ -85,7 +85,7 @@ def gains_of_the_example() -> Figure:
         )
     above.set_ylabel("sum of gradients", fontsize=8)
     above.set_xlabel("value; at the bar: sum of gradients / sum of hessians", fontsize=8)
-    cuts = ["1.5", "2.5", "4", "6.5", "any value"]
+    splits = ["1.5", "2.5", "4", "6.5", "any value"]
     stump = podium.RegressionTree(max_leaf_nodes=2, min_samples_leaf=1).fit(VALUES[:, None], LABELS, group=[7])
     for missing, colour, shift in ((0, BLUE, -0.2), (1, PALE, 0.2)):
         g = np.cumsum(sums[:-1]) + missing * sums[-1]
@@ -94,10 +94,10 @@ def gains_of_the_example() -> Figure:
         gains = np.where(h < hessians.sum(), g**2 / h + (sums.sum() - g) ** 2 / rest, 0.0)
         assert missing or abs(gains.max() - stump.forest_.gain[0]) < 1e-5
         side = "left" if missing else "right"
-        below.bar(np.arange(len(cuts)) + shift, gains, 0.38, color=colour, label=f"missing values go {side}")
+        below.bar(np.arange(len(splits)) + shift, gains, 0.38, color=colour, label=f"missing values go {side}")
         for place, gain in enumerate(gains):
             below.text(place + shift, gain, f"{gain:.4g}", fontsize=7, ha="center", va="bottom")
-    below.set_xticks(range(len(cuts)), [f"x <= {cut}" if cut != "any value" else cut for cut in cuts])
+    below.set_xticks(range(len(splits)), [f"x <= {split}" if split != "any value" else split for split in splits])
     below.set_ylabel("gain", fontsize=8)
     below.margins(y=0.4)
     below.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")

@@ -18,7 +18,7 @@ from podium._files import write_whole
 from podium._words import check_choice
 from podium.explain.subjects import names_for, refuse_other_models
 from podium.inspection import CategoryNames, category_names, question
-from podium.learners.trees.forest import TreeArrays
+from podium.learners.trees.scoring.forest import TreeArrays
 
 if TYPE_CHECKING:
     from podium.explain.dependence import Dependence

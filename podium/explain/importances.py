@@ -16,7 +16,7 @@ import numpy as np
 from podium._words import check_choice
 from podium.boosted import BoostedTrees
 from podium.explain.subjects import names_for, refuse_other_models
-from podium.learners.trees.forest import Forest
+from podium.learners.trees.scoring.forest import Forest
 
 if TYPE_CHECKING:
     from rich.table import Table

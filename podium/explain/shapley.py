@@ -28,7 +28,7 @@ import numpy as np
 from podium._numba import fast_kernel, inlined_kernel, kernel, readonly
 from podium._sparse import Features, as_dense, is_sparse
 from podium._threads import map_blocks
-from podium.learners.trees.forest import Forest
+from podium.learners.trees.scoring.forest import Forest
 
 _ROWS_A_BLOCK = 512  # enough to share the cost of a tree's tables
 _LANES = 32  # documents that go through a tree in step

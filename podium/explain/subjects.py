@@ -11,7 +11,7 @@ from podium._words import check_choice
 from podium.boosted import BoostedTrees
 from podium.data import RankingData, as_feature_names
 from podium.inspection import feature_names
-from podium.learners.trees.forest import Forest
+from podium.learners.trees.scoring.forest import Forest
 
 
 def forests_of(model: Any) -> list[Forest]:

@@ -181,7 +181,7 @@ def test_inspect_tells_what_a_model_is_made_of(model):
 
 
 def test_inspect_knows_an_oblivious_tree_by_its_levels(model):
-    from podium.learners.trees.forest import Forest, TreeArrays
+    from podium.learners.trees.scoring.forest import Forest, TreeArrays
 
     left = np.array([1, 3, 5, 3, 4, 5, 6])
     feature, missing = np.array([0, 1, 1, 0, 0, 0, 0]), np.array([1, 0, 0, 0, 0, 0, 0])

@@ -5,7 +5,7 @@ import pytest
 from oracles import shapley_values
 
 from podium.explain.shapley import Paths
-from podium.learners.trees.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
 
 ARRAYS = ("feature", "threshold", "left", "missing_right", "value", "count")
 

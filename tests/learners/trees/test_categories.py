@@ -7,8 +7,8 @@ import pytest
 
 import podium
 from podium import explain
-from podium.learners.trees.binning import MISSING, bin_rows, find_borders
-from podium.learners.trees.categories import CategorySets
+from podium.learners.trees.scoring.categories import CategorySets
+from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
 from podium.models import MART, LambdaMART, RegressionTree
 
 GROWTHS = ["leaf", "level", "oblivious"]
@@ -17,16 +17,16 @@ GROWTHS = ["leaf", "level", "oblivious"]
 def coloured(rng, n=1_200, colours=12):
     """Labels that depend on the colour, in no order of its number, and on one plain feature."""
     X = np.column_stack([rng.integers(0, colours, n) * 7, rng.random(n)]).astype(np.float32)
-    worth = rng.permutation(colours) % 3
-    y = worth[(X[:, 0] / 7).astype(int)] + (X[:, 1] > 0.5)
+    sides = rng.permutation(colours) % 3
+    y = sides[(X[:, 0] / 7).astype(int)] + (X[:, 1] > 0.5)
     return X, y, np.arange(n) // 20
 
 
 def test_bins_are_the_most_frequent_values_and_others_are_missing():
     X = np.array([[5]] * 3 + [[2]] * 4 + [[9]] * 1 + [[np.nan]], np.float32)
-    borders = find_borders(X, max_bins=2, categorical=np.array([True]))
-    assert borders.upper[0, :2].tolist() == [2, 5]
-    assert bin_rows(X, borders).columns[0].tolist() == [1, 1, 1, 0, 0, 0, 0, MISSING, MISSING]
+    edges = find_bin_edges(X, max_bins=2, categorical=np.array([True]))
+    assert edges.upper[0, :2].tolist() == [2, 5]
+    assert bin_rows(X, edges).columns[0].tolist() == [1, 1, 1, 0, 0, 0, 0, MISSING, MISSING]
 
 
 def test_the_best_parting_of_all_is_found(rng):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from podium.learners.trees.boosting import BoostingRules, draw_dropped
+from podium.learners.trees.training.boosting import BoostingRules, draw_dropped
 from podium.models import MART, LambdaMART
 
 
@@ -17,7 +17,7 @@ def test_how_many_trees_are_left_out(rng):
 
 
 def test_two_trees_of_one_leafs_work_by_hand():
-    """Squared error, two values, labels 0 and 1: one cut tells all.
+    """Squared error, two values, labels 0 and 1: one split tells all.
 
     The start is 1/2. The first tree asks for -1/2 and 1/2, all of it. The second is grown without the first, so it asks
     for the same, and gets half of it; the first comes back with half.

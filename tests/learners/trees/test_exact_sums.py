@@ -8,9 +8,9 @@ import pytest
 from oracles import grow_tree_slowly
 
 import podium
-from podium.learners.trees import growing
-from podium.learners.trees.binning import bin_rows, find_borders
-from podium.learners.trees.growing import GrowthRules, TreeGrower
+from podium.learners.trees.training import growing
+from podium.learners.trees.training.binning import bin_rows, find_bin_edges
+from podium.learners.trees.training.growing import GrowthRules, TreeGrower
 from podium.models import MART, Boosted, LambdaMART, RandomForest, RegressionTree
 
 GROWTHS, STEPS = ("leaf", "level", "oblivious"), ("newton", "mean", "exact", "tree")
@@ -23,7 +23,7 @@ def make_rows(rng, n=400):
 
 
 def grow(X, gradients, hessians, n_threads=1, **rules):
-    binned = bin_rows(X, find_borders(X))
+    binned = bin_rows(X, find_bin_edges(X))
     grower = TreeGrower(binned, GrowthRules(**rules), n_threads)
     tree = grower.grow(np.float32(gradients), np.float32(hessians), None, np.ones(X.shape[1], np.bool_))
     return tree, [grower.index[a:b].tolist() for a, b in zip(tree.leaf_start[:-1], tree.leaf_start[1:])]
@@ -242,10 +242,10 @@ def test_the_fewest_rows_of_a_leaf_play_no_part_in_oblivious_trees(rng):
 def test_deep_oblivious_trees_of_few_rows_need_little_memory(rng):
     """2^16 leaves of which at most 40 have rows: a histogram for each of those, not for all."""
     X = rng.random((40, 3)).astype(np.float32)
-    binned = bin_rows(X, find_borders(X))
+    binned = bin_rows(X, find_bin_edges(X))
     grower = TreeGrower(binned, GrowthRules(growth="oblivious", max_leaf_nodes=2**16), 1)
     tree = grower.grow(X[:, 0] * X[:, 1], np.ones(40, np.float32), None, np.ones(3, np.bool_))
-    assert len(grower._room.histograms) == 40
+    assert len(grower._workspace.histograms) == 40
     assert tree.count[tree.leaf_node].sum() == 40
 
 

@@ -1,4 +1,4 @@
-"""Growing: trees equal those of a slow search over all cuts, whatever the threads."""
+"""Growing: trees equal those of a slow search over all splits, whatever the threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from oracles import grow_tree_slowly
 
-from podium.learners.trees.binning import MISSING, bin_rows, find_borders
-from podium.learners.trees.growing import POOL, GrowthRules, TreeGrower
-from podium.learners.trees.histograms import STRIDE, TILE, add_rows, add_shares, clear_words
-from podium.learners.trees.splitting import CUT, GAIN, best_gain, cut_bins
+from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
+from podium.learners.trees.training.growing import POOL, GrowthRules, TreeGrower
+from podium.learners.trees.training.histograms import STRIDE, TILE, add_rows, add_shares, clear_words
+from podium.learners.trees.training.splitting import GAIN, SPLIT, best_gain, scan_bins
 
 
 def grow(X, gradients, hessians, n_threads=1, sample=None, allowed=None, pool_bytes=POOL, **rules):
     X = np.asarray(X, np.float32)
-    binned = bin_rows(X, find_borders(X))
+    binned = bin_rows(X, find_bin_edges(X))
     grower = TreeGrower(binned, GrowthRules(**rules), n_threads, pool_bytes)
     allowed = np.ones(X.shape[1], np.bool_) if allowed is None else allowed
     tree = grower.grow(np.asarray(gradients, np.float32), np.asarray(hessians, np.float32), sample, allowed)
@@ -56,7 +56,7 @@ def test_rows_keep_their_order_inside_leaves(rng):
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("histograms", [3, 5, 19])
 def test_a_small_pool_of_histograms_changes_nothing(rng, growth, n_threads, histograms):
-    """Leaves that gave theirs away are added up again; 20,000 rows at the root are shared by rows, small leaves not."""
+    """Evicted histograms are built again; the root's 20,000 rows are shared by rows, small leaves by features."""
     X = rng.standard_normal((20_000, 3)).astype(np.float32)
     gradients = (X[:, 0] * X[:, 1] + rng.standard_normal(20_000)).astype(np.float32)
     hessians = (rng.random(20_000) + 0.1).astype(np.float32)
@@ -117,7 +117,7 @@ def test_stop_rules_are_kept(rng, rules, check):
 
 def test_a_tree_stops_when_its_impurity_is_low_enough():
     X = np.array([[0.0], [1.0], [2.0], [3.0]] * 10)
-    gradients = X[:, 0] - 1.5  # mean 1/2 g^2 = 0.625; one cut in the middle leaves 1/8
+    gradients = X[:, 0] - 1.5  # mean 1/2 g^2 = 0.625; one split in the middle leaves 1/8
     for limit, leaves in ((0.7, 1), (0.2, 2), (0.1, 3), (0.0, 4)):
         found = grow(X, gradients, np.ones(40), min_samples_leaf=1, max_impurity=limit)[1]
         assert len(found) == leaves
@@ -165,7 +165,7 @@ def test_teams_of_two_trees_do_not_meet(rng):
 
 @pytest.mark.parametrize("huge", [1.0, 1e6, 1e30])
 def test_a_million_rows_and_huge_weights_do_not_overflow_the_packed_sums(huge):
-    """The better half has gradient -huge, the other +huge: one cut, whose gain is 1,000,000 huge^2 / h."""
+    """The better half has gradient -huge, the other +huge: one split, whose gain is 1,000,000 huge^2 / h."""
     n = 1_000_000
     X = np.arange(n, dtype=np.float32)[:, None]
     gradients = np.where(np.arange(n) < n // 2, -huge, huge).astype(np.float32)
@@ -196,9 +196,9 @@ def test_the_fast_search_for_a_gain_equals_the_careful_one_to_the_last_bit(rng, 
     for n_bins in (2, 3, 17, 254, 255):
         for l2, least in ((0.0, 1.0), (7.5, 900.0)):
             histogram, scales = make_histogram(rng, missing), np.array([3.0, 0.5, l2, least])
-            cut = np.empty(CUT)
-            cut_bins(histogram, n_bins, missing, scales, np.empty(0, np.int64), 0, 0.0, -np.inf, np.inf, cut)
-            assert best_gain(histogram, n_bins, missing, scales, np.empty(MISSING, np.int64)) == cut[GAIN]
+            split = np.empty(SPLIT)
+            scan_bins(histogram, n_bins, missing, scales, np.empty(0, np.int64), 0, 0.0, -np.inf, np.inf, split)
+            assert best_gain(histogram, n_bins, missing, scales, np.empty(MISSING, np.int64)) == split[GAIN]
 
 
 @pytest.mark.parametrize("n_features", [1, 8, 17, 40])

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from oracles import grow_oblivious_slowly
 
-from podium.learners.trees.binning import bin_rows, find_borders
-from podium.learners.trees.growing import GrowthRules, TreeGrower
+from podium.learners.trees.training.binning import bin_rows, find_bin_edges
+from podium.learners.trees.training.growing import GrowthRules, TreeGrower
 from podium.models import LambdaMART, MatrixNet
 
 
 def grow(X, gradients, hessians, n_threads=1, **rules):
-    binned = bin_rows(X, find_borders(X))
+    binned = bin_rows(X, find_bin_edges(X))
     grower = TreeGrower(binned, GrowthRules(growth="oblivious", **rules), n_threads)
     tree = grower.grow(gradients, hessians, None, np.ones(X.shape[1], np.bool_))
     return tree, [grower.index[a:b].tolist() for a, b in zip(tree.leaf_start[:-1], tree.leaf_start[1:])]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from podium.learners.trees.sampling import SamplingRules, draw_by_gradient, draw_features, draw_rows
+from podium.learners.trees.training.sampling import SamplingRules, draw_by_gradient, draw_features, draw_rows
 from podium.models import LambdaMART
 
 

@@ -8,9 +8,9 @@ import pytest
 from oracles import walk_slowly
 
 from podium._numba import kernel
-from podium.learners.trees import lanes
-from podium.learners.trees.forest import Forest, TreeArrays
-from podium.learners.trees.scoring import FEW, Scorer
+from podium.learners.trees.scoring import simd
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.walking import FEW, Scorer
 
 N_FEATURES = 7
 # Few values, so that documents stand on thresholds; the two zeros are one number, infinities compare as numbers.
@@ -18,7 +18,7 @@ GRID = np.array([-np.inf, -3e38, -1.5, -1e-40, -0.0, 0.0, 1e-40, 0.5, 2.0, 3e38,
 
 
 def make_tree(rng, n_leaves, pick="any"):
-    """Cut leaves until there are n; pick "last" makes a chain, as deep as it has splits."""
+    """Split leaves until there are n; pick "last" makes a chain, as deep as it has splits."""
     feature, threshold, left, missing_right, depth = [0], [np.inf], [0], [0], [0]
     leaves = [0]
     while len(leaves) < n_leaves:
@@ -158,29 +158,29 @@ def test_equal_tests_are_made_once(rng):
 
 @kernel
 def ask_lanes(words, column, threshold):
-    lanes.above(words, np.uint64(1), column, threshold)
-    lanes.above_or_missing(words, np.uint64(2), column, threshold)
+    simd.greater(words, np.uint64(1), column, threshold)
+    simd.greater_or_missing(words, np.uint64(2), column, threshold)
 
 
 @kernel
 def change_lanes(numbers, words):
-    lanes.put(numbers, words[1], np.uint8(7))
-    lanes.add(numbers, words[2], np.uint8(30))
+    simd.masked_store(numbers, words[1], np.uint8(7))
+    simd.masked_add(numbers, words[2], np.uint8(30))
 
 
 def test_lanes_answer_as_the_slow_versions_do(rng):
-    column = np.resize([*GRID, np.nan], lanes.LANES).astype(np.float32)
+    column = np.resize([*GRID, np.nan], simd.LANES).astype(np.float32)
     for threshold in GRID:
         fast, slow = np.zeros(4, np.uint64), np.zeros(4, np.uint64)
         ask_lanes(fast, column, threshold)
-        lanes._above_slowly(slow, 1, column, threshold)
-        lanes._above_or_missing_slowly(slow, 2, column, threshold)
+        simd._greater_slowly(slow, 1, column, threshold)
+        simd._greater_or_missing_slowly(slow, 2, column, threshold)
         np.testing.assert_array_equal(fast, slow)
-        numbers = rng.integers(0, 100, lanes.LANES).astype(np.uint8)
+        numbers = rng.integers(0, 100, simd.LANES).astype(np.uint8)
         expected = numbers.copy()
         change_lanes(numbers, fast)
-        lanes._put_slowly(expected, slow[1], np.uint8(7))
-        lanes._add_slowly(expected, slow[2], np.uint8(30))
+        simd._masked_store_slowly(expected, slow[1], np.uint8(7))
+        simd._masked_add_slowly(expected, slow[2], np.uint8(30))
         np.testing.assert_array_equal(numbers, expected)
 
 

@@ -9,11 +9,10 @@ from scipy.sparse import csr_array
 
 from podium._sparse import as_sparse
 from podium.data import RankingData
-from podium.learners.trees import sparse
-from podium.learners.trees.binning import bin_rows, find_borders
-from podium.learners.trees.bundling import ViewRules, find_bundles, make_views
-from podium.learners.trees.forest import FOREST_ARRAYS
-from podium.learners.trees.sparse import NarrowForest
+from podium.learners.trees.scoring.forest import FOREST_ARRAYS
+from podium.learners.trees.scoring.sparse import NarrowForest
+from podium.learners.trees.training.binning import bin_rows, find_bin_edges
+from podium.learners.trees.training.bundling import LayoutRules, find_bundles, make_layout
 from podium.models import MART, LambdaMART, MatrixNet, RandomForest
 
 numbers = st.sampled_from([0.0, 0.0, 0.0, -0.0, 1.0, -1.0, 2.0, np.nan, 1.4e-45, -1.4e-45]) | st.floats(-4, 4, width=32)
@@ -45,46 +44,46 @@ def make_rows(rng, n=900):
 @settings(max_examples=150)
 def test_borders_and_bins_are_those_of_the_rows_written_out(X, max_bins, store, named):
     matrix, categorical = written_out(X, store), np.arange(X.shape[1]) % 3 == (0 if named else 3)
-    dense = find_borders(X, max_bins, categorical=categorical)
-    found = find_borders(matrix, max_bins, categorical=categorical)
+    dense = find_bin_edges(X, max_bins, categorical=categorical)
+    found = find_bin_edges(matrix, max_bins, categorical=categorical)
     assert found.upper.tobytes() == dense.upper.tobytes()
     np.testing.assert_array_equal(found.n_bins, dense.n_bins)
     np.testing.assert_array_equal(found.has_missing, dense.has_missing)
-    for rules in (ViewRules(), ViewRules(max_conflicts=0.3)):
-        views = make_views(find_bundles(matrix, found, rules, 0, 1), found, rules)
-        ours, theirs = bin_rows(matrix, found, 1, views), bin_rows(X, found, 1, views)
+    for rules in (LayoutRules(), LayoutRules(max_conflicts=0.3)):
+        layout = make_layout(find_bundles(matrix, found, rules, 0, 1), found, rules)
+        ours, theirs = bin_rows(matrix, found, 1, layout), bin_rows(X, found, 1, layout)
         for name in ("rows", "columns", "n_slots"):
             np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
-        np.testing.assert_array_equal(ours.borders.has_missing, theirs.borders.has_missing)
+        np.testing.assert_array_equal(ours.edges.has_missing, theirs.edges.has_missing)
 
 
 def test_rows_of_many_blocks_and_threads_are_binned_alike(rng):
     X = np.where(rng.random((40_000, 6)) < 0.1, rng.integers(-3, 4, (40_000, 6)), 0).astype(np.float32)
     matrix = as_sparse(csr_array(X))
-    borders = find_borders(X)
+    edges = find_bin_edges(X)
     for n_jobs in (1, 3):
-        np.testing.assert_array_equal(bin_rows(matrix, borders, n_jobs).rows, bin_rows(X, borders, n_jobs).rows)
+        np.testing.assert_array_equal(bin_rows(matrix, edges, n_jobs).rows, bin_rows(X, edges, n_jobs).rows)
 
 
 def test_the_same_sample_is_drawn(rng, monkeypatch):
-    monkeypatch.setattr("podium.learners.trees.binning.LARGEST_SAMPLE", 300)
+    monkeypatch.setattr("podium.learners.trees.training.binning.LARGEST_SAMPLE", 300)
     X, _, _ = make_rows(rng)
     matrix = as_sparse(csr_array(X))
-    borders = find_borders(X, 20, seed=3)
-    assert find_borders(matrix, 20, seed=3).upper.tobytes() == borders.upper.tobytes()
-    assert find_borders(X, 20, seed=4).upper.tobytes() != borders.upper.tobytes()
-    rules = ViewRules(bundle_features=True)
-    ours, theirs = (make_views(find_bundles(rows, borders, rules, 3, 1), borders, rules) for rows in (matrix, X))
+    edges = find_bin_edges(X, 20, seed=3)
+    assert find_bin_edges(matrix, 20, seed=3).upper.tobytes() == edges.upper.tobytes()
+    assert find_bin_edges(X, 20, seed=4).upper.tobytes() != edges.upper.tobytes()
+    rules = LayoutRules(bundle_features=True)
+    ours, theirs = (make_layout(find_bundles(rows, edges, rules, 3, 1), edges, rules) for rows in (matrix, X))
     np.testing.assert_array_equal(ours.column[:24], theirs.column[:24])
 
 
 def test_a_category_that_is_only_absent_counts_as_missing_if_there_are_enough_others():
     X = np.array([[1], [1], [2], [2], [0]], np.float32)
     matrix, categorical = as_sparse(csr_array(X)), np.array([True])
-    binned = bin_rows(matrix, find_borders(matrix, 2, categorical=categorical))
+    binned = bin_rows(matrix, find_bin_edges(matrix, 2, categorical=categorical))
     assert binned.columns.tolist() == [[0, 0, 1, 1, 255]]
-    assert binned.borders.has_missing.tolist() == [True]
-    assert not bin_rows(matrix[:4], find_borders(matrix, 2, categorical=categorical)).borders.has_missing.any()
+    assert binned.edges.has_missing.tolist() == [True]
+    assert not bin_rows(matrix[:4], find_bin_edges(matrix, 2, categorical=categorical)).edges.has_missing.any()
 
 
 def test_sparse_rows_are_bundled_unless_told_not_to(rng):
@@ -154,7 +153,7 @@ def test_scores_have_the_same_bits(fitted, n):
 
 
 def test_large_trees_and_many_blocks_have_the_same_bits(rng, monkeypatch):
-    monkeypatch.setattr(sparse, "_VALUES_A_BLOCK", 10)  # 64 rows a block
+    monkeypatch.setattr("podium.learners.trees.scoring.sparse._BLOCK_VALUES", 10)  # 64 rows a block
     X, _, qid = make_rows(rng)
     model = MART(n_estimators=2, max_leaf_nodes=400, min_samples_leaf=1).fit(X, rng.random(len(X)), qid)
     assert model.forest_.bit_tables is None
@@ -182,8 +181,8 @@ def test_long_indices_give_the_same_scores(fitted):
     long = csr_array(X)
     long.indices, long.indptr = matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
     assert model.forest_.scores(long).tobytes() == model.forest_.scores(matrix).tobytes()
-    borders = find_borders(matrix)
-    np.testing.assert_array_equal(bin_rows(long, borders).rows, bin_rows(matrix, borders).rows)
+    edges = find_bin_edges(matrix)
+    np.testing.assert_array_equal(bin_rows(long, edges).rows, bin_rows(matrix, edges).rows)
 
 
 def test_training_goes_on_from_trees_and_from_base_models(rng):

@@ -1,8 +1,8 @@
-"""Lanes: 64 documents answer one question, and the answers are the bits of one word.
+"""SIMD: compare 64 documents with one threshold at once; the results are the bits of one word.
 
-Loops that make such words in plain Numba compile to a shift and an "or" a document. These few lines of LLVM's own
-language say it in whole vectors, for any processor: with AVX-512 a question to 64 documents is four comparisons, and
-writing a byte for those who said yes is one masked store.
+Loops that make such words in plain Numba compile to a shift and an "or" per document. These few lines of LLVM IR use
+whole vectors, on any processor: with AVX-512, 64 documents are four comparisons, and writing a byte for those whose bit
+is set is one masked store.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _WIDTH = 16  # a vector of single precision, where vectors are widest
 _BYTE, _PART, _INDEX = ir.IntType(8), ir.IntType(_WIDTH), ir.IntType(32)
 
 
-def _above(typing: Any, words: Any, place: Any, column: Any, threshold: Any) -> Any:
-    """Bit k of words[place] = column[k] > threshold; a missing value answers no."""
+def _greater(typing: Any, words: Any, place: Any, column: Any, threshold: Any) -> Any:
+    """Bit k of words[place] = column[k] > threshold; a missing value gives 0."""
     return types.void(words, types.uint64, column, types.float32), _compare(missing=False)
 
 
-def _above_or_missing(typing: Any, words: Any, place: Any, column: Any, threshold: Any) -> Any:
-    """Bit k of words[place] = column[k] > threshold; a missing value answers yes."""
+def _greater_or_missing(typing: Any, words: Any, place: Any, column: Any, threshold: Any) -> Any:
+    """Bit k of words[place] = column[k] > threshold; a missing value gives 1."""
     return types.void(words, types.uint64, column, types.float32), _compare(missing=True)
 
 
-def _put(typing: Any, numbers: Any, word: Any, number: Any) -> Any:
+def _masked_store(typing: Any, numbers: Any, word: Any, number: Any) -> Any:
     """numbers[k] = number where bit k of the word is set; bytes."""
     return types.void(numbers, types.uint64, types.uint8), _change(lambda builder, old, new: new)
 
 
-def _add(typing: Any, numbers: Any, word: Any, number: Any) -> Any:
+def _masked_add(typing: Any, numbers: Any, word: Any, number: Any) -> Any:
     """numbers[k] += number where bit k of the word is set; bytes."""
     return types.void(numbers, types.uint64, types.uint8), _change(lambda builder, old, new: builder.add(old, new))
 
@@ -91,25 +91,25 @@ def _bits(word: np.uint64) -> np.ndarray:
     return np.array([int(word) >> lane & 1 for lane in range(LANES)], dtype=np.bool_)
 
 
-def _above_slowly(words: np.ndarray, place: int, column: np.ndarray, threshold: float) -> None:
+def _greater_slowly(words: np.ndarray, place: int, column: np.ndarray, threshold: float) -> None:
     words[place] = sum(1 << lane for lane in range(LANES) if column[lane] > threshold)
 
 
-def _above_or_missing_slowly(words: np.ndarray, place: int, column: np.ndarray, threshold: float) -> None:
+def _greater_or_missing_slowly(words: np.ndarray, place: int, column: np.ndarray, threshold: float) -> None:
     words[place] = sum(1 << lane for lane in range(LANES) if not column[lane] <= threshold)
 
 
-def _put_slowly(numbers: np.ndarray, word: np.uint64, number: np.uint8) -> None:
+def _masked_store_slowly(numbers: np.ndarray, word: np.uint64, number: np.uint8) -> None:
     numbers[_bits(word)] = number
 
 
-def _add_slowly(numbers: np.ndarray, word: np.uint64, number: np.uint8) -> None:
+def _masked_add_slowly(numbers: np.ndarray, word: np.uint64, number: np.uint8) -> None:
     numbers[_bits(word)] += number
 
 
 _settings: Any = config
 _INTERPRETED = bool(_settings.DISABLE_JIT)  # where nothing is compiled, a debugger can step through
-above: Any = _above_slowly if _INTERPRETED else intrinsic(_above)
-above_or_missing: Any = _above_or_missing_slowly if _INTERPRETED else intrinsic(_above_or_missing)
-put: Any = _put_slowly if _INTERPRETED else intrinsic(_put)
-add: Any = _add_slowly if _INTERPRETED else intrinsic(_add)
+greater: Any = _greater_slowly if _INTERPRETED else intrinsic(_greater)
+greater_or_missing: Any = _greater_or_missing_slowly if _INTERPRETED else intrinsic(_greater_or_missing)
+masked_store: Any = _masked_store_slowly if _INTERPRETED else intrinsic(_masked_store)
+masked_add: Any = _masked_add_slowly if _INTERPRETED else intrinsic(_masked_add)

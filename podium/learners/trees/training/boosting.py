@@ -19,13 +19,20 @@ from podium._exact import largest_size, on_grid, units_for
 from podium._numba import kernel
 from podium._sparse import Features
 from podium._threads import map_blocks, usable_threads
-from podium.learners.trees.binning import BinnedRows, find_borders
-from podium.learners.trees.bundling import ViewRules, bin_bundled
-from podium.learners.trees.forest import Forest, TreeArrays, finish_tree
-from podium.learners.trees.growing import GrownTree, GrowthRules, TreeGrower, refuse_bad_derivatives
-from podium.learners.trees.monotone import clip_to_constraints
-from podium.learners.trees.parting import route_rows
-from podium.learners.trees.sampling import SamplingRules, draw_bootstrap, draw_by_gradient, draw_features, draw_rows
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
+from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
+from podium.learners.trees.training.finishing import finish_tree
+from podium.learners.trees.training.growing import GrownTree, GrowthRules, TreeGrower, refuse_bad_derivatives
+from podium.learners.trees.training.monotone import clip_to_constraints
+from podium.learners.trees.training.partitioning import route_rows
+from podium.learners.trees.training.sampling import (
+    SamplingRules,
+    draw_bootstrap,
+    draw_by_gradient,
+    draw_features,
+    draw_rows,
+)
 
 
 class Target(Protocol):
@@ -52,7 +59,7 @@ class BoostingRules:
     seed: int = 0
     growth: GrowthRules = field(default_factory=GrowthRules)
     sampling: SamplingRules = field(default_factory=SamplingRules)
-    views: ViewRules = field(default_factory=ViewRules)
+    layout: LayoutRules = field(default_factory=LayoutRules)
 
 
 class Boosting:
@@ -88,9 +95,9 @@ class Boosting:
     def _bin(self) -> BinnedRows:
         X, rules, threads = self.X, self.rules, self.n_threads
         named = np.zeros(X.shape[1], dtype=np.bool_)
-        named[list(rules.views.categorical)] = True
-        borders = find_borders(X, rules.max_bins, rules.seed, threads, named)
-        return bin_bundled(X, borders, rules.views, rules.seed, threads)
+        named[list(rules.layout.categorical)] = True
+        edges = find_bin_edges(X, rules.max_bins, rules.seed, threads, named)
+        return bin_bundled(X, edges, rules.layout, rules.seed, threads)
 
     def add_tree(self) -> list[TreeArrays]:
         """Grow one tree and add it to the scores. Returns what any other scores must be given too."""
@@ -105,7 +112,7 @@ class Boosting:
         grown = self.grower.grow(self._gradients, self._hessians, sample, allowed)
         rows = self.grower.index[: grown.leaf_start[-1]]
         values = self._leaf_values(grown, rows) * (self.rules.learning_rate / (1 + len(dropped)))
-        tree = finish_tree(grown, values, self.binned.borders)
+        tree = finish_tree(grown, values, self.binned.edges)
         if not np.isfinite(values).all():
             raise ValueError(f"tree {number + 1} has a leaf whose value is not finite; scale labels and weights down.")
         if self.rules.average:
@@ -117,12 +124,12 @@ class Boosting:
         else:
             self._add_to_all(grown, tree)
         self.trees.append(tree)
-        return [tree, *self._take_back(dropped)]
+        return [tree, *self._restore_dropped(dropped)]
 
-    def _take_back(self, dropped: np.ndarray) -> list[TreeArrays]:
-        """The trees that were left out come back smaller, to make room for the one that was grown without them.
+    def _restore_dropped(self, dropped: np.ndarray) -> list[TreeArrays]:
+        """Add the dropped trees again, scaled down to make up for the tree that was grown without them.
 
-        With k of them, each keeps k / (k + 1) of itself. Returns what each has lost.
+        With k of them, each keeps k / (k + 1) of its values. Returns the change of each.
         """
         kept, changes = len(dropped) / (len(dropped) + 1), []
         for place in dropped:
@@ -137,11 +144,11 @@ class Boosting:
 
     def bundles(self) -> list[list[int]]:
         """The features that share a column; constants, which no tree asks for, are left out."""
-        views = self.binned.views
-        if views is None:
+        layout = self.binned.layout
+        if layout is None:
             return []
-        bundled = (views.usual >= 0) & (self.binned.borders.n_bins > 1)
-        groups = [views.members[a:b] for a, b in pairwise(views.starts)]
+        bundled = (layout.default_bin >= 0) & (self.binned.edges.n_bins > 1)
+        groups = [layout.members[a:b] for a, b in pairwise(layout.starts)]
         return [group[bundled[group]].tolist() for group in groups if np.count_nonzero(bundled[group]) > 1]
 
     def forest(self, n_trees: int | None = None) -> Forest:
@@ -211,7 +218,7 @@ class Boosting:
         return draw_by_gradient(rules, self.offsets, self._gradients, self._hessians, rng)
 
     def _add_to_all(self, grown: GrownTree, tree: TreeArrays) -> None:
-        """Add a tree to the scores of all rows, also of those it has not seen."""
+        """Add a tree to the scores of all rows, also of those that were not sampled."""
         n, size = self.binned.n_rows, 16_384
 
         def work(block: int) -> None:
@@ -274,7 +281,7 @@ def refit_values(
         step = limit_step(np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0), rules)
         step *= rules.learning_rate * share
         value = np.where(reached, decay * tree.value + (1 - decay) * step, tree.value)
-        value = clip_to_constraints(tree, value, rules.views.signs)
+        value = clip_to_constraints(tree, value, rules.layout.signs)
         trees.append(replace(tree, value=value))
         scores += value[leaf]
     return checked_forest(trees, forest.start, forest.n_features)

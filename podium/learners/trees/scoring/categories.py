@@ -1,7 +1,7 @@
 """Categories: splits that send some values of a feature left and others right.
 
 To a forest such a split is a number like any other: its set is a feature of its own, 0 for the values that go left, 1
-for those that go right, missing for all others, and the split cuts it at 1/2. So whatever goes through a forest knows
+for those that go right, missing for all others, and the split splits it at 1/2. So whatever goes through a forest knows
 nothing of categories; rows are widened by one column a set before they go in.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from podium._numba import kernel, readonly
 
-CUT_OF_A_SET = 0.5
+SET_THRESHOLD = 0.5
 
 
 @dataclass(frozen=True, eq=False)

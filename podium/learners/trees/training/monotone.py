@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from podium.learners.trees.forest import TreeArrays
+    from podium.learners.trees.scoring.forest import TreeArrays
 
 
 def clip_to_constraints(tree: TreeArrays, values: np.ndarray, signs: Sequence[int]) -> np.ndarray:

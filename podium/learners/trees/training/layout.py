@@ -1,11 +1,11 @@
-"""Features: how the bins of a feature are read off the column that holds them.
+"""Feature layout: how the bins of a feature are read from the column that holds them.
 
-A column has one byte a row, its slot. Most hold one feature, and slots are bins. Features that are hardly ever away
-from their usual bins together share a column, a bundle: slot 0 says that all of them are at their usual bins, and each
-has a stretch of slots for its other ones. What is left of all rows is in the usual bin.
+A column has one byte per row, its slot. Most columns hold one feature, and slots are bins. Features that are rarely
+outside their default bins together share a column, a feature bundle (EFB): slot 0 means that all of them are in their
+default bins, and each has a range of slots for its other bins. All remaining rows are in the default bin.
 
 Categories have no order. In every leaf they are put in order of the mean step that their rows ask for, gradient over
-hessian; the best parting of the categories in two is then a cut of that order, as for numbers. Smoothing draws
+hessian; the best parting of the categories in two is then a split of that order, as for numbers. Smoothing draws
 categories with few rows to the middle.
 """
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from podium._numba import kernel
-from podium.learners.trees.binning import MISSING, Views
-from podium.learners.trees.histograms import STRIDE, gradient_of, hessian_of
+from podium.learners.trees.training.binning import MISSING, FeatureLayout
+from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 
 SCRATCH = 2 * STRIDE  # for sums to the left, and for a feature's own bins
 
@@ -30,23 +30,23 @@ def sum_slots(slots: np.ndarray, n_slots: int) -> np.int64:
 
 
 @kernel
-def spread(slots: np.ndarray, total: np.int64, offset: int, usual: int, n_bins: int, bins: np.ndarray) -> None:
+def unbundle(slots: np.ndarray, total: np.int64, offset: int, default_bin: int, n_bins: int, bins: np.ndarray) -> None:
     """bins[b] = what the slots of the feature's column hold for bin b, and for missing values at MISSING.
 
-    total: what a bundle's slots hold in all; offset, usual: as in `Views`.
+    total: what a bundle's slots hold in all; offset, default_bin: as in `FeatureLayout`.
     """
-    if usual < 0:
+    if default_bin < 0:
         for b in range(n_bins):
             bins[b] = slots[b]
         bins[MISSING] = slots[MISSING]
         return
     rest, at = total, offset
     for b in range(n_bins):
-        if b != usual:
+        if b != default_bin:
             bins[b] = slots[at]
             rest -= slots[at]
             at += 1
-    bins[MISSING], bins[usual] = 0, rest
+    bins[MISSING], bins[default_bin] = 0, rest
 
 
 @kernel
@@ -54,7 +54,7 @@ def read_bins(
     slots: np.ndarray,
     total: np.int64,
     offset: int,
-    usual: int,
+    default_bin: int,
     categorical: bool,
     smoothing: float,
     n_bins: int,
@@ -67,11 +67,11 @@ def read_bins(
     `order` gets the order itself, if the feature is a category.
     """
     bins = scratch[STRIDE : 2 * STRIDE]
-    spread(slots, total, offset, usual, n_bins, bins)
+    unbundle(slots, total, offset, default_bin, n_bins, bins)
     if not categorical:
         return n_bins
     used = _put_in_order(bins, n_bins, scales, smoothing, order)
-    arrange(bins.copy(), order, used, bins)
+    reorder(bins.copy(), order, used, bins)
     return used
 
 
@@ -106,7 +106,7 @@ def _comes_before(bins: np.ndarray, one: int, two: int, scales: np.ndarray, smoo
 
 
 @kernel
-def arrange(bins: np.ndarray, order: np.ndarray, used: int, sorted_bins: np.ndarray) -> None:
+def reorder(bins: np.ndarray, order: np.ndarray, used: int, sorted_bins: np.ndarray) -> None:
     """sorted_bins[k] = bins[order[k]]; missing values stay where they are."""
     for k in range(used):
         sorted_bins[k] = bins[order[k]]
@@ -119,7 +119,7 @@ def fill_sides(
     n_bins: int,
     at: int,
     missing_left: bool,
-    views: Views | None,
+    layout: FeatureLayout | None,
     order: np.ndarray,
     used: int,
     sides: np.ndarray,
@@ -132,19 +132,19 @@ def fill_sides(
     for b in range(MISSING):
         sides[b] = np.uint8(b > at)
     sides[MISSING] = stray
-    if views is None:
+    if layout is None:
         return
-    if views.categorical[f]:
+    if layout.categorical[f]:
         for b in range(MISSING):
             sides[b] = stray
         for k in range(used):
             sides[order[k]] = np.uint8(k > at)
-    usual, slot = views.usual[f], views.offset[f]
-    if usual >= 0:
+    default_bin, slot = layout.default_bin[f], layout.offset[f]
+    if default_bin >= 0:
         by_bin = sides.copy()
         for other in range(len(sides)):
-            sides[other] = by_bin[usual]
+            sides[other] = by_bin[default_bin]
         for b in range(n_bins):
-            if b != usual:
+            if b != default_bin:
                 sides[slot] = by_bin[b]
                 slot += 1

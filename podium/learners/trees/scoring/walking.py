@@ -6,11 +6,11 @@ tree by tree in double precision, so neither the batch nor the number of threads
 1. Bit vectors (`answer_tests`), 64 documents at a time. Every different test of the forest (feature, threshold, side of
    missing values) is made once, and the answers of the 64 are the bits of one word. Down a tree go the words of who
    reaches each node; a node costs a handful of instructions for all 64. An oblivious tree, where all nodes of a level
-   make the same test, needs one word a level: its leaf is a number whose bits are the answers.
+   make the same test, needs one word per level: its leaf is a number whose bits are the answers.
 2. One document walks down sixteen trees in step (`walk_trees`). A single walk waits for memory at each step.
 3. Sixteen documents walk down one tree in step (`walk_documents`). It needs no tables, so training uses it.
 
-Microseconds a document on one thread of a Xeon with AVX-512 (benchmarks/bench_score.py prints this table):
+Microseconds per document on one thread of a Xeon with AVX-512 (benchmarks/bench_score.py prints this table):
 
 | forest | bit vectors | trees in step | documents in step |
 | --- | --- | --- | --- |
@@ -34,11 +34,11 @@ import numpy as np
 
 from podium._numba import kernel
 from podium._sparse import is_sparse
-from podium.learners.trees import lanes
-from podium.learners.trees.lanes import LANES
+from podium.learners.trees.scoring import simd
+from podium.learners.trees.scoring.simd import LANES
 
 if TYPE_CHECKING:
-    from podium.learners.trees.forest import Forest
+    from podium.learners.trees.scoring.forest import Forest
 
 FEW = 16  # a block of 64 costs as much as 13 to 19 documents one by one, for small forests and large ones
 MOST_LEAVES = 256  # the number of a leaf is a byte
@@ -48,7 +48,7 @@ _STEPS_A_ROUND = 5
 _SINGLE = np.dtype(np.float32)
 
 Way = Callable[[np.ndarray, int, np.ndarray], None]
-"""Adds the first n trees to one score a row, given (widened rows, n, scores), on this thread, without the interpreter
+"""Adds the first n trees to one score per row, given (widened rows, n, scores), on this thread, without the interpreter
 lock."""
 
 
@@ -75,7 +75,7 @@ class Scorer:
             self.exact(np.zeros((rows, self.n_features), np.float32))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """One score a row."""
+        """One score per row."""
         if (
             type(X) is not np.ndarray
             or X.dtype != _SINGLE
@@ -130,15 +130,15 @@ def answer_tests(
             for k in range(LANES):
                 column[k] = X[base[k] + np.uint64(columns[c])]
             for test in range(starts[2 * c], starts[2 * c + 1]):
-                lanes.above(answers, np.uint64(test), column, thresholds[test])
+                simd.greater(answers, np.uint64(test), column, thresholds[test])
             for test in range(starts[2 * c + 1], starts[2 * c + 2]):
-                lanes.above_or_missing(answers, np.uint64(test), column, thresholds[test])
+                simd.greater_or_missing(answers, np.uint64(test), column, thresholds[test])
         for tree in range(len(trees)):
             for k in range(LANES):
                 leaf[k] = 0
             for s in range(trees[tree, 0], trees[tree, 1]):  # levels of an oblivious tree: each answer is a bit
                 split = splits[np.uint64(s)]
-                lanes.add(leaf, answers[np.uint64(split["test"])], np.uint8(split["leaf"]))
+                simd.masked_add(leaf, answers[np.uint64(split["test"])], np.uint8(split["leaf"]))
             reach[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
             for s in range(trees[tree, 1], trees[tree, 2]):  # the last turn to the right decides
                 split = splits[np.uint64(s)]
@@ -146,7 +146,7 @@ def answer_tests(
                 right = here & answers[np.uint64(split["test"])]
                 reach[np.uint64(split["left"])] = here ^ right
                 reach[np.uint64(split["left"]) + np.uint64(1)] = right
-                lanes.put(leaf, right, np.uint8(split["leaf"]))
+                simd.masked_store(leaf, right, np.uint8(split["leaf"]))
             first = np.uint64(trees[tree, 3])
             for k in range(rows):
                 out[start + k] += values[first + np.uint64(leaf[k])]
@@ -156,7 +156,7 @@ def answer_tests(
 def walk_trees(X: np.ndarray, nodes: np.ndarray, roots: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     """The same for rows of X (rows, features) one by one: sixteen trees in step, added in the order of the trees.
 
-    Values are compared as whole numbers of the same order, and each stands there twice: a missing one is never above
+    Values are compared as integers of the same order, and each stands there twice: a missing one is never above
     a threshold in the first half and always in the second, so that a step needs no question about it. After a few
     steps, only the trees whose leaf was not reached go on: a leaf lies half as deep as the deepest one of its tree.
     """

@@ -3,7 +3,7 @@
 A split at threshold t sends x <= t left and the rest right; a missing value goes where training sent it. Children stand
 side by side, so a step is one addition: the next node is `left + goes_right`. Leaves are their own left child with a
 threshold no value exceeds; a walk may run past them without harm, so every document takes the same number of steps
-and many walk in step without a branch. How documents get through is the matter of `scoring.py`.
+and many walk in step without a branch. `walking.py` has the ways through.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ import numpy as np
 from podium._numba import readonly
 from podium._sparse import Features, is_sparse
 from podium._threads import map_blocks
-from podium.learners.trees import scoring, tables
-from podium.learners.trees.binning import Borders
-from podium.learners.trees.categories import CUT_OF_A_SET, CategorySets
-from podium.learners.trees.growing import GrownTree
-from podium.learners.trees.sparse import NarrowForest
-from podium.learners.trees.tables import BitTables, WalkTables
+from podium.learners.trees.scoring import tables, walking
+from podium.learners.trees.scoring.categories import CategorySets
+from podium.learners.trees.scoring.sparse import NarrowForest
+from podium.learners.trees.scoring.tables import BitTables, WalkTables
 
-_ROWS_A_BLOCK = 4096
+_BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,14 +128,14 @@ class Forest:
         return len(self.depths)
 
     def scores(self, X: Features, n_trees: int | None = None, n_jobs: int | None = None) -> np.ndarray:
-        """One score a row of X (rows, features), float32, in C order or sparse."""
+        """One score per row of X (rows, features), float32, in C order or sparse."""
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
         forest, blocks = self._dense_blocks(X)
         out = np.empty(X.shape[0])
         out.fill(self.start)
         if trees == 0:
             return out
-        add = scoring.fastest_way(forest, len(out))
+        add = walking.fastest_way(forest, len(out))
 
         def work(block: int) -> None:
             part, rows = blocks.take(block)
@@ -150,9 +148,9 @@ class Forest:
         """Rows of X block by block as a dense matrix, and a forest for them: this one, or all it needs of it."""
         self._check_rows(X)
         if not is_sparse(X):
-            return self, _Blocks(X.__getitem__, len(X), _ROWS_A_BLOCK)
+            return self, _Blocks(X.__getitem__, len(X), _BLOCK_ROWS)
         narrow = self.narrowed
-        return narrow.forest, _Blocks(partial(narrow.take, X), X.shape[0], narrow.rows_a_block)
+        return narrow.forest, _Blocks(partial(narrow.take, X), X.shape[0], narrow.block_rows)
 
     @cached_property
     def narrowed(self) -> NarrowForest:
@@ -166,14 +164,14 @@ class Forest:
             self.add_wide_scores(self.sets.widen(X), first, last, out)
             return
         narrow = NarrowForest.of(self, first, last)
-        blocks = _Blocks(partial(narrow.take, X), X.shape[0], narrow.rows_a_block)
+        blocks = _Blocks(partial(narrow.take, X), X.shape[0], narrow.block_rows)
         for block in range(blocks.number):
             part, rows = blocks.take(block)
             narrow.forest.add_wide_scores(narrow.forest.sets.widen(rows), 0, last - first, out[part])
 
     def add_wide_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """`add_scores` of rows that were checked and widened."""
-        scoring.walk_documents(
+        walking.walk_documents(
             readonly(X.reshape(-1)),
             X.shape[1],
             self.roots,
@@ -309,46 +307,3 @@ class TreeArrays:
     def times(self, factor: float) -> TreeArrays:
         """The same tree with other values."""
         return replace(self, value=self.value * factor)
-
-
-def finish_tree(tree: GrownTree, values: np.ndarray, borders: Borders) -> TreeArrays:
-    """From bins to thresholds. values: one a leaf, in the order of `tree.leaf_node`."""
-    n = len(tree.feature)
-    splits = tree.feature >= 0
-    feature = np.where(splits, tree.feature, 0)
-    threshold = np.where(splits, borders.upper[feature, np.minimum(tree.bin, borders.upper.shape[1] - 1)], np.inf)
-    value = np.zeros(n)
-    value[tree.leaf_node] = values
-    named = np.flatnonzero(splits & borders.categorical[feature])
-    sets: dict[bytes, CategorySets] = {}  # a level of an oblivious tree has one for all its splits
-    for node in named.tolist():
-        one = _set_of(tree, node, borders)
-        key = one.feature.tobytes() + one.sides.tobytes()
-        sets.setdefault(key, one)
-        feature[node], threshold[node] = borders.n_features + list(sets).index(key), CUT_OF_A_SET
-    return TreeArrays(
-        feature,
-        threshold,
-        np.where(splits, tree.left, np.arange(n)),
-        splits & ~tree.missing_left,
-        value,
-        tree.gain,
-        tree.count,
-        _depth(tree),
-        CategorySets.join(list(sets.values())),
-    )
-
-
-def _set_of(tree: GrownTree, node: int, borders: Borders) -> CategorySets:
-    """The side of every category that training has seen; its bins are the slots of its column."""
-    f = tree.feature[node]
-    n = borders.n_bins[f]
-    ends = np.array([0, n])
-    return CategorySets(np.array([f], np.int64), ends, borders.upper[f, :n], tree.sides[node, :n])
-
-
-def _depth(tree: GrownTree) -> int:
-    depth = np.zeros(len(tree.feature), dtype=np.int64)
-    for node in np.flatnonzero(tree.feature >= 0):  # parents stand before their children
-        depth[tree.left[node]] = depth[tree.left[node] + 1] = depth[node] + 1
-    return int(depth.max())

@@ -1,8 +1,8 @@
-"""Binning: every feature becomes a small whole number, so that a histogram can sum over it.
+"""Binning: every feature value becomes a small integer, so that histograms can be built over it.
 
-Up to 255 bins a feature, cut at quantiles so that each holds about as many rows; a value that is frequent gets a bin of
-its own. Missing values (NaN) have a bin of their own too, number 255. Borders are midpoints between neighbouring
-values: a value goes into the first bin whose border is not below it.
+Up to 255 bins per feature, with edges at quantiles, so that each bin holds about as many rows; a frequent value gets a
+bin of its own. Missing values (NaN) have a bin of their own too, number 255. Bin edges are midpoints between
+neighbouring values: a value belongs to the first bin whose upper edge is not below it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from podium._numba import kernel, readonly
 from podium._sparse import Features, is_sparse
 from podium._threads import map_blocks
-from podium.learners.trees import sparse
+from podium.learners.trees.scoring.sparse import entries_of
+from podium.learners.trees.training import sparse
 
 MISSING = 255
 WORD = 8  # features in a word of 64 bits
@@ -23,12 +24,12 @@ _BLOCK = 16  # features taken out of X in one go: a cache line of float32
 LARGEST_SAMPLE = 200_000  # rows; above, quantiles come from a sample
 
 
-class Views(NamedTuple):
+class FeatureLayout(NamedTuple):
     """How features lie in columns, where not every column is a feature with ordered bins. `features.py` reads them."""
 
     column: np.ndarray  # (features,) int64
     offset: np.ndarray  # (features,) int64: the first of its slots in a bundle
-    usual: np.ndarray  # (features,) int64: the bin that has no slot; -1: the column is its own. None misses values.
+    default_bin: np.ndarray  # (features,) int64: the bin without a slot (no missing values); -1: not bundled
     members: np.ndarray  # (features,) int64: features, column by column
     starts: np.ndarray  # (columns + 1,) int64: where each column's members begin
     categorical: np.ndarray  # (features,) bool
@@ -37,7 +38,7 @@ class Views(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Borders:
+class BinEdges:
     """Where the bins end. Bin b of feature f holds values in (upper[f, b - 1], upper[f, b]].
 
     A category has a bin of its own: bin b holds the value upper[f, b], and all other values are missing ones.
@@ -47,7 +48,7 @@ class Borders:
     n_bins: np.ndarray  # (features,) int32: bins of values, the missing one not counted
     has_missing: np.ndarray  # (features,) bool
     categorical: np.ndarray  # (features,) bool
-    usual_share: np.ndarray  # (features,) float64: of rows that have the most frequent value, missing ones aside
+    default_share: np.ndarray  # (features,) float64: of rows that have the most frequent value, missing ones aside
 
     @property
     def n_features(self) -> int:
@@ -56,16 +57,16 @@ class Borders:
 
 @dataclass(frozen=True, eq=False)
 class BinnedRows:
-    """The rows as slots, one byte a column, twice: histograms read whole rows, a split reads one column.
+    """The rows as slots, one byte per column, twice: histograms read whole rows, a split reads one column.
 
-    Without views, columns are features and slots are bins.
+    Without layout, columns are features and slots are bins.
     """
 
-    rows: np.ndarray  # (n, words) uint64, C order: eight columns a word, the spare ones of the last in slot 0
+    rows: np.ndarray  # (n, words) uint64, C order: eight columns per word, the spare ones of the last in slot 0
     columns: np.ndarray  # (columns, n) uint8, C order
     n_slots: np.ndarray  # (columns,) int32: slots in use, number 255 not counted
-    borders: Borders
-    views: Views | None
+    edges: BinEdges
+    layout: FeatureLayout | None
     collides: np.ndarray  # (features,) bool: written over another feature of its bundle in some row
 
     @property
@@ -81,14 +82,14 @@ def draw_sample(X: Features, seed: int) -> Features:
     return X[np.sort(np.random.default_rng(seed).choice(n, LARGEST_SAMPLE, replace=False))]
 
 
-def find_borders(
+def find_bin_edges(
     X: Features,
     max_bins: int = 255,
     seed: int = 0,
     n_jobs: int | None = None,
     categorical: np.ndarray | None = None,
-) -> Borders:
-    """Quantile borders of each column of X (rows, features), float32; the values of `categorical` ones (a mask)."""
+) -> BinEdges:
+    """Quantile bin edges of each column of X (rows, features), float32; the values of `categorical` ones (a mask)."""
     n_features = X.shape[1]
     upper = np.full((n_features, MISSING), np.inf, dtype=np.float32)
     n_bins = np.ones(n_features, dtype=np.int32)
@@ -102,13 +103,13 @@ def find_borders(
         for f, (values, zeros) in enumerate(columns.take(first, last), first):
             known = int(np.searchsorted(np.isnan(values), True))
             missing[f] = known < len(values)
-            cut = _list_categories if named[f] else _cut
+            choose = _list_categories if named[f] else _choose_edges
             distinct, counts = _find_runs(values[:known], zeros)
-            n_bins[f] = cut(distinct, counts, max_bins, upper[f])
+            n_bins[f] = choose(distinct, counts, max_bins, upper[f])
             shares[f] = counts.max(initial=0) / max(1, len(values) + zeros)
 
     map_blocks(work, -(-n_features // _BLOCK), n_jobs)
-    return Borders(upper, n_bins, missing, named, shares)
+    return BinEdges(upper, n_bins, missing, named, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,46 +128,48 @@ class _DenseColumns:
 
 def _list_categories(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
     """The most frequent values of a column, as many as there may be bins; the others count as missing."""
-    kept = np.sort(np.argsort(-counts, kind="stable")[: min(max_bins, MISSING - 1)])  # one border stays open
+    kept = np.sort(np.argsort(-counts, kind="stable")[: min(max_bins, MISSING - 1)])  # one edge stays open
     upper[: len(kept)] = values[kept] + np.float32(0)  # -0 is written as 0
     return max(len(kept), 1)
 
 
-def bin_rows(X: Features, borders: Borders, n_jobs: int | None = None, views: Views | None = None) -> BinnedRows:
-    """Map every value to its bin, and bins to the slots of the columns that `views` names.
+def bin_rows(
+    X: Features, edges: BinEdges, n_jobs: int | None = None, layout: FeatureLayout | None = None
+) -> BinnedRows:
+    """Map every value to its bin, and bins to the slots of the columns that `layout` names.
 
-    Where X is sparse, the usual bin of a feature in a bundle must be that of 0.
+    Where X is sparse, the default bin of a feature in a bundle must be that of 0.
     """
     n, n_features = X.shape
-    n_columns = n_features if views is None else len(views.starts) - 1
+    n_columns = n_features if layout is None else len(layout.starts) - 1
     rows = np.zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
     columns = np.zeros((n_columns, n), dtype=np.uint8)
-    missing = borders.has_missing.copy()  # the sample that made the borders may have missed some
+    missing = edges.has_missing.copy()  # the sample that made the bin edges may have missed some
     collides = np.zeros(n_features, dtype=np.bool_)
-    upper, categorical = readonly(borders.upper), readonly(borders.categorical)
+    upper, categorical = readonly(edges.upper), readonly(edges.categorical)
     size = 16_384
-    known = upper, categorical, views
+    known = upper, categorical, layout
     if is_sparse(X):
         _write_zeros(X, *known, rows, columns, missing)
 
     def work(block: int) -> None:
         part = block * size, min(n, (block + 1) * size)
         if is_sparse(X):
-            sparse.bin_entries(*sparse.entries_of(X), *known, *part, rows, columns, missing, collides)
+            sparse.bin_entries(*entries_of(X), *known, *part, rows, columns, missing, collides)
         else:
             _bin_block(readonly(X), *known, *part, rows, columns, missing, collides)
 
     map_blocks(work, -(-n // size), n_jobs)
-    borders = replace(borders, has_missing=missing)
-    n_slots = borders.n_bins if views is None else _count_slots(borders, views)
-    return BinnedRows(rows.view(np.uint64), columns, n_slots, borders, views, collides)
+    edges = replace(edges, has_missing=missing)
+    n_slots = edges.n_bins if layout is None else _count_slots(edges, layout)
+    return BinnedRows(rows.view(np.uint64), columns, n_slots, edges, layout, collides)
 
 
 def _write_zeros(
     X: Features,
     upper: np.ndarray,
     categorical: np.ndarray,
-    views: Views | None,
+    layout: FeatureLayout | None,
     rows: np.ndarray,
     columns: np.ndarray,
     missing: np.ndarray,
@@ -177,18 +180,18 @@ def _write_zeros(
     if lost.any():
         missing |= lost & (np.bincount(X.indices, minlength=len(lost)) < X.shape[0])
     slots = np.zeros(len(columns), dtype=np.uint8)
-    alone = np.arange(len(bins)) if views is None else np.flatnonzero(views.usual < 0)
-    slots[alone if views is None else views.column[alone]] = bins[alone]
+    alone = np.arange(len(bins)) if layout is None else np.flatnonzero(layout.default_bin < 0)
+    slots[alone if layout is None else layout.column[alone]] = bins[alone]
     for column in np.flatnonzero(slots):
         rows[:, column] = columns[column] = slots[column]
 
 
-def _count_slots(borders: Borders, views: Views) -> np.ndarray:
-    """The slots of each column: of a bundle, one for the usual bins and those of its members."""
-    bundled = views.usual >= 0
-    own = np.where(bundled, borders.n_bins - 1, borders.n_bins)
-    counts = np.bincount(views.column, own, minlength=len(views.starts) - 1)
-    counts[views.column[bundled]] += 1  # once a bundle, however many members
+def _count_slots(edges: BinEdges, layout: FeatureLayout) -> np.ndarray:
+    """The slots of each column: of a bundle, one for the default bins and those of its members."""
+    bundled = layout.default_bin >= 0
+    own = np.where(bundled, edges.n_bins - 1, edges.n_bins)
+    counts = np.bincount(layout.column, own, minlength=len(layout.starts) - 1)
+    counts[layout.column[bundled]] += 1  # once a bundle, however many members
     return counts.astype(np.int32)
 
 
@@ -223,8 +226,8 @@ def _find_runs(values: np.ndarray, zeros: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _cut(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
-    """Cut distinct values, each there so many times, into bins of about equal size; returns how many.
+def _choose_edges(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
+    """Split distinct values, each there so many times, into bins of about equal size; returns how many.
 
     A bin closes when it holds its share of what was left at its start, so a frequent value uses up one bin and the
     others still share the rest evenly. Few distinct values get a bin each.
@@ -257,7 +260,7 @@ def _bin_block(
     X: np.ndarray,
     upper: np.ndarray,
     categorical: np.ndarray,
-    views: Views | None,
+    layout: FeatureLayout | None,
     first: int,
     last: int,
     rows: np.ndarray,
@@ -265,17 +268,17 @@ def _bin_block(
     missing: np.ndarray,
     collides: np.ndarray,
 ) -> None:
-    """rows[i, c] = columns[c, i] = number of borders below X[i, f]; NaN -> 255, and missing[f] is noted.
+    """rows[i, c] = columns[c, i] = number of bin edges below X[i, f]; NaN -> 255, and missing[f] is noted.
 
-    Eight halvings of the 255 borders, for 64 rows in step: one search alone would wait for each of its loads. Without
-    views, c = f; in a bundle, rows in a feature's usual bin leave the slot alone, and the last feature that does not
+    Eight halvings of the 255 edges, for 64 rows in step: one search alone would wait for each of its loads. Without
+    layout, c = f; in a bundle, rows in a feature's default bin leave the slot alone, and the last feature that does not
     wins; that it collides is noted.
     """
     values, low = np.empty(64, np.float32), np.empty(64, np.uint32)
     for start in range(first, last, 64):
         n = min(64, last - start)
         for f in range(X.shape[1]):
-            borders = upper[f]
+            edges = upper[f]
             for k in range(n):
                 values[k] = X[start + k, f]
             for k in range(64):
@@ -283,22 +286,22 @@ def _bin_block(
             half = np.uint32(128)
             while half > np.uint32(0):
                 for k in range(64):
-                    low[k] += half * np.uint32(borders[low[k] + half - np.uint32(1)] < values[k])
+                    low[k] += half * np.uint32(edges[low[k] + half - np.uint32(1)] < values[k])
                 half >>= np.uint32(1)
             named = categorical[f]
             for k in range(n):
-                if values[k] != values[k] or (named and borders[low[k]] != values[k]):
+                if values[k] != values[k] or (named and edges[low[k]] != values[k]):
                     low[k] = np.uint32(MISSING)
                     missing[f] = True
-            if views is None:
+            if layout is None:
                 for k in range(n):
                     rows[start + k, f] = columns[f, start + k] = np.uint8(low[k])
             else:
-                column, usual, offset = views.column[f], views.usual[f], views.offset[f]
+                column, default_bin, offset = layout.column[f], layout.default_bin[f], layout.offset[f]
                 for k in range(n):
                     b = np.int64(low[k])
-                    if b != usual:
-                        slot = b if usual < 0 else offset + b - (b > usual)
-                        if usual >= 0 and rows[start + k, column] != 0:
+                    if b != default_bin:
+                        slot = b if default_bin < 0 else offset + b - (b > default_bin)
+                        if default_bin >= 0 and rows[start + k, column] != 0:
                             collides[f] = True
                         rows[start + k, column] = columns[column, start + k] = np.uint8(slot)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from podium._numba import readonly
-from podium.learners.trees.scoring import ALWAYS, MOST_LEAVES, answer_tests, walk_trees
+from podium.learners.trees.scoring.walking import ALWAYS, MOST_LEAVES, answer_tests, walk_trees
 
 if TYPE_CHECKING:
-    from podium.learners.trees.forest import Forest
+    from podium.learners.trees.scoring.forest import Forest
 
 _SPLIT = np.dtype([("test", "u4"), ("node", "u2"), ("left", "u2"), ("leaf", "u4")])
 _NODE = np.dtype([("key", "i4"), ("left", "u4"), ("place", "u4")])

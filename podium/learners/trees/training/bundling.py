@@ -1,10 +1,10 @@
-"""Bundling: features that are hardly ever away from their usual bins together share one column.
+"""Bundling: features that are rarely outside their default bins together share one column.
 
 Exclusive feature bundling: on one-hot and other sparse data a histogram then costs rows x bundles instead of rows x
-features. Which features go together is found greedily, those that are most often away from their usual bin first, each
-into the first bundle where it collides with few enough rows; of sparse data also in the order of the columns, and what
-makes fewer bundles is taken. Where two collide the later feature wins and the earlier one is taken to be in its usual
-bin: without collisions nothing is lost.
+features. Which features go together is found greedily, those with most non-default values first, each into the first
+bundle where it conflicts with few enough rows; for sparse data also in the order of the columns, and whichever makes
+fewer bundles is used. Where two features conflict, the later one wins and the earlier one counts as being in its
+default bin: without conflicts nothing is lost.
 """
 
 from __future__ import annotations
@@ -15,88 +15,91 @@ import numpy as np
 
 from podium._numba import kernel, readonly
 from podium._sparse import Features, is_sparse
-from podium.learners.trees import sparse
-from podium.learners.trees.binning import BinnedRows, Borders, Views, bin_rows, draw_sample
+from podium.learners.trees.training import sparse
+from podium.learners.trees.training.binning import BinEdges, BinnedRows, FeatureLayout, bin_rows, draw_sample
 
 _SLOTS = 255  # of a column; the last one of a byte is for missing values
-_MOST_AWAY = 0.5  # a feature that is away from its usual bin more often is left alone
+_MOST_NON_DEFAULT = 0.5  # a feature that is outside its default bin more often is left alone
 _NEARLY, _FEWEST = 0.9, 32  # of a dense matrix, what share of rows and how many columns make bundling pay
 _MOST_TRIED = 200  # bundles that a feature tries: the last ones
 
 
 Bundle = tuple[np.ndarray, np.ndarray]
-"""Features that share a column, int64, and the usual bin of each."""
+"""Features that share a column, int64, and the default bin of each."""
 
 
 @dataclass(frozen=True)
-class ViewRules:
-    """What makes a feature more than a column of ordered bins."""
+class LayoutRules:
+    """Bundles, categories and monotone constraints: what makes a feature more than a column of ordered bins."""
 
     bundle_features: bool | None = None  # None: where X is sparse, or nearly so
     max_conflicts: float = 0.0  # of a bundle, as a share of the rows
     categorical: tuple[int, ...] = ()
     category_smoothing: float = 10.0
-    signs: tuple[int, ...] = ()  # one a feature; empty: all 0
+    signs: tuple[int, ...] = ()  # one per feature; empty: all 0
 
 
-def bin_bundled(X: Features, borders: Borders, rules: ViewRules, seed: int, n_jobs: int | None) -> BinnedRows:
+def bin_bundled(X: Features, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> BinnedRows:
     """Bin X, with bundles where they are wanted.
 
     They come from a sample of the rows. Where no collision is allowed, features that collide in some other row get
     columns of their own: what is left collides nowhere.
     """
-    groups = find_bundles(X, borders, rules, seed, n_jobs)
-    binned = bin_rows(X, borders, n_jobs, make_views(groups, borders, rules))
+    groups = find_bundles(X, edges, rules, seed, n_jobs)
+    binned = bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules))
     if rules.max_conflicts > 0 or not binned.collides.any():
         return binned
     kept = [~binned.collides[members] for members, _ in groups]
-    groups = [(members[keep], usual[keep]) for (members, usual), keep in zip(groups, kept) if keep.sum() > 1]
-    return bin_rows(X, borders, n_jobs, make_views(groups, borders, rules))
+    groups = [(members[keep], default[keep]) for (members, default), keep in zip(groups, kept) if keep.sum() > 1]
+    return bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules))
 
 
-def find_bundles(X: Features, borders: Borders, rules: ViewRules, seed: int, n_jobs: int | None) -> list[Bundle]:
+def find_bundles(X: Features, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> list[Bundle]:
     """Bundles of two features or more, where they are wanted."""
     wanted = rules.bundle_features
     if wanted is None:
-        wanted = is_sparse(X) or _is_nearly_sparse(borders)
+        wanted = is_sparse(X) or _is_nearly_sparse(edges)
     if not wanted:
         return []
     # A constant needs no column, and sparse data may have any number of them: there they go with a bundle.
-    candidates = np.flatnonzero(~borders.categorical & ~_miss_values(X) & ((borders.n_bins > 1) | is_sparse(X)))
+    candidates = np.flatnonzero(~edges.categorical & ~_miss_values(X) & ((edges.n_bins > 1) | is_sparse(X)))
     if len(candidates) < 2:
         return []
     sample = draw_sample(X, seed)
     n = sample.shape[0]
+    most = _MOST_NON_DEFAULT * n
     if is_sparse(sample):
-        features, usual, away = sparse.find_away(sample, borders.upper, candidates, _MOST_AWAY * n)
+        features, default_bin, rows = sparse.find_non_default(sample, edges.upper, candidates, most)
     else:
-        features, usual, away = _find_away(bin_rows(sample, borders, n_jobs), candidates, _MOST_AWAY * n)
-    sizes = borders.n_bins[features].astype(np.int64) - 1
-    groups = _group_exclusive(away, sizes, n, int(rules.max_conflicts * n), by_column=is_sparse(X))
-    return [(features[members], usual[members]) for members in groups if len(members) > 1]
+        features, default_bin, rows = _find_non_default(bin_rows(sample, edges, n_jobs), candidates, most)
+    sizes = edges.n_bins[features].astype(np.int64) - 1
+    groups = _group_exclusive(rows, sizes, n, int(rules.max_conflicts * n), by_column=is_sparse(X))
+    return [(features[members], default_bin[members]) for members in groups if len(members) > 1]
 
 
-def _is_nearly_sparse(borders: Borders) -> bool:
+def _is_nearly_sparse(edges: BinEdges) -> bool:
     """Whether bundling pays, in a dense matrix: most columns, and not few, have one value nearly everywhere."""
-    constant = int((borders.usual_share >= _NEARLY).sum())
-    return constant >= max(_FEWEST, borders.n_features / 2)
+    constant = int((edges.default_share >= _NEARLY).sum())
+    return constant >= max(_FEWEST, edges.n_features / 2)
 
 
-def make_views(groups: list[Bundle], borders: Borders, rules: ViewRules) -> Views | None:
+def make_layout(groups: list[Bundle], edges: BinEdges, rules: LayoutRules) -> FeatureLayout | None:
     """How the features are to lie in columns; None: each in its own, as it is."""
-    if not groups and not borders.categorical.any() and not any(rules.signs):
+    if not groups and not edges.categorical.any() and not any(rules.signs):
         return None
-    return _lay_out(groups, borders, rules)
+    return _arrange_columns(groups, edges, rules)
 
 
-def _group_exclusive(away: list[np.ndarray], sizes: np.ndarray, n: int, most: int, by_column: bool) -> list[np.ndarray]:
+def _group_exclusive(
+    non_default: list[np.ndarray], sizes: np.ndarray, n: int, most: int, by_column: bool
+) -> list[np.ndarray]:
     """Groups of features with few collisions, as few as were found; `by_column` tries their own order too."""
-    lengths = np.array([len(rows) for rows in away], dtype=np.int64)
+    lengths = np.array([len(rows) for rows in non_default], dtype=np.int64)
     ends = readonly(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
-    rows = readonly(np.concatenate([np.empty(0, np.uint32), *away]))
+    rows = readonly(np.concatenate([np.empty(0, np.uint32), *non_default]))
     orders = [np.argsort(-lengths, kind="stable")]
     if by_column:
-        orders.append(np.arange(len(away)))  # the columns of one question, one-hot, stand side by side
+        orders.append(np.arange(len(non_default)))  # one-hot columns of one variable stand side by side
     owners = [_fill_greedily(rows, ends, readonly(sizes), readonly(order), n, most) for order in orders]
     return _gather(min(owners, key=lambda owner: int(owner.max(initial=-1))))
 
@@ -118,18 +121,18 @@ def _miss_values(X: Features) -> np.ndarray:
     return missing
 
 
-def _find_away(
+def _find_non_default(
     binned: BinnedRows, features: np.ndarray, most: float
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """The features that are away from their most frequent bin in no more than `most` rows, that bin, and those rows."""
-    kept, usual, away = [], [], []
+    """The features that are outside their most frequent bin in no more than `most` rows, that bin, and those rows."""
+    kept, default_bin, non_default = [], [], []
     for f in features.tolist():
         counts = np.bincount(binned.columns[f])
         if binned.n_rows - counts.max() <= most:
             kept.append(f)
-            usual.append(counts.argmax())
-            away.append(np.flatnonzero(binned.columns[f] != counts.argmax()).astype(np.uint32))
-    return np.array(kept, dtype=np.int64), np.array(usual, dtype=np.int64), away
+            default_bin.append(counts.argmax())
+            non_default.append(np.flatnonzero(binned.columns[f] != counts.argmax()).astype(np.uint32))
+    return np.array(kept, dtype=np.int64), np.array(default_bin, dtype=np.int64), non_default
 
 
 @kernel
@@ -138,12 +141,12 @@ def _fill_greedily(
 ) -> np.ndarray:
     """owner[k] = the bundle of feature k. A bundle holds no more than `most` collisions and 255 slots.
 
-    rows[ends[k]:ends[k + 1]]: those of n in which feature k is away from its usual bin; sizes[k]: its other bins;
+    rows[ends[k]:ends[k + 1]]: those of n in which feature k is outside its default bin; sizes[k]: its other bins;
     order: of the features. Only bundles that may still be tried are kept in memory, in turn in the same places.
     """
     owner = np.empty(len(sizes), np.int64)
-    taken = np.zeros((_MOST_TRIED, n // 64 + 1), np.uint64)  # a bit a row: some member is away
-    room, collisions = np.zeros(_MOST_TRIED, np.int64), np.zeros(_MOST_TRIED, np.int64)
+    taken = np.zeros((_MOST_TRIED, n // 64 + 1), np.uint64)  # one bit per row: some member has a non-default value
+    free, collisions = np.zeros(_MOST_TRIED, np.int64), np.zeros(_MOST_TRIED, np.int64)
     count = 0
     for k in order:
         own = rows[ends[k] : ends[k + 1]]
@@ -151,14 +154,14 @@ def _fill_greedily(
             place = bundle % _MOST_TRIED
             if bundle == count:
                 taken[place] = 0
-                room[place], collisions[place], count = _SLOTS - 1, 0, count + 1
-            if room[place] < sizes[k]:
+                free[place], collisions[place], count = _SLOTS - 1, 0, count + 1
+            if free[place] < sizes[k]:
                 continue
             allowed = most - collisions[place]
             both = _count_taken(taken[place], own, allowed)
             if both <= allowed:
                 owner[k] = bundle
-                room[place] -= sizes[k]
+                free[place] -= sizes[k]
                 collisions[place] += both
                 for row in own:
                     taken[place, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
@@ -177,18 +180,18 @@ def _count_taken(taken: np.ndarray, rows: np.ndarray, allowed: int) -> np.int64:
     return both
 
 
-def _lay_out(groups: list[Bundle], borders: Borders, rules: ViewRules) -> Views:
+def _arrange_columns(groups: list[Bundle], edges: BinEdges, rules: LayoutRules) -> FeatureLayout:
     """Bundles first, then every other feature in a column of its own."""
-    n = borders.n_features
-    column, offset, usual = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
-    for number, (members, usual_bins) in enumerate(groups):
-        sizes = borders.n_bins[members].astype(np.int64) - 1
-        column[members], usual[members] = number, usual_bins
+    n = edges.n_features
+    column, offset, default_bin = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
+    for number, (members, default_bins) in enumerate(groups):
+        sizes = edges.n_bins[members].astype(np.int64) - 1
+        column[members], default_bin[members] = number, default_bins
         offset[members] = 1 + np.cumsum(sizes) - sizes
     alone = column < 0
     column[alone] = len(groups) + np.arange(int(alone.sum()))
     by_column = np.argsort(column, kind="stable").astype(np.int64)
     starts = np.searchsorted(column[by_column], np.arange(int(column.max(initial=-1)) + 2)).astype(np.int64)
-    arrays = (column, offset, usual, by_column, starts)
+    arrays = (column, offset, default_bin, by_column, starts)
     signs = np.array(rules.signs, dtype=np.float64) if rules.signs else np.zeros(n)
-    return Views(*arrays, borders.categorical, np.array([rules.category_smoothing]), signs)
+    return FeatureLayout(*arrays, edges.categorical, np.array([rules.category_smoothing]), signs)

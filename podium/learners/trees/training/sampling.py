@@ -1,4 +1,4 @@
-"""Sampling: which rows and features a tree gets to see.
+"""Sampling: the rows and features that a tree is grown on.
 
 Draws come from the seed and the number of the tree alone, so a run that was interrupted draws what it would have drawn.
 
@@ -124,8 +124,7 @@ def _take(
 ) -> None:
     """List the chosen rows and multiply the derivatives of those that were drawn.
 
-    rows: room for one more, where those that are left out at the end are written. No branch: it would be guessed wrong
-    often.
+    rows: one longer than needed, for writes that the next row overwrites. No branch: it would be mispredicted often.
     """
     count, one = np.uint32(0), np.float32(1.0)
     for row in range(len(top)):

@@ -1,7 +1,6 @@
-"""Growing: one tree from binned rows and their derivatives, by a team of threads.
+"""Growing: one tree from binned rows and their derivatives, by a pool of worker threads.
 
-How the tree grows, leaf by leaf (`leafwise.py`) or a level at a time by one cut (`oblivious.py`), is a kernel that all
-threads run.
+How the tree grows, leaf by leaf (`leafwise.py`) or level by level (`oblivious.py`), is a kernel that all workers run.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ import numpy as np
 from podium._exact import largest_size, on_grid, units_for
 from podium._machine import memory
 from podium._numba import kernel
-from podium.learners.trees.binning import MISSING, WORD, BinnedRows
-from podium.learners.trees.features import SCRATCH
-from podium.learners.trees.histograms import BLOCK, PACKED, STRIDE, TILE, WIDE, pack_rows, pack_wide, units_of
-from podium.learners.trees.leafwise import grow_leaves
-from podium.learners.trees.oblivious import grow_oblivious
-from podium.learners.trees.team import call_off, clear, make_board
-from podium.learners.trees.workbench import Bins, Leaves, Limits, Nodes, Room, make_leaves, make_nodes
+from podium.learners.trees.training.binning import MISSING, WORD, BinnedRows
+from podium.learners.trees.training.histograms import BLOCK, PACKED, STRIDE, TILE, WIDE, pack_rows, pack_wide, units_of
+from podium.learners.trees.training.layout import SCRATCH
+from podium.learners.trees.training.leafwise import grow_leaves
+from podium.learners.trees.training.oblivious import grow_oblivious
+from podium.learners.trees.training.workers import cancel, make_shared_state, reset
+from podium.learners.trees.training.workspace import Bins, Leaves, Limits, Nodes, Workspace, make_leaves, make_nodes
 
-POOL = 2**30  # bytes of histograms; leaves beyond that give theirs away, and are added up again when they are cut
+POOL = 2**30  # bytes of histograms; beyond that, histograms are evicted, and built again when their leaf is split
 WIDE_ROWS = 2**23  # from here on, 32 bits leave a row fewer than 256 units on average: histograms are wide
 
 
@@ -65,7 +64,7 @@ class TreeGrower:
     def __init__(self, binned: BinnedRows, rules: GrowthRules, n_threads: int, pool_bytes: int = POOL) -> None:
         self.binned, self.rules = binned, rules
         n, words = binned.rows.shape
-        slots, n_features = words * WORD * STRIDE, binned.borders.n_features
+        slots, n_features = words * WORD * STRIDE, binned.edges.n_features
         self._kind = WIDE if n >= WIDE_ROWS else PACKED
         bytes_each = self._kind.itemsize * slots
         if rules.growth == "oblivious":  # all leaves with rows need their histograms at the same time
@@ -75,9 +74,9 @@ class TreeGrower:
         else:  # no more leaves than rows can fill
             self._most = leaves = max(2, min(rules.max_leaf_nodes, n // rules.min_samples_leaf))
             pool, rows_of_gains = min(leaves, max(3, pool_bytes // bytes_each)), leaves
-        borders = binned.borders
-        self._bins = Bins(binned.rows, binned.columns, binned.n_slots, borders.n_bins, borders.has_missing)
-        self._room = Room(
+        edges = binned.edges
+        self._bins = Bins(binned.rows, binned.columns, binned.n_slots, edges.n_bins, edges.has_missing)
+        self._workspace = Workspace(
             np.empty(n, dtype=np.uint32),
             np.empty(n, dtype=np.uint32),
             np.empty(n, dtype=self._kind),
@@ -90,9 +89,9 @@ class TreeGrower:
             np.empty((n_threads, STRIDE), dtype=np.int64),
             np.empty(n_features, dtype=np.int64),
             np.empty((n_threads, 8), dtype=np.int64),
-            make_board(),
+            make_shared_state(),
         )
-        self._can_be_cut = None if binned.views is None else _can_be_cut(binned, rules.min_samples_leaf)
+        self._can_be_split = None if binned.layout is None else _can_be_split(binned, rules.min_samples_leaf)
         self._others, self._tried = n_threads - 1, False
         self._threads = ThreadPoolExecutor(max(1, self._others), "podium-tree")  # starts them when asked to
         self._limits = Limits(
@@ -106,12 +105,12 @@ class TreeGrower:
     @property
     def index(self) -> np.ndarray:
         """The rows of the last tree, leaf after leaf."""
-        return self._room.sorted
+        return self._workspace.sorted
 
     def grow(
         self, gradients: np.ndarray, hessians: np.ndarray, sample: np.ndarray | None, allowed: np.ndarray
     ) -> GrownTree:
-        """One tree. gradients, hessians: float32, one a row; `sample`: the rows to use, rising; `allowed`: features.
+        """One tree. gradients, hessians: float32, one per row; `sample`: the rows to use, rising; `allowed`: features.
 
         Afterwards `index[leaf_start[k]:leaf_start[k + 1]]` are the rows of leaf k.
         """
@@ -119,9 +118,9 @@ class TreeGrower:
         self.index[:n] = np.arange(n, dtype=np.uint32) if sample is None else sample
         units, scales, squares = self._measure(gradients, hessians, sample, n)
         pack = pack_wide if self._kind is WIDE else pack_rows
-        largest = pack(gradients, hessians, scales, self._room.packed)
-        if self._can_be_cut is not None and self.rules.growth != "oblivious":
-            allowed = allowed & self._can_be_cut
+        largest = pack(gradients, hessians, scales, self._workspace.packed)
+        if self._can_be_split is not None and self.rules.growth != "oblivious":
+            allowed = allowed & self._can_be_split
         nodes, leaves = make_nodes(2 * self._most - 1, n), make_leaves(self._most, n)
         count = self._run(allowed, scales, squares, largest, n, nodes, leaves)
         order = np.lexsort((leaves.stop[:count], leaves.start[:count]))  # a leaf without rows before its neighbour
@@ -170,41 +169,42 @@ class TreeGrower:
         leaves: Leaves,
     ) -> int:
         """The kernel of the growth on this thread and on the others."""
-        board, numbers = self._room.board, range(1, self._others + 1)
+        shared, numbers = self._workspace.shared, range(1, self._others + 1)
 
         def work(worker: int) -> int:
-            views, bins, room, limits = self.binned.views, self._bins, self._room, self._limits
+            layout, bins, workspace, limits = self.binned.layout, self._bins, self._workspace, self._limits
             if self.rules.growth == "oblivious":
-                return grow_oblivious(views, bins, room, limits, allowed, scales, nodes, leaves, worker)
-            return grow_leaves(views, bins, room, limits, allowed, scales, squares, largest, n, nodes, leaves, worker)
+                return grow_oblivious(layout, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
+            stop = limits, allowed, scales, squares, largest, n
+            return grow_leaves(layout, bins, workspace, *stop, nodes, leaves, worker)
 
         if not self._tried:
             # Whatever could go wrong goes wrong here, where nobody waits for it.
-            call_off(board)
+            cancel(shared)
             work(0)
             self._tried = True
-        clear(board)
+        reset(shared)
         helpers: list[Future[int]] = []
         try:
             helpers.extend(self._threads.submit(work, number) for number in numbers)
             return work(0)
         finally:
-            call_off(board)
+            cancel(shared)
             for helper in helpers:
                 helper.result()
 
 
-def _can_be_cut(binned: BinnedRows, min_samples_leaf: int) -> np.ndarray:
-    """Which features leave enough rows on both sides of a cut, in all rows.
+def _can_be_split(binned: BinnedRows, min_samples_leaf: int) -> np.ndarray:
+    """Which features leave enough rows on both sides of a split, in all rows.
 
     Of sparse features, many do not, and a histogram, which knows no counts, would show large gains for them.
     """
-    views, n_bins, fewer = binned.views, binned.borders.n_bins, np.zeros(binned.borders.n_features, dtype=np.int64)
-    assert views is not None
+    layout, n_bins, fewer = binned.layout, binned.edges.n_bins, np.zeros(binned.edges.n_features, dtype=np.int64)
+    assert layout is not None
     for column, slots in enumerate(binned.columns):
         counts = np.bincount(slots, minlength=MISSING + 1)
-        members = views.members[views.starts[column] : views.starts[column + 1]]
-        _count_fewer(counts, members, views.offset, views.usual, n_bins, fewer)
+        members = layout.members[layout.starts[column] : layout.starts[column + 1]]
+        _count_fewer(counts, members, layout.offset, layout.default_bin, n_bins, fewer)
     return np.asarray(fewer >= min_samples_leaf)
 
 
@@ -213,22 +213,22 @@ def _count_fewer(
     counts: np.ndarray,
     members: np.ndarray,
     offset: np.ndarray,
-    usual: np.ndarray,
+    default_bin: np.ndarray,
     n_bins: np.ndarray,
     fewer: np.ndarray,
 ) -> None:
-    """fewer[f] = the rows outside of the most frequent bin: one side of a cut has no more.
+    """fewer[f] = the rows outside of the most frequent bin: one side of a split has no more.
 
-    counts: of the slots of one column, of which `members` are the features; offset, usual: as in `Views`.
+    counts: of the slots of one column, of which `members` are the features; offset, default_bin: as in `FeatureLayout`.
     """
     n = counts.sum()
     for f in members:
-        first, last = (0, len(counts)) if usual[f] < 0 else (offset[f], offset[f] + n_bins[f] - 1)
-        away, most = np.int64(0), np.int64(0)
+        first, last = (0, len(counts)) if default_bin[f] < 0 else (offset[f], offset[f] + n_bins[f] - 1)
+        non_default, most = np.int64(0), np.int64(0)
         for slot in range(first, last):
-            away += counts[slot]
+            non_default += counts[slot]
             most = max(most, counts[slot])
-        fewer[f] = n - most if usual[f] < 0 else min(n - most, away)
+        fewer[f] = n - most if default_bin[f] < 0 else min(n - most, non_default)
 
 
 def _refuse_too_many_histograms(n_bytes: int, leaves: int) -> None:

@@ -22,9 +22,9 @@ from numba import types
 from numba.extending import overload
 
 from podium._numba import kernel
-from podium.learners.trees.binning import MISSING, WORD
+from podium.learners.trees.training.binning import MISSING, WORD
 
-STRIDE = 264  # slots a feature
+STRIDE = 264  # slots per feature
 BLOCK = 2 * WORD  # features added up in one go
 TILE = 512  # rows copied at a time
 

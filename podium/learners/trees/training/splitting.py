@@ -1,19 +1,18 @@
-"""Splitting: the best place to cut a leaf in two, read off its histogram.
+"""Splitting: the best split of a leaf, from its histogram.
 
-For sums G of gradients and H of hessians, a leaf can lower the cost by G^2 / (H + l2), twice over. The gain of a cut is
-what both sides can lower it by, less what the whole can:
+For sums G of gradients and H of hessians, a leaf lowers the cost by half of G^2 / (H + l2). The gain of a split is what
+both sides together lower it by, minus what the leaf as a whole does, times two:
 
     gain = GL^2 / (HL + l2) + GR^2 / (HR + l2) - G^2 / (H + l2)
 
 A row goes left if its bin is at most the split's bin. Missing values go to the side where they gain more.
 
-A leaf with value v lowers the cost by -(2 G v + (H + l2) v^2), which is the above for the best v, -G / (H + l2). Where
-the value must not fall, or not rise, with a feature, v has bounds, and splits whose sides stand the wrong way round are
-refused. Within bounds a leaf may have to raise the cost: its worth, and that of its sides, can be negative, and a split
-may still gain.
+A leaf with value v has the gain -(2 G v + (H + l2) v^2), which is G^2 / (H + l2) for the best v, -G / (H + l2). With
+monotone constraints v has bounds, and splits whose sides would have values in the wrong order are refused. Within
+bounds the gain of a leaf, and that of both sides, can be negative, and the split may still have a positive gain.
 
-Every feature of every leaf is asked for its best gain, in a loop that vectorises; where that cut lies is looked up only
-when the leaf is cut by it. Sums stay in the histogram's units until the gain is known.
+The best gain of every feature in every leaf is computed in a loop that vectorises; the position of the split is found
+only when the leaf is split by it. Sums stay in the histogram's units until the gain is known.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ from __future__ import annotations
 import numpy as np
 
 from podium._numba import kernel
-from podium.learners.trees.binning import MISSING, WORD, Views
-from podium.learners.trees.features import arrange, read_bins, spread, sum_slots
-from podium.learners.trees.histograms import STRIDE, gradient_of, hessian_of
+from podium.learners.trees.training.binning import MISSING, WORD, FeatureLayout
+from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
+from podium.learners.trees.training.layout import read_bins, reorder, sum_slots, unbundle
 
-# What `find_cut` finds: gain, bin, whether missing values go left, hessians of the two sides, and the middle of their
+# What `find_split` fills: gain, bin, whether missing values go left, hessians of the two sides, and the middle of their
 # values, in units.
 GAIN, BIN, MISSING_LEFT, LEFT_HESSIAN, RIGHT_HESSIAN, MIDDLE = range(6)
-CUT = 6
+SPLIT = 6
 
-_NOISE = 1e-12  # a gain below this part of what the leaf is worth is rounding
+_NOISE = 1e-12  # a gain below this share of the leaf's own is rounding
 
-# units a gradient, units a hessian, l2 and least hessian of a side in units
+# units per gradient, units per hessian, l2 and the minimum hessian of a side in units
 Scales = np.ndarray
 
 
 @kernel
-def worth_of(left: np.int64, gradient: float, hessian: float, l2: float, least: float) -> float:
-    """GL^2 / (HL + l2) + GR^2 / (HR + l2) with one division; 0 if a side has less than the least hessian."""
+def sides_gain(left: np.int64, gradient: float, hessian: float, l2: float, least: float) -> float:
+    """GL^2 / (HL + l2) + GR^2 / (HR + l2) with one division; 0 if a side has less than the minimum hessian."""
     left_h, left_g = np.float64(hessian_of(left)), np.float64(gradient_of(left))
     right_h, right_g = hessian - left_h, gradient - left_g
     below, above = left_h + l2, right_h + l2
-    worth = (left_g * left_g * above + right_g * right_g * below) / (below * above)
-    return worth if (left_h >= least) & (right_h >= least) else 0.0
+    sides = (left_g * left_g * above + right_g * right_g * below) / (below * above)
+    return sides if (left_h >= least) & (right_h >= least) else 0.0
 
 
 @kernel
@@ -53,10 +52,10 @@ def value_of(gradient: float, hessian: float, l2: float, low: float, high: float
 
 
 @kernel
-def bounded_worth(
+def bounded_sides_gain(
     left: np.int64, gradient: float, hessian: float, l2: float, least: float, sign: float, low: float, high: float
 ) -> float:
-    """`worth_of` where values have bounds, and the right one may not be below (sign 1) or above (-1) the left one.
+    """`sides_gain` where values have bounds, and the right one may not be below (sign 1) or above (-1) the left one.
 
     It may be negative; -inf refuses the split.
     """
@@ -67,26 +66,26 @@ def bounded_worth(
     left_value, right_value = value_of(left_g, left_h, l2, low, high), value_of(right_g, right_h, l2, low, high)
     if sign * (right_value - left_value) < 0.0:
         return -np.inf
-    return worth_at(left_g, left_h + l2, left_value) + worth_at(right_g, right_h + l2, right_value)
+    return leaf_gain(left_g, left_h + l2, left_value) + leaf_gain(right_g, right_h + l2, right_value)
 
 
 @kernel
-def worth_at(gradient: float, weight: float, value: float) -> float:
-    """By how much a value lowers the cost, twice over."""
+def leaf_gain(gradient: float, weight: float, value: float) -> float:
+    """Twice what a leaf with this value lowers the cost by."""
     return -(2.0 * gradient + weight * value) * value
 
 
 @kernel
-def in_gain(worth: float, whole: float, scales: Scales) -> float:
-    """From what both sides are worth, and the whole, in units, to the gain."""
-    gain = worth - whole
-    noise = _NOISE * max(abs(worth), abs(whole))
+def split_gain(sides: float, whole: float, scales: Scales) -> float:
+    """The gain of a split, from the gains of its two sides together and of the leaf as a whole, in units."""
+    gain = sides - whole
+    noise = _NOISE * max(abs(sides), abs(whole))
     return gain * scales[1] / (scales[0] * scales[0]) if gain > noise else 0.0
 
 
 @kernel
 def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Scales, lefts: np.ndarray) -> float:
-    """The largest gain of all cuts of one feature, 0 if none gains. histogram: its STRIDE slots; lefts: room."""
+    """The largest gain of all splits of one feature, 0 if none gains. histogram: its STRIDE slots; lefts: a buffer."""
     total = np.int64(0)
     for b in range(n_bins):
         total += histogram[b]
@@ -95,17 +94,17 @@ def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Sca
     total += missing
     gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
     l2, least = scales[2], scales[3]
-    best = np.int64(0)  # a worth is never negative, and such numbers compare as their bits do: that vectorises
+    best = np.int64(0)  # gains of sides are never negative, and such floats compare as their bits do: that vectorises
     for b in range(n_bins):
-        best = max(best, np.float64(worth_of(lefts[b], gradient, hessian, l2, least)).view(np.int64))
+        best = max(best, np.float64(sides_gain(lefts[b], gradient, hessian, l2, least)).view(np.int64))
     if missing != 0:
         for b in range(n_bins):
-            best = max(best, np.float64(worth_of(lefts[b] + missing, gradient, hessian, l2, least)).view(np.int64))
-    return in_gain(np.int64(best).view(np.float64), gradient * gradient / (hessian + l2), scales)
+            best = max(best, np.float64(sides_gain(lefts[b] + missing, gradient, hessian, l2, least)).view(np.int64))
+    return split_gain(np.int64(best).view(np.float64), gradient * gradient / (hessian + l2), scales)
 
 
 @kernel
-def cut_bins(
+def scan_bins(
     histogram: np.ndarray,
     n_bins: int,
     has_missing: bool,
@@ -115,9 +114,9 @@ def cut_bins(
     sign: float,
     low: float,
     high: float,
-    cut: np.ndarray,
+    split: np.ndarray,
 ) -> None:
-    """Where the best cut of one feature lies: fills `cut`.
+    """Where the best split of one feature lies: fills `split`.
 
     `counts`, unless empty, has the number of rows of each bin, and both sides must keep `min_samples` of them.
     """
@@ -131,9 +130,9 @@ def cut_bins(
     l2, least, best = scales[2], scales[3], 0.0
     bounded, whole = sign != 0.0 or low > -np.inf or high < np.inf, gradient * gradient / (hessian + l2)
     if bounded:
-        best, whole = -np.inf, worth_at(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
-    for k in range(CUT):
-        cut[k] = 0.0
+        best, whole = -np.inf, leaf_gain(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
+    for k in range(SPLIT):
+        split[k] = 0.0
     for side in range(2 if missing != 0 else 1):  # missing values right, then left
         left = missing if side else np.int64(0)
         left_count = missing_count if side else 0
@@ -144,25 +143,25 @@ def cut_bins(
                 if left_count < min_samples or all_count - left_count < min_samples:
                     continue
             if bounded:
-                worth = bounded_worth(left, gradient, hessian, l2, least, sign, low, high)
+                sides = bounded_sides_gain(left, gradient, hessian, l2, least, sign, low, high)
             else:
-                worth = worth_of(left, gradient, hessian, l2, least)
-            if worth > best:
-                best = worth
+                sides = sides_gain(left, gradient, hessian, l2, least)
+            if sides > best:
+                best = sides
                 left_h = np.float64(hessian_of(left))
                 right_h = hessian - left_h
-                cut[BIN], cut[LEFT_HESSIAN], cut[RIGHT_HESSIAN] = b, left_h, right_h
+                split[BIN], split[LEFT_HESSIAN], split[RIGHT_HESSIAN] = b, left_h, right_h
                 left_g = np.float64(gradient_of(left))
                 left_value = value_of(left_g, left_h, l2, low, high)
-                cut[MIDDLE] = 0.5 * (left_value + value_of(gradient - left_g, right_h, l2, low, high))
+                split[MIDDLE] = 0.5 * (left_value + value_of(gradient - left_g, right_h, l2, low, high))
                 # Without missing values to learn from, the heavier side is the safer guess.
-                cut[MISSING_LEFT] = side if missing != 0 else (1.0 if left_h >= right_h else 0.0)
-    cut[GAIN] = in_gain(best, whole, scales)
+                split[MISSING_LEFT] = side if missing != 0 else (1.0 if left_h >= right_h else 0.0)
+    split[GAIN] = split_gain(best, whole, scales)
 
 
 @kernel
-def find_cut(
-    views: Views | None,
+def find_split(
+    layout: FeatureLayout | None,
     slots: np.ndarray,
     n_slots: int,
     f: int,
@@ -177,41 +176,42 @@ def find_cut(
     high: float,
     scratch: np.ndarray,
     order: np.ndarray,
-    cut: np.ndarray,
+    split: np.ndarray,
 ) -> int:
-    """The cut of a feature that leaves `min_samples` rows on both sides; returns how many bins were put in order.
+    """The split of a feature that leaves `min_samples` rows on both sides; returns how many bins were ordered.
 
     slots: the leaf's sums in the feature's column; rows: the leaf's; column: the slots of all rows. The order of
     categories is left in `order`.
     """
     counts = np.zeros(MISSING + 1, np.int64)
     bins, counted_bins, used, sign = slots, counts, n_bins, 0.0
-    if views is not None:
-        sign = views.signs[f]
-        offset, usual, categorical = views.offset[f], views.usual[f], views.categorical[f]
+    if layout is not None:
+        sign = layout.signs[f]
+        offset, default_bin, categorical = layout.offset[f], layout.default_bin[f], layout.categorical[f]
         total = sum_slots(slots, n_slots)
-        used = read_bins(slots, total, offset, usual, categorical, views.smoothing[0], n_bins, scales, scratch, order)
+        smoothing = layout.smoothing[0]
+        used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
         bins = scratch[STRIDE : 2 * STRIDE]
     for counted in range(2):  # first without counts
         known = counted_bins if counted else counts[:0]
-        cut_bins(bins, used, has_missing, scales, known, min_samples, sign, low, high, cut)
+        scan_bins(bins, used, has_missing, scales, known, min_samples, sign, low, high, split)
         # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
-        heavy = min(cut[LEFT_HESSIAN], cut[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
+        heavy = min(split[LEFT_HESSIAN], split[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
         if counted or min_samples <= 1 or heavy:
             break
         for k in range(len(rows)):
             counts[column[rows[k]]] += 1
-        if views is not None:
+        if layout is not None:
             counted_bins = np.zeros(MISSING + 1, np.int64)
-            spread(counts, np.int64(len(rows)), views.offset[f], views.usual[f], n_bins, counted_bins)
-            if views.categorical[f]:
-                arrange(counted_bins.copy(), order, used, counted_bins)
+            unbundle(counts, np.int64(len(rows)), layout.offset[f], layout.default_bin[f], n_bins, counted_bins)
+            if layout.categorical[f]:
+                reorder(counted_bins.copy(), order, used, counted_bins)
     return used
 
 
 @kernel
 def scan_words(
-    views: Views | None,
+    layout: FeatureLayout | None,
     child: np.ndarray,
     parent: np.ndarray,
     sibling: bool,
@@ -230,13 +230,13 @@ def scan_words(
 ) -> None:
     """The best gains of the features of words first..last, in the child and in what it leaves of the parent.
 
-    Each column is subtracted and scanned in one go, while its slots are in the innermost cache. Without views, columns
+    Each column is subtracted and scanned in one go, while its slots are in the innermost cache. Without layout, columns
     are features; what is None is not compiled. bounds: least and largest value of the child and of the rest, in units.
     """
     low, high, rest_low, rest_high = bounds
-    if views is not None:  # once: taking an array out of a tuple counts references, and threads fight for the count
-        members, starts, offset, usual = views.members, views.starts, views.offset, views.usual
-        categorical, signs, smoothing = views.categorical, views.signs, views.smoothing[0]
+    if layout is not None:  # once: taking an array out of a tuple counts references, and threads fight for the count
+        members, starts, offset, default_bin = layout.members, layout.starts, layout.offset, layout.default_bin
+        categorical, signs, smoothing = layout.categorical, layout.signs, layout.smoothing[0]
         free = low == rest_low == -np.inf and high == rest_high == np.inf
     for column in range(first * WORD, min(last * WORD, len(n_slots))):
         own, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]
@@ -244,7 +244,7 @@ def scan_words(
             for slot in range(n_slots[column]):
                 rest[slot] -= own[slot]
             rest[MISSING] -= own[MISSING]
-        if views is None:
+        if layout is None:
             bins, missing = n_bins[column], has_missing[column]
             useful = allowed[column] and bins + missing > 1
             if sibling:
@@ -258,7 +258,7 @@ def scan_words(
                 bins, missing = n_bins[f], has_missing[f]
                 if not allowed[f] or bins + missing < 2:
                     continue
-                at, common, named, sign = offset[f], usual[f], categorical[f], signs[f]
+                at, common, named, sign = offset[f], default_bin[f], categorical[f], signs[f]
                 if free and sign == 0.0 and bins == 2 and common >= 0:  # one-hot: a thousand of these are no work
                     child_gains[f] = _one_hot_gain(own[at], total, common, scales)
                     if sibling:
@@ -287,13 +287,13 @@ def scan_words(
 
 
 @kernel
-def _one_hot_gain(slot: np.int64, total: np.int64, usual: int, scales: Scales) -> float:
+def _one_hot_gain(slot: np.int64, total: np.int64, default_bin: int, scales: Scales) -> float:
     """`best_gain` of a feature of two bins in a bundle: of its one slot against the rest."""
     if slot == 0:
         return 0.0
     gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
-    worth = worth_of(slot if usual == 1 else total - slot, gradient, hessian, scales[2], scales[3])
-    return in_gain(worth, gradient * gradient / (hessian + scales[2]), scales)
+    sides = sides_gain(slot if default_bin == 1 else total - slot, gradient, hessian, scales[2], scales[3])
+    return split_gain(sides, gradient * gradient / (hessian + scales[2]), scales)
 
 
 @kernel
@@ -301,7 +301,7 @@ def _gain_of(
     slots: np.ndarray,
     total: np.int64,
     offset: int,
-    usual: int,
+    default_bin: int,
     categorical: bool,
     smoothing: float,
     n_bins: int,
@@ -314,13 +314,13 @@ def _gain_of(
     order: np.ndarray,
 ) -> float:
     """`best_gain` of a feature that is not a column as it stands, or of a leaf with bounds."""
-    used = read_bins(slots, total, offset, usual, categorical, smoothing, n_bins, scales, scratch, order)
+    used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
     bins = scratch[STRIDE : 2 * STRIDE]
     if sign == 0.0 and low == -np.inf and high == np.inf:
         return best_gain(bins, used, has_missing, scales, scratch)
-    cut, nothing = np.zeros(CUT), np.empty(0, np.int64)
-    cut_bins(bins, used, has_missing, scales, nothing, 0, sign, low, high, cut)
-    return float(cut[GAIN])
+    split, nothing = np.zeros(SPLIT), np.empty(0, np.int64)
+    scan_bins(bins, used, has_missing, scales, nothing, 0, sign, low, high, split)
+    return float(split[GAIN])
 
 
 @kernel

@@ -1,0 +1,1 @@
+"""From gradients and hessians to trees: bins, histograms, splits, growth, boosting."""

@@ -1,0 +1,228 @@
+"""Leaf-wise growth splits the leaf with the largest gain; level-wise growth finishes a level before the next.
+
+Histograms hold no row counts, so a gain found there is an upper bound. `min_samples_leaf` is checked only when a leaf
+is about to be split: if the split would leave too few rows on a side, rows are counted for one feature after another,
+in the order of their gains, until one reaches its bound, and the leaf competes again with that gain.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from podium._numba import kernel
+from podium.learners.trees.training.binning import MISSING, FeatureLayout
+from podium.learners.trees.training.histograms import STRIDE, gradient_of
+from podium.learners.trees.training.layout import fill_sides
+from podium.learners.trees.training.splitting import (
+    BIN,
+    GAIN,
+    MISSING_LEFT,
+    SPLIT,
+    best_feature,
+    build_heap,
+    find_split,
+    sift_down,
+)
+from podium.learners.trees.training.workers import DECISION, barrier, is_cancelled
+from podium.learners.trees.training.workspace import (
+    ONE,
+    ZERO,
+    Bins,
+    Leaves,
+    Limits,
+    Nodes,
+    Workspace,
+    acquire_histogram,
+    build_histogram,
+    evaluate_children,
+    split_leaf,
+)
+
+_FIRST = cast(int, np.int64(-2))  # this and below: the histogram of a leaf must be built first
+
+
+@kernel
+def grow_leaves(
+    layout: FeatureLayout | None,
+    bins: Bins,
+    workspace: Workspace,
+    limits: Limits,
+    allowed: np.ndarray,
+    scales: np.ndarray,
+    squares: float,
+    largest: np.int64,
+    n: int,
+    nodes: Nodes,
+    leaves: Leaves,
+    worker: int,
+) -> int:
+    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units.
+
+    All workers run this. The first decides which leaf to split, and all share its rows and features.
+    """
+    shared, workers, split, impurity = workspace.shared, len(workspace.tiles), np.zeros(SPLIT), 0.0
+    count, leaf = ONE, ZERO
+    phase = barrier(shared, workers, ONE)
+    if is_cancelled(shared):
+        return 0
+    while True:
+        small = count - 1
+        phase = evaluate_children(layout, bins, workspace, allowed, scales, leaves, small, leaf, worker, phase)
+        if count == 1 and worker == 0:
+            impurity = _impurity_of_root(workspace.histograms[0], bins.n_slots[0], scales, squares, n)
+        while True:
+            if worker == 0:
+                shared[DECISION] = _choose(
+                    layout, bins, workspace, limits, scales, largest, impurity, nodes, leaves, small, leaf, split
+                )
+            phase = barrier(shared, workers, phase)
+            chosen = shared[DECISION]
+            if chosen >= -ONE:
+                break
+            phase = build_histogram(bins, workspace, leaves, _FIRST - chosen, worker, phase)
+            phase = barrier(shared, workers, phase)
+        leaf = chosen
+        if leaf < 0:
+            return count
+        phase = split_leaf(layout, bins, workspace, nodes, leaves, leaf, count, split, worker, phase)
+        impurity -= split[GAIN] / (2.0 * n)
+        count += 1
+        if count == len(leaves.node):
+            return count
+
+
+@kernel
+def _choose(
+    layout: FeatureLayout | None,
+    bins: Bins,
+    workspace: Workspace,
+    limits: Limits,
+    scales: np.ndarray,
+    largest: np.int64,
+    impurity: float,
+    nodes: Nodes,
+    leaves: Leaves,
+    small: int,
+    large: int,
+    split: np.ndarray,
+) -> int:
+    """The leaf to split, -1 if none; writes how it is split. `small` and `large` are the newest leaves.
+
+    Below -1: the histogram of leaf -2 - this is needed first.
+    """
+    leaves.best[small], leaves.best[large] = best_feature(workspace.gains[small]), best_feature(workspace.gains[large])
+    while limits.max_impurity <= 0.0 or impurity > limits.max_impurity:
+        leaf = _next_leaf(workspace.gains, leaves, small + 1, limits)
+        if leaf < 0:
+            return leaf
+        if leaves.histogram[leaf] < 0:
+            acquire_histogram(workspace, leaves, small + 1, leaf, leaf)
+            return _FIRST - leaf
+        f, node = leaves.best[leaf], leaves.node[leaf]
+        used = _count_split(layout, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
+        if split[GAIN] >= workspace.gains[leaf, f]:
+            nodes.feature[node], nodes.column[node] = f, f if layout is None else layout.column[f]
+            n_bins, at, to_left = bins.n_bins[f], int(split[BIN]), split[MISSING_LEFT] > 0
+            fill_sides(f, n_bins, at, to_left, layout, workspace.order[0], used, nodes.sides[node])
+            acquire_histogram(workspace, leaves, small + 1, small + 1, leaf)
+            return leaf
+        workspace.gains[leaf, f] = split[GAIN]
+        leaves.best[leaf] = _count_features(layout, bins, workspace, limits, scales, largest, leaves, leaf, split)
+    return -ONE
+
+
+@kernel
+def _count_split(
+    layout: FeatureLayout | None,
+    bins: Bins,
+    workspace: Workspace,
+    limits: Limits,
+    scales: np.ndarray,
+    largest: np.int64,
+    leaves: Leaves,
+    leaf: int,
+    f: int,
+    split: np.ndarray,
+) -> int:
+    """`find_split` of a feature in a leaf."""
+    column = f if layout is None else layout.column[f]
+    return find_split(
+        layout,
+        workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE],
+        bins.n_slots[column],
+        f,
+        bins.n_bins[f],
+        bins.has_missing[f],
+        scales,
+        workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]],
+        bins.columns[column],
+        limits.min_samples,
+        largest,
+        leaves.low[leaf],
+        leaves.high[leaf],
+        workspace.scratch[0],
+        workspace.order[0],
+        split,
+    )
+
+
+@kernel
+def _count_features(
+    layout: FeatureLayout | None,
+    bins: Bins,
+    workspace: Workspace,
+    limits: Limits,
+    scales: np.ndarray,
+    largest: np.int64,
+    leaves: Leaves,
+    leaf: int,
+    split: np.ndarray,
+) -> int:
+    """The feature of a leaf that gains most with enough rows on both sides, -1 if none does.
+
+    Gains without counts are upper bounds: features are counted from the largest on, until one reaches its bound. A heap
+    makes that linear in the features; a search for the best after each of them would be quadratic.
+    """
+    gains, heap = workspace.gains[leaf], workspace.heap
+    size = build_heap(gains, heap)
+    while size > 0:
+        f = heap[0]
+        _count_split(layout, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
+        if split[GAIN] >= gains[f]:
+            return int(f)
+        gains[f] = split[GAIN]
+        if gains[f] <= 0.0:
+            size -= 1
+            heap[0] = heap[size]
+        sift_down(gains, heap, size, ZERO)
+    return -1
+
+
+@kernel
+def _next_leaf(gains: np.ndarray, leaves: Leaves, count: int, limits: Limits) -> int:
+    """The leaf to split next: of the largest gain, or, level by level, of the least depth; -1 if none may be."""
+    chosen, best, depth = -1, limits.min_gain, leaves.depth
+    for leaf in range(count):
+        if leaves.best[leaf] < 0 or (limits.max_depth > 0 and depth[leaf] >= limits.max_depth):
+            continue
+        own = gains[leaf, leaves.best[leaf]]
+        if own <= limits.min_gain:
+            continue
+        higher = chosen >= 0 and limits.by_level and depth[leaf] < depth[chosen]
+        deeper = chosen >= 0 and limits.by_level and depth[leaf] > depth[chosen]
+        if higher or (own > best and not deeper):
+            chosen, best = leaf, own
+    return chosen
+
+
+@kernel
+def _impurity_of_root(histogram: np.ndarray, n_bins: int, scales: np.ndarray, squares: float, n: int) -> float:
+    """mean 1/2 (g - mean)^2 over the rows, for unit hessians."""
+    total = histogram[MISSING]
+    for b in range(n_bins):
+        total += histogram[b]
+    gradient = gradient_of(total) / scales[0]
+    impurity: float = (squares - gradient * gradient / n) / (2.0 * n)
+    return impurity

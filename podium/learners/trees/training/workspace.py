@@ -1,0 +1,281 @@
+"""Workspace: the state of a tree that grows, and the two steps of growth: split a leaf, evaluate its children.
+
+Only the histogram of the smaller child is built; that of the larger one is the parent's minus it. The rows of a leaf
+are a range of `sorted`, in their original order. All workers take each step together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from podium._numba import kernel
+from podium.learners.trees.training.binning import MISSING, FeatureLayout
+from podium.learners.trees.training.histograms import add_rows, add_shares, clear_words, subtract_words
+from podium.learners.trees.training.partitioning import chunk_of, merge_partitions, partition_rows
+from podium.learners.trees.training.splitting import BIN, GAIN, MIDDLE, MISSING_LEFT, scan_words
+from podium.learners.trees.training.workers import barrier, next_chunk, reset_chunks
+
+ZERO, ONE = (cast(int, np.int64(number)) for number in range(2))  # Python literals would compile kernels once more
+
+_MANY_ROWS = 16_384  # from here on, workers share the rows of a leaf; below, its features
+_PIECE = 4_096  # so many at a time
+
+
+class Bins(NamedTuple):
+    """The binned rows, as kernels read them."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    n_slots: np.ndarray
+    n_bins: np.ndarray
+    has_missing: np.ndarray
+
+
+class Workspace(NamedTuple):
+    """Buffers; where the first axis is workers, one for each."""
+
+    sorted: np.ndarray  # (rows,) uint32: the rows, leaf after leaf
+    partitioned: np.ndarray  # (rows,) uint32
+    packed: np.ndarray  # (rows,) of the histograms' kind
+    histograms: np.ndarray  # (histograms, slots): a pool, `Leaves.histogram` says whose they are
+    gains: np.ndarray  # (leaves, features) float64; of oblivious trees, one row for a level
+    shares: np.ndarray  # (workers, slots) of the histograms' kind
+    tiles: np.ndarray  # (workers, words of a tile) uint64
+    values: np.ndarray  # (workers, TILE) of the histograms' kind
+    scratch: np.ndarray  # (workers, SCRATCH) of the histograms' kind
+    order: np.ndarray  # (workers, STRIDE) int64: the order of a feature's categories
+    heap: np.ndarray  # (features,) int64
+    n_left: np.ndarray  # (workers, a cache line) int64: rows that go left, of a worker's part
+    shared: np.ndarray  # barriers and decisions
+
+
+class Limits(NamedTuple):
+    """`GrowthRules` as numbers."""
+
+    by_level: bool
+    max_depth: int
+    min_samples: int
+    min_gain: float
+    max_impurity: float
+
+
+class Nodes(NamedTuple):
+    """The tree so far, as in `GrownTree`."""
+
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    column: np.ndarray
+    sides: np.ndarray
+    left: np.ndarray
+    gain: np.ndarray
+    size: np.ndarray
+
+
+class Leaves(NamedTuple):
+    """The leaves so far: node, range of `sorted`, depth, the feature of the best split (-1: none), the number of
+    its histogram (-1: evicted), and the bounds of its value, in units."""
+
+    node: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    depth: np.ndarray
+    best: np.ndarray
+    histogram: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def make_nodes(count: int, n_rows: int) -> Nodes:
+    """Nothing but a root."""
+    nodes = Nodes(
+        np.full(count, -1, np.int32),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.bool_),
+        np.zeros(count, np.int32),
+        np.zeros((count, MISSING + 1), np.uint8),
+        np.arange(count, dtype=np.int32),
+        np.zeros(count),
+        np.zeros(count, np.int64),
+    )
+    nodes.size[0] = n_rows
+    return nodes
+
+
+def make_leaves(count: int, n_rows: int) -> Leaves:
+    """The root is the only leaf."""
+    node, start, stop, depth = np.zeros((4, count), np.int64)
+    stop[0] = n_rows
+    bounds = np.full(count, -np.inf), np.full(count, np.inf)
+    histogram = np.full(count, -1, np.int64)
+    histogram[0] = 0
+    return Leaves(node, start, stop, depth, np.full(count, -1, np.int64), histogram, *bounds)
+
+
+@kernel
+def evaluate_children(
+    layout: FeatureLayout | None,
+    bins: Bins,
+    workspace: Workspace,
+    allowed: np.ndarray,
+    scales: np.ndarray,
+    leaves: Leaves,
+    small: int,
+    large: int,
+    worker: int,
+    phase: int,
+) -> int:
+    """Fill histograms and gains of two new leaves, of which `large` still has its parent's.
+
+    That of the small one is built and subtracted from the parent's. A root has no sibling: small == large. Returns the
+    number of the next barrier.
+    """
+    phase = build_histogram(bins, workspace, leaves, small, worker, phase)
+    low, high = _words_of(bins.rows.shape[1], worker, len(workspace.tiles))
+    scan_words(
+        layout,
+        workspace.histograms[leaves.histogram[small]],
+        workspace.histograms[leaves.histogram[large]],
+        small != large,
+        low,
+        high,
+        bins.n_slots,
+        bins.n_bins,
+        bins.has_missing,
+        allowed,
+        scales,
+        workspace.scratch[worker],
+        workspace.order[worker],
+        (leaves.low[small], leaves.high[small], leaves.low[large], leaves.high[large]),
+        workspace.gains[small],
+        workspace.gains[large],
+    )
+    return barrier(workspace.shared, len(workspace.tiles), phase)
+
+
+@kernel
+def subtract_child(
+    bins: Bins, workspace: Workspace, leaves: Leaves, small: int, large: int, worker: int, phase: int
+) -> int:
+    """`evaluate_children` without gains."""
+    phase = build_histogram(bins, workspace, leaves, small, worker, phase)
+    low, high = _words_of(bins.rows.shape[1], worker, len(workspace.tiles))
+    if small != large:
+        child, parent = workspace.histograms[leaves.histogram[small]], workspace.histograms[leaves.histogram[large]]
+        subtract_words(child, parent, low, high, bins.n_slots)
+    return barrier(workspace.shared, len(workspace.tiles), phase)
+
+
+@kernel
+def _words_of(words: int, worker: int, workers: int) -> tuple[int, int]:
+    """A worker's range of the words of a row: whole blocks of 16 features."""
+    low, high = chunk_of((words + 1) // 2, worker, workers)
+    return 2 * low, min(2 * high, words)
+
+
+@kernel
+def build_histogram(bins: Bins, workspace: Workspace, leaves: Leaves, leaf: int, worker: int, phase: int) -> int:
+    """Fill the histogram of a leaf, every worker its own words of it; returns the number of the next barrier.
+
+    Workers share the features of a leaf; if it has many rows they share those, each with a histogram of its own, which
+    are then added up.
+    """
+    index, own = workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]], workspace.histograms[leaves.histogram[leaf]]
+    workers, words = len(workspace.tiles), bins.rows.shape[1]
+    low, high = _words_of(words, worker, workers)
+    by_rows = workers > 1 and len(index) >= _MANY_ROWS
+    first, last, size, sums = low, high, len(index), own
+    if by_rows:
+        first, last, size, sums = ZERO, words, _PIECE, workspace.shares[worker]
+    clear_words(sums, first, last, bins.n_slots)
+    piece = next_chunk(workspace.shared) if by_rows else ZERO
+    while piece * size < len(index):
+        rows = index[piece * size : (piece + 1) * size]
+        tile, values = workspace.tiles[worker], workspace.values[worker]
+        add_rows(bins.rows, workspace.packed, rows, first, last, sums, tile, values)
+        piece = next_chunk(workspace.shared) if by_rows else piece + 1
+    if by_rows:
+        phase = barrier(workspace.shared, workers, phase)
+        if worker == 0:
+            reset_chunks(workspace.shared)
+        add_shares(workspace.shares, low, high, bins.n_slots, own)
+    return phase
+
+
+@kernel
+def acquire_histogram(workspace: Workspace, leaves: Leaves, count: int, leaf: int, but: int) -> None:
+    """Give a leaf a free histogram of the pool, or evict that of the leaf, of `count`, with the smallest gain.
+
+    Should that leaf be split all the same, its histogram is built again. `but`: the leaf whose histogram stays.
+    """
+    if count < len(workspace.histograms):
+        leaves.histogram[leaf] = count
+        return
+    evicted, least = -1, np.inf
+    for other in range(count):
+        best = leaves.best[other]
+        gain = workspace.gains[other, best] if best >= 0 else -1.0
+        if leaves.histogram[other] >= 0 and other != but and gain < least:
+            evicted, least = other, gain
+    leaves.histogram[leaf], leaves.histogram[evicted] = leaves.histogram[evicted], -1
+
+
+@kernel
+def split_leaf(
+    layout: FeatureLayout | None,
+    bins: Bins,
+    workspace: Workspace,
+    nodes: Nodes,
+    leaves: Leaves,
+    leaf: int,
+    new: int,
+    split: np.ndarray,
+    worker: int,
+    phase: int,
+) -> int:
+    """Partition the rows of a leaf as its node says; the smaller child becomes leaf `new`.
+
+    Returns the number of the next barrier.
+    """
+    workers, node, start, stop = len(workspace.tiles), leaves.node[leaf], leaves.start[leaf], leaves.stop[leaf]
+    rows, partitioned = workspace.sorted[start:stop], workspace.partitioned[start:stop]
+    low, high = chunk_of(stop - start, worker, workers)
+    column, sides = bins.columns[nodes.column[node]], nodes.sides[node]
+    workspace.n_left[worker, 0] = partition_rows(rows[low:high], column, sides, partitioned[low:high])
+    phase = barrier(workspace.shared, workers, phase)
+    n_left = merge_partitions(partitioned, workspace.n_left, worker, workers, rows)
+    if worker == 0:
+        sign = 0.0 if layout is None else layout.signs[nodes.feature[node]]
+        _write_split(nodes, leaves, leaf, new, n_left, sign, split)
+    return barrier(workspace.shared, workers, phase)
+
+
+@kernel
+def _write_split(
+    nodes: Nodes, leaves: Leaves, leaf: int, new: int, n_left: int, sign: float, split: np.ndarray
+) -> None:
+    """The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger.
+
+    sign: 1 if the right child's values may not be below the left one's, -1 if not above.
+    """
+    node, child, start, stop = leaves.node[leaf], 2 * new - 1, leaves.start[leaf], leaves.stop[leaf]
+    nodes.bin[node], nodes.missing_left[node] = int(split[BIN]), split[MISSING_LEFT] > 0
+    nodes.gain[node], nodes.left[node] = split[GAIN], child
+    middle = start + n_left
+    nodes.size[child], nodes.size[child + 1] = n_left, stop - middle
+    small_left = middle - start <= stop - middle
+    if small_left:
+        leaves.node[new], leaves.node[leaf] = child, child + 1
+        leaves.start[new], leaves.stop[new], leaves.start[leaf] = start, middle, middle
+    else:
+        leaves.node[new], leaves.node[leaf] = child + 1, child
+        leaves.start[new], leaves.stop[new], leaves.stop[leaf] = middle, stop, middle
+    leaves.depth[leaf] += 1
+    leaves.depth[new] = leaves.depth[leaf]
+    leaves.low[new], leaves.high[new] = leaves.low[leaf], leaves.high[leaf]
+    if sign != 0.0:
+        left, right = (new, leaf) if small_left else (leaf, new)
+        below, above = (left, right) if sign > 0.0 else (right, left)
+        leaves.high[below] = leaves.low[above] = split[MIDDLE]
