@@ -5,6 +5,7 @@ How the tree grows, leaf by leaf (`leafwise.py`) or level by level (`oblivious.p
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from podium.learners.trees.training.histograms import BLOCK, PACKED, STRIDE, TIL
 from podium.learners.trees.training.layout import SCRATCH
 from podium.learners.trees.training.leafwise import grow_leaves
 from podium.learners.trees.training.oblivious import grow_oblivious
-from podium.learners.trees.training.workers import cancel, make_shared_state, reset
+from podium.learners.trees.training.workers import Crew, cancel, make_shared_state, reset
 from podium.learners.trees.training.workspace import Bins, Leaves, Limits, Nodes, Workspace, make_leaves, make_nodes
 
 POOL = 2**30  # bytes of histograms; beyond that, histograms are evicted, and built again when their leaf is split
@@ -92,8 +93,8 @@ class TreeGrower:
             make_shared_state(),
         )
         self._can_be_split = None if binned.layout is None else _can_be_split(binned, rules.min_samples_leaf)
-        self._others, self._tried = n_threads - 1, False
-        self._threads = ThreadPoolExecutor(max(1, self._others), "podium-tree")  # starts them when asked to
+        self._crew, self._tried = Crew(n_threads), False
+        self._threads = ThreadPoolExecutor(max(1, n_threads - 1), "podium-tree")  # starts them when asked to
         self._limits = Limits(
             rules.growth == "level",
             rules.max_depth,
@@ -169,29 +170,37 @@ class TreeGrower:
         leaves: Leaves,
     ) -> int:
         """The kernel of the growth on this thread and on the others."""
-        shared, numbers = self._workspace.shared, range(1, self._others + 1)
+        workers = self._crew.now
+        workspace = self._workspace if workers > 1 else self._workspace._replace(tiles=self._workspace.tiles[:1])
+        shared, running = workspace.shared, np.zeros(workers)
 
         def work(worker: int) -> int:
-            layout, bins, workspace, limits = self.binned.layout, self._bins, self._workspace, self._limits
+            started = time.thread_time()
+            layout, bins, limits = self.binned.layout, self._bins, self._limits
             if self.rules.growth == "oblivious":
-                return grow_oblivious(layout, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
-            stop = limits, allowed, scales, squares, largest, n
-            return grow_leaves(layout, bins, workspace, *stop, nodes, leaves, worker)
+                count = grow_oblivious(layout, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
+            else:
+                stop = limits, allowed, scales, squares, largest, n
+                count = grow_leaves(layout, bins, workspace, *stop, nodes, leaves, worker)
+            running[worker] = time.thread_time() - started
+            return count
 
         if not self._tried:
-            # Whatever could go wrong goes wrong here, where nobody waits for it.
-            cancel(shared)
+            # Whatever could go wrong goes wrong here, where no other worker waits.
+            cancel(shared, workers)
             work(0)
             self._tried = True
         reset(shared)
-        helpers: list[Future[int]] = []
+        started, helpers = time.perf_counter(), list[Future[int]]()
         try:
-            helpers.extend(self._threads.submit(work, number) for number in numbers)
-            return work(0)
+            helpers.extend(self._threads.submit(work, worker) for worker in range(1, workers))
+            count = work(0)
         finally:
-            cancel(shared)
+            cancel(shared, workers)
             for helper in helpers:
                 helper.result()
+        self._crew.note(time.perf_counter() - started, float(running.sum()))
+        return count
 
 
 def _can_be_split(binned: BinnedRows, min_samples_leaf: int) -> np.ndarray:

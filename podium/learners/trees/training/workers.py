@@ -1,25 +1,59 @@
 """Workers: threads that grow one tree. All run the same kernel, with a barrier before one reads what another wrote.
 
-Between two barriers lie microseconds to milliseconds, and a tree has hundreds. So while a tree grows, workers that
-arrive first spin on the shared state; before and after it they block. A worker that has spun for a while yields the
-processor, so that other threads are not kept from it.
+Between two barriers lie microseconds to milliseconds, and a tree has hundreds. So a worker that arrives first spins
+for a while, which costs less than to sleep and be woken. If the others take longer, they have more to do, or other
+processes use their cores: then it sleeps, and leaves its core to whoever needs it. Where that happens all the time, one
+worker is faster than several (`Crew`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from podium._atomic import add, give_way, load
+from podium._atomic import add, load, sleep, wake
 from podium._numba import kernel
 
-# The shared state, each entry on a cache line of its own: arrivals at barriers, chunks handed out, whether growth was
-# cancelled, and what the first worker has decided.
-_ARRIVED, _CHUNKS, _CANCELLED, DECISION = (cast(int, np.int64(8 * line)) for line in range(4))
-_LENGTH = 32
-_SPINS = 2000  # a few microseconds
-_ALL = 2**62
+# The shared state, each entry on a cache line of its own: arrivals at barriers, the last barrier that is open, workers
+# that sleep, chunks handed out, whether growth was cancelled, and what the first worker has decided.
+_ARRIVED, _OPEN, _SLEEPING, _CHUNKS, _CANCELLED, DECISION = (cast(int, np.int64(8 * line)) for line in range(6))
+_LENGTH = 48
+_SPINS = 20_000  # some ten microseconds
+_LAST = 2**31 - 1
+_BUSY = 0.6  # of the time of all workers, the share that they must have been running
+_KEPT = 16  # trees until the other size is tried again
+
+
+@dataclass
+class Crew:
+    """How many workers grow the next tree: all of them, or one while other processes use the cores.
+
+    The model does not depend on it. When the workers have waited too much, one tree is grown by one worker, and
+    whichever size took less time is kept for a while.
+    """
+
+    size: int
+    _alone: bool = False
+    _trees_left: int = 0  # until the other size may be tried
+    _time_of_all: float = 0.0  # of the tree before one worker was tried; 0: it is not being tried
+
+    @property
+    def now(self) -> int:
+        return 1 if self._alone else self.size
+
+    def note(self, seconds: float, running: float) -> None:
+        """After a tree: how long it took, and the time that its workers ran, added up."""
+        self._trees_left -= 1
+        if self._time_of_all:  # this tree was the trial
+            self._alone, self._time_of_all, self._trees_left = seconds < self._time_of_all, 0.0, _KEPT
+        elif self._trees_left > 0 or self.size == 1:
+            return
+        elif self._alone:
+            self._alone = False
+        elif running < _BUSY * seconds * self.size:
+            self._alone, self._time_of_all = True, seconds
 
 
 def make_shared_state() -> np.ndarray:
@@ -31,10 +65,17 @@ def reset(shared: np.ndarray) -> None:
     shared[:] = 0
 
 
-def cancel(shared: np.ndarray) -> None:
+def cancel(shared: np.ndarray, workers: int) -> None:
     """Open all barriers; workers that arrive at the first one return at once."""
     shared[_CANCELLED] = 1
-    shared[_ARRIVED] = _ALL
+    shared[_OPEN] = _LAST
+    if workers > 1:
+        _wake_all(shared)
+
+
+@kernel
+def _wake_all(shared: np.ndarray) -> None:
+    wake(shared, _OPEN)
 
 
 @kernel
@@ -48,12 +89,23 @@ def barrier(shared: np.ndarray, workers: int, number: int) -> int:
     """Wait until all workers have arrived at this barrier; its number counts from 1. Returns the next number."""
     if workers == 1:
         return number
-    add(shared, _ARRIVED, 1)
+    if add(shared, _ARRIVED, 1) + 1 == workers * number:  # the last one
+        add(shared, _OPEN, 1)
+        if load(shared, _SLEEPING) > 0:
+            wake(shared, _OPEN)
+        return number + 1
     spins = 0
-    while load(shared, _ARRIVED) < workers * number:
+    while load(shared, _OPEN) < number and spins < _SPINS:
         spins += 1
-        if spins > _SPINS:
-            give_way()
+    if spins == _SPINS:
+        add(
+            shared, _SLEEPING, 1
+        )  # before the next look at `_OPEN`: then whoever opens it sees a sleeper, or it is open
+        opened = load(shared, _OPEN)
+        while opened < number:
+            sleep(shared, _OPEN, opened)
+            opened = load(shared, _OPEN)
+        add(shared, _SLEEPING, -1)
     return number + 1
 
 
