@@ -2,7 +2,8 @@
 
 import math
 import re
-import struct
+from decimal import Decimal
+from fractions import Fraction
 from itertools import permutations
 
 # --- metrics: one ranked list of labels, plain loops -------------------------------------------------------------
@@ -144,7 +145,7 @@ def _letor_row(line, limit, base, with_qid):
         column = int(index) - base
         if not 0 <= column < limit or column in values:
             raise ValueError("index")
-        values[column] = math.nan if _NAN.fullmatch(value) else _float32(_letor_number(value))
+        values[column] = math.nan if _NAN.fullmatch(value) else _float32(value)
     docid = _DOCID.search(comment)
     return label, qid, values, comment, docid.group(1) if docid else b""
 
@@ -155,13 +156,29 @@ def _letor_number(text):
     return float(text)
 
 
-def _float32(number):
+def _float32(text):
+    _letor_number(text)
+    number = nearest_float32(text.decode())
     if math.isinf(number):
         raise ValueError("range")
-    try:
-        return struct.unpack("<f", struct.pack("<f", number))[0]
-    except OverflowError as error:
-        raise ValueError("range") from error
+    return number
+
+
+def nearest_float32(text):
+    """The float32 nearest to a decimal text, ties to even, by exact fractions; infinite from 2**128 - 2**103 on."""
+    decimal = Decimal(text)
+    if decimal.is_zero() or decimal.adjusted() < -60:
+        size = 0.0
+    elif decimal.adjusted() > 60:
+        size = math.inf
+    else:
+        exact = Fraction(decimal.copy_abs())
+        step = Fraction(2) ** -149
+        while 2**24 * step <= exact:
+            step *= 2
+        size = round(exact / step) * step  # Python rounds fractions to the nearest integer, ties to even
+        size = math.inf if size >= 2**128 else float(size)
+    return -size if text.startswith("-") else size
 
 
 # --- trees: every cut of every feature, by loops over rows ---------------------------------------------------------

@@ -4,6 +4,10 @@ Reading gives the float64 nearest to the text (ties to even), as `float(text)` d
 sure: one exact product or quotient when mantissa and power of ten are small; a product of 128 bits with a bound on its
 error; and where that bound leaves two answers, the caller is told to ask Python.
 
+The float32 nearest to the text is the one nearest to that float64, unless the float64 lies exactly in the middle
+between two float32 (rounding is monotone, and every such middle is a float64). Only then the text itself is compared
+with the middle, and the float64 is moved to the side of the text before it is rounded: so the text is rounded once.
+
 Writing gives the shortest text that reads back to the same float32.
 
 Kernels count in uint64: Numba guards every signed index against being negative, and that guard costs more than the
@@ -12,6 +16,9 @@ work here. A text must have `PADDING` bytes behind its end, because eight bytes 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from decimal import Decimal
 from functools import cache
 
 import numpy as np
@@ -38,6 +45,10 @@ _BIAS = 2048  # added to the table's shifts, so that they are not negative
 _PLUS, _MINUS, _POINT = 43, 45, 46
 _ZEROS = U(0x3030303030303030)  # eight times the character 0
 _INFINITY = U(0x7FF << 52)
+BELOW_FLOAT32, MIDDLE = U(0x1FFFFFFF), U(0x10000000)  # bits that float32 has no place for, and half of its last one
+_SMALLEST_NORMAL = 2.0**-126  # of float32: below, its numbers are multiples of 2**-149
+_MIDDLES_AMONG_SMALL = 2.0**150  # times this, a middle between two of those is an odd integer
+_EXACT_SHIFT = 12  # a middle has 25 bits and 5**12 has 28: their product is exact
 
 
 @cache
@@ -206,6 +217,58 @@ def nearest_float64(
 
 
 @kernel
+def nearest_float32(
+    mantissa: np.uint64,
+    exponent: Whole,
+    cut: Truth,
+    power_high: np.uint64,
+    power_low: np.uint64,
+    shift: np.uint64,
+) -> tuple[np.float32, Truth]:
+    """The float32 nearest to `mantissa * 10**exponent`, rounded once, and whether that is sure; else as above."""
+    wide, sure = nearest_float64(mantissa, exponent, cut, power_high, power_low, shift)
+    if in_the_middle(wide):
+        if cut or mantissa > U(1 << 53) or not -_EXACT_SHIFT <= exponent <= 0:
+            return np.float32(wide), False
+        middle, text = wide * EXACT_POWERS[U(-exponent)], np.float64(np.int64(mantissa))  # both without an error
+        wide = U(np.float64(wide).view(np.uint64) + U(text > middle) - U(text < middle)).view(np.float64)
+    return np.float32(wide), sure
+
+
+@kernel
+def in_the_middle(wide: float) -> Truth:
+    """Whether a float64 >= 0 is as far from the float32 below as from the one above; infinity follows the largest."""
+    if wide >= _SMALLEST_NORMAL:
+        middle: bool = np.float64(wide).view(np.uint64) & BELOW_FLOAT32 == MIDDLE
+        return middle
+    return (wide * _MIDDLES_AMONG_SMALL) % 2.0 == 1.0
+
+
+def round_texts(numbers: np.ndarray, texts: Sequence[str | bytes]) -> np.ndarray:
+    """The float32 nearest to each text; numbers: the float64 nearest to each, as `float` reads them."""
+    sizes = np.abs(numbers)
+    with np.errstate(invalid="ignore", over="ignore"):
+        middle = np.where(
+            sizes >= _SMALLEST_NORMAL,
+            sizes.view(np.uint64) & BELOW_FLOAT32 == MIDDLE,
+            (sizes * _MIDDLES_AMONG_SMALL) % 2.0 == 1.0,
+        )
+        if middle.any():
+            numbers = numbers.copy()
+            for place in np.flatnonzero(middle).tolist():
+                numbers[place] = _towards(float(numbers[place]), texts[place])
+        return numbers.astype(np.float32)
+
+
+def _towards(number: float, text: str | bytes) -> float:
+    """The float64 beside a number, on the side of the text; the number itself if the text says just that."""
+    exact = Decimal(text if isinstance(text, str) else text.decode("ascii"))
+    if exact == Decimal(number):
+        return number
+    return math.nextafter(number, math.inf if exact > Decimal(number) else -math.inf)
+
+
+@kernel
 def _nearest_bits(
     mantissa: np.uint64, power_high: np.uint64, power_low: np.uint64, shift: Whole, uncut: Truth
 ) -> tuple[np.uint64, Truth]:
@@ -349,8 +412,8 @@ def _top_digit(size: float) -> Whole:
 def _reads_back(
     digits: np.uint64, exponent: Whole, size: float, power_high: np.uint64, power_low: np.uint64, shift: np.uint64
 ) -> Truth:
-    value, sure = nearest_float64(digits, exponent, False, power_high, power_low, shift)
-    return sure and np.float64(np.float32(value)) == size
+    value, sure = nearest_float32(digits, exponent, False, power_high, power_low, shift)
+    return sure and np.float64(value) == size
 
 
 @kernel

@@ -15,7 +15,9 @@ import numpy as np
 
 from podium._numba import kernel
 from podium.formats.decimals import (
+    BELOW_FLOAT32,
     EXACT_POWERS,
+    MIDDLE,
     NO_NUMBER,
     READ,
     UNDECIDED,
@@ -23,7 +25,7 @@ from podium.formats.decimals import (
     U,
     Whole,
     leading_digits,
-    nearest_float64,
+    nearest_float32,
     number_of,
     power_row,
     read_decimal,
@@ -248,13 +250,14 @@ def read_features(
                     wide = (wide * EXACT_POWERS[decimals] + decimal_part) / EXACT_POWERS[decimals]
                 value = np.float32(-wide if place > start else wide)
                 place += length
-                short = short and behind <= U(_BLANK)
+                # In the middle between two float32 the text decides; numbers this short are never that small.
+                short = short and behind <= U(_BLANK) and np.float64(wide).view(np.uint64) & BELOW_FLOAT32 != MIDDLE
                 if not short:  # any other number
                     mantissa, exponent, cut, place = scan_decimal(text, start)
                     power = power_row(exponent)
                     high, low, shift = powers[power, U(0)], powers[power, U(1)], powers[power, U(2)]
-                    wide, sure = nearest_float64(mantissa, exponent, cut, high, low, shift)
-                    value = np.float32(-wide if text[start] == _MINUS else wide)
+                    value, sure = nearest_float32(mantissa, exponent, cut, high, low, shift)
+                    value = -value if text[start] == _MINUS else value
                     short = sure and place > start and text[place] <= _BLANK and abs(value) <= _MOST
                 if not short:  # nan, a number for Python, or a fault
                     fault, place, value = _read_value(text, start, powers)
@@ -322,16 +325,19 @@ def _read_index(
 @kernel
 def _read_value(text: np.ndarray, place: np.uint64, powers: np.ndarray) -> tuple[Whole, np.uint64, np.float32]:
     """Any number that is finite as float32, or `nan`: (fault, place behind it, value)."""
-    value, end, state = read_decimal(text, place, powers)
-    if state == NO_NUMBER:
-        value, end = np.nan, _skip_nan(text, place)
+    mantissa, exponent, cut, end = scan_decimal(text, place)
+    row = power_row(exponent)
+    high, low, shift = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
+    value, sure = nearest_float32(mantissa, exponent, cut, high, low, shift)
+    if end == place:
+        value, sure, end = np.float32(np.nan), True, _skip_nan(text, place)
     if end == place or not _ends_field(text[end]):
         return BAD_VALUE, place, np.float32(0.0)
-    if state == UNDECIDED:
+    if not sure:
         return LATER, end, np.float32(0.0)
-    if abs(np.float32(value)) > _MOST:
+    if abs(value) > _MOST:
         return VALUE_RANGE, place, np.float32(0.0)
-    return FINE, end, np.float32(value)
+    return FINE, end, (-value if text[place] == _MINUS else value)
 
 
 @kernel

@@ -10,13 +10,12 @@ from itertools import pairwise
 import numpy as np
 
 from podium.formats import letor_kernels as kernels
-from podium.formats.decimals import power_table
+from podium.formats.decimals import power_table, round_texts
 from podium.formats.letor_pieces import Piece
 from podium.formats.lines import FilePath
 from podium.texts import Texts
 
 _MOST_FEATURES = 10_000_000  # a row of so many takes 40 MB
-_FLOAT32_END = 2.0**128 - 2.0**103  # from here on a number is infinite as float32
 
 
 @dataclass(frozen=True)
@@ -126,9 +125,10 @@ def _settle(
             fault, good = kernels.LABEL_RANGE, 0.0 <= value < np.inf
             y[row] = value
         else:
-            fault, good = kernels.VALUE_RANGE, abs(value) < _FLOAT32_END
+            narrow = round_texts(np.array([value]), [bytes(piece.buffer[start:stop])])[0]
+            fault, good = kernels.VALUE_RANGE, bool(np.isfinite(narrow))
             if good and column < X.shape[1]:
-                X[row, column] = value
+                X[row, column] = narrow
         if not good and (row < end[0] or (row == end[0] and end[1] == kernels.FINE)):
             end = row, fault, start
     return end

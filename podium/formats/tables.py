@@ -20,7 +20,7 @@ from podium._numba import kernel, readonly
 from podium._sparse import Features, as_dense
 from podium._words import did_you_mean
 from podium.data import RankingData
-from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, write_float32, write_integer
+from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round_texts, write_float32, write_integer
 from podium.formats.errors import FormatError
 from podium.formats.frames import (
     LABEL,
@@ -114,8 +114,7 @@ def cell_numbers(
     values = _quick_numbers(cells)
     if values is None:
         values = np.array([_careful_number(cell) for cell in cells])
-    with np.errstate(over="ignore"):
-        numbers = values.astype(np.float32 if missing else np.float64)
+    numbers = round_texts(values, cells) if missing else values
     bad = np.flatnonzero(np.isinf(numbers) if missing else ~np.isfinite(numbers))
     if len(bad):
         row, column = divmod(int(bad[0]), len(names))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from oracles import nearest_float32
 
 from podium._numba import kernel
 from podium.formats import decimals
@@ -142,6 +143,97 @@ def test_the_middle_between_two_neighbours_is_right_or_left_to_python(number, mo
     text = str(middle).replace("E", "e")
     head, e, tail = text.partition("e")
     assert_reads_as_python_does(head + (more if "." in head else "") + e + tail)
+
+
+@kernel
+def read_many(text, ends, out, sure, powers):
+    place = U(0)
+    for i in range(len(ends)):
+        mantissa, exponent, cut, _ = decimals.scan_decimal(text, place)
+        row = decimals.power_row(exponent)
+        high, low, shift = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
+        out[i], sure[i] = decimals.nearest_float32(mantissa, exponent, cut, high, low, shift)
+        place = U(ends[i])
+
+
+def read_float32(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """What the kernel makes of texts without a sign, and where it is sure."""
+    encoded = [f"{text}\n".encode() for text in texts]
+    text = np.frombuffer(b"".join(encoded) + bytes(decimals.PADDING), dtype=np.uint8)
+    out, sure = np.empty(len(texts), np.float32), np.empty(len(texts), np.bool)
+    with np.errstate(over="ignore"):
+        read_many(text, np.cumsum([len(one) for one in encoded]), out, sure, decimals.power_table())
+    return out, sure
+
+
+def around_a_middle(pattern: int, digits: int) -> list[str]:
+    """Texts at, beside and near the middle between a float32 >= 0 and the next one, also cut to some digits."""
+    low = Decimal(float(np.uint32(pattern).view(np.float32)))
+    above = Decimal(2) ** 128 if pattern == 0x7F7FFFFF else Decimal(float(np.uint32(pattern + 1).view(np.float32)))
+    with localcontext() as context:
+        context.prec = 400
+        middle = (low + above) / 2
+        tiny = middle.scaleb(-60)
+        texts = [str(middle), str(middle + tiny), str(middle - tiny), f"{middle:f}", f"{middle:.{digits}e}"]
+        context.prec = digits
+        texts += [str((+middle).next_minus()), str((+middle).next_plus())]
+    return [text.replace("E", "e") for text in texts]
+
+
+patterns = st.integers(0, 0x7F7FFFFF) | st.sampled_from(
+    [
+        0,
+        1,
+        2,
+        0x007FFFFE,
+        0x007FFFFF,
+        0x00800000,
+        0x3F7FFFFF,
+        0x3F800000,
+        0x4B000000,
+        0x4B800001,
+        0x7F7FFFFE,
+        0x7F7FFFFF,
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(patterns, st.integers(9, 25)), min_size=1, max_size=20))
+def test_a_text_near_the_middle_of_two_float32_is_rounded_once(drawn):
+    texts = [text for pattern, digits in drawn for text in around_a_middle(pattern, digits)]
+    wanted = np.array([nearest_float32(text) for text in texts], dtype=np.float32)
+    found, sure = read_float32(texts)
+    assert found[sure].tolist() == wanted[sure].tolist()
+    assert decimals.round_texts(np.array([float(text) for text in texts]), texts).tolist() == wanted.tolist()
+    negative = [f"-{text}".encode() for text in texts]
+    assert decimals.round_texts(np.array([float(text) for text in negative]), negative).tolist() == (-wanted).tolist()
+
+
+def test_rounding_twice_would_go_wrong_here():
+    texts = [text for pattern in range(0x3F800000, 0x3F800040) for text in around_a_middle(pattern, 20)]
+    wanted = [nearest_float32(text) for text in texts]
+    twice = np.array([float(text) for text in texts]).astype(np.float32).tolist()
+    assert 0.2 < np.mean([one != other for one, other in zip(twice, wanted)]) < 0.5
+    assert decimals.round_texts(np.array([float(text) for text in texts]), texts).tolist() == wanted
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(mantissas, exponents), min_size=1, max_size=20))
+def test_any_decimal_is_the_float32_nearest_to_it_where_the_kernel_is_sure(drawn):
+    texts = [mantissa + exponent for mantissa, exponent in drawn]
+    texts = [text for text in texts if re.match(r"\.?\d", text)]
+    found, sure = read_float32(texts)
+    wanted = np.array([nearest_float32(text) for text in texts], dtype=np.float32)
+    assert found[sure].tolist() == wanted[sure].tolist()
+    assert sure.mean() > 0.9 or len(texts) < 10
+
+
+def test_integers_in_the_middle_are_read_without_python():
+    texts = [f"{number}{decimals}" for number in range(2**24 - 9, 2**24 + 9) for decimals in ("", ".0", ".5", ".00001")]
+    found, sure = read_float32(texts)
+    assert sure.all()
+    assert found.tolist() == [nearest_float32(text) for text in texts]
 
 
 def test_a_float32_is_written_as_short_as_possible():

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from oracles import LetorFault, letor_rows
+from oracles import LetorFault, letor_rows, nearest_float32
 
 from podium.data import RankingData
 from podium.formats import letor, letor_parsing, letor_pieces, letor_table
@@ -192,11 +192,18 @@ def test_labels_may_be_fractions_and_large(tmp_path):
     assert data.y.tolist() == [0.5, 1e9, 31, 0.1, 0, 0.25]
 
 
-def test_values_are_rounded_to_float64_and_then_to_float32(tmp_path):
+def test_values_are_the_float32_nearest_to_their_texts(tmp_path):
     texts = ["0.1", "16777217", "9007199254740993.0", "1e-40", "1e-400", "3.4028235e38", "0.30000000000000004"]
-    texts += ["1.00000005960464477539062500000000001", "340282356779733623858607532500980858880"]
+    # Beyond the middle between two float32, by less than float64 can say.
+    texts += [
+        "1.00000005960464477539062500000000001",
+        "340282356779733661637539395458142568447.9",
+        "7.0064923216240853e-46",
+    ]
     data = read_letor(written(tmp_path, b"1 qid:1 " + " ".join(f"{i + 1}:{t}" for i, t in enumerate(texts)).encode()))
-    assert data.X[0].tolist() == [float(np.float32(float(text))) for text in texts]
+    assert data.X[0].tolist() == [nearest_float32(text) for text in texts]
+    assert data.X[0, 7] == np.nextafter(np.float32(1), np.float32(2))
+    assert data.X[0, 8] == np.finfo(np.float32).max
 
 
 def test_progress_rises_to_the_size_of_the_file(tmp_path):
