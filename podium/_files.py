@@ -13,8 +13,11 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
+
+_CHUNK = 1 << 17  # compressed bytes that are read at once
 
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 
@@ -41,6 +44,52 @@ def open_bytes(path: str | os.PathLike[str]) -> IO[bytes]:
 def place_in_file(stream: IO[bytes]) -> int:
     """How many bytes of the file itself have been read, for progress."""
     return stream.source.raw.tell() if isinstance(stream, _Decompressed) else stream.tell()
+
+
+class _Streams(io.RawIOBase):
+    """Compressed streams one behind the other, as `cat a.xz b.xz` makes them.
+
+    Bytes behind a stream must be another one, or zeros that fill up to a block. Python's own readers take anything else
+    for the end, so that a damaged second stream would be missing without a word.
+    """
+
+    def __init__(self, source: IO[bytes], codec: Callable[[], Any]) -> None:
+        self._source, self._new_codec = source, codec
+        self._codec = codec()
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._source.fileno()
+
+    def readinto(self, buffer: Any) -> int:
+        with memoryview(buffer).cast("B") as room:
+            content = self._decompress(len(room)) if len(room) else b""
+            room[: len(content)] = content
+        return len(content)
+
+    def _decompress(self, most: int) -> bytes:
+        """Some bytes, at most so many; none at the end of the last stream."""
+        while True:
+            if self._codec.eof:
+                compressed = self._next_stream()
+                if not compressed:
+                    return b""
+                self._codec = self._new_codec()
+            else:
+                compressed = self._source.read(_CHUNK) if self._codec.needs_input else b""
+                if self._codec.needs_input and not compressed:
+                    raise EOFError("it ends inside a compressed stream")
+            content: bytes = self._codec.decompress(compressed, most)
+            if content:
+                return content
+
+    def _next_stream(self) -> bytes:
+        found: bytes = self._codec.unused_data or self._source.read(_CHUNK)
+        while found and not found.lstrip(b"\0"):
+            found = self._source.read(_CHUNK)
+        return found.lstrip(b"\0")
 
 
 class _Decompressed(io.BufferedReader):
@@ -119,7 +168,8 @@ def _compressor(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
     elif suffix == ".bz2":
         stream = bz2.BZ2File(raw, "wb")
     elif suffix == ".zst":
-        stream = _zstd().ZstdFile(raw, "wb")
+        zstd = _zstd()
+        stream = zstd.ZstdFile(raw, "wb", options={zstd.CompressionParameter.checksum_flag: 1})
     else:
         yield raw
         return
@@ -139,9 +189,9 @@ def _zstd() -> Any:
 
 _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"BZh": bz2.BZ2File,
-    b"\x28\xb5\x2f\xfd": lambda raw: _zstd().ZstdFile(raw),
+    b"\xfd7zXZ\x00": lambda raw: _Streams(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)),
+    b"BZh": lambda raw: _Streams(raw, bz2.BZ2Decompressor),
+    b"\x28\xb5\x2f\xfd": lambda raw: _Streams(raw, _zstd().ZstdDecompressor),
 }
 
 

@@ -1,10 +1,25 @@
 """Files are wholly old or wholly new."""
 
+import bz2
+import gzip
+import lzma
 import os
+import sys
+import zlib
+from itertools import product
 
+import numpy as np
 import pytest
 
 from podium._files import open_bytes, plain_suffix, refuse_bad_target, write_whole
+from podium.formats.errors import FormatError
+from podium.formats.letor import read_letor
+from podium.formats.lines import line_blocks
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2", ".zst"])
@@ -90,3 +105,80 @@ def test_only_regular_files_are_read(tmp_path):
         open_bytes("/dev/zero")
     with pytest.raises(FileNotFoundError):
         open_bytes(tmp_path / "none")
+
+
+CODECS = {
+    ".gz": lambda text: gzip.compress(text, mtime=0),
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda text: zstd.compress(text, options={zstd.CompressionParameter.checksum_flag: 1}),
+}
+ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
+ROWS = [b"%d qid:%d 1:0.%d 2:%d #docid = D%d\n" % (row % 3, row // 4, row * 37 % 100, row, row) for row in range(12)]
+
+
+def written_by_us(folder, suffix) -> bytes:
+    with write_whole(folder / f"whole{suffix}") as stream:
+        stream.writelines(ROWS)
+    return (folder / f"whole{suffix}").read_bytes()
+
+
+def two_streams(folder, suffix) -> bytes:
+    return CODECS[suffix](b"".join(ROWS[:6])) + CODECS[suffix](b"".join(ROWS[6:]))
+
+
+@pytest.mark.parametrize("make", [written_by_us, two_streams])
+@pytest.mark.parametrize("suffix", CODECS)
+def test_every_flipped_bit_of_a_compressed_file_is_an_error_or_changes_nothing(tmp_path, suffix, make):
+    good, path, wrong = make(tmp_path, suffix), tmp_path / f"f.txt{suffix}", 0
+    for place, bit in product(range(len(good)), range(8)):
+        damaged = bytearray(good)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        try:
+            with open_bytes(path) as stream:
+                content = stream.read()
+        except ERRORS:
+            wrong += 1
+            continue
+        if content == damaged:  # not taken for compressed: then it is no text either
+            with pytest.raises(FormatError, match=path.name):
+                read_letor(path)
+            wrong += 1
+        else:
+            assert content == b"".join(ROWS), (place, bit)
+    assert wrong > 7 * len(good)
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+def test_readers_refuse_what_follows_a_stream_and_streams_that_break_off(tmp_path, suffix):
+    path, good = tmp_path / f"f.txt{suffix}", two_streams(tmp_path, suffix)
+    path.write_bytes(good)
+    assert read_letor(path).n_rows == len(ROWS)
+    for damaged in (good + b"more", good + b"\0\0\0\1", good[:-1], good[: len(good) // 2 + 5], good + good[:10]):
+        path.write_bytes(damaged)
+        with pytest.raises(FormatError, match=path.name):
+            read_letor(path)
+        with pytest.raises(FormatError, match=path.name):
+            list(line_blocks(path))
+
+
+def test_zeros_that_fill_a_block_and_frames_without_content_are_skipped(tmp_path):
+    text = b"".join(ROWS)
+    skipped = (0x184D2A50).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
+    for name, content in {
+        "a.xz": lzma.compress(text) + bytes(200_000) + lzma.compress(text),
+        "a.zst": CODECS[".zst"](text) + skipped + CODECS[".zst"](text),
+        "a.gz": gzip.compress(text) + bytes(512),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with open_bytes(tmp_path / name) as stream:
+            assert stream.read() == (text if name == "a.gz" else 2 * text)
+
+
+def test_large_streams_are_read_in_small_steps(tmp_path, rng):
+    text = bytes(rng.integers(48, 58, 700_000, dtype=np.uint8))
+    for suffix, codec in CODECS.items():
+        (tmp_path / f"large{suffix}").write_bytes(codec(text) + codec(b"") + codec(text))
+        with open_bytes(tmp_path / f"large{suffix}") as stream:
+            assert b"".join(iter(lambda stream=stream: stream.read(10_007), b"")) == text + text

@@ -33,6 +33,7 @@ from podium.formats.frames import (
     optional_package,
 )
 from podium.formats.lines import FilePath, line_blocks, number_text
+from podium.formats.parquet_seal import SealedSink, check_seal
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 KINDS = (*DELIMITERS, "parquet")
@@ -309,9 +310,12 @@ def _read_parquet(path: FilePath) -> Any:
     from pyarrow import parquet
 
     with open_bytes(path) as stream:
+        # Parquet is read from its end, where a compressed stream cannot begin.
+        source = stream if isinstance(stream, io.FileIO) else io.BytesIO(stream.read())
+        check_seal(path, source)
         try:
-            return parquet.read_table(stream)
-        except (pyarrow.ArrowException, OSError) as error:
+            return parquet.read_table(source, page_checksum_verification=True)
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FormatError(path, f"cannot be read as Parquet ({error}). Is the file whole?") from error
 
 
@@ -319,5 +323,10 @@ def _write_parquet(data: RankingData, path: FilePath) -> None:
     table = frame_from_data(data, "pyarrow")
     from pyarrow import parquet
 
-    with write_whole(path) as stream:
-        parquet.write_table(table, stream)
+    with (
+        write_whole(path) as stream,
+        SealedSink(stream) as sink,
+        parquet.ParquetWriter(sink, table.schema, write_page_checksum=True) as writer,
+    ):
+        writer.write_table(table)
+        sink.begin_footer()

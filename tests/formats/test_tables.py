@@ -253,3 +253,55 @@ def test_cells_are_the_float32_nearest_to_their_texts(tmp_path, name):
     data = read_table(written(tmp_path, separator.join(header) + "\n" + separator.join(row) + "\n", name))
     wanted = [nearest_float32(text.strip()) if text else np.nan for text in texts]
     assert np.array_equal(data.X[0], np.array(wanted, dtype=np.float32), equal_nan=True)
+
+
+def test_every_flipped_byte_of_a_parquet_file_is_an_error_or_changes_nothing(tmp_path, rng):
+    path = tmp_path / "t.parquet"
+    data = RankingData.from_arrays(
+        np.array([[1, np.nan], [-0.0, 1e-45], [3, 0.1]], np.float32),
+        [0, 1.5, 2],
+        qid=["q1", "q2", "q2"],
+        feature_names=["bm25", "length"],
+    )
+    write_table(data, path)
+    good, wrong = path.read_bytes(), 0
+    for place in range(len(good)):
+        damaged = bytearray(good)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            found = read_table(path)
+        except FormatError as error:
+            assert "t.parquet" in str(error)  # noqa: PT017 (most are errors, and some change nothing)
+            wrong += 1
+            continue
+        assert_same(found, data)
+        assert found.feature_names == data.feature_names
+    assert wrong > len(good) / 2
+
+
+def test_a_parquet_file_is_one_for_other_tools_and_stays_one_when_they_write_it(tmp_path):
+    import polars as pl
+    from pyarrow import parquet
+
+    data = sample()
+    write_table(data, tmp_path / "t.parquet")
+    assert parquet.ParquetFile(tmp_path / "t.parquet").metadata.num_rows == data.n_rows
+    assert pd.read_parquet(tmp_path / "t.parquet")["bm25"].tolist()[3] == 5
+    assert pl.read_parquet(tmp_path / "t.parquet")["bm25"].to_list()[3] == 5
+    table = parquet.read_table(tmp_path / "t.parquet")
+    parquet.write_table(table.slice(0, 2), tmp_path / "less.parquet")
+    assert read_table(tmp_path / "less.parquet").n_rows == 2
+
+
+@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2", "zst"])
+def test_a_compressed_parquet_file_is_read(tmp_path, suffix):
+    write_table(sample(), tmp_path / f"t.parquet.{suffix}")
+    assert_same(read_table(tmp_path / f"t.parquet.{suffix}"), sample())
+
+
+def test_a_parquet_file_may_hold_both_zeros_and_any_nan(tmp_path):
+    odd = np.array([0x7FC00001, 0xFFC00000, 0x7FC00000, 0, 0x80000000], np.uint32).view(np.float32)
+    data = RankingData.from_arrays(np.tile(odd, 3)[:, None], np.zeros(15), qid=np.zeros(15, int))
+    write_table(data, tmp_path / "t.parquet")
+    assert np.array_equal(read_table(tmp_path / "t.parquet").X, data.X, equal_nan=True)
