@@ -5,7 +5,8 @@ uses Numba's own threads, which abort the process when two Python threads enter 
 the processor from others, and take seconds to compile.
 
 Compiled code is cached in a folder of its own, named after the sources it came from. Numba compares only the file of
-the function it loads; a change in a function that was inlined from another file would go unnoticed.
+the function it loads; a change in a function that was inlined from another file would go unnoticed. Where that folder
+cannot be written to, nothing is kept anywhere else, and a warning says so at once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import hashlib
 import os
 import shutil
 import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,12 +72,64 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else _user_cache() / _source_stamp()
 
 
+def kernels_are_kept() -> bool:
+    """Whether compiled kernels outlive this process."""
+    return _usable_folder() is not None
+
+
 def _compile(function: Function, options: dict[str, Any]) -> Function:
-    with _cache_in(_FOLDER):
-        try:
-            return numba.njit(cache=True, **_OPTIONS, **options)(function)  # type: ignore[no-any-return]
-        except RuntimeError:  # no folder can be written to: compile in every process
-            return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
+    folder = _usable_folder()
+    if folder is not None:
+        with suppress(RuntimeError), _cache_in(folder):  # Numba found no place at all
+            compiled = numba.njit(cache=True, **_OPTIONS, **options)(function)
+            if _keeps_below(folder, compiled):
+                return compiled  # type: ignore[no-any-return]
+        _report_once(str(folder), "Numba refuses it")
+    return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
+
+
+def _keeps_below(folder: Path, compiled: Any) -> bool:
+    """Whether a kernel is kept in the folder. Numba looks on where it cannot write, next in `__pycache__`."""
+    kept: Any = getattr(compiled, "_cache", None)
+    if kept is None:  # nothing is compiled
+        return True
+    if not Path(kept.cache_path).is_relative_to(folder):
+        return False
+    kept.save_overload = partial(_save, kept.save_overload, folder)
+    return True
+
+
+def _save(save: Callable[..., None], folder: Path, *parts: Any) -> None:
+    """Keep a compiled kernel. It is ready, so a disk that has become full is no reason to fail."""
+    try:
+        save(*parts)
+    except OSError as error:
+        _report_once(str(folder), error.strerror or str(error))
+
+
+@cache
+def _usable_folder() -> Path | None:
+    """The folder for compiled kernels, made when the first kernel is defined; None if it cannot be written to."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        _report_once(str(folder), error.strerror or str(error))
+        return None
+    if not os.environ.get("NUMBA_CACHE_DIR"):
+        _forget_old_folders(folder)
+    return folder
+
+
+@cache
+def _report_once(folder: str, reason: str) -> None:
+    warnings.warn(
+        f"{folder}: compiled kernels cannot be kept there ({reason}), so every process compiles them anew. "
+        "Set NUMBA_CACHE_DIR to a folder that can be written to.",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 @contextmanager
@@ -109,18 +165,10 @@ def _source_stamp() -> str:
 
 def _forget_old_folders(current: Path) -> None:
     """Drop the caches of sources that are gone, but none that a running process may have opened today."""
-    try:
-        current.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # another process may be tidying up
         os.utime(current)
         others = [folder for folder in current.parent.glob("kernels-*") if folder != current]
         others.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
         for folder in others[_KEPT_FOLDERS:]:
             if folder.stat().st_mtime < time.time() - _ONE_DAY:
                 shutil.rmtree(folder, ignore_errors=True)
-    except OSError:
-        return  # a read-only home is no reason to fail: Numba then looks for another place
-
-
-_FOLDER = cache_folder()
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    _forget_old_folders(_FOLDER)

@@ -95,7 +95,7 @@ def probe_numba() -> None:
     """Run a kernel on all threads and print what was used as JSON; meant for a process of its own."""
     import numpy as np
 
-    from podium._numba import cache_folder, kernel
+    from podium._numba import cache_folder, kernel, kernels_are_kept
     from podium._threads import map_blocks, usable_threads
 
     @kernel
@@ -115,7 +115,8 @@ def probe_numba() -> None:
     if sums.sum() != 1000.0 * threads:
         raise RuntimeError(f"{threads} sums of 1000 ones were {sums}")
     compiles = not import_module("numba").config.DISABLE_JIT
-    print(json.dumps({"threads": threads, "compiles": compiles, "folder": str(cache_folder())}))
+    kept = {"folder": str(cache_folder()), "writable": kernels_are_kept()}
+    print(json.dumps({"threads": threads, "compiles": compiles, "cache": kept}))
 
 
 def _examine_numba(timeout: float) -> dict[str, Any]:
@@ -129,21 +130,16 @@ def _examine_numba(timeout: float) -> dict[str, Any]:
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         return {"error": f"a small kernel failed: {last}"}
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {"threads": found["threads"], "compiles": found["compiles"], "cache": _examine_folder(Path(found["folder"]))}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found | {"cache": found["cache"] | {"bytes": _size_of(Path(found["cache"]["folder"]))}}
 
 
-def _examine_folder(folder: Path) -> dict[str, Any]:
-    nearest = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+def _size_of(folder: Path) -> int:
     size = 0
     for file in folder.rglob("*"):
         with suppress(OSError):  # another process may be tidying up
             size += file.stat().st_size if file.is_file() else 0
-    return {
-        "folder": str(folder),
-        "writable": nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
-        "bytes": size,
-    }
+    return size
 
 
 def _examine_extra(name: str) -> dict[str, Any]:
