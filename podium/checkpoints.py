@@ -96,7 +96,8 @@ class Checkpoints:
         if not self.path.exists():
             return None
         with open_container(self.path, CHECKPOINT) as container:
-            if not isinstance(container.meta.get("run"), dict):
+            run = container.meta.get("run")
+            if not isinstance(run, dict) or not all(isinstance(text, str) for text in run.values()):
                 raise CHECKPOINT.damaged(self.path, "it does not say which training it is of")
             return container.meta, container.read_all()
 

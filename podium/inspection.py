@@ -104,7 +104,7 @@ def inspect(model: Any) -> Inspection:
 
     check_is_fitted(model)
     forest, names, base = model.forest_, feature_names(model), model._base_model()
-    gain = forest.importances("gain")
+    used, gain = forest.used_features()
     order = np.argsort(-gain, kind="stable")[:_FEATURES_TOLD]
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
     total = gain.sum() or 1.0
@@ -112,8 +112,8 @@ def inspect(model: Any) -> Inspection:
         model=type(model).__name__,
         trees=[_tree(tree, names, category_names(model)) for tree in forest.split()],
         n_features=forest.n_features,
-        features_used=int((forest.importances("split") > 0).sum()),
-        top_features=[(names[place], float(gain[place] / total)) for place in order if gain[place] > 0],
+        features_used=len(used),
+        top_features=[(names[used[place]], float(gain[place] / total)) for place in order if gain[place] > 0],
         start=float(forest.start),
         n_bytes=_size(forest),
         parameters={one.name: _plain(getattr(model, one.name)) for one in known},
@@ -123,18 +123,30 @@ def inspect(model: Any) -> Inspection:
     )
 
 
-def feature_names(model: Any) -> tuple[str, ...]:
+class NumberedNames(Sequence[str]):
+    """`feature 1`, `feature 2`, ..., each made when it is asked for: of a sparse model most never are."""
+
+    def __init__(self, number: int) -> None:
+        self._numbers = range(1, number + 1)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [f"feature {number}" for number in self._numbers[place]]
+        return f"feature {self._numbers[place]}"
+
+
+def feature_names(model: Any) -> Sequence[str]:
     """As the training data had them; features without names are numbered from 1, as LETOR text does."""
     known = getattr(model, "feature_names_in_", None)
-    if known is not None:
-        return tuple(map(str, known))
-    return tuple(f"feature {number + 1}" for number in range(model.n_features_in_))
+    return NumberedNames(model.n_features_in_) if known is None else tuple(map(str, known))
 
 
 def category_names(model: Any) -> CategoryNames:
     """Of the features that were columns of names in a table: number -> names."""
-    known = list(map(str, getattr(model, "feature_names_in_", ())))
-    return {known.index(column): names for column, names in model.categories_.items()}
+    return {model._feature_number("categories", column): names for column, names in model.categories_.items()}
 
 
 def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:

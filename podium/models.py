@@ -32,6 +32,7 @@ from podium.objectives import parse_objective
 from podium.objectives.lambdas import NORMALIZATIONS
 from podium.ranker import Ranker
 from podium.storage import load_parts, save_parts
+from podium.validation import INNER, check_model, check_parts, known_parameters
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -179,6 +180,10 @@ MODELS: dict[str, type[BoostedTrees]] = {
 def save(model: Ranker, path: str | os.PathLike[str]) -> None:
     """Write a fitted model."""
     kind, meta, arrays = _to_parts(model)
+    try:
+        _from_parts(kind, meta, arrays)  # what could not be loaded is not written
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"{os.fspath(path)}: {kind} cannot be saved ({error}). Nothing is written.") from error
     save_parts(path, kind, meta, arrays)
 
 
@@ -211,7 +216,7 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     if model._base_model() is not None:
         kind, inner, inner_arrays = _to_parts(model.init)
         meta["init"] = {"kind": kind, "meta": inner}
-        arrays |= {f"init/{name}": array for name, array in inner_arrays.items()}
+        arrays |= {f"{INNER}{name}": array for name, array in inner_arrays.items()}
     return type(model).__name__, meta, arrays
 
 
@@ -248,7 +253,8 @@ def _renamed(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
     check_choice("model", kind, MODELS)
-    model = MODELS[kind](**_renamed(meta["parameters"]))
+    check_parts(meta, arrays)
+    model = MODELS[kind](**known_parameters(MODELS[kind], _renamed(meta["parameters"])))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
@@ -258,8 +264,8 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
     own = {name: arrays[name] for name in FOREST_ARRAYS}
     model.forest_ = Forest(**own, start=float(meta["start"]), n_features=model.n_features_in_)
-    model.forest_.check()
     if "init" in meta:
-        inner = {name.removeprefix("init/"): array for name, array in arrays.items() if name.startswith("init/")}
+        inner = {name.removeprefix(INNER): array for name, array in arrays.items() if name.startswith(INNER)}
         model.init = _from_parts(meta["init"]["kind"], meta["init"]["meta"], inner)
+    check_model(model)
     return model

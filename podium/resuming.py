@@ -41,6 +41,7 @@ class Keeper:
         self.checkpoints, self.boosting, self.watch = checkpoints, boosting, watch
         self.n_trees = n_trees
         forest = boosting.forest()
+        self.n_before = forest.n_trees
         arrays = [getattr(forest, name) for name in FOREST_ARRAYS]
         start = checksum([*arrays, boosting.scores, *watch.scores], boosting.n_threads)
         self.facts = facts | {"what it starts from": f"{counted(forest.n_trees, 'tree')}, checksum {start}"}
@@ -74,37 +75,66 @@ class Keeper:
         if any(best is not tree for best, tree in zip(watch.best_trees, boosting.trees)):
             # DART has changed trees since the best step: their values, never their shape
             arrays["best_leaves"] = np.concatenate([tree.value for tree in watch.best_trees])
-        for number, (scores, curves) in enumerate(zip(watch.scores, watch.evals.values())):
-            arrays[f"eval_{number}/scores"] = scores
-            for place, curve in enumerate(curves.values()):
-                arrays[f"eval_{number}/curve_{place}"] = np.array(curve, np.float64)
+        curves = [np.array(curve, np.float64) for curves in watch.evals.values() for curve in curves.values()]
+        arrays |= dict(zip(self._names("scores"), watch.scores)) | dict(zip(self._names("curve"), curves))
         return {"run": self.facts, "best": int(watch.best), "best_trees": len(watch.best_trees)}, arrays
 
     def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Check all of it, then put it back: a file that is refused changes nothing."""
         boosting, watch = self.boosting, self.watch
-        own = {name: arrays[name] for name in FOREST_ARRAYS}
-        forest = Forest(**own, start=boosting.start, n_features=boosting.X.shape[1])
+        curves = [curve for curves in watch.evals.values() for curve in curves.values()]
+        self._refuse_other_keys(meta, arrays)
+        forest = Forest(
+            **{name: arrays[name] for name in FOREST_ARRAYS}, start=boosting.start, n_features=boosting.X.shape[1]
+        )
         forest.check()
-        boosting.restore(forest, _like(boosting.scores, arrays["scores"]))
-        watch.best, watch.best_value = int(meta["best"]), float(arrays["best_value"][0])
-        watch.best_trees = boosting.trees[: int(meta["best_trees"])]
-        if "best_leaves" in arrays:
-            watch.best_trees = _with_values(watch.best_trees, arrays["best_leaves"])
-        for number, curves in enumerate(watch.evals.values()):
-            watch.scores[number] = _like(watch.scores[number], arrays[f"eval_{number}/scores"])
-            for place, curve in enumerate(curves.values()):
-                curve[:] = arrays[f"eval_{number}/curve_{place}"].tolist()
+        best, n_best = _count(meta, "best", self.n_trees), _count(meta, "best_trees", forest.n_trees)
+        best_value = float(_numbers(arrays, "best_value", 1, unset=-np.inf)[0])
+        scores = _numbers(arrays, "scores", len(boosting.scores))
+        eval_scores = [_numbers(arrays, name, len(own)) for name, own in zip(self._names("scores"), watch.scores)]
+        steps = forest.n_trees - self.n_before
+        points = [_numbers(arrays, name, steps, unset=np.nan).tolist() for name in self._names("curve")]
+        leaves = _numbers(arrays, "best_leaves", int(forest.roots[n_best])) if "best_leaves" in arrays else None
+
+        boosting.restore(forest, scores)
+        watch.best, watch.best_value, watch.scores[:] = best, best_value, eval_scores
+        watch.best_trees = boosting.trees[:n_best]
+        if leaves is not None:
+            watch.best_trees = _with_values(watch.best_trees, leaves)
+        for curve, found in zip(curves, points):
+            curve[:] = found
+
+    def _names(self, what: str) -> list[str]:
+        """The arrays of the evaluation sets: of each its scores, and a curve for each metric."""
+        if what == "scores":
+            return [f"eval_{number}/scores" for number in range(len(self.watch.scores))]
+        return [f"eval_{i}/curve_{j}" for i, curves in enumerate(self.watch.evals.values()) for j in range(len(curves))]
+
+    def _refuse_other_keys(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        required = {*FOREST_ARRAYS, "scores", "best_value", *self._names("scores"), *self._names("curve")}
+        wrong = (required ^ arrays.keys()) - {"best_leaves"} | (meta.keys() ^ {"run", "best", "best_trees"})
+        if wrong:
+            raise ValueError(f"{min(wrong)[:60]!r} is missing, or not known")
 
 
-def _like(own: np.ndarray, stored: np.ndarray) -> np.ndarray:
-    """A copy of stored scores that training can add to."""
-    if stored.shape != own.shape or stored.dtype != own.dtype:
-        raise ValueError(f"scores of shape {stored.shape} instead of {own.shape}")
-    return stored.copy()
+def _count(meta: Mapping[str, Any], key: str, most: int) -> int:
+    value = meta[key]
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{key} must be an integer from 0 to {most}")
+    return value
+
+
+def _numbers(arrays: Mapping[str, np.ndarray], name: str, length: int, unset: float | None = None) -> np.ndarray:
+    """A copy of stored numbers that training can change; all are finite, or `unset`."""
+    found = arrays[name]
+    if found.dtype != np.float64 or found.shape != (length,):
+        raise ValueError(f"{name} has dtype {found.dtype} and shape {found.shape}, not float64 and ({length},)")
+    other = found[~np.isfinite(found)]
+    if len(other) and (unset is None or not np.array_equal(other, np.full(len(other), unset), equal_nan=True)):
+        raise ValueError(f"{name} holds a number that is not finite")
+    return found.copy()
 
 
 def _with_values(trees: Sequence[TreeArrays], values: np.ndarray) -> list[TreeArrays]:
     ends = np.cumsum([len(tree.value) for tree in trees])
-    if len(values) != ends[-1]:
-        raise ValueError("the best trees have other leaves")
     return [replace(tree, value=values[end - len(tree.value) : end]) for tree, end in zip(trees, ends.tolist())]

@@ -19,6 +19,8 @@ from podium.formats.errors import FormatError
 from podium.formats.kinds import MODEL
 from podium.formats.lines import FilePath
 
+_LONGEST_KIND = 200  # characters
+
 
 def save_parts(path: FilePath, kind: str, meta: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Write a model's parts as one file, wholly old or wholly new; equal parts give equal bytes.
@@ -46,6 +48,7 @@ def load_parts(path: FilePath) -> tuple[str, dict[str, Any], dict[str, np.ndarra
     """The kind, facts and arrays of a saved model, all of them checked; the arrays are read-only, ordered by name."""
     with open_container(path, MODEL) as container:
         kind, meta = container.meta.get("kind"), container.meta.get("meta")
-        if not isinstance(kind, str) or not kind or not isinstance(meta, dict):
+        named = isinstance(kind, str) and 0 < len(kind) <= _LONGEST_KIND
+        if not named or not isinstance(meta, dict) or len(container.meta) > 2:
             raise FormatError(path, f"does not say which model it holds. {MODEL.mend}")
-        return kind, meta, container.read_all()
+        return str(kind), meta, container.read_all()

@@ -16,7 +16,7 @@ LAYERS = [
     {"cli", "_terminal", "demo"},
     {"doctor", "training", "catalog"},
     {"explain"},
-    {"models", "boosted", "ranker", "checkpoints", "resuming", "storage", "inspection", "pruning"},
+    {"models", "boosted", "ranker", "checkpoints", "resuming", "storage", "inspection", "pruning", "validation"},
     {"objectives", "learners"},
     {"metrics"},
     {"formats", "data"},

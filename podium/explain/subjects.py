@@ -37,7 +37,7 @@ def names_for(model: BoostedTrees, X: Any = None, names: Sequence[str] | None = 
         return as_feature_names(names, model.n_features_in_) or ()
     if isinstance(X, RankingData) and X.feature_names is not None and not hasattr(model, "feature_names_in_"):
         return X.feature_names
-    return feature_names(model)
+    return tuple(feature_names(model))
 
 
 def find_feature(feature: int | str, names: Sequence[str]) -> int:

@@ -42,6 +42,9 @@ _ARRAYS = {  # dtypes and dimensions that an array may have
 }
 
 
+_LONGEST = 2**31 - 1  # rows or features
+
+
 class MappedRankingData(RankingData):
     """Ranking data whose features lie in a cache file: they are checked when `X` is first used."""
 
@@ -70,7 +73,7 @@ def write_cache(data: RankingData, path: FilePath) -> None:
 def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
     """Open a cache file. `verify=True` checks the features at once instead of when they are first used."""
     with open_container(path, DATA) as container:
-        _check_arrays(path, container.entries)
+        _check_arrays(path, container.entries, container.meta)
         arrays = {name: container.read(name) for name in container.entries if name != "X"}
         features = _Features(container.map("X"))
     try:
@@ -106,14 +109,26 @@ def _text_arrays(name: str, texts: Texts) -> dict[str, np.ndarray]:
     return {f"{name}.text": texts.data, f"{name}.ends": texts.offsets}
 
 
-def _check_arrays(path: FilePath, entries: dict[str, Entry]) -> None:
+def _check_arrays(path: FilePath, entries: dict[str, Entry], meta: dict[str, Any]) -> None:
     for name, entry in entries.items():
         dtypes, dimensions = _ARRAYS.get(name, ((), 0))
         if entry.dtype not in dtypes or len(entry.shape) != dimensions:
             detail = f"the header lists {name} of dtype {entry.dtype} and {len(entry.shape)} dimensions"
             raise DATA.damaged(path, detail)
-    if "X" not in entries:
-        raise DATA.damaged(path, "the header lists no X")
+    missing = [name for name in ("X", "y", "offsets") if name not in entries]
+    missing += [name for name in _ARRAYS if _other_part(name) in entries and name not in entries]
+    if missing:
+        raise DATA.damaged(path, f"the header lists no {missing[0]}")
+    if meta or ("query_ids" in entries) == ("query_ids.text" in entries):
+        raise DATA.damaged(path, "the header has facts that are not known, or not one kind of query ids")
+    if max(entries["X"].shape) > _LONGEST:  # of a shape with a 0, the file's size bounds nothing
+        raise DATA.damaged(path, f"X has the shape {entries['X'].shape}")
+
+
+def _other_part(name: str) -> str:
+    """Texts are two arrays: of the name of one, the name of the other."""
+    stem, _, part = name.rpartition(".")
+    return f"{stem}.{'ends' if part == 'text' else 'text'}" if stem else ""
 
 
 @dataclass(frozen=True)
@@ -158,7 +173,7 @@ def _assembled(arrays: dict[str, np.ndarray], features: _Features) -> MappedRank
 
 
 def _rising(ends: np.ndarray, last: int, name: str) -> np.ndarray:
-    if not len(ends) or ends[0] != 0 or ends[-1] != last or (np.diff(ends) < 0).any():
+    if not len(ends) or ends[0] != 0 or ends[-1] != last or (ends[1:] < ends[:-1]).any():  # differences may wrap
         raise ValueError(f"{name} must rise from 0 to {last}.")
     return ends
 

@@ -43,6 +43,7 @@ _LONGEST_HEADER = 16 << 20
 _LARGEST = 1 << 48  # no length, place or number of elements is larger
 _MOST_ARRAYS = 10_000
 _MOST_DIMENSIONS = 8
+_DEEPEST = 100  # lists within lists: readers may call themselves once for each
 _DTYPES = ("<b1", "<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
 
 
@@ -184,9 +185,21 @@ def _check_meta(path: FilePath, meta: dict[str, Any]) -> None:
     try:
         if _from_json(_to_json(meta)) != meta:
             raise ValueError("it holds a tuple, or a key that is no text; use lists and text")
+        _refuse_odd_facts(meta)
     except (TypeError, ValueError, RecursionError) as error:
         message = f"meta must be plain JSON without NaN and infinity: {error}."
         raise ValueError(f"{os.fspath(path)}: {message}") from error
+
+
+def _refuse_odd_facts(meta: dict[str, Any]) -> None:
+    """JSON has any depth, and text that no terminal and no file can be given: halves of surrogate pairs."""
+    level: list[Any] = [meta]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [inner for inner in level if isinstance(inner, (dict, list))]
+    if level:
+        raise ValueError(f"it holds lists or mappings within one another more than {_DEEPEST} deep")
+    json.dumps(meta, ensure_ascii=False).encode()
 
 
 def _header(kind: FileKind, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
@@ -245,6 +258,7 @@ def _parsed(header: bytes, kind: FileKind) -> tuple[dict[str, Any], str, list[En
     meta, seal, items = facts["meta"], facts["digest"] if kind.sealed else "", facts["arrays"]
     if not isinstance(meta, dict) or not isinstance(items, list) or len(items) > _MOST_ARRAYS:
         raise ValueError(f"expected facts and a list of at most {_MOST_ARRAYS} arrays")
+    _refuse_odd_facts(meta)
     return meta, seal, [_entry(item) for item in items]
 
 

@@ -73,9 +73,9 @@ class CategorySets:
         return wide
 
     def check(self, n_features: int) -> None:
-        """Refuse arrays that the search may not be trusted with."""
+        """Refuse arrays that the search may not be trusted with; their dtypes are the forest's affair."""
         n = len(self)
-        if len(self.start) != n + 1 or self.start[0] != 0 or (np.diff(self.start) < 1).any():
+        if len(self.start) != n + 1 or self.start[0] != 0 or (self.start[1:] <= self.start[:-1]).any():
             raise ValueError("the sets of categories do not fill their arrays")
         if not self.start[-1] == len(self.values) == len(self.sides):
             raise ValueError("the sets of categories do not fill their arrays")
@@ -83,7 +83,7 @@ class CategorySets:
             raise ValueError("a set of categories is of a feature that is not there")
         inside = np.ones(len(self.values), dtype=np.bool_)
         inside[self.start[:-1]] = False
-        if not np.isfinite(self.values).all() or (np.diff(self.values)[inside[1:]] <= 0).any():
+        if not np.isfinite(self.values).all() or (self.values[1:] <= self.values[:-1])[inside[1:]].any():
             raise ValueError("the values of a set of categories do not rise")
 
 

@@ -19,11 +19,12 @@ from podium._numba import readonly
 from podium._sparse import Features, is_sparse
 from podium._threads import map_blocks
 from podium.learners.trees.scoring import tables, walking
-from podium.learners.trees.scoring.categories import CategorySets
+from podium.learners.trees.scoring.categories import SET_THRESHOLD, CategorySets
 from podium.learners.trees.scoring.sparse import NarrowForest
 from podium.learners.trees.scoring.tables import BitTables, WalkTables
 
 _BLOCK_ROWS = 4096
+_MOST_FEATURES = 2**31 - 1  # twice as many are still counted in 32 bits, as `tables.walk_tables` does
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,10 @@ class Forest:
     @cached_property
     def owner(self) -> np.ndarray:
         """The feature that each split asks for; of a set of categories, whose it is."""
-        return readonly(np.concatenate([np.arange(self.n_features), self.set_feature])[self.feature])
+        owner = self.feature.astype(np.int64)
+        of_set = owner >= self.n_features
+        owner[of_set] = self.set_feature[owner[of_set] - self.n_features]
+        return readonly(owner)
 
     def split(self) -> list[TreeArrays]:
         """The trees one by one."""
@@ -226,47 +230,90 @@ class Forest:
             raise ValueError(f"the rows must be float32; got {X.dtype}.")
 
     def check(self) -> None:
-        """Refuse arrays that no kernel may be trusted with: lengths, order of nodes, depths."""
-        n, trees = len(self.feature), self.n_trees
-        lengths = {
-            name: len(getattr(self, name)) for name in ("threshold", "left", "missing_right", "value", "gain", "count")
-        }
-        if set(lengths.values()) != {n} or len(self.roots) != trees + 1:
-            raise ValueError("the arrays of the trees have different lengths")
-        if self.roots[0] != 0 or self.roots[-1] != n or (np.diff(self.roots) < 1).any():
-            raise ValueError("the trees do not fill their arrays")
-        owner = np.repeat(np.arange(trees), np.diff(self.roots))
-        node = np.arange(n)
-        leaf = self.left == node
-        inside = (self.left > node) & (self.left + 1 < self.roots[owner + 1])
-        if not (leaf | inside).all():
-            raise ValueError("a tree points outside of itself")
-        children = self.left[~leaf].astype(np.int64)
-        parents = np.bincount(np.concatenate([children, children + 1]), minlength=n)
-        parents[self.roots[:-1]] += 1
-        if (parents != 1).any():
-            raise ValueError("a node hangs on no other, or on two")
-        asked = (
-            self.feature if self.n_features else self.feature[~leaf]
-        )  # a leaf names feature 0, also where there is none
+        """Refuse arrays that no kernel may be trusted with: dtypes, lengths, order of nodes, ranges, depths.
+
+        Nothing is added, subtracted or used as an index before its range is known: integers wrap without a word.
+        """
+        self._check_kinds()
+        self._check_lengths()
         self.sets.check(self.n_features)
-        if (asked >= self.width).any() or (self.missing_right > 1).any():
-            raise ValueError("a tree asks for a feature that is not there")
-        if not (np.isinf(self.threshold) & (self.threshold > 0))[leaf].all() or self.missing_right[leaf].any():
-            raise ValueError("a leaf would let documents through")
-        if np.isnan(self.threshold).any() or not np.isfinite(self.value).all():
-            raise ValueError("a threshold or a value is out of range")
-        depths = np.zeros(trees, np.int64)
+        owner = np.repeat(np.arange(self.n_trees), np.diff(self.roots))
+        leaf = self._check_links(owner)
+        self._check_questions(leaf)
+        self._check_numbers()
+        depths = np.zeros(self.n_trees, np.int64)
         for depth, level in enumerate(tables.split_levels(self), start=1):
             depths[owner[level]] = depth
         if (self.depths != depths).any():
             raise ValueError("a tree is not as deep as it says")
+
+    def _check_kinds(self) -> None:
+        for name, dtype in FOREST_DTYPES.items():
+            array = getattr(self, name)
+            if array.dtype != dtype or array.ndim != 1:
+                expected = f"{name} must have dtype {np.dtype(dtype)} and one dimension"
+                raise ValueError(f"{expected}, not {array.dtype} and {array.ndim}")
+        if not 0 <= self.n_features <= _MOST_FEATURES - len(self.set_feature):
+            raise ValueError(f"the number of features is {self.n_features}; at most {_MOST_FEATURES} fit into a tree")
+
+    def _check_lengths(self) -> None:
+        n, trees = len(self.feature), self.n_trees
+        if any(len(getattr(self, name)) != n for name in _NODE_ARRAYS) or len(self.roots) != trees + 1:
+            raise ValueError("the arrays of the trees have different lengths")
+        if self.roots[0] != 0 or self.roots[-1] != n or (self.roots[1:] <= self.roots[:-1]).any():
+            raise ValueError("the trees do not fill their arrays")
+
+    def _check_links(self, owner: np.ndarray) -> np.ndarray:
+        """Whether each node is a leaf, after it is sure that every tree is one."""
+        n = len(self.left)
+        node, left = np.arange(n), self.left.astype(np.int64)
+        leaf: np.ndarray = left == node
+        inside = (left > node) & (left + 1 < self.roots[owner + 1])
+        if not (leaf | inside).all():
+            raise ValueError("a tree points outside of itself")
+        children = left[~leaf]
+        parents = np.bincount(np.concatenate([children, children + 1]), minlength=n)
+        parents[self.roots[:-1]] += 1
+        if (parents != 1).any():
+            raise ValueError("a node hangs on no other, or on two")
+        return leaf
+
+    def _check_questions(self, leaf: np.ndarray) -> None:
+        asked = self.feature if self.n_features else self.feature[~leaf]  # leaves name feature 0, also where none is
+        if (asked >= self.width).any() or (self.missing_right > 1).any():
+            raise ValueError("a tree asks for a feature that is not there")
+        if not np.isposinf(self.threshold[leaf]).all() or self.missing_right[leaf].any():
+            raise ValueError("a leaf would let documents through")
+        of_set = ~leaf & (self.feature >= self.n_features)
+        if np.isnan(self.threshold).any() or (self.threshold[of_set] != SET_THRESHOLD).any():
+            raise ValueError("a threshold is out of range")
+
+    def _check_numbers(self) -> None:
+        with np.errstate(over="ignore"):
+            total_gain = np.abs(self.gain).sum()
+        if not np.isfinite(self.largest_score) or not np.isfinite(total_gain):
+            raise ValueError("a value or a gain is not finite, or their sum is not")
+        if (self.count < 0).any():
+            raise ValueError("a node has a negative number of rows")
+
+    @property
+    def largest_score(self) -> float:
+        """No score is further from 0 than this; not finite if a value is not."""
+        with np.errstate(over="ignore"):
+            largest = np.maximum.reduceat(np.abs(self.value), self.roots[:-1]) if self.n_trees else np.zeros(1)
+            return float(abs(self.start) + largest.sum())
 
     def importances(self, kind: str = "gain") -> np.ndarray:
         """The total gain of each feature's splits, or with "split" their number."""
         splits = self.left != np.arange(len(self.left))
         weight = self.gain[splits] if kind == "gain" else np.ones(int(splits.sum()))
         return np.bincount(self.owner[splits], weight, minlength=self.n_features)
+
+    def used_features(self) -> tuple[np.ndarray, np.ndarray]:
+        """The features that splits ask for, rising, and the total gain of each; the others take no memory."""
+        splits = self.left != np.arange(len(self.left))
+        used, place = np.unique(self.owner[splits], return_inverse=True)
+        return used, np.bincount(place, self.gain[splits], minlength=len(used))
 
 
 @dataclass(frozen=True)
@@ -288,6 +335,22 @@ class _Blocks:
 
 
 FOREST_ARRAYS = tuple(field.name for field in fields(Forest) if field.name not in ("start", "n_features"))
+FOREST_DTYPES = {
+    "roots": np.int64,
+    "depths": np.int64,
+    "feature": np.uint32,
+    "threshold": np.float32,
+    "left": np.uint32,
+    "missing_right": np.uint8,
+    "value": np.float64,
+    "gain": np.float64,
+    "count": np.int64,
+    "set_feature": np.int64,
+    "set_start": np.int64,
+    "set_values": np.float32,
+    "set_sides": np.uint8,
+}
+_NODE_ARRAYS = ("threshold", "left", "missing_right", "value", "gain", "count")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,385 @@
+"""A structure-aware fuzzer for our files: edits to keys, values, dtypes, shapes and elements, with fitting checksums.
+
+Run as a process of its own, so that a crash of the interpreter is seen: `fuzz_files.py model|checkpoint|cache FOLDER
+SEED EDITS`. It prints how many edited files were refused and how many were taken; anything but an error of ours, or
+data that obey the laws below, ends it with a traceback.
+"""
+
+import copy
+import faulthandler
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+import podium
+from podium.formats import container
+from podium.formats.cache import read_cache, write_cache
+from podium.formats.kinds import CHECKPOINT, DATA, MODEL
+from podium.models import MODELS, LambdaMART, LambdaSMART, MatrixNet, RandomForest
+
+SECONDS = 20  # for one file: more is an endless loop
+ROOM = 2 << 30  # bytes of memory beyond what the first files needed
+SMALL = {"max_leaf_nodes": 5, "min_samples_leaf": 2, "max_bins": 8}
+DEEP: list = []
+for _ in range(300):
+    DEEP = [DEEP]
+HOSTILE = [
+    *(None, True, False, 0, -1, 1, 7, 2**31, 2**62, 2**63, 2**64, -(2**63), 10**400, 0.5, -0.0, 1e308, -1e308, 5e-324),
+    *("", "nan", "inf", "x", "\ud800", "0", "x" * 5000, [], {}, [[]], [None], [0], {"a": 1}, {"": []}, DEEP),
+]
+KINDS = [*MODELS, "", "Ranker", "object", 3, None, "x" * 500]
+
+
+def rows(rng: np.random.Generator, n: int) -> np.ndarray:
+    X = rng.normal(size=(n, 4)).astype(np.float32)
+    X[:, 2] = rng.integers(0, 5, n)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X
+
+
+def training_data(rng: np.random.Generator) -> podium.RankingData:
+    X = rows(rng, 60)
+    y = np.nan_to_num(X[:, 0]).clip(0, 2).round() + (np.nan_to_num(X[:, 2]) == 3)
+    return podium.RankingData.from_arrays(X, y, np.arange(60) // 6, feature_names=["a", "b", "colour", "d"])
+
+
+def random_number(array: np.ndarray, rng: np.random.Generator):
+    if array.dtype.kind == "f":
+        return rng.choice([0, -1, np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-300, 0.5, rng.normal()])
+    if array.dtype.kind == "b":
+        return bool(rng.integers(2))
+    info = np.iinfo(array.dtype)
+    return int(rng.choice([0, 1, info.max, info.min, info.max - 1, rng.integers(0, 20), rng.integers(0, info.max)]))
+
+
+def edit_element(array, rng):
+    array = array.copy()
+    if array.size:
+        place = np.unravel_index(int(rng.integers(array.size)), array.shape)
+        array[place] = random_number(array, rng)
+    return array
+
+
+def edit_neighbour(array, rng):
+    """One more or one less, or the value of another element: the edits that come closest to being right."""
+    array = array.copy()
+    if array.size:
+        flat, place = array.reshape(-1), int(rng.integers(array.size))
+        other = flat[int(rng.integers(array.size))]
+        with np.errstate(all="ignore"):
+            flat[place] = other if rng.random() < 0.5 or array.dtype.kind == "b" else flat[place] + rng.choice([1, -1])
+    return array
+
+
+def edit_dtype(array, rng):
+    with np.errstate(all="ignore"):
+        return array.astype(rng.choice([np.dtype(name) for name in container._DTYPES]))
+
+
+def edit_bytes(array, rng):
+    return array if array.dtype == bool or not array.size else array.view(rng.choice(same_size(array)))
+
+
+def same_size(array):
+    return [np.dtype(name) for name in container._DTYPES if np.dtype(name).itemsize == array.itemsize and name != "<b1"]
+
+
+def edit_length(array, rng):
+    flat = array.reshape(-1)
+    if rng.random() < 0.5:
+        return flat[: int(rng.integers(len(flat) + 1))]
+    return np.concatenate([flat, flat[:1], flat[-1:]])
+
+
+def edit_shape(array, rng):
+    flat = array.reshape(-1)
+    shapes = [(len(flat), 1), (1, len(flat)), (0, 2**40), (2**40, 0), (0,)]
+    shape = shapes[int(rng.integers(len(shapes)))]
+    return flat.reshape(shape) if math.prod(shape) == len(flat) else np.empty(shape, array.dtype)
+
+
+def edit_order(array, rng):
+    return rng.permutation(array.reshape(-1)).reshape(array.shape)
+
+
+ARRAY_EDITS = (
+    [edit_element] * 6 + [edit_neighbour] * 6 + [edit_dtype] * 3 + [edit_bytes, edit_length, edit_shape, edit_order]
+)
+
+
+def edit_arrays(arrays: dict, rng: np.random.Generator) -> None:
+    name, choice = list(arrays)[int(rng.integers(len(arrays)))], rng.random()
+    if choice < 0.03:
+        del arrays[name]
+    elif choice < 0.06:
+        arrays[str(rng.choice(["other", f"init/{name}", f"{name}x", "eval_9/scores"]))] = arrays[name]
+    elif choice < 0.1:
+        arrays[name] = arrays[list(arrays)[int(rng.integers(len(arrays)))]]
+    else:
+        arrays[name] = ARRAY_EDITS[int(rng.integers(len(ARRAY_EDITS)))](arrays[name], rng)
+
+
+def places_in(value, path=()):
+    """Every place in nested lists and mappings."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places_in(inner, (*path, key))
+
+
+def at(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+def edit_meta(meta: dict, rng: np.random.Generator) -> None:
+    places = list(places_in(meta))
+    if not places:
+        meta["other"] = 1
+        return
+    *path, last = places[int(rng.integers(len(places)))]
+    target, choice = at(meta, path), rng.random()
+    if choice < 0.1:
+        del target[last]
+    elif choice < 0.2 and isinstance(target, dict):
+        target[str(rng.choice(["other", "n_jobs", "init", f"{last}x"]))] = target[last]
+    elif choice < 0.35:
+        target[last] = copy.deepcopy(at(meta, places[int(rng.integers(len(places)))]))
+    elif choice < 0.5 and isinstance(target[last], (int, float)) and target[last] is not None:
+        target[last] = target[last] + [1, -1, 0.5, 1e300][int(rng.integers(4))]
+    else:
+        target[last] = copy.deepcopy(HOSTILE[int(rng.integers(len(HOSTILE)))])
+
+
+def read_parts(path: Path, kind):
+    with container.open_container(path, kind) as opened:
+        return opened.meta, opened.read_all()
+
+
+def write_parts(path: Path, kind, meta, arrays) -> None:
+    """A file with fitting checksums, whatever it says."""
+    stored = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    header = container._header(kind, meta, stored)
+    body = b"".join(bytes(block) for array in stored.values() for block in container._blocks(array))
+    path.write_bytes(container._preamble(kind, header, 64 + len(header) + len(body)) + header + body)
+
+
+def edited(kind, meta, arrays, rng):
+    meta, arrays = copy.deepcopy(meta), dict(arrays)
+    for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
+        if kind is MODEL and rng.random() < 0.02:
+            meta["kind"] = KINDS[int(rng.integers(len(KINDS)))]
+        elif rng.random() < 0.45:
+            edit_meta(meta, rng)
+        else:
+            edit_arrays(arrays, rng)
+    return meta, arrays
+
+
+def slow_scores(meta, arrays, X) -> np.ndarray:
+    """The scores that a model file says, node by node."""
+    scores = np.array([slow_score(meta["n_features"], meta["start"], arrays, row) for row in X])
+    if "init" in meta:
+        inner = {name.removeprefix("init/"): array for name, array in arrays.items() if name.startswith("init/")}
+        scores = scores + slow_scores(meta["init"]["meta"], inner, X)
+    return scores
+
+
+def slow_score(n_features, start, arrays, row) -> float:
+    score, left = float(start), arrays["left"].tolist()
+    for root in arrays["roots"][:-1].tolist():
+        node = root
+        while left[node] != node:
+            feature = int(arrays["feature"][node])
+            x = float(row[feature]) if feature < n_features else side(arrays, feature - n_features, row)
+            right = arrays["missing_right"][node] == 1 if math.isnan(x) else x > float(arrays["threshold"][node])
+            node = left[node] + int(right)
+        score += float(arrays["value"][node])
+    return score
+
+
+def side(arrays, number, row) -> float:
+    x, start, end = row[arrays["set_feature"][number]], *arrays["set_start"][number : number + 2].tolist()
+    sides = dict(zip(arrays["set_values"][start:end].tolist(), arrays["set_sides"][start:end].tolist()))
+    return float(sides.get(float(x), math.nan))
+
+
+def refused(path: Path, work):
+    """What `work` returns, or None after an error of ours that names the file."""
+    try:
+        return work()
+    except (ValueError, OSError) as error:
+        assert str(path) in str(error), error  # noqa: PT017
+        return None
+
+
+class Models:
+    kind = MODEL
+
+    def __init__(self, folder: Path) -> None:
+        rng = np.random.default_rng(5)
+        data, options = training_data(rng), SMALL | {"n_estimators": 3}
+        plain = LambdaMART(**options, categorical=["colour"]).fit(data, eval_set=data)
+        named = podium.MART(**options, categorical=["colour"]).fit(frame(rng), data.y, data.qid)
+        others = [LambdaSMART(**options, init=plain), MatrixNet(n_estimators=2, max_depth=2, bundle_features=True)]
+        fitted = [plain, named, *(model.fit(data) for model in [*others, RandomForest(**options)])]
+        self.X, self.bases = rows(rng, 12), []
+        for number, model in enumerate(fitted):
+            model.save(folder / f"base{number}.podium")
+            self.bases.append(read_parts(folder / f"base{number}.podium", MODEL))
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        """The scores are those of the file, finite; the model can be shown and saved, and is the same again."""
+        model = refused(path, lambda: podium.load(path))
+        if model is None:
+            return False
+        json.dumps(model.inspect().as_dict(), allow_nan=False)
+        str(model.inspect()).encode()
+        model.save(path.with_name("again.podium"))
+        again = podium.load(path.with_name("again.podium"))
+        if model.n_features_in_ == self.X.shape[1]:
+            scores = model.predict(self.X)
+            assert np.isfinite(scores).all()
+            np.testing.assert_array_equal(scores, slow_scores(meta["meta"], arrays, self.X))
+            np.testing.assert_array_equal(scores, again.predict(self.X))
+        return True
+
+
+def frame(rng: np.random.Generator):
+    import pandas as pd
+
+    colours = pd.Categorical.from_codes(rng.integers(0, 3, 60), ["red", "green", "blue"])
+    numbers = rng.normal(size=(60, 3))
+    return pd.DataFrame({"a": numbers[:, 0], "colour": colours, "b": numbers[:, 1], "c": numbers[:, 2]})
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+class Checkpoints:
+    kind = CHECKPOINT
+
+    def __init__(self, folder: Path) -> None:
+        rng = np.random.default_rng(6)
+        self.data, self.path, self.bases, self.models = training_data(rng), folder / "run.checkpoint", [], []
+        for options in ({}, {"drop_rate": 0.5, "skip_drop": 0.0}):
+            model = LambdaMART(**SMALL, n_estimators=5, n_jobs=1, **options)
+            try:
+                self.fit(model, [kill_after(4)])
+            except Killed:
+                self.bases.append(read_parts(self.path, CHECKPOINT))
+                self.models.append(model)
+            self.path.unlink()
+        self.by_meta = {json.dumps(meta["run"]): model for (meta, _), model in zip(self.bases, self.models)}
+
+    def fit(self, model, callbacks):
+        return model.fit(
+            self.data, eval_set=self.data, early_stopping_rounds=3, checkpoint=self.path, every=2, callbacks=callbacks
+        )
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        """The training goes on from the file to a model with finite scores."""
+        model = self.by_meta.get(json.dumps(meta.get("run")), self.models[0])
+        path.rename(self.path)
+        done = refused(self.path, lambda: self.fit(model, ()))
+        if done is not None:
+            assert not self.path.exists()
+            assert np.isfinite(done.predict(self.data)).all()
+            done.save(path.with_name("again.podium"))
+        return done is not None
+
+
+def kill_after(step: int):
+    def callback(progress) -> None:
+        if progress.iteration == step:
+            raise Killed
+
+    return callback
+
+
+class Caches:
+    kind = DATA
+
+    def __init__(self, folder: Path) -> None:
+        rng = np.random.default_rng(7)
+        numbered = training_data(rng)
+        named = podium.RankingData.from_arrays(
+            rows(rng, 20),
+            rng.integers(0, 3, 20),
+            qid=[f"q{number}" for number in rng.integers(0, 5, 20)],
+            docids=[f"d{number}" * (number % 3) for number in range(20)],
+            document_weight=rng.random(20),
+            query_weight=None,
+        )
+        self.bases = []
+        for number, data in enumerate([numbered, named]):
+            write_cache(data, folder / f"base{number}.podium-data")
+            self.bases.append(read_parts(folder / f"base{number}.podium-data", DATA))
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        """All that the data have is of one length, and they are the same after they were written again."""
+
+        def read():
+            data = read_cache(path)
+            return data, data.X  # which is checked when it is first used
+
+        found = refused(path, read)
+        if found is None:
+            return False
+        data, X = found
+        assert X.shape == (data.n_rows, data.n_features)
+        assert len(data.qid) == len(data.rows) == len(data.places) == data.n_rows == int(data.group.sum())
+        assert (data.group >= 0).all()
+        assert sorted(data.places.tolist()) == list(range(data.n_rows))
+        assert np.isfinite(data.y).all()
+        assert not np.isinf(X).any()
+        assert data.docids is None or [type(docid) for docid in data.docids] == [str] * data.n_rows
+        write_cache(data, path.with_name("again.podium-data"))
+        again = read_cache(path.with_name("again.podium-data"))
+        assert np.array_equal(again.X, X, equal_nan=True)
+        assert again.qid.tolist() == data.qid.tolist()
+        return True
+
+
+def main(what: str, folder: Path, seed: int, edits: int) -> None:
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    os.fsync = lambda handle: None  # nothing here has to survive the machine
+    subject = {"model": Models, "checkpoint": Checkpoints, "cache": Caches}[what](folder)
+    for number, (meta, arrays) in enumerate(subject.bases):
+        path = folder / f"same{number}"
+        write_parts(path, subject.kind, meta, arrays)
+        assert subject.obeys(path, meta, arrays), "a file that was not edited must be taken"
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
+    rng, found = np.random.default_rng(seed), Counter()
+    for number in range(edits):
+        base_meta, base_arrays = subject.bases[number % len(subject.bases)]
+        try:
+            meta, arrays = edited(subject.kind, base_meta, base_arrays, rng)
+            path = folder / f"edited{number}"
+            write_parts(path, subject.kind, meta, arrays)
+        except (ValueError, OverflowError):
+            continue  # no JSON, or no array of these
+        signal.alarm(SECONDS)
+        try:
+            found["taken" if subject.obeys(path, meta, arrays) else "refused"] += 1
+        except BaseException:
+            print(f"edit {number} of seed {seed}: {path}", file=sys.stderr)
+            raise
+        path.unlink(missing_ok=True)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
