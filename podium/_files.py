@@ -8,14 +8,18 @@ import gzip
 import io
 import lzma
 import os
+import re
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import IO, Any, cast
+
+FilePath = str | os.PathLike[str]
 
 _CHUNK = 1 << 17  # compressed bytes that are read at once
 
@@ -111,30 +115,116 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Write a file that is wholly old or wholly new, compressed by its suffix.
 
     The bytes go to a neighbour, which is flushed to disk and then takes the name. On any error, also Ctrl-C and a
-    full disk, the neighbour is removed and the old file stays as it was.
+    full disk, the neighbour is removed and the old file stays as it was. A symbolic link is followed and stays; mode
+    and owner of a file that is replaced stay too. What is no regular file (a pipe, a device, standard output) is
+    written into and never replaced.
     """
     path = Path(path)
     refuse_bad_target(path)
-    neighbour = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
+    with (
+        _written_into(path) if is_stream(path) else _replaced(path, real_path(path)) as raw,
+        _compressor(raw, path.suffix.lower()) as stream,
+    ):
+        yield stream
+
+
+@contextmanager
+def _replaced(path: Path, target: Path) -> Iterator[IO[bytes]]:
+    """A neighbour of the target, which takes its name in the end; `path` is what the user calls it."""
+    neighbour = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        with open(neighbour, "xb") as raw:
-            with _compressor(raw, path.suffix.lower()) as stream:
-                yield stream
+        with _new_file(neighbour, target) as raw:
+            yield raw
             raw.flush()
             os.fsync(raw.fileno())
-        os.replace(neighbour, path)
+        os.replace(neighbour, target)
     except OSError as error:
-        if error.filename is None or str(neighbour) in str(error.filename):  # the user knows only the final name
+        unnamed = error.filename is None and error.errno is not None
+        if unnamed or str(neighbour) in str(error.filename):  # the user knows only the final name
             raise OSError(error.errno, f"{error.strerror}; nothing was changed", str(path)) from error
         raise
     finally:
         with suppress(FileNotFoundError):
             neighbour.unlink()
-    _sync_folder(path.parent)
+    _sync_folder(target.parent)
+
+
+@contextmanager
+def _new_file(path: Path, target: Path) -> Iterator[IO[bytes]]:
+    """A new file with the mode and owner of the target; without a target, as the system makes new files."""
+    old = _status(target)
+    mode = 0o666 if old is None else 0o600  # nobody reads it on the way who may not in the end
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as raw:
+        if old is not None and hasattr(os, "fchown"):
+            _keep_owner(raw.fileno(), old, target)
+            os.fchmod(raw.fileno(), stat.S_IMODE(old.st_mode))
+        yield raw
+
+
+def _keep_owner(handle: int, old: os.stat_result, target: Path) -> None:
+    new = os.fstat(handle)
+    try:
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            os.fchown(handle, old.st_uid, old.st_gid)
+    except PermissionError as error:
+        whose = f"user {old.st_uid} and group {old.st_gid}"
+        message = f"{target}: belongs to {whose}, which a new file cannot be given. Choose another name, or delete it."
+        raise PermissionError(message) from error
+
+
+@contextmanager
+def _written_into(path: Path) -> Iterator[IO[bytes]]:
+    number = _descriptor(path)
+    if number is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with open(path if number is None else os.dup(number), "wb") as raw:
+        yield raw
+
+
+def is_stream(path: Path) -> bool:
+    """Whether something can be written into that is no file to replace: a pipe, a device, standard output."""
+    status = _status(path)
+    other = status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode)
+    return _descriptor(path) is not None or other
+
+
+def is_standard_output(path: str | os.PathLike[str]) -> bool:
+    return _descriptor(path) == 1
+
+
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The open file that a name such as /dev/stdout stands for; it may be a regular one that must not be replaced."""
+    name = os.path.normpath(os.fspath(path))
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,6})", name)
+    return _DESCRIPTORS.get(name) if found is None else int(found.group(1))
+
+
+_DESCRIPTORS = {os.path.normpath("/dev/stdout"): 1, os.path.normpath("/dev/stderr"): 2}
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Where a file lies, behind all symbolic links; it need not be there."""
+    return Path(os.path.realpath(path))
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def refuse_own_input(what: str, outputs: Sequence[FilePath], inputs: Sequence[FilePath]) -> None:
+    """A file that is read may not be written, also not through a link or by another spelling of its name."""
+    for out, path in product(outputs, inputs):
+        if os.path.exists(out) and os.path.exists(path) and os.path.samefile(out, path):
+            raise ValueError(f"{what} {out} would replace {path}, which is read here. Choose another name.")
 
 
 def remove_left_over(path: Path) -> None:
     """Remove the neighbours of runs that were killed while they wrote this file."""
+    path = real_path(path)
     for part in path.parent.glob(f".{glob.escape(path.name[:100])}.{'[0-9a-f]' * 12}.part"):
         part.unlink(missing_ok=True)
 
@@ -152,10 +242,30 @@ def refuse_bad_target(path: Path) -> None:
     """A name that no file can be written under is better told before long work than behind it."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected the name of a file to write.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Create it first.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path}: nothing can be written to the folder {path.parent}. Choose another.")
+    if is_stream(path):
+        if _descriptor(path) is None and not os.access(path, os.W_OK):
+            raise PermissionError(f"{path}: nothing can be written to it. Choose another.")
+        return
+    target = real_path(path)
+    folder = target.parent if path.is_symlink() else path.parent  # as the user calls it
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {folder} does not exist. Create it first.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path}: nothing can be written to the folder {folder}. Choose another.")
+    _refuse_owner(target)
+
+
+def _refuse_owner(target: Path) -> None:
+    """Whether a new file can be given to the owner of this one is found out by doing it."""
+    old = _status(target)
+    if old is None or not hasattr(os, "geteuid") or (old.st_uid, old.st_gid) == (os.geteuid(), os.getegid()):
+        return
+    probe = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
+    try:
+        with _new_file(probe, target):
+            pass
+    finally:
+        probe.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from podium import __version__
-from podium._files import COMPRESSIONS, refuse_bad_target, remove_left_over
+from podium._files import COMPRESSIONS, real_path, refuse_bad_target, remove_left_over
 from podium._sparse import arrays_of
 from podium._threads import map_blocks
 from podium._words import check_choice
@@ -118,7 +118,7 @@ class Checkpoints:
     def remove(self) -> None:
         """Remove the file. A model that is ready is not lost because that fails."""
         try:
-            self.path.unlink(missing_ok=True)
+            real_path(self.path).unlink(missing_ok=True)  # a link to it stays
             remove_left_over(self.path)
         except OSError as error:
             if self.path.exists():

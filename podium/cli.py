@@ -1,7 +1,9 @@
 """The command line: one short function a command. It parses, calls the library and prints; nothing is computed here.
 
-Results go to standard output, messages and progress to standard error. Exit codes: 0 fine, 1 a failure or problems
-found, 2 bad input. Everything heavy is imported inside the commands, so that `podium --help` answers at once.
+Results go to standard output, messages and progress to standard error. `-` is standard input where a file is read and
+standard output where one is written; what a command reports then goes to standard error. Exit codes: 0 fine, 1 a
+failure or problems found, 2 bad input. Everything heavy is imported inside the commands, so that `podium --help`
+answers at once.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from podium import __version__
+from podium._inputs import inputs
 
 if TYPE_CHECKING:
     from podium.catalog import Plan
@@ -35,7 +38,10 @@ app = typer.Typer(
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 DataFile = Annotated[
-    Path, typer.Argument(help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data.")
+    Path,
+    typer.Argument(
+        help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data; - for standard input."
+    ),
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")]
 Metrics = Annotated[
@@ -47,7 +53,7 @@ PolicyName = Annotated[str, typer.Option(help="The rules: standard, letor4, trec
 def main() -> None:
     """Run the command line; errors that the user can mend are one sentence, not a traceback."""
     try:
-        with warnings.catch_warnings():
+        with inputs, warnings.catch_warnings():
             warnings.showwarning = _show_warning
             app()
     except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
@@ -88,7 +94,7 @@ def check_command(
 @app.command("eval")
 def eval_command(
     data: Annotated[Path | None, typer.Argument(help="The labelled data (with --scores).")] = None,
-    scores: Annotated[Path | None, typer.Option(help="One number a line, in the order of the data file.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="One number per line, in the order of the data file.")] = None,
     qrels: Annotated[Path | None, typer.Option(help="TREC judgements (with --run, instead of DATA).")] = None,
     run: Annotated[Path | None, typer.Option(help="TREC run.")] = None,
     metric: Metrics = ["ndcg@10", "map"],  # noqa: B006 (typer copies it)
@@ -140,7 +146,9 @@ def compare_command(
     from podium.metrics.comparing import compare
 
     table = _read(data)
-    systems = {_system_name(path, scores): read_scores(path, table.n_rows)[table.places] for path in scores}
+    systems = {
+        _system_name(path, scores): read_scores(inputs.path_of(path), table.n_rows)[table.places] for path in scores
+    }
     comparison = compare(
         systems,
         table,
@@ -165,7 +173,9 @@ def compare_command(
 @app.command("convert")
 def convert_command(
     source: DataFile,
-    target: Annotated[Path, typer.Argument(help="The file to write; its name tells the format.")],
+    target: Annotated[
+        Path, typer.Argument(help="The file to write; its name tells the format. - for standard output.")
+    ],
     source_format: Annotated[
         str | None, typer.Option("--from", help="The format of SOURCE, when its name misleads.")
     ] = None,
@@ -175,20 +185,25 @@ def convert_command(
     as_json: AsJson = False,
 ) -> None:
     """Turn ranking data from one format into another."""
-    from podium.formats import format_of, write_data
+    from podium._files import refuse_bad_target, refuse_own_input
+    from podium.formats import files_of, format_of, write_data
 
+    target, report = _output(target, as_json)
+    kind = format_of(target, target_format, reading=False)
+    refuse_bad_target(target)
+    refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
     data = _read(source, format=source_format)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is lost is told below, in one place for all formats
-        write_data(data, target, format=target_format)
-    lost = format_of(target, target_format, reading=False).drops(data)
+        write_data(data, target, format=kind.name)
+    lost = kind.drops(data)
     found = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features, "written": str(target)}
     if as_json:
         _print_json(found | {"not_kept": lost})
     else:
-        print(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features")
+        print(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features", file=report)
         if lost:
-            print(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.")
+            print(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
 
 
 @app.command("models")
@@ -213,7 +228,7 @@ def models_command(
 def train_command(
     model: Annotated[str, typer.Argument(help="lambdamart, mart, ...: podium models lists them.")],
     train: DataFile,
-    out: Annotated[Path, typer.Option(help="The file for the model.")],
+    out: Annotated[Path, typer.Option(help="The file for the model; - for standard output.")],
     valid: Annotated[
         list[Path], typer.Option(help="Data to judge the model by while it is trained; the first one can stop it.")
     ] = [],  # noqa: B006 (typer copies it)
@@ -240,6 +255,7 @@ def train_command(
 
     if early_stopping is not None and not valid:
         raise ValueError("--early-stopping needs data to look at. Add --valid FILE.")
+    out, report = _output(out, as_json)
     training.refuse_bad_out(out, [train, *valid], model=True)
     plan = plan_model(model, settings, jobs, seed)
     kept = training.plan_checkpoints(checkpoint, every, go_on, out)
@@ -248,7 +264,7 @@ def train_command(
     if as_json:
         _print_json(trained.to_json())
     else:
-        print("\n".join(trained.sentences()))
+        print("\n".join(trained.sentences()), file=report)
         print(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
 
 
@@ -257,7 +273,10 @@ def rank_command(
     model: ModelFile,
     data: DataFile,
     out: Annotated[
-        Path | None, typer.Option(help="The file to write: a TREC run if it ends in .run or .trec, else scores.")
+        Path | None,
+        typer.Option(
+            help="The file to write: a TREC run if it ends in .run or .trec, else scores. - for standard output."
+        ),
     ] = None,
     format: Annotated[
         str | None, typer.Option(help="scores (one number a line, in the order of DATA) or trec (a run).")
@@ -270,10 +289,11 @@ def rank_command(
     from podium import training
     from podium.models import load
 
-    kind = training.ranking_format(out, format, tag, top)
+    kind, report = training.ranking_format(out, format, tag, top), sys.stdout
     if out is not None:
+        out, report = _output(out, as_json)
         training.refuse_bad_out(out, [model, data])
-    ranker = load(model)
+    ranker = load(inputs.path_of(model))
     table = training.Columns.of_model(ranker, model).give(_read(data), data)
     ranking = training.Ranking(data, table, ranker.predict(table), kind, "podium" if tag is None else tag, top)
     if out is not None:
@@ -284,7 +304,7 @@ def rank_command(
     elif out is None:
         sys.stdout.buffer.writelines(ranking.lines())
     else:
-        print(f"{out}: {ranking.sentence()}")
+        print(f"{out}: {ranking.sentence()}", file=report)
 
 
 @app.command("inspect")
@@ -304,7 +324,7 @@ def inspect_command(
     if out is not None:
         drawings.refuse_other_suffixes(out)
         training.refuse_bad_out(out, [model])
-    ranker = load(model)
+    ranker = load(inputs.path_of(model))
     found = inspection.inspect(ranker)
     text = str(found) if tree is None else inspection.tree_text(ranker, tree)
     if out is not None and tree is not None:
@@ -341,7 +361,7 @@ def explain_command(
     if out is not None:
         drawings.refuse_other_suffixes(out)
         training.refuse_bad_out(out, [model, data])
-    ranker = load(model)
+    ranker = load(inputs.path_of(model))
     table = training.Columns.of_model(ranker, model).give(_read(data), data)
     found: queries.QueryExplained | Why
     if documents is None:
@@ -393,7 +413,19 @@ def _read(path: Path, **options: Any) -> RankingData:
     from podium.formats import read_data
 
     with progress(f"reading {path.name}") as report:
-        return read_data(path, progress=report, **options)
+        return read_data(inputs.path_of(path), progress=report, **options)
+
+
+def _output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
+    """Where to write, and where to report: standard output is for one of them."""
+    from podium._files import is_standard_output
+
+    out = Path("/dev/stdout") if str(path) == "-" else path
+    if not is_standard_output(out):
+        return out, sys.stdout
+    if as_json:
+        raise ValueError(f"{path} and --json would both go to standard output. Write to a file, or leave --json out.")
+    return out, sys.stderr
 
 
 def _read_for_training(plan: Plan, train: Path, valid: list[Path]) -> tuple[RankingData, dict[str, RankingData]]:
@@ -411,7 +443,9 @@ def _evaluate_scores(data: Any, scores: Any, metrics: list[str], policy: str, **
     from podium.metrics import evaluate
 
     table = _read(data)
-    numbers = read_scores(scores, table.n_rows)[table.places]  # from the file's order to the grouped one
+    numbers = read_scores(inputs.path_of(scores), table.n_rows)[
+        table.places
+    ]  # from the file's order to the grouped one
     return _under(policy, metrics, lambda names, one: evaluate(numbers, table, metrics=names, policy=one, **rules))
 
 
@@ -419,7 +453,7 @@ def _evaluate_run(qrels: Path, run: Path, metrics: list[str], policy: str, **rul
     from podium.formats.trec import read_qrels, read_run
     from podium.metrics import evaluate_run
 
-    judged, ranked = read_qrels(qrels), read_run(run)
+    judged, ranked = read_qrels(inputs.path_of(qrels)), read_run(inputs.path_of(run))
     return _under(policy, metrics, lambda names, one: evaluate_run(judged, ranked, metrics=names, policy=one, **rules))
 
 
@@ -444,8 +478,13 @@ def _complain(error: BaseException) -> None:
     message = str(error)
     if isinstance(error, OSError) and error.strerror and error.filename:
         message = f"{error.filename}: {error.strerror}"
-    print(f"podium: {message}", file=sys.stderr)
+    _say(message)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    print(f"podium: {message}", file=sys.stderr)
+    _say(str(message))
+
+
+def _say(message: str) -> None:
+
+    print(f"podium: {inputs.named(message)}", file=sys.stderr)

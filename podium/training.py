@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._files import plain_suffix, refuse_bad_target
+from podium._files import plain_suffix, refuse_bad_target, refuse_own_input
 from podium._progress import NotedReport, progress
 from podium._words import check_choice, counted
 from podium.catalog import Plan
@@ -200,9 +199,7 @@ def refuse_bad_out(out: Path, inputs: Sequence[Path], *, model: bool = False) ->
         refuse_bad_model_path(out)
     else:
         refuse_bad_target(out)
-    for path in inputs:
-        if out.exists() and path.exists() and os.path.samefile(out, path):
-            raise ValueError(f"--out {out} would replace {path}, which is read here. Choose another name.")
+    refuse_own_input("--out", [out], inputs)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,9 @@ def letor_rows(text, absent=0.0, n_features=None, max_features=100_000, base=1, 
             rows.append(row)
     if not rows:
         raise LetorFault(None)
+    bare = lines[-1].strip(b" \t\r") and b"#" not in lines[-1] and not rows[-1][2]
+    if bare and any(values for _, _, values, _, _ in rows):  # no newline and no features: cut off
+        raise LetorFault(len(lines))
     width = n_features or max(max(values, default=-1) + 1 for _, _, values, _, _ in rows)
     return [
         (label, qid, [values.get(column, absent) for column in range(width)], comment, docid)

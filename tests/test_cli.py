@@ -5,7 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -600,3 +603,182 @@ def test_explain_refuses_what_is_wrong_before_it_looks_at_the_data(podium, folde
     code, out, err = podium("explain", "none.podium", "none.txt", "--query", "a", *words)
     assert (code, out) == (2, "")
     assert message in err
+
+
+@pytest.fixture
+def piped(monkeypatch, capfdbinary):
+    """Run the command line with standard input from a file: (exit code, bytes of output, bytes of error)."""
+
+    def run(*words, source=os.devnull):
+        monkeypatch.setattr(sys, "argv", ["podium", *map(str, words)])
+        with open(source) as stream:
+            monkeypatch.setattr(sys, "stdin", stream)
+            with pytest.raises(SystemExit) as stopped:
+                cli.main()
+        captured = capfdbinary.readouterr()
+        return stopped.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@contextmanager
+def a_pipe_of(path, folder):
+    """The name of a pipe through which the content of a file comes."""
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as writer:
+        done = writer.submit(lambda: pipe.write_bytes(path.read_bytes()))
+        yield pipe
+        done.result(10)
+    pipe.unlink()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with data and a model."""
+    from podium.demo.letor import demo_splits
+    from podium.formats import write_data
+    from podium.models import LambdaMART
+
+    folder = tmp_path_factory.mktemp("trained")
+    data = demo_splits(n_queries=20).train
+    for name in ("train.txt", "train.podium-data", "train.parquet", "train.csv", "train.txt.zst"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            write_data(data, folder / name)
+    LambdaMART(n_estimators=3, min_samples_leaf=5).fit(folder_data(folder)).save(folder / "m.podium")
+    (folder / "scores.txt").write_text("\n".join(map(str, range(data.n_rows))) + "\n")
+    return folder
+
+
+def folder_data(folder):
+    from podium.formats import read_data
+
+    return read_data(folder / "train.txt")
+
+
+def test_a_dash_is_standard_output_and_the_report_goes_to_standard_error(piped, trained, folder):
+    options = ["--set", "n_estimators=3", "--set", "min_samples_leaf=5"]
+    code, out, err = piped("train", "lambdamart", trained / "train.txt", "--out", "-", *options)
+    assert (code, out) == (0, (trained / "m.podium").read_bytes())
+    assert b"/dev/stdout: written" in err
+    scores = piped("rank", trained / "m.podium", trained / "train.txt")[1]
+    for name in ("-", "/dev/stdout"):
+        code, out, err = piped("rank", trained / "m.podium", trained / "train.txt", "--out", name)
+        assert (code, out) == (0, scores)
+        assert b"scores, one a line" in err
+    code, out, err = piped("convert", trained / "train.podium-data", "-", "--to", "csv")
+    assert (code, out) == (0, (trained / "train.csv").read_bytes())
+    assert err.startswith(b"/dev/stdout: ")
+    assert not (folder / "-").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "mart", "data.txt", "--out", "-"],
+        ["rank", "data.txt", "data.txt", "--out", "/dev/stdout"],
+        ["convert", "data.txt", "-"],
+    ],
+)
+def test_json_and_a_file_do_not_both_go_to_standard_output(piped, folder, words):
+    code, out, err = piped(*words, "--json")
+    assert (code, out) == (2, b"")
+    assert b"and --json would both go to standard output" in err
+
+
+@pytest.mark.parametrize("name", ["train.txt", "train.txt.zst", "train.podium-data", "train.parquet"])
+def test_data_come_through_standard_input_and_pipes(piped, trained, folder, name):
+    model = trained / "m.podium"
+    scores = piped("rank", model, trained / "train.txt")[1]
+    assert scores.count(b"\n") > 100
+    for word in ("-", "/dev/stdin"):
+        assert piped("rank", model, word, source=trained / name) == (0, scores, b"")
+    with a_pipe_of(trained / name, folder) as pipe:
+        assert piped("rank", model, pipe) == (0, scores, b"")
+
+
+def test_scores_runs_judgements_and_models_come_through_standard_input(piped, trained, folder):
+    data, scores = trained / "train.txt", trained / "scores.txt"
+    wanted = piped("eval", data, "--scores", scores, "--json")
+    assert wanted[0] == 0
+    assert piped("eval", data, "--scores", "-", "--json", source=scores) == wanted
+    assert piped("eval", "-", "--scores", scores, "--json", source=data) == wanted
+    with a_pipe_of(scores, folder) as pipe:
+        assert piped("eval", "-", "--scores", pipe, "--json", source=data) == wanted
+    wanted = piped("eval", "--qrels", "qrels", "--run", "run", "--json")
+    assert piped("eval", "--qrels", "-", "--run", "run", "--json", source="qrels") == wanted
+    assert piped("eval", "--qrels", "qrels", "--run", "-", "--json", source="run") == wanted
+    wanted = piped("inspect", trained / "m.podium")
+    assert piped("inspect", "-", source=trained / "m.podium") == wanted
+    code, out, _ = piped("check", "data.txt", "--json")
+    assert piped("check", "-", "--json", source="data.txt")[:2] == (code, out.replace(b"data.txt", b"-"))
+    assert piped("convert", "--from", "csv", "-", "out.txt", source=trained / "train.csv")[0] == 0
+    assert piped("rank", trained / "m.podium", "out.txt") == piped("rank", trained / "m.podium", data)
+
+
+def test_a_real_pipeline(trained):
+    podium = f"{sys.executable} -c 'from podium.cli import main; main()'"
+    line = f"set -o pipefail; {podium} convert train.csv - | {podium} convert - out.csv"
+    done = subprocess.run(["bash", "-c", line], cwd=trained, capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout.startswith(b"out.csv: ")) == (0, True)
+    assert (trained / "out.csv").read_text().count("\n") == (trained / "train.csv").read_text().count("\n")
+
+
+@pytest.mark.filterwarnings("default")
+def test_messages_about_standard_input_call_it_so_and_it_is_read_once(piped, folder, monkeypatch):
+    (folder / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "temporary"))
+    code, _, err = piped("check", "-", source="bad.txt")
+    assert code == 2
+    assert err.startswith(b"podium: standard input, line 1: expected 'qid:<id>'")
+    (folder / "mixed.txt").write_text(DATA + DATA)
+    err = piped("check", "-", source="mixed.txt")[2]
+    assert err.startswith(b'podium: standard input: rows of query "a" are at lines 1-3 and again')
+    code, _, err = piped("eval", "-", "--scores", "-", source="data.txt")
+    assert (code, err) == (2, b"podium: -: standard input can be read once only. Give a file for the other.\n")
+    assert os.listdir(folder / "temporary") == []
+
+
+@pytest.mark.parametrize("target", ["data.txt", "./data.txt", "../{}/data.txt", "link", "hard", "{}"])
+@pytest.mark.parametrize("source", ["data.txt", "link"])
+def test_convert_refuses_its_own_input_as_output(podium, folder, target, source):
+    (folder / "link").symlink_to("data.txt")
+    os.link(folder / "data.txt", folder / "hard")
+    target = str(folder / "data.txt") if target == "{}" else target.format(folder.name)
+    code, out, err = podium("convert", source, target)
+    assert (code, out) == (2, "")
+    assert f"would replace {source}, which is read here." in err
+    assert (folder / "data.txt").read_text() == DATA
+
+
+def test_convert_refuses_files_beside_its_input_and_unknown_suffixes(podium, folder):
+    (folder / "rank.train").write_text("1 0:1\n0 0:2\n")
+    (folder / "rank.train.query").write_text("2\n")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for words in (
+        ["rank.train", "rank.train.query", "--to", "letor"],
+        ["rank.train", "rank.train", "--to", "lightgbm"],
+        ["rank.train.query", "rank.train", "--from", "letor", "--to", "lightgbm"],
+    ):
+        assert "which is read here" in podium("convert", *words)[2]
+    for name in ("out.parqet", "out.foo", "out.foo.gz"):
+        code, _, err = podium("convert", "data.txt", name)
+        assert code == 2
+        assert "no format has names that end in" in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert podium("convert", "data.txt", "out.foo", "--to", "csv")[0] == 0
+    assert (folder / "out.foo").read_text().startswith("label,qid")
+
+
+def test_a_model_is_written_through_a_link_with_the_mode_of_the_old_one(podium, trained, folder):
+    target = folder / "real.podium"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    (folder / "link.podium").symlink_to("real.podium")
+    data = str(trained / "train.txt")
+    code, _, err = podium("train", "mart", data, "--out", "link.podium", "--set", "n_estimators=2")
+    assert code == 0, err
+    assert (folder / "link.podium").is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert podium("inspect", "link.podium")[0] == 0

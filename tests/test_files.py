@@ -4,17 +4,26 @@ import bz2
 import gzip
 import lzma
 import os
+import stat
+import subprocess
 import sys
+import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 
 from podium._files import open_bytes, plain_suffix, refuse_bad_target, write_whole
+from podium.data import RankingData
+from podium.formats import write_data
 from podium.formats.errors import FormatError
 from podium.formats.letor import read_letor
 from podium.formats.lines import line_blocks
+from podium.formats.scores import write_scores
+from podium.formats.trec import Run, write_run
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -182,3 +191,184 @@ def test_large_streams_are_read_in_small_steps(tmp_path, rng):
         (tmp_path / f"large{suffix}").write_bytes(codec(text) + codec(b"") + codec(text))
         with open_bytes(tmp_path / f"large{suffix}") as stream:
             assert b"".join(iter(lambda stream=stream: stream.read(10_007), b"")) == text + text
+
+
+def write(path, content=b"new") -> None:
+    with write_whole(path) as stream:
+        stream.write(content)
+
+
+def fail_to_write(path, error=RuntimeError) -> None:
+    with write_whole(path) as stream:
+        stream.write(b"half")
+        raise error
+
+
+@pytest.fixture
+def umask():
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("far", [True, False])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_symbolic_link_is_followed_and_stays(tmp_path, there, far, steps):
+    (tmp_path / "other").mkdir()
+    target = tmp_path / ("other" if far else ".") / "target.gz"
+    if there:
+        target.write_bytes(b"old")
+        target.chmod(0o640)
+    links = [tmp_path / f"link{step}.gz" for step in range(steps)]
+    for link, to in zip(links, [*links[1:], os.path.relpath(target, tmp_path)]):
+        link.symlink_to(to)
+    with pytest.raises(RuntimeError):
+        fail_to_write(links[0])
+    assert target.exists() == there
+    write(links[0])
+    assert all(link.is_symlink() for link in links)
+    assert not target.is_symlink()
+    assert gzip.decompress(target.read_bytes()) == b"new"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == sorted(
+        ["other", "target.gz", *(one.name for one in links)]
+    )
+
+
+def test_links_that_lead_nowhere_are_named(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "no folder").symlink_to("none/target")
+    (tmp_path / "to a folder").symlink_to(tmp_path)
+    for name, error in {"loop": OSError, "no folder": FileNotFoundError, "to a folder": IsADirectoryError}.items():
+        with pytest.raises(error, match=name):
+            write(tmp_path / name)
+    assert (tmp_path / "loop").is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o755, 0o440, 0o2755])
+def test_the_mode_of_a_replaced_file_stays_and_new_ones_get_the_usual(tmp_path, umask, mode):
+    path = tmp_path / "file"
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640  # 0666 without what the umask takes
+    path.chmod(mode)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_nobody_can_read_a_private_file_while_it_is_written(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    with write_whole(path) as stream:
+        stream.write(b"new")
+        (part,) = (one for one in tmp_path.iterdir() if one != path)
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only the superuser gives files away")
+def test_the_owner_of_a_replaced_file_stays(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    os.chown(path, 1234, 2345)
+    path.chmod(0o640)
+    write(path)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 2345, 0o640)
+    assert path.read_bytes() == b"new"
+
+
+def test_a_file_whose_owner_cannot_be_kept_is_refused_before_and_while_writing(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    real = os.fstat
+
+    def of_another(handle):
+        found = real(handle)
+        return os.stat_result((*found[:4], found.st_uid + 1, *found[5:]))
+
+    def refuse(*arguments):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fstat", of_another)
+    monkeypatch.setattr(os, "fchown", refuse)
+    with pytest.raises(PermissionError, match=r"file: belongs to user .*Choose another name, or delete it"):
+        write(path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(PermissionError, match=r"file: belongs to user"):
+        refuse_bad_target(path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_is_written_into_and_stays(tmp_path, suffix, linked):
+    pipe = tmp_path / f"pipe{suffix}"
+    os.mkfifo(pipe)
+    name = pipe
+    if linked:
+        name = tmp_path / f"link{suffix}"
+        name.symlink_to(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    write(name, b"ranking " * 1000)
+    reader.join(10)
+    copy = tmp_path / "copy"
+    copy.write_bytes(found[0])
+    with open_bytes(copy) as stream:
+        assert stream.read() == b"ranking " * 1000
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(os.listdir(tmp_path)) == sorted({pipe.name, name.name, "copy"})
+
+
+def test_a_device_is_written_into_and_stays():
+    before = os.stat("/dev/null")
+    write("/dev/null")
+    assert os.path.samestat(before, os.stat("/dev/null"))
+    with pytest.raises(OSError, match="No space left"):
+        write("/dev/full", b"x" * 100_000)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/./stdout"])
+@pytest.mark.parametrize("to_file", [True, False])
+def test_standard_output_is_written_to_where_it_stands_and_never_replaced(tmp_path, name, to_file):
+    code = (
+        "from podium._files import write_whole, is_standard_output\n"
+        f"print('before')\nwith write_whole({name!r}) as stream: stream.write(b'content\\n')\n"
+        f"print('behind', is_standard_output({name!r}))"
+    )
+    wanted = b"kept\nbefore\ncontent\nbehind True\n"
+    path = tmp_path / "out"
+    path.write_bytes(b"kept\n")
+    inode = path.stat().st_ino
+    if to_file:
+        with open(path, "ab") as stream:
+            subprocess.run([sys.executable, "-c", code], stdout=stream, check=True)
+        assert (path.read_bytes(), path.stat().st_ino) == (wanted, inode)
+    else:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        assert b"kept\n" + done.stdout == wanted
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_every_writer_writes_into_a_pipe_what_it_writes_to_a_file(tmp_path):
+    data = RankingData.from_arrays(np.eye(3, dtype=np.float32), [0, 1, 2], qid=[1, 1, 2], docids=list("abc"))
+    writers = {
+        "d.txt": partial(write_data, data),
+        "d.csv": partial(write_data, data),
+        "d.parquet": partial(write_data, data),
+        "d.podium-data": partial(write_data, data),
+        "d.run": partial(write_run, Run.from_scores(data, np.arange(3.0))),
+        "d.scores": partial(write_scores, np.arange(3.0)),
+    }
+    (tmp_path / "pipes").mkdir()
+    for name, writer in writers.items():
+        writer(tmp_path / name)
+        os.mkfifo(tmp_path / "pipes" / name)
+        with ThreadPoolExecutor(1) as reader:
+            found = reader.submit((tmp_path / "pipes" / name).read_bytes)
+            writer(tmp_path / "pipes" / name)
+            assert found.result(10) == (tmp_path / name).read_bytes(), name
+    with pytest.raises(ValueError, match="LightGBM's layout is several files"):
+        write_data(data, tmp_path / "pipes" / "d.txt", format="lightgbm")

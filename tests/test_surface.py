@@ -13,7 +13,7 @@ PACKAGE = Path(podium.__file__).parent
 
 # A module may import from its own layer and from those behind it.
 LAYERS = [
-    {"cli", "_terminal", "demo"},
+    {"cli", "_inputs", "_terminal", "demo"},
     {"doctor", "training", "catalog"},
     {"explain"},
     {"models", "boosted", "ranker", "checkpoints", "resuming", "storage", "inspection", "pruning", "validation"},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from podium._files import plain_suffix
-from podium._words import check_choice
+from podium._words import check_choice, did_you_mean
 
 if TYPE_CHECKING:
     from podium._progress import Report
@@ -34,10 +34,11 @@ class Format:
 
 
 _TABLE = ("query_ids", "docids", "feature_names", "document_weight", "query_weight")
+_LETOR = ("", ".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
 _FORMATS = {
     item.name: item
     for item in (
-        Format("letor", (), "LETOR text: label qid:ID 1:value ... # comment", ("query_ids", "docids", "comments")),
+        Format("letor", _LETOR, "LETOR text: label qid:ID 1:value ... # comment", ("query_ids", "docids", "comments")),
         Format("csv", (".csv",), "a table of text, columns separated by commas", _TABLE),
         Format("tsv", (".tsv",), "a table of text, columns separated by tabs", _TABLE),
         Format("parquet", (".parquet",), "a table in Apache Parquet; needs podium[arrow]", _TABLE),
@@ -55,18 +56,37 @@ def formats() -> tuple[Format, ...]:
 def format_of(path: str | os.PathLike[str], name: str | None = None, *, reading: bool = True) -> Format:
     """The format called `name`, or the one that the path says.
 
-    A `.query` file beside the path means LightGBM's layout (when reading); a name without a known suffix means LETOR.
+    When reading, a `.query` file beside the path means LightGBM's layout, and any suffix that is not known LETOR: what
+    the file holds is seen soon enough. When writing, such a suffix is refused: it is more likely a mistake.
     """
     if name is not None:
         check_choice("format", name, _FORMATS)
         return _FORMATS[name]
     suffix = plain_suffix(path)
-    found = next((item for item in _FORMATS.values() if suffix in item.suffixes), _FORMATS["letor"])
-    if reading and found.name in ("letor", "csv", "tsv"):
+    found = next((item for item in _FORMATS.values() if suffix in item.suffixes), None)
+    if not reading:
+        return _refuse_unknown(path, suffix) if found is None else found
+    if found is None or found.name in ("letor", "csv", "tsv"):
         from podium.formats.lightgbm import beside
 
-        return found if beside(path, ".query") is None else _FORMATS["lightgbm"]
+        return found or _FORMATS["letor"] if beside(path, ".query") is None else _FORMATS["lightgbm"]
     return found
+
+
+def _refuse_unknown(path: str | os.PathLike[str], suffix: str) -> NoReturn:
+    known = [suffix for item in _FORMATS.values() for suffix in item.suffixes if suffix]
+    message = f"{os.fspath(path)}: no format has names that end in {suffix!r}; expected one of {', '.join(known)}"
+    more = "Otherwise name the format: format= in Python, --to in podium convert."
+    raise ValueError(f"{message}.{did_you_mean(suffix, known)} {more}")
+
+
+def files_of(path: str | os.PathLike[str], kind: Format) -> list[str]:
+    """The file of this name, and those that this format has beside it, whether they are there or not."""
+    if kind.name != "lightgbm":
+        return [os.fspath(path)]
+    from podium.formats.lightgbm import side_files
+
+    return [os.fspath(path), *side_files(path)]
 
 
 def read_data(

@@ -15,7 +15,7 @@ from podium._progress import Report
 from podium._threads import usable_threads
 from podium.formats.errors import FormatError
 from podium.formats.letor_faults import explain
-from podium.formats.letor_parsing import Rows, Rules, parse_piece
+from podium.formats.letor_parsing import Rows, Rules, ends_without_features, parse_piece
 from podium.formats.letor_pieces import LINE_BYTES, LongLine, Piece, Pieces
 from podium.texts import Texts
 
@@ -143,6 +143,8 @@ class Table:
         self.runs = _Runs()
         self.lines = 0
         self.rows = 0
+        self.widest = 0
+        self._bare_end = 0  # the last line, if it has neither features nor a newline
         self._lengths: list[int] = []  # rows of each piece
         self._docids: list[Texts | None] = []
         self._comments: list[Texts | None] = []
@@ -161,6 +163,8 @@ class Table:
         if rows.fault is not None:
             raise explain(piece, self.rules, self.lines, *rows.fault)
         self.matrix.keep(rows.X, rows.y)
+        self.widest = max(self.widest, rows.width)
+        self._bare_end = self.lines + piece.n_lines if ends_without_features(piece) else 0
         self.runs.add(rows.tokens, rows.runs + np.array([self.rows, self.lines + 1, self.lines + 1]))
         self._docids.append(rows.docids)
         self._comments.append(rows.comments)
@@ -175,6 +179,11 @@ class Table:
         if self.rows == 0:
             what = f"all {self.lines} lines are blank or comments" if self.lines else "the file is empty"
             raise FormatError(self.rules.path, f"no rows: {what}. Expected lines such as '2 qid:10 1:0.5 2:3'.")
+        if self._bare_end and self.widest:
+            message = (
+                "the last line has no features and no newline, and other lines have features. Is the file cut off?"
+            )
+            raise FormatError(self.rules.path, f"{message} Add a newline if it is whole.", self._bare_end)
         self.X, self.y = self.matrix.finish()
         self.docids, self.comments = self._joined(self._docids), self._joined(self._comments)
 

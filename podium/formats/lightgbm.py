@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from podium._files import COMPRESSIONS, write_whole
+from podium._files import COMPRESSIONS, is_stream, write_whole
 from podium.data import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
@@ -54,6 +54,8 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
     """
     if data.n_rows == 0 or data.n_features == 0:
         raise ValueError(f"LightGBM reads no empty data; got {data.n_rows} rows and {data.n_features} features.")
+    if is_stream(Path(path)):
+        raise ValueError(f"{os.fspath(path)}: LightGBM's layout is several files; give the name of the first.")
     lost = [name for name in ("query_weight", "feature_names") if getattr(data, name) is not None]
     if lost:
         message = (
@@ -75,6 +77,11 @@ def beside(path: FilePath, suffix: str) -> str | None:
     """The file beside a data file: `rank.train.query` for `rank.train`, also for `rank.train.xz`."""
     names = [os.fspath(path) + suffix, _plain(path) + suffix]
     return next((name for name in names if os.path.isfile(name)), None)
+
+
+def side_files(path: FilePath) -> list[str]:
+    """All names that belong to a data file in this layout."""
+    return [name + suffix for name in (os.fspath(path), _plain(path)) for suffix in (".query", ".weight")]
 
 
 def _plain(path: FilePath) -> str:

@@ -98,7 +98,17 @@ def test_the_name_of_a_file_says_its_format(tmp_path, path, name):
 def test_a_query_file_beside_means_lightgbm(tmp_path, path):
     (tmp_path / path.removesuffix(".xz")).with_name(path.removesuffix(".xz") + ".query").write_text("1\n")
     assert format_of(tmp_path / path).name == "lightgbm"
-    assert format_of(tmp_path / path, reading=False).name != "lightgbm"
+    if not path.startswith("rank"):
+        assert format_of(tmp_path / path, reading=False).name != "lightgbm"
+
+
+@pytest.mark.parametrize("path", ["t.parqet", "t.podium-dat", "t.foo", "t.train", "t.csv.zip", "t.foo.gz", "t.json"])
+def test_a_suffix_that_no_format_has_is_refused_when_writing(tmp_path, path):
+    with pytest.raises(ValueError, match=rf"{path}: no format has names that end in .*--to in podium convert"):
+        write_data(sample(), tmp_path / path)
+    assert list(tmp_path.iterdir()) == []
+    write_quietly(sample(), tmp_path / path, "letor")
+    assert read_data(tmp_path / path).n_rows == 30
 
 
 def test_an_unknown_format_is_named_with_the_nearest_one(tmp_path):

@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -204,6 +205,39 @@ def test_values_are_the_float32_nearest_to_their_texts(tmp_path):
     assert data.X[0].tolist() == [nearest_float32(text) for text in texts]
     assert data.X[0, 7] == np.nextafter(np.float32(1), np.float32(2))
     assert data.X[0, 8] == np.finfo(np.float32).max
+
+
+ROW = b"2 qid:1 1:0.5 2:3"
+
+
+@pytest.mark.parametrize("before", [b"", b"1 qid:1 1:7 2:8\n", b"1 qid:1 1:7 2:8\n" * 50 + b"\n# a comment\n"])
+@pytest.mark.parametrize("piece_bytes", [16, 4 << 20])
+def test_a_last_line_that_is_cut_anywhere_is_a_row_of_less_or_an_error(tmp_path, before, piece_bytes):
+    """Where the cut leaves a row that could be meant so, nobody can tell; everywhere else it is an error."""
+    line = before.count(b"\n") + 1
+    for end in range(1, len(ROW) + 1):
+        path, rest = written(tmp_path, before + ROW[:end]), ROW[:end]
+        whole = re.fullmatch(rb"2 qid:1( 1:0\.?5?( 2:3)?)? ?", rest) is not None
+        if not whole or (before and b" 1:" not in rest):
+            with cut_into(piece_bytes), pytest.raises(FormatError) as caught:
+                read_letor(path)
+            assert caught.value.line == line, rest
+        else:
+            with cut_into(piece_bytes):
+                assert read_letor(path).n_rows == before.count(b"qid") + 1
+
+
+@pytest.mark.parametrize("qid", [b" qid:1", b""])
+def test_a_bare_last_line_is_cut_off_unless_it_has_a_newline_a_comment_or_no_example(tmp_path, qid):
+    def read(content):
+        path = written(tmp_path, content)
+        return read_letor(path) if qid else read_svmlight(path, group_sizes=[content.count(b"2" + qid)])
+
+    for content in (b"2%b 1:1\n2%b\n", b"2%b 1:1\n2%b #x", b"2%b\n2%b", b"2%b 1:1\n2%b 1:1", b"2%b\n2%b 1:1\n# end"):
+        assert read(content.replace(b"%b", qid)).n_rows == 2
+    for content in (b"2%b 1:1\n2%b", b"2%b 1:1\n2%b \t", b"2%b\n2%b 9:1\n2%b", b"2%b 1:1\r\n2%b\r"):
+        with pytest.raises(FormatError, match=r"the last line has no features and no newline.*Is the file cut off\?"):
+            read(content.replace(b"%b", qid))
 
 
 def test_progress_rises_to_the_size_of_the_file(tmp_path):
