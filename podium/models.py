@@ -237,7 +237,9 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (set, frozenset)):
+        return [_plain(item) for item in sorted(value, key=str)]
+    if np.iterable(value) and not isinstance(value, (str, bytes)):
         return [_plain(item) for item in value]
     try:
         json.dumps(value)

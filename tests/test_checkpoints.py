@@ -485,3 +485,18 @@ def test_the_command_can_go_on_without_checkpoints(podium_train):
     assert code == 0
     assert "m.podium: written" in out
     assert err.count("The training goes on all the same.") == 1
+
+
+def test_a_checkpoint_behind_a_link_is_written_resumed_and_removed_there_and_the_link_stays(parts, path, tmp_path):
+    (tmp_path / "disk").mkdir()
+    path.symlink_to(tmp_path / "disk" / "run")
+    kill(LambdaMART(**SMALL), parts[0], 5, path, every=2)
+    assert path.is_symlink()
+    (tmp_path / "disk" / ".run.0123456789ab.part").write_bytes(b"left over")
+    told = []
+    kept = Checkpoints(path, 2, say=told.append)
+    resumed = LambdaMART(**SMALL).fit(parts[0], checkpoint=kept)
+    assert "4 of 12 trees are there" in told[0]
+    assert path.is_symlink()
+    assert list((tmp_path / "disk").iterdir()) == []
+    assert saved(resumed, tmp_path) == saved(LambdaMART(**SMALL).fit(parts[0]), tmp_path)

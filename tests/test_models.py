@@ -326,3 +326,12 @@ def test_rows_may_stay_on_disk(splits, tmp_path):
     for forest in (small().fit(mapped, splits.train.y, qid=splits.train.qid).forest_, small().fit(cached).forest_):
         np.testing.assert_array_equal(forest.value, expected.value)
         np.testing.assert_array_equal(forest.threshold, expected.threshold)
+
+
+@pytest.mark.parametrize("features", [[0, 2], (0, 2), {0, 2}, range(0, 3, 2)])
+def test_features_that_are_listed_in_any_way_are_saved(splits, tmp_path, features):
+    model = LambdaMART(n_estimators=2, categorical=features, goss=np.array([0.3, 0.3])).fit(splits.train)
+    model.save(tmp_path / "m.podium")
+    again = load(tmp_path / "m.podium")
+    assert (again.categorical, again.goss) == ([0, 2], [0.3, 0.3])
+    np.testing.assert_array_equal(again.predict(splits.test), model.predict(splits.test))
