@@ -157,7 +157,8 @@ def _new_file(path: Path, target: Path) -> Iterator[IO[bytes]]:
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as raw:
         if old is not None and hasattr(os, "fchown"):
             _keep_owner(raw.fileno(), old, target)
-            os.fchmod(raw.fileno(), stat.S_IMODE(old.st_mode))
+            if os.fstat(raw.fileno()).st_mode != old.st_mode:  # some file systems have one mode and refuse to set any
+                os.fchmod(raw.fileno(), stat.S_IMODE(old.st_mode))
         yield raw
 
 
