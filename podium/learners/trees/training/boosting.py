@@ -289,10 +289,10 @@ def refit_values(
 
 def checked_forest(trees: list[TreeArrays], start: float, n_features: int) -> Forest:
     """Trees as a forest whose scores are finite whatever the rows."""
-    reach = abs(start) + sum(float(np.abs(tree.value).max()) for tree in trees)
-    if not np.isfinite(reach):
+    forest = Forest.join(trees, start, n_features)
+    if not np.isfinite(forest.largest_score):
         raise ValueError("the model's scores are not finite; scale labels and weights down, or lower learning_rate.")
-    return Forest.join(trees, start, n_features)
+    return forest
 
 
 def _grids(gradients: np.ndarray, hessians: np.ndarray) -> tuple[float, float]:
