@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from podium._interrupts import check_interrupts, undisguised_interrupts
 from podium._sparse import Features
-from podium._words import check_choice
+from podium._words import check_choice, counted
 from podium.checkpoints import Checkpoints, describe_run
 from podium.data import RankingData
 from podium.formats.names import Names, find_names
@@ -26,7 +26,7 @@ from podium.learners.trees.training.sampling import SamplingRules
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 from podium.metrics.spelling import parse_metric
-from podium.ranker import Callback, Progress, Ranker
+from podium.ranker import Callback, Interrupted, Progress, Ranker
 from podium.resuming import Keeper
 
 if TYPE_CHECKING:
@@ -118,12 +118,18 @@ class BoostedTrees(Ranker):
 
         With a checkpoint, begin again from the same fitted model: the file knows which trees it started from.
         """
-        self._grown: Forest | None = self.forest_
+        check_is_fitted(self)
+        more: Any = n_estimators
+        if isinstance(more, bool) or not isinstance(more, Integral) or int(more) < 1:
+            raise ValueError(f"fit_more: n_estimators must be a whole number from 1; got {more!r}.")
+        before, self._grown = self.n_estimators, self.forest_
         try:
-            self.n_estimators = self.forest_.n_trees + n_estimators
+            self.n_estimators = self.forest_.n_trees + int(n_estimators)
             return self.fit(X, y, qid, **options)
         finally:
-            self._grown = None
+            if self.forest_ is self._grown:  # it failed, and nothing else has changed either
+                self.n_estimators = before
+            del self._grown
 
     def refit(
         self,
@@ -207,27 +213,31 @@ class BoostedTrees(Ranker):
             forest=grown,
             n_jobs=self.n_jobs,
         )
-        self.forest_ = boosting.forest()
+        check_interrupts()
         watch = _Watch(self, boosting, evals, self._judging_metric(), patience, callbacks)
-        after, ended = watch.after, True
+        after = watch.after
         if checkpoints is not None:
             keeper = Keeper(checkpoints, boosting, watch, self.n_estimators, describe_run(self, data, evals, patience))
             keeper.resume()
+            watch.settle()
             after = keeper.after
         try:
-            boost(boosting, self.n_estimators, after)
-        except KeyboardInterrupt:
-            ended = False
-            warnings.warn(
-                f"stopped by hand after {len(boosting.trees)} trees; they are kept.", UserWarning, stacklevel=2
-            )
-        self.evals_ = watch.evals
-        if patience is not None and evals:
-            boosting.trees = watch.best_trees
-        self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
-        self.forest_ = boosting.finished()
-        if checkpoints is not None and ended:
+            with undisguised_interrupts():
+                boost(boosting, self.n_estimators, after)
+        except KeyboardInterrupt as interrupt:
+            if not watch.steps:
+                raise
+            self._keep(boosting, watch)
+            raise Interrupted(f"stopped after {counted(len(boosting.trees), 'tree')}; they are kept.") from interrupt
+        self._keep(boosting, watch)
+        if checkpoints is not None:
             checkpoints.end()
+
+    def _keep(self, boosting: Boosting, watch: _Watch) -> None:
+        """What was trained becomes the fitted state: that of the last step that was done wholly."""
+        boosting.trees, evals = watch.kept()
+        self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
+        self.evals_, self.forest_ = evals, boosting.finished()
 
     _fit_with_checkpoints = _fit  # trees can be resumed
 
@@ -461,15 +471,15 @@ class _Watch:
             f"eval_{number}": {metric.name: []} for number in range(len(evals))
         }
         self.best, self.best_value, self.best_trees = 0, -np.inf, list(boosting.trees)
+        self._started_from = len(boosting.trees)
+        self.settle()
 
     def after(self, iteration: int, changes: list[TreeArrays]) -> bool:
-        for number, part in enumerate(self.parts):
-            few = Forest.join(changes, 0.0, self.boosting.X.shape[1])
-            few.add_scores(part.X, 0, len(changes), self.scores[number])
-            value = evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)
-            self.evals[f"eval_{number}"][self.metric.name].append(value[self.metric.name])
+        values = [self._judge(number, changes) for number in range(len(self.parts))]
+        for curves, value in zip(self.evals.values(), values):
+            curves[self.metric.name].append(value)
         if self.parts:
-            first = self.evals["eval_0"][self.metric.name][-1] * (1 if self.metric.higher_is_better else -1)
+            first = values[0] * (1 if self.metric.higher_is_better else -1)
             if self.patience is not None and np.isnan(first):
                 raise ValueError(
                     f"eval_set[0]: {self.metric.name} is undefined for all of its queries; nothing to judge by."
@@ -477,10 +487,34 @@ class _Watch:
             if first > self.best_value:
                 self.best, self.best_value = iteration, first
                 self.best_trees = list(self.boosting.trees)  # later steps may change the values of earlier trees
+        self.settle()
         progress = Progress(self.model, iteration, self.model.n_estimators, self.evals)
         stops = [bool(callback(progress)) for callback in self.callbacks]
+        check_interrupts()
         waited = self.patience is not None and self.parts and iteration - self.best >= self.patience
         return any(stops) or bool(waited)
+
+    @property
+    def steps(self) -> int:
+        """Those that were done wholly, trees and curves, in this training and in the one it was resumed from."""
+        return len(self._settled[0]) - self._started_from
+
+    def kept(self) -> tuple[list[TreeArrays], dict[str, dict[str, list[float]]]]:
+        """The trees that become the model, and the curves, which an interrupt may have left a value longer."""
+        trees, best_trees = self._settled
+        evals = {
+            part: {name: curve[: self.steps] for name, curve in curves.items()} for part, curves in self.evals.items()
+        }
+        return (best_trees if self.patience is not None and self.parts else trees), evals
+
+    def settle(self) -> None:
+        """The step is done; one assignment, so that an interrupt finds it done or not begun."""
+        self._settled = self.boosting.trees, self.best_trees
+
+    def _judge(self, number: int, changes: list[TreeArrays]) -> float:
+        few, part = Forest.join(changes, 0.0, self.boosting.X.shape[1]), self.parts[number]
+        few.add_scores(part.X, 0, len(changes), self.scores[number])
+        return evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)[self.metric.name]
 
 
 def _offset(model: BoostedTrees, part: RankingData) -> np.ndarray | float:

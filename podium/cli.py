@@ -249,7 +249,7 @@ def train_command(
     go_on: Annotated[bool, typer.Option("--go-on", help="Train on when a checkpoint cannot be written.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model and write it to a file. Ctrl-C stops and keeps the trees so far."""
+    """Train a model and write it to a file. Ctrl-C stops, writes the trees so far, and exits with 130."""
     from podium import training
     from podium.catalog import plan_model
 
@@ -266,6 +266,7 @@ def train_command(
     else:
         print("\n".join(trained.sentences()), file=report)
         print(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
+    raise typer.Exit(130 if trained.interrupted else 0)
 
 
 @app.command("rank")

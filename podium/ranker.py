@@ -9,13 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from podium._interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
 from podium._sparse import Features, as_sparse, is_sparse
 from podium.checkpoints import Checkpoints
 from podium.data import RankingData, as_query_ids
@@ -24,6 +26,32 @@ from podium.metrics.evaluation import evaluate
 from podium.metrics.lists import order_by_score
 
 Callback = Callable[["Progress"], bool | None]
+
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a training: what was learned until then is kept on the model."""
+
+
+def all_or_nothing(fit: _Fit) -> _Fit:
+    """A `fit` that leaves the fitted state as it was where it fails; parameters are the caller's affair."""
+
+    @wraps(fit)
+    def whole_fit(self: Ranker, *args: Any, **options: Any) -> Any:
+        parameters, before = {f.name for f in fields(self)}, dict(self.__dict__)
+        with deferred_interrupts(), undisguised_interrupts():
+            try:
+                return fit(self, *args, **options)
+            except Interrupted:
+                raise
+            except BaseException:
+                now = {name: value for name, value in self.__dict__.items() if name in parameters}
+                self.__dict__ = {name: value for name, value in before.items() if name not in parameters} | now
+                raise
+
+    return cast(_Fit, whole_fit)
 
 
 @dataclass(frozen=True)
@@ -49,6 +77,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
     random_state: int = 0
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -79,6 +108,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         stopped; a file of another training is refused. The file is removed when the training comes to its end, as the
         model is then the result and the next training would be refused; Ctrl-C and errors leave it. If it cannot be
         written, `checkpoint_errors="stop"` raises the error, "go on" warns once; the last one stays whole.
+
+        A fit that fails leaves the model as it was before. Ctrl-C is noticed when a step is done (a second one at
+        once): the steps so far are kept on the model, and KeyboardInterrupt is raised. Before the first step, it is a
+        fit that fails.
         """
         self._check_parameters()
         kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
@@ -90,6 +123,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._warn_if_nothing_to_learn(data)
         evals = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
         listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
+        check_interrupts()
         if kept is None:
             self._fit(data, evals, early_stopping_rounds, listeners)
         else:
@@ -201,7 +235,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return replace(X, rows=np.arange(X.n_rows))  # scores of a base model come in the order of these rows
         X, y = validate_data(self, self._known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
-            warnings.warn(f"qid not given: all {len(y)} rows are treated as one query.", UserWarning, stacklevel=3)
+            warnings.warn(f"qid not given: all {len(y)} rows are treated as one query.", UserWarning, stacklevel=4)
             group = [len(y)]
         return RankingData.from_arrays(
             _as_float32(X),
@@ -232,7 +266,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"0 of {data.n_queries} queries have two different labels; the model is constant.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _needs_pairs(self) -> bool:

@@ -41,6 +41,7 @@ class Training:
     tried: int  # trees grown; those behind the best iteration are dropped
     evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
     seconds: float
+    interrupted: bool = False  # by Ctrl-C, before it came to its own end
 
     @property
     def name(self) -> str:
@@ -56,16 +57,19 @@ class Training:
             "out": str(self.out),
             "trees": self.trees,
             "best_iteration": self.plan.model.best_iteration_,
-            "policy": "standard",
+            "policy": self.plan.model._judging_metric().policy.name,
             "metrics": {name: found.to_json()["metrics"] for name, found in self.evaluations.items()},
             "seconds": self.seconds,
             "parameters": self.plan.parameters,
+            "interrupted": self.interrupted,
         }
 
     def sentences(self) -> list[str]:
         best = f", the best of {self.tried} tried" if self.tried > self.trees else ""
         source = f"{counted(self.n_rows, 'document')} of {counted(self.n_queries, 'query', 'queries')}"
+        stopped = ["stopped by Ctrl-C; what was trained until then is kept"] if self.interrupted else []
         return [
+            *stopped,
             f"{self.name}: {counted(self.trees, 'tree')}{best}; trained on {source}",
             *(
                 f"{name}: {metric} {value:.4f} (policy {found.policy})"
@@ -84,16 +88,25 @@ def train(
     patience: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Training:
-    """Train the model on the data, write it to `out`, then judge what was written by the validation sets."""
-    model, started = plan.model, perf_counter()
+    """Train the model on the data, write it to `out`, then judge what was written by the validation sets.
+
+    Ctrl-C ends the training; the trees so far are written. Without any there is nothing to write, and it is raised.
+    """
+    model, started, interrupted = plan.model, perf_counter(), False
     with progress(f"training {type(model).__name__}") as report:
-        model.fit(
-            data,
-            eval_set=list(valid.values()) or None,
-            early_stopping_rounds=patience,
-            callbacks=[_show_on(report)],
-            checkpoint=checkpoints,
-        )
+        try:
+            model.fit(
+                data,
+                eval_set=list(valid.values()) or None,
+                early_stopping_rounds=patience,
+                callbacks=[_show_on(report)],
+                checkpoint=checkpoints,
+            )
+        except KeyboardInterrupt:
+            if not hasattr(model, "forest_"):
+                _say(f"stopped before the first tree; {out} is not written.")
+                raise
+            interrupted = True
     seconds = perf_counter() - started
     if model.forest_.n_trees == 0:
         raise ValueError(f"{out}: not one tree was kept, so nothing is written.")
@@ -103,7 +116,7 @@ def train(
     metric = model._judging_metric()
     found = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
     tried = max([model.forest_.n_trees, *(len(curves[metric.name]) for curves in model.evals_.values())])
-    return Training(plan, out, data.n_rows, data.n_queries, tried, found, seconds)
+    return Training(plan, out, data.n_rows, data.n_queries, tried, found, seconds, interrupted)
 
 
 def _show_on(report: NotedReport) -> Callback:

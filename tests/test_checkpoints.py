@@ -138,8 +138,9 @@ def test_a_training_that_has_come_to_its_end_leaves_nothing_and_ctrl_c_leaves_th
 
     whole = saved(LambdaMART(**SMALL).fit(parts[0], checkpoint=path, every=1), tmp_path)
     assert not path.exists()
-    with pytest.warns(UserWarning, match="stopped by hand after 7 trees"):
-        model = LambdaMART(**SMALL).fit(parts[0], checkpoint=path, every=3, callbacks=[interrupt])
+    model = LambdaMART(**SMALL)
+    with pytest.raises(KeyboardInterrupt, match="stopped after 7 trees"):
+        model.fit(parts[0], checkpoint=path, every=3, callbacks=[interrupt])
     assert model.forest_.n_trees == 7
     assert path.exists()
     assert saved(LambdaMART(**SMALL).fit(parts[0], checkpoint=path), tmp_path) == whole

@@ -280,7 +280,7 @@ def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert list(found) == [
-        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters"),
+        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters", "interrupted"),
     ]
     assert (found["model"], found["out"], found["policy"]) == ("lambdamart", "m.podium", "standard")
     assert found["parameters"]["n_estimators"] == 6
@@ -536,10 +536,47 @@ def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
     out = process.communicate(timeout=60)[0].decode()
     os.close(terminal)
     trees = package.load("m.podium").forest_.n_trees
-    assert process.returncode == 0
+    assert process.returncode == 130
     assert trees >= 1
-    assert f"stopped by hand after {trees} trees; they are kept.".encode() in shown
-    assert out.startswith(f"LambdaMART: {trees:,} tree")
+    assert out.startswith(f"stopped by Ctrl-C; what was trained until then is kept\nLambdaMART: {trees:,} tree")
+
+
+def test_ctrl_c_writes_the_trees_so_far_and_leaves_the_checkpoint(podium, work, monkeypatch):
+    import podium as package
+    from podium import training
+
+    def interrupt_at(step):
+        def after(progress):
+            if progress.iteration == step:
+                raise KeyboardInterrupt
+
+        return lambda report: after
+
+    words = [*TRAIN, "--checkpoint", "run.checkpoint", "--every", "2"]
+    monkeypatch.setattr(training, "_show_on", interrupt_at(3))
+    code, out, _ = podium(*words, "--json")
+    assert code == 130
+    assert json.loads(out)["interrupted"] is True
+    assert package.load("m.podium").forest_.n_trees == json.loads(out)["trees"] == 3
+    assert (work / "run.checkpoint").exists()
+    monkeypatch.setattr(training, "_show_on", interrupt_at(0))
+    code, out, _ = podium(*words, "--json")
+    assert code == 0
+    assert json.loads(out)["interrupted"] is False
+    assert not (work / "run.checkpoint").exists()
+
+
+def test_ctrl_c_before_the_first_tree_writes_nothing(podium, work, monkeypatch):
+    from podium import boosted
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(boosted, "boost", interrupt)
+    code, out, err = podium(*TRAIN)
+    assert (code, out) == (130, "")
+    assert err == "podium: stopped before the first tree; m.podium is not written.\n"
+    assert not (work / "m.podium").exists()
 
 
 def test_inspect_shows_the_trees_the_features_and_the_parameters(podium, work):

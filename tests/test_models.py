@@ -137,8 +137,9 @@ def test_ctrl_c_keeps_the_trees_so_far(splits):
         if progress.iteration == 3:
             raise KeyboardInterrupt
 
-    with pytest.warns(UserWarning, match="stopped by hand after 3 trees"):
-        model = small().fit(splits.train, callbacks=[interrupt])
+    model = small()
+    with pytest.raises(KeyboardInterrupt, match="stopped after 3 trees; they are kept"):
+        model.fit(splits.train, callbacks=[interrupt])
     assert model.forest_.n_trees == 3
     assert np.isfinite(model.predict(splits.test)).all()
 

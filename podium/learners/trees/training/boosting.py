@@ -100,7 +100,10 @@ class Boosting:
         return bin_bundled(X, edges, rules.layout, rules.seed, threads)
 
     def add_tree(self) -> list[TreeArrays]:
-        """Grow one tree and add it to the scores. Returns what any other scores must be given too."""
+        """Grow one tree and add it to the scores. Returns what any other scores must be given too.
+
+        If it raises, `trees` are still those before it, but the scores may lack those that were left out.
+        """
         number = len(self.trees)
         rng = np.random.Generator(np.random.PCG64([self.rules.seed, number]))
         dropped = draw_dropped(number, self.rules, rng)
@@ -123,20 +126,21 @@ class Boosting:
             _add_to_leaves(rows, grown.leaf_start, values, self.scores)
         else:
             self._add_to_all(grown, tree)
-        self.trees.append(tree)
-        return [tree, *self._restore_dropped(dropped)]
+        trees, changes = self._restore_dropped(dropped)
+        self.trees = [*trees, tree]  # last and at once: wherever a step is interrupted, the trees are those before it
+        return [tree, *changes]
 
-    def _restore_dropped(self, dropped: np.ndarray) -> list[TreeArrays]:
+    def _restore_dropped(self, dropped: np.ndarray) -> tuple[list[TreeArrays], list[TreeArrays]]:
         """Add the dropped trees again, scaled down to make up for the tree that was grown without them.
 
-        With k of them, each keeps k / (k + 1) of its values. Returns the change of each.
+        With k of them, each keeps k / (k + 1) of its values. Returns all trees so far, and the change of each of these.
         """
-        kept, changes = len(dropped) / (len(dropped) + 1), []
+        kept, trees, changes = len(dropped) / (len(dropped) + 1), list(self.trees), []
         for place in dropped:
-            changes.append(self.trees[place].times(kept - 1.0))
-            self.trees[place] = self.trees[place].times(kept)
-            self._add(self.trees[place])
-        return changes
+            changes.append(trees[place].times(kept - 1.0))
+            trees[place] = trees[place].times(kept)
+            self._add(trees[place])
+        return trees, changes
 
     def _add(self, tree: TreeArrays) -> None:
         """Add a tree of an earlier step to the scores."""
