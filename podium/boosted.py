@@ -111,7 +111,11 @@ class BoostedTrees(Ranker):
         raise NotImplementedError
 
     def _judging_metric(self) -> Metric:
-        return parse_metric("ndcg@10" if self.eval_metric is None else self.eval_metric)
+        return parse_metric(self._aim() if self.eval_metric is None else self.eval_metric)
+
+    def _aim(self) -> Any:
+        """The metric that the objective steers by, where it has one."""
+        return getattr(self._objective(), "target", "ndcg@10")
 
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
         """Add `n_estimators` trees to a fitted model, on the same or other data; `options` are those of `fit`.
@@ -150,6 +154,7 @@ class BoostedTrees(Ranker):
         check_is_fitted(self)
         if not 0 <= decay <= 1:
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
+        self._check_parameters()
         model = copy(self)
         rows = self._rows(X) if y is not None else X
         data = copy(self)._training_data(rows, y, qid, group, sample_weight, query_weight)  # it notes what it is given

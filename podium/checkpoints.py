@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import re
+import json
+import types
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,15 @@ from podium._words import check_choice
 from podium.data import RankingData
 from podium.formats.container import open_container, write_container
 from podium.formats.kinds import CHECKPOINT
+from podium.metrics.base import Metric
+from podium.metrics.policies import Policy
+from podium.objectives.base import Objective
+from podium.parameters import from_plain, to_plain
 
 ERRORS = ("stop", "go on")
 _BLOCK = 4 << 20
 _TOLD = 3  # differences named in a refusal
+_DEEPEST = 5  # how far functions are followed into what they were made with
 
 
 def _be_silent(sentence: str) -> None:
@@ -138,7 +145,8 @@ class Checkpoints:
 def describe_run(model: Any, data: RankingData, evals: Sequence[RankingData], patience: int | None) -> dict[str, str]:
     """What a training is, in words that can be compared: all that its trees depend on, so not the number of threads.
 
-    Of a Python function its name and code are compared, not what it refers to.
+    Of Python functions, and of metrics and objectives of the user's own, the code and the numbers, names, arrays and
+    functions they hold are compared; not the globals they refer to.
     """
     parameters = {field.name: getattr(model, field.name) for field in fields(model)}
     return {
@@ -186,10 +194,66 @@ def _describe_data(data: RankingData, n_jobs: int | None) -> str:
 
 
 def _told(value: Any) -> str:
-    """A parameter in words that are the same in every process."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    code = getattr(plain, "__code__", None)
-    told = (
-        repr(plain) if code is None else f"{plain!r}, code {zlib.crc32(code.co_code + repr(code.co_consts).encode())}"
-    )
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", told)
+    """A parameter in words that are the same in every process, and others for every other value.
+
+    Of metrics, objectives and policies that is all there is in them, of the user's own also the code of their class.
+    """
+    try:
+        plain = to_plain(value)
+    except ValueError:
+        return _told_code(value)
+    simple = not isinstance(plain, dict) or plain["type"] in ("tuple", "mapping", "range")
+    return repr(from_plain(plain)) if simple else json.dumps(plain, sort_keys=True)
+
+
+def _told_code(value: Any, depth: int = 0) -> str:
+    """A function by its name, its code and what it was made with; another object by its class and what it holds.
+
+    Lists, mappings and the like are left out: they are where functions count their calls.
+    """
+    if isinstance(value, np.ndarray):
+        return f"an array, checksum {checksum([value])}"
+    if isinstance(value, tuple):
+        return f"({', '.join(_told_held(value, depth))})"
+    if isinstance(value, partial):
+        return f"partial({', '.join(_told_held([value.func, *value.args, *sorted(value.keywords.items())], depth))})"
+    function = getattr(value, "__func__", value)  # of a method
+    if hasattr(function, "__code__"):
+        cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        named = sorted((function.__kwdefaults__ or {}).items())
+        held = [*cells, *(function.__defaults__ or ()), *named, *filter(None, [getattr(value, "__self__", None)])]
+        return f"{function.__qualname__}, {_told_crc([function])}({', '.join(_told_held(held, depth))})"
+    kind = type(value)
+    own = [one for one in kind.__mro__ if one.__module__.split(".")[0] not in ("podium", "builtins")]
+    methods = [part for one in own for _, part in sorted(vars(one).items()) if hasattr(part, "__code__")]
+    held = sorted(getattr(value, "__dict__", {}).items())
+    name = getattr(value, "__name__", kind.__qualname__)  # a built-in function has no code to show
+    return f"{name}, {_told_crc(methods)}({', '.join(_told_held(held, depth))})"
+
+
+def _told_held(parts: Sequence[Any], depth: int) -> list[str]:
+    """What a function or object was made with, as far as it cannot change by itself."""
+    told = []
+    for part in parts:
+        if isinstance(part, (str, bytes, bool, int, float, complex, np.generic, Metric, Objective, Policy)):
+            told.append(_told(part) if not isinstance(part, (bytes, complex)) else repr(part))
+        elif depth < _DEEPEST and (callable(part) or isinstance(part, (tuple, np.ndarray))):
+            told.append(_told_code(part, depth + 1))
+    return told
+
+
+def _told_crc(functions: Sequence[Any]) -> str:
+    return f"code {zlib.crc32(''.join(_code_facts(function.__code__) for function in functions).encode())}"
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # a function that is still being defined
+        return False
+
+
+def _code_facts(code: types.CodeType) -> str:
+    """Instructions, names and constants, also of the functions inside; not the file and its lines."""
+    constants = [_code_facts(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts]
+    return f"{code.co_code!r} {code.co_names} {code.co_varnames} {code.co_freevars} {constants}"

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from podium._words import counted
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.metrics.base import Metric
 
 CategoryNames = Mapping[int, Sequence[Any]]
 
@@ -100,8 +101,6 @@ class Inspection:
 
 def inspect(model: Any) -> Inspection:
     """What a fitted model of trees is made of."""
-    from podium.models import _plain
-
     check_is_fitted(model)
     forest, names, base = model.forest_, feature_names(model), model._base_model()
     used, gain = forest.used_features()
@@ -121,6 +120,21 @@ def inspect(model: Any) -> Inspection:
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
         base=inspect(base) if hasattr(base, "forest_") else None,
     )
+
+
+def _plain(value: Any) -> Any:
+    """A parameter for JSON and for people: a metric, objective or function as it is called."""
+    if isinstance(value, Metric):
+        return value.name if value.policy.name == "standard" else f"{value.name} (policy {value.policy.name})"
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, range, np.ndarray)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return f"callable {getattr(value, '__name__', 'objective')}" if callable(value) else str(value)
 
 
 class NumberedNames(Sequence[str]):

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -26,10 +25,9 @@ from podium.boosted import BoostedTrees
 from podium.formats.errors import FormatError
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.training.boosting import BoostingRules
-from podium.metrics.base import Metric
-from podium.metrics.spelling import parse_metric
-from podium.objectives import parse_objective
+from podium.objectives import Objective, parse_objective
 from podium.objectives.lambdas import NORMALIZATIONS
+from podium.parameters import plain_parameters, read_parameters
 from podium.ranker import Ranker
 from podium.storage import load_parts, save_parts
 from podium.validation import INNER, check_model, check_parts, known_parameters
@@ -53,8 +51,8 @@ class Boosted(BoostedTrees):
             return parse_objective("lambda", metric=self.metric, normalize="lightgbm")
         return parse_objective(self.objective)
 
-    def _judging_metric(self) -> Metric:
-        return parse_metric(self.metric if self.eval_metric is None else self.eval_metric)
+    def _aim(self) -> Any:
+        return super()._aim() if isinstance(self.objective, Objective) else self.metric
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -107,8 +105,8 @@ class LambdaMART(BoostedTrees):
     def _objective(self) -> Any:
         return parse_objective("lambda", metric=self.metric, sigma=self.sigma, normalize=self.normalize)
 
-    def _judging_metric(self) -> Metric:
-        return parse_metric(self.metric if self.eval_metric is None else self.eval_metric)
+    def _aim(self) -> Any:
+        return self.metric
 
     def _choices(self) -> dict[str, tuple[str | None, ...]]:
         return super()._choices() | {"normalize": (None, *NORMALIZATIONS)}
@@ -200,9 +198,8 @@ def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     if type(model).__name__ not in MODELS:
         raise ValueError(f"{type(model).__name__} cannot be saved; it is no model of Podium.")
     forest = model.forest_
-    parameters = {f.name: getattr(model, f.name) for f in fields(model) if f.name not in ("n_jobs", "init")}
     meta: dict[str, Any] = {
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": plain_parameters(model, [f.name for f in fields(model) if f.name not in ("n_jobs", "init")]),
         "n_features": int(model.n_features_in_),
         "n_queries": int(model.n_queries_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
@@ -228,26 +225,6 @@ def _swap_curves(evals: Mapping[str, Any], is_old: Callable[[Any], Any], new: fl
     }
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Metric):
-        return value.name
-    if callable(value):
-        return f"callable {getattr(value, '__name__', 'objective')}"
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return [_plain(item) for item in sorted(value, key=str)]
-    if np.iterable(value) and not isinstance(value, (str, bytes)):
-        return [_plain(item) for item in value]
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return str(value)
-    return value
-
-
 def _renamed(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as they are spelt today; older files may hold other spellings."""
     return {**parameters, "step": "tree"} if parameters.get("step") == "length" else dict(parameters)
@@ -256,7 +233,7 @@ def _renamed(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
     check_choice("model", kind, MODELS)
     check_parts(meta, arrays)
-    model = MODELS[kind](**known_parameters(MODELS[kind], _renamed(meta["parameters"])))
+    model = MODELS[kind](**known_parameters(MODELS[kind], _renamed(read_parameters(meta["parameters"]))))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)

@@ -22,8 +22,10 @@ from podium._sparse import Features, as_sparse, is_sparse
 from podium.checkpoints import Checkpoints
 from podium.data import RankingData, as_query_ids
 from podium.formats.names import Names, encode
+from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 from podium.metrics.lists import order_by_score
+from podium.metrics.spelling import parse_metric
 
 Callback = Callable[["Progress"], bool | None]
 
@@ -144,16 +146,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return np.asarray(data.rows[order_by_score(scores[data.rows], data.offsets)])
 
     def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
-        """Mean NDCG@10 (policy `standard`)."""
+        """The mean over queries of the metric that evaluation sets are judged by, under its policy; more is better.
+
+        It is `eval_metric`, or what the model aims at, or ndcg@10. A metric that is better when lower comes negated.
+        """
+        metric = self._judging_metric()
         if isinstance(X, RankingData):
-            return evaluate(self.predict(X), X, metrics=["ndcg@10"])["ndcg@10"]
-        if qid is None and group is None:
-            if getattr(self, "n_queries_", 1) > 1:
-                raise ValueError("score needs qid (or group): the model was trained on many queries.")
-            group = [np.shape(X)[0]]
-        return evaluate(self.predict(X), y, qid=qid, group=group, metrics=["ndcg@10"], document_weight=sample_weight)[
-            "ndcg@10"
-        ]
+            found = evaluate(self.predict(X), X, metrics=[metric])
+        else:
+            if qid is None and group is None:
+                if getattr(self, "n_queries_", 1) > 1:
+                    raise ValueError("score needs qid (or group): the model was trained on many queries.")
+                warnings.warn(_one_query(np.shape(X)[0]), UserWarning, stacklevel=2)
+                group = [np.shape(X)[0]]
+            found = evaluate(self.predict(X), y, qid=qid, group=group, metrics=[metric], document_weight=sample_weight)
+        return found[metric.name] * (1 if metric.higher_is_better else -1)
+
+    def _judging_metric(self) -> Metric:
+        return parse_metric("ndcg@10")
 
     def save(self, path: Any) -> None:
         """Write the model as one checked file without code in it; `podium.load` reads it."""
@@ -235,7 +245,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return replace(X, rows=np.arange(X.n_rows))  # scores of a base model come in the order of these rows
         X, y = validate_data(self, self._known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
-            warnings.warn(f"qid not given: all {len(y)} rows are treated as one query.", UserWarning, stacklevel=4)
+            warnings.warn(_one_query(len(y)), UserWarning, stacklevel=4)
             group = [len(y)]
         return RankingData.from_arrays(
             _as_float32(X),
@@ -286,6 +296,17 @@ _VALIDATION: dict[str, Any] = {
     "ensure_all_finite": "allow-nan",
     "accept_sparse": "csr",
 }
+
+
+def _one_query(n_rows: int) -> str:
+    """scikit-learn's tools hand on what they are asked to; `groups` alone never reaches `fit`."""
+    routed = (
+        "sklearn.set_config(enable_metadata_routing=True), "
+        "model.set_fit_request(qid=True).set_score_request(qid=True), "
+        "and cross_val_score(model, X, y, cv=GroupKFold(), params={'qid': qid, 'groups': qid})"
+    )
+    found = f"qid not given: all {n_rows} rows are treated as one query."
+    return f"{found} Give one query id per row; to cross-validate: {routed}."
 
 
 def _is_ready(X: Any, n_features: int) -> bool:

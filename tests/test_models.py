@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium.data import RankingData
-from podium.models import MART, MODELS, Boosted, LambdaMART, LambdaSMART, RegressionTree, load
-from podium.objectives import OBJECTIVES
+from podium.metrics import POLICIES
+from podium.metrics.additive import NDCG
+from podium.metrics.pairs import Inversions
+from podium.metrics.precision import AveragePrecision
+from podium.models import MART, MODELS, Boosted, LambdaMART, LambdaSMART, RandomForest, RegressionTree, load
+from podium.objectives import OBJECTIVES, BayesRank, Lambda
 
 # The lecture notes' example: (x1, x2, label).
 POINTS = np.concatenate(
@@ -207,12 +212,107 @@ def test_bad_parameters_are_named_with_what_is_allowed(splits, parameters, messa
 
 def test_missing_query_ids_are_told_and_score_needs_them():
     X, y = POINTS[:, :2], POINTS[:, 2]
-    with pytest.warns(UserWarning, match="qid not given: all 17 rows are treated as one query"):
-        small(min_samples_leaf=1).fit(X, y)
+    routed = (
+        r"set_config\(enable_metadata_routing=True\).*set_fit_request\(qid=True\).*params=\{'qid': qid, 'groups': qid\}"
+    )
+    with pytest.warns(UserWarning, match=f"qid not given: all 17 rows are treated as one query.*{routed}"):
+        model = small(min_samples_leaf=1).fit(X, y)
+    with pytest.warns(UserWarning, match=f"qid not given: all 17 rows are treated as one query.*{routed}"):
+        assert 0 <= model.score(X, y) <= 1
     model = small(min_samples_leaf=1).fit(X, y, qid=np.arange(17) // 9)
     with pytest.raises(ValueError, match="score needs qid"):
         model.score(X, y)
     assert 0 <= model.score(X, y, qid=np.arange(17) // 9) <= 1
+
+
+def test_the_call_that_the_warning_names_routes_the_queries(splits):
+    import re
+
+    import sklearn
+    from sklearn.model_selection import GroupKFold, cross_val_score
+
+    X, y, qid = splits.train.X, splits.train.y, splits.train.qid
+    model = small()
+    with pytest.warns(UserWarning, match="qid not given") as told:
+        small(n_estimators=1).fit(X, y)
+    switch, requests, call = re.findall(r"sklearn\.\S+\)|model\.\S+\)(?=,)|cross_val_score.*\)", str(told[0].message))
+    with sklearn.config_context(enable_metadata_routing=True):
+        names = {"sklearn": sklearn, "model": model, "X": X, "y": y, "qid": qid}
+        names |= {"GroupKFold": GroupKFold, "cross_val_score": cross_val_score}
+        exec(switch, names)
+        exec(requests, names)
+        found = eval(call, names)
+    expected = []
+    for kept, left in GroupKFold().split(X, y, qid):
+        fold = small().fit(X[kept], y[kept], qid=qid[kept])
+        order = np.argsort(qid[left], kind="stable")
+        judged = podium.evaluate(
+            fold.predict(X[left][order]), y[left][order], qid=qid[left][order], metrics=["ndcg@10"]
+        )
+        expected.append(judged["ndcg@10"])
+    np.testing.assert_allclose(found, expected)
+
+
+LETOR = NDCG(5, policy=POLICIES["letor4"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "metric"),
+    [
+        (LambdaMART, {}, NDCG(10)),
+        (LambdaMART, {"metric": LETOR}, LETOR),
+        (LambdaMART, {"metric": LETOR, "eval_metric": "map"}, AveragePrecision()),
+        (LambdaMART, {"eval_metric": "inversions"}, Inversions()),
+        (Boosted, {"metric": LETOR}, LETOR),
+        (Boosted, {"objective": Lambda(LETOR)}, LETOR),
+        (Boosted, {"objective": Lambda("map", policy="lightgbm")}, AveragePrecision(policy=POLICIES["lightgbm"])),
+        (Boosted, {"objective": "bayesrank", "metric": LETOR}, LETOR),
+        (
+            MART,
+            {"objective": Lambda("ndcg@3", gain="linear")},
+            NDCG(3, policy=POLICIES["standard"].vary(gain="linear")),
+        ),
+        (MART, {"objective": BayesRank(LETOR)}, LETOR),
+        (MART, {}, NDCG(10)),
+        (RandomForest, {"eval_metric": NDCG(5, policy=POLICIES["trec"])}, NDCG(5, policy=POLICIES["trec"])),
+    ],
+)
+def test_one_metric_by_one_policy_trains_stops_scores_and_prunes(kind, parameters, metric, splits, tmp_path):
+    """The numbers are those of the metric itself, asked query by query."""
+    train, valid = (replace(part, feature_names=None) for part in (splits.train, splits.valid))
+    model = small(kind, **parameters).fit(train, eval_set=valid)
+    model.save(tmp_path / "m.podium")
+    for one in (model, load(tmp_path / "m.podium")):
+        assert one._judging_metric() == metric
+        value = by_hand(metric, one.predict(valid), valid)
+        assert one.evals_["eval_0"][metric.name][-1] == pytest.approx(value, abs=1e-9)
+        sign = 1 if metric.higher_is_better else -1
+        assert one.score(valid) == pytest.approx(sign * value, abs=1e-9)
+        if metric.policy.ties != "docid":  # arrays have no document ids
+            assert one.score(valid.X, valid.y, valid.qid) == pytest.approx(sign * value, abs=1e-9)
+        assert one.prune(valid).steps[0].value == pytest.approx(value, abs=1e-9)
+        result = podium.evaluate(one.predict(valid), valid, metrics=[metric])
+        assert (result[metric.name], result.policy) == (pytest.approx(value, abs=1e-9), metric.policy.name)
+
+
+def by_hand(metric, scores, data):
+    """The mean over queries; equal scores by the rule of the policy, in plain Python."""
+    values = []
+    for start, end in zip(data.offsets[:-1], data.offsets[1:]):
+        own, labels = scores[start:end], data.y[start:end]
+        if metric.policy.ties == "docid":
+            own = own.astype(np.float32)
+            names = [str(name).encode() for name in np.asarray(data.docids)[start:end]]
+            order = sorted(sorted(range(len(own)), key=lambda k: names[k], reverse=True), key=lambda k: -own[k])
+        else:
+            second = labels if metric.policy.ties == "worst" else np.arange(len(own))
+            order = sorted(range(len(own)), key=lambda k: (-own[k], second[k]))
+        if isinstance(metric, Inversions):
+            pairs = [(i, j) for i in range(len(own)) for j in range(len(own)) if labels[i] > labels[j]]
+            values.append(sum(1.0 if own[i] < own[j] else 0.5 * (own[i] == own[j]) for i, j in pairs))
+        else:
+            values.append(metric.value(labels[order]))
+    return float(np.mean(values))
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -334,5 +434,5 @@ def test_features_that_are_listed_in_any_way_are_saved(splits, tmp_path, feature
     model = LambdaMART(n_estimators=2, categorical=features, goss=np.array([0.3, 0.3])).fit(splits.train)
     model.save(tmp_path / "m.podium")
     again = load(tmp_path / "m.podium")
-    assert (again.categorical, again.goss) == ([0, 2], [0.3, 0.3])
+    assert (again.categorical, again.goss) == (features, [0.3, 0.3])
     np.testing.assert_array_equal(again.predict(splits.test), model.predict(splits.test))

@@ -16,7 +16,7 @@ LAYERS = [
     {"cli", "_inputs", "_terminal", "demo"},
     {"doctor", "training", "catalog"},
     {"explain"},
-    {"models", "boosted", "ranker", "checkpoints", "resuming", "storage", "inspection", "pruning", "validation"},
+    {"models", "boosted", "ranker", "checkpoints", "resuming", "storage", "inspection", "parameters", "pruning", "validation"},
     {"objectives", "learners"},
     {"metrics"},
     {"formats", "data"},

@@ -16,6 +16,8 @@ from podium.metrics.policies import POLICIES, Policy
 
 LONGEST_BRUTE_FORCE = 2_000
 
+_NUMBERS = (int, float, np.integer, np.floating)
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -32,8 +34,12 @@ class Metric:
     policy: Policy = field(default=POLICIES["standard"], kw_only=True, compare=True, repr=False)
 
     def __post_init__(self) -> None:
-        if self.cutoff is not None and (int(self.cutoff) != self.cutoff or self.cutoff < 1):
-            raise ValueError(f"{self.spelling}: the cutoff must be a whole number from 1; got {self.cutoff}.")
+        given: Any = self.cutoff
+        if given is None:
+            return
+        if isinstance(given, bool) or not isinstance(given, _NUMBERS) or not 1 <= given < 2**53 or given % 1 != 0:
+            raise ValueError(f"{self.spelling}: the cutoff must be a whole number from 1; got {given!r}.")
+        object.__setattr__(self, "cutoff", int(given))
 
     @property
     def name(self) -> str:

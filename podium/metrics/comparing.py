@@ -43,7 +43,7 @@ def compare(
     *,
     qid: Any = None,
     metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
-    policy: str | Policy = "standard",
+    policy: str | Policy | None = None,
     baseline: str | None = None,
     pairs: str = "baseline",
     test: str = "randomisation",
@@ -60,6 +60,7 @@ def compare(
 
     The first system is the baseline unless another is named; `pairs="all"` compares every system with every other.
     `rules` are further arguments of `evaluate`, which measures each system: group, docids, query_weight, gain, ...
+    `n_jobs`: threads; None or -1 for all cores. The numbers are the same for any number.
     """
     settings = Settings(test, correction, level, permutations, resamples, moved, seed)
     metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)

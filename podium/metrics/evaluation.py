@@ -81,7 +81,7 @@ def evaluate(
     qid: Any = None,
     group: Any = None,
     metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10", "map"),
-    policy: str | Policy = "standard",
+    policy: str | Policy | None = None,
     docids: Any = None,
     query_weight: Any = None,
     document_weight: Any = None,
@@ -95,10 +95,12 @@ def evaluate(
 
     `scores` and `y` have one number a row, `qid` one id a row in any order (or `group`: rows of each query); `y` may
     also be a RankingData, which brings its queries, document ids and weights. `query_weight` has one number a query
-    in order of first appearance. `gain`, `label_gain` and `relevant` vary the policy. `bracket=True` adds the worst
+    in order of first appearance. `policy` is "standard" unless given; a Metric with a policy of its own keeps it, and
+    another one beside it is refused. `gain`, `label_gain` and `relevant` vary the policy. `bracket=True` adds the worst
     and best value that another order of equal scores could give.
     """
-    rules = get_policy(policy).vary(gain=gain, label_gain=label_gain, relevant=relevant)
+    metrics = _listed(metrics)
+    rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
     judged = _judged_rows(y, qid, group, docids, query_weight, document_weight)
     scores = as_scores(scores, len(judged.labels))
     return _evaluate_rows(judged.reordered(scores), judged, rules, metrics, bracket, n_jobs)
@@ -109,7 +111,7 @@ def evaluate_run(
     run: Run,
     *,
     metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10", "map"),
-    policy: str | Policy = "trec",
+    policy: str | Policy | None = None,
     missing: str = "skip",
     gain: str | None = None,
     label_gain: Sequence[float] | None = None,
@@ -117,19 +119,42 @@ def evaluate_run(
     bracket: bool = False,
     n_jobs: int | None = None,
 ) -> Evaluation:
-    """Score a run against judgements. Documents that nobody judged count as not relevant (label 0).
+    """Score a run against judgements, by the policy "trec" unless given. Documents that nobody judged have label 0.
 
     Judged queries that the run lacks are left out, as trec_eval does, or with `missing="zero"` score 0
     (`trec_eval -c`); queries that nobody judged are always left out. Both are told in `notes`.
     """
     if missing not in ("skip", "zero"):
         raise ValueError(f'missing must be "skip" or "zero"; got {missing!r}.')
-    rules = get_policy(policy).vary(gain=gain, label_gain=label_gain, relevant=relevant)
+    metrics = _listed(metrics)
+    rules = policy_of(metrics, policy, "trec").vary(gain=gain, label_gain=label_gain, relevant=relevant)
     scores, judged, absent, notes = _join(qrels, run, missing)
     result = _evaluate_rows(scores, judged, rules, metrics, bracket, n_jobs)
     if missing == "zero" and len(absent):
         result = _with_zero_queries(result, absent)
     return replace(result, notes=(*notes, *result.notes))
+
+
+def _listed(metrics: MetricLike | Sequence[MetricLike]) -> list[MetricLike]:
+    return [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+
+
+def policy_of(metrics: Sequence[MetricLike], policy: str | Policy | None, default: str) -> Policy:
+    """The one policy of an evaluation: the one given, or the one that the metrics have, or the default.
+
+    Names, and metrics that were made without a policy (so by `standard`), have none of their own.
+    """
+    own = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
+    own = {name: rules for name, rules in own.items() if rules != POLICIES["standard"]}
+    if policy is None and len(own) == len(metrics) > 0:
+        rules = next(iter(own.values()))
+    else:
+        rules = get_policy(default if policy is None else policy)
+    for name, other in own.items():
+        if other != rules:
+            found = f"{name} has the policy {other.name!r}, and {rules.name!r} is asked for beside it"
+            raise ValueError(f"{found}. Evaluate one policy at a time.")
+    return rules
 
 
 def evaluate_under_all(metrics: Sequence[str], work: Callable[[list[str], str], Evaluation]) -> list[Evaluation]:
@@ -214,16 +239,15 @@ def _evaluate_rows(
     scores: np.ndarray,
     judged: _JudgedRows,
     rules: Policy,
-    metrics: MetricLike | Sequence[MetricLike],
+    metrics: Sequence[MetricLike],
     bracket: bool,
     n_jobs: int | None,
 ) -> Evaluation:
     _refuse_labels(judged, rules)
-    spellings = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
-    if not spellings:
+    if not metrics:
         raise ValueError('metrics is empty; name at least one, such as "ndcg@10".')
     largest = _largest_label(judged)
-    parsed = {str(name): parse_metric(name, rules).resolve(largest) for name in spellings}
+    parsed = {str(name): parse_metric(name, rules).resolve(largest) for name in metrics}
     lists = _Rankings(scores, judged, rules.single_precision, n_jobs)
     per_query = {name: lists.values(metric, rules.ties) for name, metric in parsed.items()}
     means = {name: _mean(values, judged.query_weight) for name, values in per_query.items()}

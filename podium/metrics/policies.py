@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -18,6 +18,14 @@ from podium._words import check_choice
 Ties = Literal["worst", "best", "input", "docid", "average"]
 
 LARGEST_EXPONENTIAL_LABEL = 31
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "discount": ("log2", "letor", "reciprocal"),
+    "short": ("cut", "zero"),
+    "ties": get_args(Ties),
+    "average_precision": ("relevant", "cutoff"),
+    "precision": ("cutoff", "list"),
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,20 @@ class Policy:
     whole_labels: bool = False  # refuse fractions
     single_precision: bool = False  # compare scores as float32
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"a policy must have a name; got {self.name!r}.")
+        if isinstance(self.gain, str):
+            known_gain(self.gain)
+        else:
+            object.__setattr__(self, "gain", gain_table(self.gain))  # a tuple, so that the value can be hashed
+        for rule, choices in _CHOICES.items():
+            check_choice(f"policy {self.name!r}: {rule}", getattr(self, rule), choices)
+        for rule in ("empty", "empty_average_precision", "empty_recall", "relevant"):
+            number = getattr(self, rule)
+            if isinstance(number, (bool, str)) or not np.isfinite(number):
+                raise ValueError(f"policy {self.name!r}: {rule} must be a finite number; got {number!r}.")
+
     def vary(
         self,
         *,
@@ -59,6 +81,28 @@ class Policy:
         if relevant is not None:
             varied = replace(varied, relevant=float(relevant), name=f"{varied.name}, relevant from {relevant:g}")
         return varied
+
+
+def known_gain(gain: str) -> str:
+    if gain not in ("exponential", "linear"):
+        raise ValueError(f'gain must be "exponential" (2^r - 1) or "linear" (r); got {gain!r}.')
+    return gain
+
+
+def gain_table(label_gain: Sequence[float]) -> tuple[float, ...]:
+    """Check a table of gains: finite, not negative, not falling (a better label must not gain less)."""
+    table = tuple(float(value) for value in label_gain)
+    for label, value in enumerate(table):
+        if not (np.isfinite(value) and value >= 0):
+            raise ValueError(f"label_gain[{label}] is {value}; gains must be finite and not negative.")
+        if label and value < table[label - 1]:
+            raise ValueError(
+                f"label_gain falls from {table[label - 1]:g} to {value:g} at label {label}; "
+                "a better label must not gain less."
+            )
+    if not table:
+        raise ValueError("label_gain is empty; expected one gain for each label 0, 1, 2, ...")
+    return table
 
 
 POLICIES: dict[str, Policy] = {
@@ -89,28 +133,6 @@ def get_policy(policy: str | Policy) -> Policy:
         return policy
     check_choice("policy", policy, POLICIES)
     return POLICIES[policy]
-
-
-def known_gain(gain: str) -> str:
-    if gain not in ("exponential", "linear"):
-        raise ValueError(f'gain must be "exponential" (2^r - 1) or "linear" (r); got {gain!r}.')
-    return gain
-
-
-def gain_table(label_gain: Sequence[float]) -> tuple[float, ...]:
-    """Check a table of gains: finite, not negative, not falling (a better label must not gain less)."""
-    table = tuple(float(value) for value in label_gain)
-    for label, value in enumerate(table):
-        if not (np.isfinite(value) and value >= 0):
-            raise ValueError(f"label_gain[{label}] is {value}; gains must be finite and not negative.")
-        if label and value < table[label - 1]:
-            raise ValueError(
-                f"label_gain falls from {table[label - 1]:g} to {value:g} at label {label}; "
-                "a better label must not gain less."
-            )
-    if not table:
-        raise ValueError("label_gain is empty; expected one gain for each label 0, 1, 2, ...")
-    return table
 
 
 def gains(labels: np.ndarray, gain: str | tuple[float, ...]) -> np.ndarray:

@@ -15,9 +15,8 @@ by the size of the data, never by the number of threads, so the results do not d
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from statistics import NormalDist
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from podium._numba import kernel, readonly
+from podium._threads import usable_threads
 from podium.data import as_weights
 
 TESTS = ("randomisation", "t", "wilcoxon")
@@ -351,14 +351,10 @@ def _generator(seed: int, stream: int, block: int) -> np.random.SFC64:
     return np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(stream, block)))
 
 
-def _run(work: Callable[[int], Result], blocks: Iterable[int], n_jobs: int | None) -> list[Result]:
-    """The results of all blocks, in order. `n_jobs` as in scikit-learn: None is 1, -1 all cores."""
-    threads = 1 if n_jobs is None else n_jobs
-    if threads == 0:
-        raise ValueError("n_jobs must be a positive number of threads, or -1 for all cores; got 0.")
-    if threads < 0:
-        threads = max(1, (os.cpu_count() or 1) + 1 + threads)
-    if threads == 1:
+def _run(work: Callable[[int], Result], blocks: range, n_jobs: int | None) -> list[Result]:
+    """The results of all blocks, in order, on `n_jobs` threads: None or -1 for all cores."""
+    threads = min(usable_threads(n_jobs), len(blocks))
+    if threads <= 1:
         return [work(block) for block in blocks]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(work, blocks))

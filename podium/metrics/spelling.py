@@ -39,10 +39,13 @@ _PATTERN = re.compile(
 
 
 def parse_metric(metric: str | Metric, policy: Policy | None = None) -> Metric:
-    """The metric with this spelling, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost."""
-    policy = POLICIES["standard"] if policy is None else policy
+    """The metric with this spelling, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost.
+
+    Without a policy, a name is taken by the rules of `standard`, and a Metric keeps its own.
+    """
     if isinstance(metric, Metric):
-        return metric.under(policy)
+        return metric if policy is None else metric.under(policy)
+    policy = POLICIES["standard"] if policy is None else policy
     if not isinstance(metric, str):
         raise ValueError(f'metric must be a Metric or a name such as "ndcg@10"; got {metric!r}.')
     match = _PATTERN.fullmatch(metric.strip().lower())

@@ -1,13 +1,15 @@
 """Evaluation: input in any order, weights, notes, brackets, runs against judgements."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from podium.data import RankingData
 from podium.formats.trec import Qrels, Run
-from podium.metrics import evaluate, evaluate_run
+from podium.metrics import POLICIES, evaluate, evaluate_run
+from podium.metrics.additive import NDCG
 
 
 def test_queries_may_come_in_any_order():
@@ -179,3 +181,57 @@ def test_runs_equal_pytrec_eval_when_documents_are_missing_on_both_sides(rng):
     for name, other in {"map": "map", "ndcg": "ndcg", "ndcg@5": "ndcg_cut_5", "p@5": "P_5"}.items():
         expected = [theirs[str(query)][other] for query in ours.queries]
         np.testing.assert_allclose(ours.per_query[name], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("own", POLICIES)
+@pytest.mark.parametrize("given", [None, *POLICIES])
+def test_a_metric_keeps_its_own_policy_or_the_conflict_is_refused(own, given, rng):
+    """A metric under `standard` was made without a policy: it follows the one that is given."""
+    scores, labels, qid = rng.integers(0, 4, 60), rng.integers(0, 3, 60), np.arange(60) // 7
+    docids = np.array([f"d{k}" for k in range(60)])
+    metric = NDCG(5, policy=POLICIES[own])
+    call = {"qid": qid, "docids": docids, "metrics": [metric]}
+    if given is not None and own not in ("standard", given):
+        with pytest.raises(ValueError, match=f"ndcg@5 has the policy '{own}', and '{given}' is asked for beside it"):
+            evaluate(scores, labels, policy=given, **call)
+        return
+    result = evaluate(scores, labels, policy=given, **call)
+    by_name = evaluate(scores, labels, policy=given or own, **(call | {"metrics": "ndcg@5"}))
+    assert result.policy == by_name.policy == (given or own)
+    assert dict(result) == dict(by_name)
+
+
+def test_metrics_of_different_policies_are_refused(rng):
+    scores, labels, qid = rng.random(20), rng.integers(0, 3, 20), np.arange(20) // 5
+    letor = NDCG(5, policy=POLICIES["letor4"])
+    for others in (["map"], [NDCG(3)], [NDCG(3, policy=POLICIES["lightgbm"])]):
+        for metrics in ([letor, *others], [*others, letor]):
+            with pytest.raises(ValueError, match="Evaluate one policy at a time"):
+                evaluate(scores, labels, qid=qid, metrics=metrics)
+    both = evaluate(scores, labels, qid=qid, metrics=[letor, "map"], policy="letor4")
+    assert both.policy == "letor4"
+    varied = evaluate(scores, labels, qid=qid, metrics=(metric for metric in [letor]), gain="linear")
+    assert varied.policy == "letor4, gain linear"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"ties": "random"}, {"short": "pad"}, {"discount": "ln"}, {"gain": "cubic"}, {"gain": (2.0, 1.0)}),
+        *({"name": ""}, {"empty": float("nan")}, {"relevant": "1"}, {"precision": "k"}, {"average_precision": "k"}),
+    ],
+)
+def test_policies_with_rules_that_do_not_exist_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"must|falls|name"):
+        replace(POLICIES["standard"], **wrong)
+
+
+@pytest.mark.parametrize("cutoff", [0, -1, 2.5, True, "10", float("nan"), float("inf"), 10**400])
+def test_a_cutoff_is_a_whole_number_from_one(cutoff):
+    with pytest.raises(ValueError, match="ndcg: the cutoff must be a whole number from 1; got"):
+        NDCG(cutoff)
+
+
+def test_equal_cutoffs_are_equal_metrics():
+    assert {NDCG(10), NDCG(10.0), NDCG(np.int64(10))} == {NDCG(10)}
+    assert NDCG(10.0).name == "ndcg@10"

@@ -106,7 +106,29 @@ def test_signs_are_fair_and_independent() -> None:
     assert np.abs(np.corrcoef(signs.T) - np.eye(50)).max() < 5 / math.sqrt(20_000)
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3, -1])
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 5), (-1, 5), (1, None), (2, 2), (40, 25)])
+def test_threads_are_all_cores_unless_told(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, n_jobs: int | None, expected: int | None
+) -> None:
+    """As everywhere else; not more of them than blocks of work, and none where one is enough."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from podium import _threads
+    from podium.metrics import significance
+
+    started: list[int | None] = []
+
+    def pool(threads: int) -> ThreadPoolExecutor:
+        started.append(threads)
+        return ThreadPoolExecutor(threads)
+
+    monkeypatch.setattr(significance, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(_threads, "usable_cores", lambda: 5)
+    randomisation_test(rng.normal(0.1, 1, 100), n_jobs=n_jobs)
+    assert (started or [None]) == [expected]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
 def test_threads_do_not_change_the_answer(rng: np.random.Generator, n_jobs: int) -> None:
     differences, weights = skewed(rng, 130) - 0.07, rng.random(130)
     for function in (randomisation_test, bootstrap_interval):

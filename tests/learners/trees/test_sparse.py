@@ -246,7 +246,7 @@ def test_every_way_in_takes_sparse_rows(fitted):
     data = RankingData.from_arrays(matrix, y, qid=qid)
     assert model.score(matrix, y, qid) == model.score(X, y, qid) == model.score(data)
     one = MART(n_estimators=1).fit(matrix, y, group=[len(y)])
-    assert one.score(matrix, y) == one.score(X, y)
+    assert one.score(matrix, y, group=[len(y)]) == one.score(X, y, group=[len(y)])
     for name in ("csc", "coo", "lil"):
         assert model.predict(matrix.asformat(name)).tobytes() == model.predict(X).tobytes()
     twin = LambdaMART(**model.get_params()).fit(data)
@@ -286,6 +286,7 @@ def test_a_scorer_says_what_to_do_with_sparse_rows(fitted):
         model.scorer()(csr_array(X))
 
 
+@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning")
 def test_a_model_without_a_split_scores_sparse_rows():
     matrix = csr_array((4, 3), dtype=np.float32)
     model = MART(n_estimators=2).fit(matrix, [0, 1, 2, 1], group=[4])
