@@ -102,6 +102,7 @@ class Precision(RelevanceMetric):
     """P@k: the share of relevant documents among the first k places, empty places counting as not relevant."""
 
     spelling: ClassVar[str] = "p"
+    cut_by_policy: ClassVar[bool] = True
 
     def place_weights(self, n: int) -> np.ndarray:
         return cut(np.ones(n), self.cutoff)
@@ -200,6 +201,7 @@ class NDCG(DCG):
     """NDCG@k: DCG@k divided by the DCG@k of the best order."""
 
     spelling: ClassVar[str] = "ndcg"
+    cut_by_policy: ClassVar[bool] = True
 
     empty: float | None = None  # overrides the policy's value of a query with nothing relevant
 

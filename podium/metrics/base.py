@@ -29,12 +29,15 @@ class Metric:
     spelling: ClassVar[str] = ""
     positional: ClassVar[str] = ""  # the field that may be given without its name
     higher_is_better: ClassVar[bool] = True
+    cut_by_policy: ClassVar[bool] = False  # without a cutoff it takes the policy's default_cutoff, if that has one
 
     cutoff: int | None = None
     policy: Policy = field(default=POLICIES["standard"], kw_only=True, compare=True, repr=False)
 
     def __post_init__(self) -> None:
         given: Any = self.cutoff
+        if given is None and self.cut_by_policy:
+            given = self.policy.default_cutoff
         if given is None:
             return
         if isinstance(given, bool) or not isinstance(given, _NUMBERS) or not 1 <= given < 2**53 or given % 1 != 0:

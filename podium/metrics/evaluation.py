@@ -331,6 +331,8 @@ def _notes(
             yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
         if isinstance(metric, ERR) or (isinstance(metric, RBP) and metric.graded):
             yield f"{name}: rmax = {metric.rmax:g}."
+        if metric.cut_by_policy and metric.cutoff is not None and "@" not in name:
+            yield f"{name}: the first {metric.cutoff} places count (policy {rules.name!r} without a cutoff)."
     tied = rankings.lists(rules.ties).tied
     if rules.ties == "docid" and judged.docids is None and tied is not None and tied.any():
         yield "There are equal scores but no document ids: ties fall to the order of the input."

@@ -47,6 +47,7 @@ class Policy:
     relevant: float = 1.0  # smallest label that counts as relevant
     whole_labels: bool = False  # refuse fractions
     single_precision: bool = False  # compare scores as float32
+    default_cutoff: int | None = None  # of NDCG, AP and P that are given none
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -61,6 +62,9 @@ class Policy:
             number = getattr(self, rule)
             if isinstance(number, (bool, str)) or not np.isfinite(number):
                 raise ValueError(f"policy {self.name!r}: {rule} must be a finite number; got {number!r}.")
+        places = self.default_cutoff
+        if places is not None and (isinstance(places, bool) or not isinstance(places, int) or places < 1):
+            raise ValueError(f"policy {self.name!r}: default_cutoff must be a whole number from 1; got {places!r}.")
 
     def vary(
         self,
@@ -119,6 +123,8 @@ POLICIES: dict[str, Policy] = {
             ties="input",
             average_precision="cutoff",
             precision="list",
+            single_precision=True,  # its predictions are
+            default_cutoff=32,  # the top of its pairs, which its metrics take over
         ),
         Policy("catboost", gain="linear", empty=1.0, empty_recall=1.0, average_precision="cutoff", precision="list"),
         Policy("sklearn", gain="linear", ties="average"),

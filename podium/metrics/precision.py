@@ -23,8 +23,10 @@ class AveragePrecision(KernelMetric):
     """
 
     spelling: ClassVar[str] = "map"
+    cut_by_policy: ClassVar[bool] = True
 
     relevant: float | None = None
+    empty: float | None = None  # overrides the policy's value of a query with nothing relevant
 
     @property
     def threshold(self) -> float:
@@ -46,7 +48,10 @@ class AveragePrecision(KernelMetric):
         over_queries(work, offsets)
         divisors = self._divisors(lists, found if lists.judged is None else None)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(divisors > 0, sums / divisors, self.policy.empty_average_precision)
+            return np.where(divisors > 0, sums / divisors, self.empty_value())
+
+    def empty_value(self) -> float:
+        return self.policy.empty_average_precision if self.empty is None else self.empty
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
         """A relevant document that moves takes its own precision along and shifts those between by one hit each."""

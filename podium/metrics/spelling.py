@@ -91,8 +91,8 @@ def _convert(value: str, hint: Any, name: str, metric: str) -> Any:
 
 
 def _empty_as_zero(kind: type[Metric], metric: str) -> dict[str, float]:
-    if kind is not NDCG:
-        raise ValueError(f"{metric!r}: a trailing '-' (empty queries score 0) is defined for ndcg only.")
+    if kind not in (NDCG, AveragePrecision):
+        raise ValueError(f"{metric!r}: a trailing '-' (empty queries score 0) is defined for ndcg and map only.")
     return {"empty": 0.0}
 
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from oracles import dcg
 
 from podium.metrics import POLICIES, evaluate, get_policy, parse_metric
@@ -20,24 +22,6 @@ SCORES = np.concatenate(
         [0.9, 0.1, 0.9, 0.1],
     ]
 )
-
-# Made once with xgboost-cpu 3.2.0: zero boosting rounds, base_score 0, base_margin = SCORES, eval_metric = the name
-# (labels > 0 as 0/1 for map and pre, which XGBoost wants binary).
-XGBOOST = {
-    "ndcg@1": 0.5,
-    "ndcg@1-": 1 / 3,
-    "map@1": 0.5,
-    "p@1": 1 / 3,
-    "ndcg@3": 0.5510692379188046,
-    "ndcg@3-": 0.3844025712521378,
-    "map@3": 0.5509259259259259,
-    "p@3": 0.4444444444444444,
-    "ndcg@5": 0.7092869020853158,
-    "map@5": 0.6666666666666666,
-    "p@5": 0.5166666666666667,
-    "ndcg": 0.7322965542136277,
-    "map": 0.7182539682539683,
-}
 
 # Made once with catboost 1.2.10: catboost.utils.eval_metric(LABELS, SCORES, name, group_id=...), the names being NDCG,
 # NDCG:top=3, DCG:top=3, MAP, MAP:top=3, MRR, MRR:top=3, PrecisionAt:top=3, RecallAt:top=3.
@@ -58,11 +42,63 @@ CATBOOST = {
 }
 
 
-@pytest.mark.parametrize(("policy", "expected"), [("xgboost", XGBOOST), ("catboost", CATBOOST)])
-def test_recorded_numbers_of_tools_that_are_not_installed(policy, expected):
-    result = evaluate(SCORES, LABELS, group=SIZES, metrics=list(expected), policy=policy)
-    for name, value in expected.items():
+def test_recorded_numbers_of_a_tool_that_is_not_installed():
+    result = evaluate(SCORES, LABELS, group=SIZES, metrics=list(CATBOOST), policy="catboost")
+    for name, value in CATBOOST.items():
         assert result[name] == pytest.approx(value, abs=1e-9), name
+
+
+def xgboost_values(names, scores, labels, sizes, weights, **settings):
+    """What XGBoost itself reports: no trees, and the scores as its margins."""
+    import xgboost
+
+    data = xgboost.DMatrix(np.zeros((len(labels), 1)), labels, group=sizes, base_margin=scores, weight=weights)
+    found = {}
+    for name in names:
+        rules = {"objective": "rank:ndcg", "base_score": 0.0, "nthread": 1, "eval_metric": name, "verbosity": 0}
+        shown = xgboost.Booster(rules | settings, [data]).eval_set([(data, "data")], 0)
+        found[name] = float(shown.rsplit(":", 1)[1])
+    return found
+
+
+CUTS = ["", "@1", "@3", "@10", "@32", "@33", "@100"]
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1), longest=st.sampled_from([3, 32, 33, 80]), gain=st.sampled_from([None, "linear"]))
+@example(seed=1, longest=80, gain=None)
+def test_xgboost_reports_the_same_numbers(seed, longest, gain):
+    """Lists shorter and longer than its 32 places, ties, also as float32 only, empty queries, weights of queries."""
+    draws = np.random.default_rng(seed)
+    sizes = draws.integers(1, longest + 1, draws.integers(1, 8))
+    n = int(sizes.sum())
+    labels = draws.integers(0, 4, n) * (draws.random(n) < draws.choice([0.0, 0.05, 0.5]))
+    scores = draws.integers(0, draws.choice([2, 9, 1000]), n) + draws.integers(0, 2, n) * 1e-12
+    empty = np.add.reduceat(labels, np.cumsum(sizes) - sizes) == 0
+    # XGBoost counts a query with nothing relevant as 1, whatever its weight; docs/metrics.md says so.
+    weights = np.where(empty, 1.0, draws.integers(1, 5, len(sizes))) if seed % 2 else None
+    ours = {"gain": gain, "group": sizes, "policy": "xgboost", "query_weight": weights}
+    names = [f"ndcg{cut}{minus}" for cut in CUTS for minus in ("", "-")]
+    theirs = xgboost_values(names, scores, labels, sizes, weights, ndcg_exp_gain=gain is None)
+    found = evaluate(scores, labels, metrics=names, **ours)
+    assert dict(found) == pytest.approx(theirs, abs=1e-6)
+    binary = np.minimum(labels, 1)  # XGBoost wants these for map and pre
+    names = [f"map{cut}{minus}" for cut in CUTS for minus in ("", "-")] + [f"pre{cut}" for cut in CUTS]
+    theirs = xgboost_values(names, scores, binary, sizes, weights)
+    found = evaluate(scores, binary, metrics=[name.replace("pre", "p") for name in names], **ours)
+    assert list(found.values()) == pytest.approx(list(theirs.values()), abs=1e-6)
+
+
+def test_what_xgboost_cuts_without_a_cutoff_is_told():
+    labels, scores = np.arange(40) % 2, -np.arange(40)
+    result = evaluate(scores, labels, group=[40], metrics=["p", "ndcg", "map@40", "rr"], policy="xgboost")
+    assert result.notes == tuple(
+        f"{name}: the first 32 places count (policy 'xgboost' without a cutoff)." for name in ("p", "ndcg")
+    )
+    assert result["p"] == 16 / 32
+    assert evaluate(scores, labels, group=[40], metrics=["p"])["p"] == 20 / 40
+    assert parse_metric("ndcg", POLICIES["xgboost"]) == parse_metric("ndcg@32", POLICIES["xgboost"])
+    assert parse_metric("recall", POLICIES["xgboost"]).cutoff is None
 
 
 def random_run(rng, n_queries=40, longest=30, scores=8):
