@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from podium.learners.trees.training.sampling import SamplingRules
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
 from podium.metrics.spelling import parse_metric
+from podium.no_splits import explain_no_splits, has_gradients, without_splits
 from podium.ranker import Callback, Interrupted, Progress, Ranker
 from podium.resuming import Keeper
 
@@ -234,9 +236,15 @@ class BoostedTrees(Ranker):
                 raise
             self._keep(boosting, watch)
             raise Interrupted(f"stopped after {counted(len(boosting.trees), 'tree')}; they are kept.") from interrupt
+        self._warn_if_nothing_splits(boosting, boosting.trees[len(boosting.trees) - watch.steps :])
         self._keep(boosting, watch)
         if checkpoints is not None:
             checkpoints.end()
+
+    def _warn_if_nothing_splits(self, boosting: Boosting, trees: Sequence[TreeArrays]) -> None:
+        """Where only lists with different labels teach, `fit` has told already that there are none."""
+        if without_splits(trees) and (has_gradients(boosting) or not self._needs_pairs()):
+            warnings.warn(explain_no_splits(boosting), UserWarning, stacklevel=4)
 
     def _keep(self, boosting: Boosting, watch: _Watch) -> None:
         """What was trained becomes the fitted state: that of the last step that was done wholly."""

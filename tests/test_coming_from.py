@@ -131,6 +131,7 @@ X, Y = np.array([[1], [2], [2], [3], [5], [8], [np.nan]]), np.array([0.0, 0, 1, 
 GAIN = 81 / 4 + 81 / 3  # of the best cut, in docs/trees.md
 
 
+@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning")
 def test_we_and_scikit_learn_count_the_same_gain():
     from sklearn.ensemble import HistGradientBoostingRegressor
 

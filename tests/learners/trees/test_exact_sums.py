@@ -215,6 +215,7 @@ def test_negative_hessians_are_refused(rng, growth):
 
 
 @pytest.mark.parametrize("min_gain", [0.0, 0.5, 5.0, 50.0, 1e9])
+@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning")
 def test_a_level_must_gain_more_than_the_least_gain(rng, min_gain):
     X, y, _ = make_rows(rng, 200)
     model = MART(growth="oblivious", max_depth=6, min_gain=min_gain, n_estimators=3).fit(X, y, group=[200])
