@@ -162,11 +162,11 @@ class BoostedTrees(Ranker):
         data = copy(self)._training_data(rows, y, qid, group, sample_weight, query_weight)  # it notes what it is given
         if data.n_features != self.n_features_in_:
             raise ValueError(f"refit: the data have {data.n_features} features, the model {self.n_features_in_}.")
+        rules, base_scores, data = self._rules(), self._base_scores(data), data.grouped()
         target = self._objective().bind(
             data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
         )
-        rules = self._rules()
-        model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, self._base_scores(data), self.n_jobs)
+        model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, base_scores, self.n_jobs)
         return model
 
     def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
@@ -206,7 +206,8 @@ class BoostedTrees(Ranker):
         callbacks: Sequence[Callback],
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        objective = self._objective()
+        objective, base_scores = self._objective(), self._base_scores(data)
+        data = data.grouped()
         target = objective.bind(
             data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
         )
@@ -216,7 +217,7 @@ class BoostedTrees(Ranker):
             data.offsets,
             target,
             self._rules(),
-            base_scores=self._base_scores(data),
+            base_scores=base_scores,
             forest=grown,
             n_jobs=self.n_jobs,
         )
@@ -305,6 +306,7 @@ class BoostedTrees(Ranker):
         return np.asarray(base._scores(X) if isinstance(base, Ranker) else base.predict(X), dtype=np.float64)
 
     def _base_scores(self, data: RankingData) -> np.ndarray | None:
+        """What the trees start from, for the grouped rows."""
         if self.init is None:
             return None
         base = self._base_model()
@@ -314,7 +316,7 @@ class BoostedTrees(Ranker):
                     "init was trained on a table with other names in its columns of categories; "
                     "give both the same categories."
                 )
-            return self._base_predictions(data.X)
+            return np.asarray(self._base_predictions(data.X)[data.rows])
         scores = np.asarray(self.init, dtype=np.float64)
         if scores.shape != (data.n_rows,):
             raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")

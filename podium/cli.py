@@ -146,9 +146,7 @@ def compare_command(
     from podium.metrics.comparing import compare
 
     table = _read(data)
-    systems = {
-        _system_name(path, scores): read_scores(inputs.path_of(path), table.n_rows)[table.places] for path in scores
-    }
+    systems = {_system_name(path, scores): read_scores(inputs.path_of(path), table.n_rows) for path in scores}
     comparison = compare(
         systems,
         table,
@@ -444,9 +442,7 @@ def _evaluate_scores(data: Any, scores: Any, metrics: list[str], policy: str, **
     from podium.metrics import evaluate
 
     table = _read(data)
-    numbers = read_scores(inputs.path_of(scores), table.n_rows)[
-        table.places
-    ]  # from the file's order to the grouped one
+    numbers = read_scores(inputs.path_of(scores), table.n_rows)
     return _under(policy, metrics, lambda names, one: evaluate(numbers, table, metrics=names, policy=one, **rules))
 
 

@@ -1,7 +1,7 @@
 """RankingData: the documents of many queries, each a row of features with a label.
 
-Rows of one query lie together: query q owns rows `offsets[q]:offsets[q + 1]`. Input may come in any order; rows are
-grouped stably, queries in order of first appearance, and `rows` tells where each came from.
+Rows stay in the order in which they were given. Query q owns the rows `rows[offsets[q]:offsets[q + 1]]`, in their
+order; queries are numbered by first appearance. Kernels want the rows of a query side by side: `grouped()`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 class RankingData:
     """Features, labels and queries, checked once and never changed.
 
-    Use `RankingData.from_arrays`, `RankingData.from_frame` or one of the readers; the constructor expects rows that
-    are already grouped. All arrays are read-only.
+    Use `RankingData.from_arrays`, `RankingData.from_frame` or one of the readers; the constructor expects `offsets` and
+    `rows` that fit each other. All arrays are read-only.
     """
 
     X: Features  # (rows, features) float32, NaN = missing: an array in C order, or a scipy `csr_array`
     y: np.ndarray  # (rows,) float64, finite and not negative
     offsets: np.ndarray  # (queries + 1,) int64
     query_ids: np.ndarray  # (queries,) int64, uint64 or str (object)
-    rows: np.ndarray  # (rows,) int64: position of each row in the input
+    rows: np.ndarray  # (rows,) int64: the rows of query 0, then those of query 1, ...; 0, 1, 2, ... if contiguous
     docid_texts: Texts | None = None
     comment_texts: Texts | None = None  # the text behind `#` of a LETOR file, whole
     feature_names: tuple[str, ...] | None = None
@@ -76,17 +76,12 @@ class RankingData:
             document_weight = as_weights(document_weight, n, "document_weight", "row")
         if query_weight is not None:
             query_weight = as_weights(query_weight, len(query_ids), "query_weight", "query")
-        rows = np.arange(n, dtype=np.int64) if order is None else order
-        if order is not None:
-            X, y = X[order], y[order]
-            docids = None if docids is None else docids.take(order)
-            document_weight = None if document_weight is None else document_weight[order]
         return cls(
             X,
             y,
             offsets,
             query_ids,
-            rows,
+            np.arange(n, dtype=np.int64) if order is None else order,
             docid_texts=docids,
             feature_names=as_feature_names(feature_names, X.shape[1]),
             document_weight=document_weight,
@@ -148,39 +143,73 @@ class RankingData:
         return np.diff(self.offsets)
 
     @cached_property
+    def is_contiguous(self) -> bool:
+        """Whether the rows of each query lie side by side, the queries in their order."""
+        return not len(self.rows) or bool(self.rows[0] == 0 and (np.diff(self.rows) == 1).all())
+
+    @cached_property
+    def query_numbers(self) -> np.ndarray:
+        """(rows,) int64: the number of each row's query, counted from 0 by first appearance."""
+        return readonly(self.scatter(np.repeat(np.arange(self.n_queries), self.group)))
+
+    @cached_property
     def qid(self) -> np.ndarray:
-        """One query id a row."""
-        return readonly(np.repeat(self.query_ids, self.group))
+        """One query id per row."""
+        return readonly(self.scatter(np.repeat(self.query_ids, self.group)))
 
     @cached_property
     def docids(self) -> np.ndarray | None:
         """One document id a row (dtype object), or None when the input has none."""
         return None if self.docid_texts is None else readonly(self.docid_texts.to_array())
 
-    @property
-    def places(self) -> np.ndarray:
-        """Where each row stands in the file, counting only the rows that are here: what a scores file follows."""
-        places = np.empty(self.n_rows, dtype=np.int64)
-        places[np.argsort(self.rows, kind="stable")] = np.arange(self.n_rows)
-        return places
+    def grouped(self) -> Self:
+        """The same data with the rows of each query side by side: itself, without a copy, if they are already.
+
+        Row k of it is row `rows[k]` of this one.
+        """
+        return self if self.is_contiguous else self._take(self.rows, rows=np.arange(self.n_rows))
+
+    def scatter(self, values: np.ndarray) -> np.ndarray:
+        """Values of the grouped rows, (rows, ...), in the order of these rows."""
+        if self.is_contiguous:
+            return values
+        result = np.empty_like(values)
+        result[self.rows] = values
+        return result
 
     def subset(self, queries: Any) -> Self:
-        """The named queries only: positions, a slice, or one True/False a query; in the order given."""
+        """The named queries only: positions, a slice, or one True/False per query; in the order given.
+
+        Positions that rise, a rising slice and True/False leave the rows in their order, so interleaved queries stay
+        interleaved. Any other order gives the rows query by query.
+        """
         chosen = np.arange(self.n_queries)[queries]
         lengths = self.group[chosen]
         offsets = _offsets(lengths)
-        rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
+        places = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        taken, rows = self.rows[places], np.arange(len(places), dtype=np.int64)
+        if not self.is_contiguous and (np.diff(chosen) > 0).all():
+            order = np.argsort(taken)
+            taken = taken[order]
+            rows = np.argsort(order)
+        return self._take(
+            taken,
+            rows=rows,
             offsets=offsets,
             query_ids=self.query_ids[chosen],
-            rows=self.rows[rows],
-            docid_texts=None if self.docid_texts is None else self.docid_texts.take(rows),
-            comment_texts=None if self.comment_texts is None else self.comment_texts.take(rows),
-            document_weight=None if self.document_weight is None else self.document_weight[rows],
             query_weight=None if self.query_weight is None else self.query_weight[chosen],
+        )
+
+    def _take(self, taken: np.ndarray, **others: Any) -> Self:
+        """What belongs to single rows, of the rows `taken`; `others` has what else is different."""
+        return replace(
+            self,
+            X=self.X[taken],
+            y=self.y[taken],
+            docid_texts=None if self.docid_texts is None else self.docid_texts.take(taken),
+            comment_texts=None if self.comment_texts is None else self.comment_texts.take(taken),
+            document_weight=None if self.document_weight is None else self.document_weight[taken],
+            **others,
         )
 
     def folds(self, k: int = 5, seed: int = 0) -> Iterator[tuple[Self, Self]]:
@@ -193,7 +222,7 @@ class RankingData:
 
     @classmethod
     def concat(cls, parts: Sequence[RankingData]) -> Self:
-        """Put data sets one behind the other. They must have the same features and share no query."""
+        """Put data sets one behind the other, rows in order. They must have the same features and share no query."""
         if not parts:
             raise ValueError("concat needs at least one data set; got none.")
         _refuse_unlike_parts(parts)

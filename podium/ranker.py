@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar, cast
@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from podium._interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
 from podium._sparse import Features, as_sparse, is_sparse
 from podium.checkpoints import Checkpoints
-from podium.data import RankingData, as_query_ids
+from podium.data import RankingData, as_query_ids, group_rows
 from podium.formats.names import Names, encode
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
@@ -138,12 +138,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def rank(self, X: Any, qid: Any = None) -> np.ndarray:
         """The rows, best first within each query; queries in order of first appearance."""
-        if isinstance(X, RankingData):
-            return order_by_score(self.predict(X), X.offsets)
         scores = self.predict(X)
+        if isinstance(X, RankingData):
+            return np.asarray(X.rows[order_by_score(scores[X.rows], X.offsets)])
         ids = np.zeros(len(scores), np.int64) if qid is None else as_query_ids(qid, None, len(scores))
-        data = RankingData.from_arrays(np.empty((len(scores), 0)), np.zeros(len(scores)), qid=ids)
-        return np.asarray(data.rows[order_by_score(scores[data.rows], data.offsets)])
+        order, offsets, _ = group_rows(ids)
+        if order is None:
+            return order_by_score(scores, offsets)
+        return np.asarray(order[order_by_score(scores[order], offsets)])
 
     def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
         """The mean over queries of the metric that evaluation sets are judged by, under its policy; more is better.
@@ -242,7 +244,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             if X.feature_names is not None:
                 self.feature_names_in_ = np.array(X.feature_names, dtype=object)
-            return replace(X, rows=np.arange(X.n_rows))  # scores of a base model come in the order of these rows
+            return X
         X, y = validate_data(self, self._known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
             warnings.warn(_one_query(len(y)), UserWarning, stacklevel=4)
@@ -257,6 +259,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         )
 
     def _eval_data(self, part: Any, number: int) -> RankingData:
+        """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
         if not isinstance(part, RankingData):
             if not isinstance(part, (tuple, list)) or len(part) != 3:
                 raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
@@ -267,11 +270,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"eval_set[{number}] has {data.n_features} features, the training data {self.n_features_in_}."
             )
-        return data
+        return data.grouped()
 
     def _warn_if_nothing_to_learn(self, data: RankingData) -> None:
-        low = np.minimum.reduceat(data.y, data.offsets[:-1])
-        high = np.maximum.reduceat(data.y, data.offsets[:-1])
+        labels = data.y if data.is_contiguous else data.y[data.rows]
+        low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
         if self._needs_pairs() and not (low < high).any() and data.n_rows > 1:
             warnings.warn(
                 f"0 of {data.n_queries} queries have two different labels; the model is constant.",

@@ -150,24 +150,24 @@ class Ranking:
 
     source: Path
     data: RankingData
-    scores: np.ndarray  # one a row of the data
+    scores: np.ndarray  # one per row of the data, in its order
     format: str
     tag: str = "podium"
     top: int | None = None
 
     def write(self, path: Path) -> None:
         if self.format == "scores":
-            write_scores(self.in_file_order(), path)
+            write_scores(self.scores, path)
         else:
             write_run(self.run, path, self.tag)
 
     def lines(self) -> Iterator[bytes]:
         """What `write` writes."""
-        return score_lines(self.in_file_order()) if self.format == "scores" else run_lines(self.run, self.tag)
+        return score_lines(self.scores) if self.format == "scores" else run_lines(self.run, self.tag)
 
     def to_json(self) -> dict[str, Any]:
         if self.format == "scores":
-            return {"scores": self.in_file_order().tolist()}
+            return {"scores": self.scores.tolist()}
         return {"run": self.run.to_dict()}
 
     def sentence(self) -> str:
@@ -176,18 +176,12 @@ class Ranking:
         queries = counted(self.run.n_queries, "query", "queries")
         return f"a TREC run of {counted(len(self.run), 'document')} for {queries}"
 
-    def in_file_order(self) -> np.ndarray:
-        """Rows of a query may lie anywhere in a file; their scores lie at the same places."""
-        scores = np.empty(self.data.n_rows)
-        scores[self.data.places] = self.scores
-        return scores
-
     @cached_property
     def run(self) -> Run:
         """Best first. Where the data has no document ids, a document is called by its place in the file, from 1."""
         data = self.data
         if data.docid_texts is None:
-            data = replace(data, docid_texts=Texts.of([str(row + 1) for row in data.rows.tolist()]))
+            data = replace(data, docid_texts=Texts.of([str(row + 1) for row in range(data.n_rows)]))
         try:
             return Run.from_scores(data, self.scores).ranked(self.top)
         except ValueError as error:

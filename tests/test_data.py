@@ -15,21 +15,34 @@ def make(qid, **more):
     return RankingData.from_arrays(np.arange(2 * n).reshape(n, 2), np.arange(n), qid=qid, **more)
 
 
-def test_rows_are_grouped_stably_in_order_of_first_appearance():
+def test_rows_keep_their_order_and_are_grouped_by_rows_and_offsets():
     data = make([7, 3, 7, 3, 9])
     assert data.query_ids.tolist() == [7, 3, 9]
+    assert data.y.tolist() == [0, 1, 2, 3, 4]
+    assert data.qid.tolist() == [7, 3, 7, 3, 9]
     assert data.rows.tolist() == [0, 2, 1, 3, 4]
-    assert data.y.tolist() == [0, 2, 1, 3, 4]
     assert data.offsets.tolist() == [0, 2, 4, 5]
     assert data.group.tolist() == [2, 2, 1]
-    assert data.qid.tolist() == [7, 7, 3, 3, 9]
+    assert data.query_numbers.tolist() == [0, 1, 0, 1, 2]
+    assert not data.is_contiguous
 
 
-def test_places_count_the_rows_that_are_left_in_the_order_of_the_file():
-    data = make([7, 3, 7, 3, 9])
-    assert data.places.tolist() == [0, 2, 1, 3, 4]
-    assert data.subset([1, 2]).rows.tolist() == [1, 3, 4]
-    assert data.subset([1, 2]).places.tolist() == [0, 1, 2]
+def test_the_grouped_form_has_the_rows_of_a_query_side_by_side():
+    data = make([7, 3, 7, 3, 9], docids=list("abcde"), document_weight=[1, 2, 3, 4, 5], query_weight=[10, 20, 30])
+    grouped = data.grouped()
+    assert grouped.qid.tolist() == [7, 7, 3, 3, 9]
+    assert grouped.y.tolist() == [0, 2, 1, 3, 4]
+    assert grouped.docids.tolist() == list("acbde")
+    assert grouped.document_weight.tolist() == [1, 3, 2, 4, 5]
+    assert grouped.query_weight.tolist() == [10, 20, 30]
+    assert data.scatter(grouped.y).tolist() == data.y.tolist()
+
+
+def test_contiguous_rows_are_grouped_without_a_copy():
+    X = np.ones((4, 2), dtype=np.float32)
+    data = RankingData.from_arrays(X, [0, 1, 2, 0], qid=[3, 3, 1, 1])
+    assert data.grouped() is data
+    assert np.shares_memory(data.X, X)
 
 
 def test_contiguous_rows_keep_their_order():
@@ -160,9 +173,27 @@ def test_subset_takes_whole_queries_with_everything_that_belongs_to_them():
         assert part.docids.tolist() == ["e", "a", "c"]
         assert part.document_weight.tolist() == [5, 1, 3]
         assert part.query_weight.tolist() == [30, 10]
-        assert part.rows.tolist() == [4, 0, 2]
+        assert part.rows.tolist() == [0, 1, 2]
     assert data.subset([True, False, True]).query_ids.tolist() == [7, 9]
     assert data.subset(slice(1, 3)).query_ids.tolist() == [3, 9]
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_subset_in_the_order_of_the_data_leaves_rows_where_they_are(ids, draw):
+    data = make(ids, docids=list(map(str, range(len(ids)))))
+    names = list(dict.fromkeys(ids))
+    mask = draw.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
+    part, chosen = data.subset(np.array(mask)), {name for name, taken in zip(names, mask) if taken}
+    expected = [row for row, name in enumerate(ids) if name in chosen]
+    assert part.docids.tolist() == list(map(str, expected))
+    assert part.qid.tolist() == [ids[row] for row in expected]
+    assert part.query_ids.tolist() == [name for name in names if name in chosen]
+    for number, name in enumerate(part.query_ids):
+        own = part.rows[part.offsets[number] : part.offsets[number + 1]]
+        assert own.tolist() == [row for row, other in enumerate(part.qid) if other == name]
+    order = draw.draw(st.permutations(range(len(names))))
+    assert data.subset(list(order)).query_ids.tolist() == [names[number] for number in order]
 
 
 def test_folds_hold_whole_queries_and_test_each_once():
@@ -184,7 +215,8 @@ def test_concat_puts_parts_behind_one_another():
     parts = [whole.subset([2]), whole.subset([0, 1])]
     joined = RankingData.concat(parts)
     assert joined.query_ids.tolist() == [9, 7, 3]
-    assert joined.docids.tolist() == ["d", "a", "c", "b"]
+    assert joined.docids.tolist() == ["d", "a", "b", "c"]
+    assert joined.qid.tolist() == [9, 7, 3, 7]
     with pytest.raises(ValueError, match="query '7' is in part 0 and in part 1"):
         RankingData.concat([whole.subset([0]), whole])
     with pytest.raises(ValueError, match="part 1 has 1 features, part 0 has 2"):
@@ -249,7 +281,8 @@ def test_sparse_data_are_written_as_the_same_text(sparse_pair, tmp_path, leave_o
     write_letor(dense, tmp_path / "dense.txt", sparse=leave_out is not False)
     assert (tmp_path / "sparse.txt").read_bytes() == (tmp_path / "dense.txt").read_bytes()
     for data in sparse_pair:
-        write_data(data, tmp_path / f"{type(data.X).__name__}.lgb", format="lightgbm")
+        with pytest.warns(UserWarning, match="these rows are written query by query"):
+            write_data(data, tmp_path / f"{type(data.X).__name__}.lgb", format="lightgbm")
     assert (tmp_path / "csr_array.lgb").read_bytes() == (tmp_path / "ndarray.lgb").read_bytes()
 
 

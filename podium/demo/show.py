@@ -95,12 +95,13 @@ def plain_sum(data: RankingData) -> np.ndarray:
     """All features, each brought to 0..1 within its query, added up; a missing value adds nothing."""
     scores = np.zeros(data.n_rows)
     for start, end in zip(data.offsets[:-1], data.offsets[1:]):
-        rows = np.nan_to_num(data.X[start:end].astype(np.float64), nan=np.inf)
+        own = data.rows[start:end]
+        rows = np.nan_to_num(data.X[own].astype(np.float64), nan=np.inf)
         low = np.min(rows, axis=0)
         low = np.where(np.isinf(low), 0.0, low)  # missing in the whole query
         rows = np.where(np.isinf(rows), low, rows)
         spread = np.max(rows, axis=0) - low
-        scores[start:end] = np.sum((rows - low) / np.where(spread > 0, spread, 1.0), axis=1)
+        scores[own] = np.sum((rows - low) / np.where(spread > 0, spread, 1.0), axis=1)
     return scores
 
 

@@ -69,19 +69,26 @@ class QueryExplained:
         draw_attributions(documents, [[(f.feature, f.contribution) for f in one.features] for one in self.top], path)
 
 
-def find_query(data: RankingData, query: str) -> RankingData:
-    """The rows of one query, named as the data file does."""
+def find_query(data: RankingData, query: str) -> tuple[RankingData, list[str]]:
+    """The rows of one query, named as the data file does, and what its documents are called.
+
+    That is their id or, as in a run, their place in the file, from 1.
+    """
     names = [str(one) for one in data.query_ids]
     if query not in names:
         raise ValueError(f"There is no query {query!r} among {_listed(names)}.{did_you_mean(query, names)}")
-    return data.subset([names.index(query)])
+    number = names.index(query)
+    part = data.subset([number])
+    if part.docid_texts is not None:
+        return part, list(part.docid_texts)
+    return part, [str(row + 1) for row in data.rows[data.offsets[number] : data.offsets[number + 1]].tolist()]
 
 
 def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExplained:
     """Why the `top` best documents of a query are where they are."""
     refuse_other_models(model)
-    part = find_query(data, query)
-    rows, called = as_dense(model._rows(part)), document_names(part)
+    part, called = find_query(data, query)
+    rows = as_dense(model._rows(part))
     scores = model._scores(rows)
     found = attribute(model, rows, names_for(model, part))
     values = centre(found.values, part.qid)
@@ -94,21 +101,13 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
 
 def explain_pair(model: Any, data: RankingData, query: str, documents: tuple[str, str]) -> Why:
     """Why the first of two documents of a query stands above, or below, the second."""
-    part = find_query(data, query)
-    called = document_names(part)
+    part, called = find_query(data, query)
     for document in documents:
         if document not in called:
             hint = did_you_mean(document, called)
             raise ValueError(f"Query {query} has no document {document!r}; it has {_listed(called)}.{hint}")
     first, second = map(called.index, documents)
     return why(model, part, first, second, documents=documents)
-
-
-def document_names(data: RankingData) -> list[str]:
-    """Document ids, or, as in a run, a document's place in the file, from 1."""
-    if data.docid_texts is not None:
-        return list(data.docid_texts)
-    return [str(row + 1) for row in data.rows.tolist()]
 
 
 def _best_first(scores: np.ndarray, called: list[str]) -> list[int]:

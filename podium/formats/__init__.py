@@ -23,22 +23,25 @@ class Format:
     name: str
     suffixes: tuple[str, ...]
     about: str
-    keeps: tuple[str, ...]  # of what only some data has, named as in RankingData
+    keeps: tuple[str, ...]  # of what only some data has, named as in RankingData where it has a name there
 
     def drops(self, data: RankingData) -> list[str]:
         """What this data has and a file of this format does not keep."""
         texts = {"docids": data.docid_texts, "comments": data.comment_texts}
         extras = {name: getattr(data, name) for name in ("feature_names", "document_weight", "query_weight")}
         present = [name for name, value in {**texts, **extras}.items() if value is not None]
+        present += [] if data.is_contiguous else [_ORDER]
         return [name for name in ["query_ids", *present] if name not in self.keeps]
 
 
-_TABLE = ("query_ids", "docids", "feature_names", "document_weight", "query_weight")
+_ORDER = "the order of interleaved rows"
+_TABLE = (_ORDER, "query_ids", "docids", "feature_names", "document_weight", "query_weight")
 _LETOR = ("", ".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
+_TEXT = (_ORDER, "query_ids", "docids", "comments")
 _FORMATS = {
     item.name: item
     for item in (
-        Format("letor", _LETOR, "LETOR text: label qid:ID 1:value ... # comment", ("query_ids", "docids", "comments")),
+        Format("letor", _LETOR, "LETOR text: label qid:ID 1:value ... # comment", _TEXT),
         Format("csv", (".csv",), "a table of text, columns separated by commas", _TABLE),
         Format("tsv", (".tsv",), "a table of text, columns separated by tabs", _TABLE),
         Format("parquet", (".parquet",), "a table in Apache Parquet; needs podium[arrow]", _TABLE),

@@ -10,7 +10,7 @@ mapped file beyond its new end.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,8 @@ _ARRAYS = {  # dtypes and dimensions that an array may have
     "y": (("<f8",), 1),
     "offsets": (("<i8",), 1),
     "query_ids": (("<i8", "<u8"), 1),
-    "rows": (("<i8",), 1),
+    "grouping": (("<i8",), 1),
+    "rows": (("<i8",), 1),  # of older files
     "document_weight": (("<f8",), 1),
     "query_weight": (("<f8",), 1),
 } | {
@@ -93,8 +94,8 @@ def _arrays_of(data: RankingData) -> dict[str, np.ndarray]:
         arrays |= _text_arrays("query_ids", Texts.of(data.query_ids))
     else:
         arrays["query_ids"] = data.query_ids
-    if not np.array_equal(data.rows, np.arange(data.n_rows)):
-        arrays["rows"] = data.rows
+    if not data.is_contiguous:
+        arrays["grouping"] = data.rows
     names = None if data.feature_names is None else Texts.of(data.feature_names)
     for name, texts in (("docids", data.docid_texts), ("comments", data.comment_texts), ("feature_names", names)):
         arrays |= {} if texts is None else _text_arrays(name, texts)
@@ -136,6 +137,7 @@ class _Features:
     """The features in the mapped file, not yet looked at."""
 
     array: MappedArray
+    order: np.ndarray | None = None  # of an older file, in which the rows of a query lie side by side
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -147,22 +149,29 @@ class _Features:
             if np.isinf(features[first : first + 65_536]).any():
                 message = "X holds an infinite value; features must be finite, or NaN for missing."
                 raise FormatError(self.array.path, message)
-        return features
+        return features if self.order is None else readonly(features[self.order])
 
 
 def _assembled(arrays: dict[str, np.ndarray], features: _Features) -> MappedRankingData:
     n_rows, n_features = features.shape
     offsets = _rising(arrays["offsets"], n_rows, "offsets")
     names = _texts(arrays, "feature_names", n_features)
+    grouping, order = _grouping(arrays, n_rows, offsets)
+    labels, weights = as_labels(arrays["y"], n_rows), _weights(arrays, "document_weight", n_rows, "row")
+    documents, comments = _texts(arrays, "docids", n_rows), _texts(arrays, "comments", n_rows)
+    if order is not None:
+        features, labels = replace(features, order=order), labels[order]
+        weights = None if weights is None else weights[order]
+        documents, comments = (None if texts is None else texts.take(order) for texts in (documents, comments))
     values = {
-        "y": as_labels(arrays["y"], n_rows),
+        "y": labels,
         "offsets": offsets,
         "query_ids": _query_ids(arrays, len(offsets) - 1),
-        "rows": _rows(arrays.get("rows"), n_rows),
-        "docid_texts": _texts(arrays, "docids", n_rows),
-        "comment_texts": _texts(arrays, "comments", n_rows),
+        "rows": grouping,
+        "docid_texts": documents,
+        "comment_texts": comments,
         "feature_names": None if names is None else as_feature_names(list(names), n_features),
-        "document_weight": _weights(arrays, "document_weight", n_rows, "row"),
+        "document_weight": weights,
         "query_weight": _weights(arrays, "query_weight", len(offsets) - 1, "query"),
         "_features": features,
     }
@@ -195,11 +204,28 @@ def _query_ids(arrays: dict[str, np.ndarray], n: int) -> np.ndarray:
     return ids
 
 
-def _rows(rows: np.ndarray | None, n: int) -> np.ndarray:
-    if rows is None:
-        return np.arange(n, dtype=np.int64)
-    if len(rows) != n or (n and rows.min() < 0):
+def _grouping(arrays: dict[str, np.ndarray], n: int, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """`RankingData.rows`, and the order in which the stored rows were given, where they are stored in another one."""
+    if "grouping" in arrays:
+        return _checked_grouping(arrays["grouping"], n, offsets), None
+    older = arrays.get("rows")
+    if older is None:
+        return np.arange(n, dtype=np.int64), None
+    if len(older) != n or (n and older.min() < 0):
         raise ValueError(f"there must be {n} positions of rows, 0 or larger.")
+    # Older files hold the rows query by query, and where each of them stood in the input.
+    order = np.argsort(older, kind="stable")
+    if (np.diff(older[offsets[:-1][np.diff(offsets) > 0]]) <= 0).any():  # queries were reordered: this is their order
+        return np.arange(n, dtype=np.int64), None
+    return np.argsort(order), order
+
+
+def _checked_grouping(rows: np.ndarray, n: int, offsets: np.ndarray) -> np.ndarray:
+    starts = np.zeros(n + 1, dtype=bool)
+    starts[offsets] = True
+    whole = len(rows) == n and np.array_equal(np.sort(rows), np.arange(n))
+    if not whole or (np.diff(rows) <= 0)[~starts[1:n]].any():
+        raise ValueError(f"grouping must have each of {n} rows once, rising within each query.")
     return rows
 
 

@@ -102,7 +102,7 @@ def columns_of(data: RankingData) -> dict[str, np.ndarray]:
     if data.document_weight is not None:
         columns["document_weight"] = data.document_weight
     if data.query_weight is not None:
-        columns["query_weight"] = np.repeat(data.query_weight, data.group)
+        columns["query_weight"] = data.query_weight[data.query_numbers]
     names = data.feature_names or tuple(f"f{number}" for number in range(1, data.n_features + 1))
     for name in names:
         if name in (LABEL, QID, *KNOWN):

@@ -41,8 +41,8 @@ def read_letor(
 
     A feature that a row does not name is 0, or NaN with `missing="nan"`; the value `nan` is NaN. `n_features` sets the
     number of columns, else the highest index does, up to `max_features`. Indices count from 1, or from 0 with
-    `zero_based`. Rows of a query may lie anywhere: they are grouped, with a warning if queries are interleaved, or an
-    error if `strict`. `progress` is called with the bytes of the file that were read and with all of them.
+    `zero_based`. Rows of a query may lie anywhere and stay where they are, with a warning if queries are interleaved,
+    or an error if `strict`. `progress` is called with the bytes of the file that were read and with all of them.
     """
     rules = make_rules(path, True, missing, n_features, max_features, zero_based)
     return group_by_qid(read_whole(rules, n_jobs, progress), rules.path, strict)
@@ -87,19 +87,14 @@ def write_letor(data: RankingData, path: FilePath, *, sparse: bool | None = None
 def group_by_qid(table: Table, path: str, strict: bool) -> RankingData:
     codes, places = table.runs.joined()
     names = [token.decode("utf-8", "surrogateescape") for token in table.runs.numbers]
-    X, y, docids, comments, n = table.X, table.y, table.docids, table.comments, len(table.y)
-    lengths = np.diff(np.append(places[:, 0], n))
-    rows = np.arange(n, dtype=np.int64)
+    n = len(table.y)
+    lengths, rows = np.diff(np.append(places[:, 0], n)), np.arange(n, dtype=np.int64)
     if len(codes) > len(names):
         _report_interleaved(path, names, codes, places, strict)
         row_codes = np.repeat(codes, lengths)
-        rows = np.argsort(row_codes, kind="stable")
-        lengths = np.bincount(row_codes)
-        X, y = X[rows], y[rows]
-        docids = None if docids is None else docids.take(rows)
-        comments = None if comments is None else comments.take(rows)
+        rows, lengths = np.argsort(row_codes, kind="stable"), np.bincount(row_codes)
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
-    return RankingData(X, y, offsets, _query_ids(names), rows, docids, comments)
+    return RankingData(table.X, table.y, offsets, _query_ids(names), rows, table.docids, table.comments)
 
 
 def _report_interleaved(path: str, names: list[str], codes: np.ndarray, places: np.ndarray, strict: bool) -> None:
@@ -115,8 +110,11 @@ def _report_interleaved(path: str, names: list[str], codes: np.ndarray, places: 
         f"{number} {'query is' if number == 1 else 'queries are'} interleaved."
     )
     if strict:
-        raise FormatError(path, f"{facts} Put the rows of a query together, or pass strict=False to have them grouped.")
-    warnings.warn(f"{path}: {facts} They were grouped; pass strict=True to refuse.", stacklevel=4)
+        raise FormatError(
+            path, f"{facts} Put the rows of a query together, or pass strict=False to read them as they are."
+        )
+    advice = "Rows keep their order, and each query has all of its rows; pass strict=True to refuse."
+    warnings.warn(f"{path}: {facts} {advice}", stacklevel=4)
 
 
 def _query_ids(names: list[str]) -> np.ndarray:

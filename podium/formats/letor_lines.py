@@ -49,7 +49,7 @@ def _queries(data: RankingData) -> _Column:
             raise ValueError(
                 f"query id {shortened(name)!r}: LETOR text allows no blanks, no '#' and no empty id there."
             )
-    return _Column(texts, np.repeat(np.arange(data.n_queries), data.group))
+    return _Column(texts, data.query_numbers)
 
 
 def _notes(data: RankingData) -> tuple[_Column, np.ndarray]:

@@ -50,7 +50,8 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
     """Write SVM-light text with every value, features counted from 0, and the files beside it.
 
     All files are written aside and then take their names one right behind the other. A `.weight` file of earlier data
-    is removed, because LightGBM would use it. Ids, names and query weights have no place in this layout.
+    is removed, because LightGBM would use it. Ids, names and query weights have no place in this layout, and neither
+    have interleaved queries: their rows are written query by query.
     """
     if data.n_rows == 0 or data.n_features == 0:
         raise ValueError(f"LightGBM reads no empty data; got {data.n_rows} rows and {data.n_features} features.")
@@ -62,6 +63,10 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
             f"{os.fspath(path)}: LightGBM's files have no place for {', '.join(lost)}; a .podium-data file keeps them."
         )
         warnings.warn(message, stacklevel=2)
+    if not data.is_contiguous:
+        message = "LightGBM's files have the rows of a query side by side; these rows are written query by query."
+        warnings.warn(f"{os.fspath(path)}: {message}", stacklevel=2)
+        data = data.grouped()
     query, weight = _plain(path) + ".query", _plain(path) + ".weight"
     with ExitStack() as stack:  # left in reverse: the large file takes its name first, as the others cannot fail then
         _write_lines(stack, query, data.group.tolist())

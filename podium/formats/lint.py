@@ -36,8 +36,14 @@ _LISTED = 100  # in the details
 @dataclass(frozen=True, eq=False)
 class _Part:
     name: str
-    data: RankingData
+    data: RankingData  # grouped
+    rows: np.ndarray  # where each row of it stands in the input
     facts: facts.Facts
+
+    @classmethod
+    def of(cls, name: str, data: RankingData) -> _Part:
+        grouped = data.grouped()
+        return cls(name, grouped, data.rows, facts.measure(grouped.X, grouped.offsets))
 
 
 def check(parts: Mapping[str, RankingData]) -> Report:
@@ -46,11 +52,7 @@ def check(parts: Mapping[str, RankingData]) -> Report:
         raise ValueError("check needs at least one data set; got none.")
     for name, data in parts.items():
         refuse_sparse(data.X, f"{name}: check")
-    filled = [
-        _Part(name, data, facts.measure(data.X, data.offsets))
-        for name, data in parts.items()
-        if data.n_rows and data.n_features
-    ]
+    filled = [_Part.of(name, data) for name, data in parts.items() if data.n_rows and data.n_features]
     findings = [*_empty_parts(parts), *_between_all(parts)]
     for part in filled:
         for look_at_part in _PART_CHECKS:
@@ -95,7 +97,7 @@ def _empty_parts(parts: Mapping[str, RankingData]) -> Iterator[Finding]:
 
 
 def _interleaved(part: _Part) -> Iterator[Finding]:
-    rows = part.data.rows
+    rows = part.rows
     breaks = np.setdiff1d(np.flatnonzero(np.diff(rows) != 1) + 1, part.data.offsets)
     if len(breaks):
         queries = np.unique(_query_of(part.data, breaks))
@@ -130,7 +132,7 @@ def _repeated_docids(part: _Part) -> Iterator[Finding]:
     first, second = (named[places] for places in facts.repeats(_within_query(facts.hash_texts(texts), data)[named]))
     if len(second):
         differing = int((data.y[first] != data.y[second]).sum())
-        yield _about_documents("repeated-docids", part.name, data, second, with_other_label=differing)
+        yield _about_documents("repeated-docids", part, second, with_other_label=differing)
 
 
 def _identical_documents(part: _Part) -> Iterator[Finding]:
@@ -140,7 +142,7 @@ def _identical_documents(part: _Part) -> Iterator[Finding]:
     conflict = data.y[first] != data.y[second]
     for code, chosen in (("conflicting-documents", equal & conflict), ("identical-documents", equal & ~conflict)):
         if chosen.any():
-            yield _about_documents(code, part.name, data, second[chosen])
+            yield _about_documents(code, part, second[chosen])
 
 
 def _odd_labels(part: _Part) -> Iterator[Finding]:
@@ -267,7 +269,8 @@ def _between_two(one: _Part, other: _Part) -> Iterator[Finding]:
     """The same documents in two splits, or at least the same query ids."""
     rows = _shared_rows(one, other)
     if len(rows):
-        yield _about_documents("shared-documents", _files([one, other]), other.data, rows, counted_in=other.name)
+        files = _files([one, other])
+        yield _about_documents("shared-documents", other, rows, file=files, counted_in=other.name)
         return
     ids = set(map(str, one.data.query_ids))
     both = np.flatnonzero([str(name) in ids for name in other.data.query_ids])
@@ -324,14 +327,14 @@ def _about_queries(
     return _finding(code, file or part.name, where, level, **details)
 
 
-def _about_documents(code: str, file: str, data: RankingData, rows: np.ndarray, **details: Any) -> Finding:
-    examples = []
+def _about_documents(code: str, part: _Part, rows: np.ndarray, *, file: str = "", **details: Any) -> Finding:
+    data, examples = part.data, []
     for row, query in zip(rows[:_LISTED], _query_of(data, rows[:_LISTED])):
         docid = None if data.docid_texts is None else data.docid_texts[int(row)]
-        examples.append({"query": str(data.query_ids[query]), "row": int(data.rows[row]) + 1, "docid": docid})
+        examples.append({"query": str(data.query_ids[query]), "row": int(part.rows[row]) + 1, "docid": docid})
     texts = [f"{found['docid'] or 'row {row}'.format(**found)} of query {found['query']}" for found in examples]
     where = f"{len(rows):,} of {counted(data.n_rows, 'document')} ({_some(texts, len(rows))})"
-    return _finding(code, file, where, **details, count=len(rows), of=data.n_rows, documents=examples)
+    return _finding(code, file or part.name, where, **details, count=len(rows), of=data.n_rows, documents=examples)
 
 
 def _about_features(code: str, group: Sequence[_Part], mask: np.ndarray, **details: Any) -> Iterator[Finding]:

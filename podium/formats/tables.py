@@ -73,10 +73,7 @@ def read_table(
 
 
 def write_table(data: RankingData, path: FilePath, *, kind: str | None = None) -> None:
-    """Write `.csv`, `.tsv` (compressed by its suffix) or `.parquet`: all but comments and the first order of rows.
-
-    Numbers read back exactly.
-    """
+    """Write `.csv`, `.tsv` (compressed by its suffix) or `.parquet`: all but comments. Numbers read back exactly."""
     kind = _kind_of(path, kind)
     if data.n_features == 0:
         raise ValueError("the data has no features; a table needs at least one.")

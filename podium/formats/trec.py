@@ -107,7 +107,7 @@ class Run(Pairs):
 
     @classmethod
     def from_scores(cls, data: RankingData, scores: Any) -> Self:
-        """Scores for ranking data (one a row, in its order), which must have document ids."""
+        """Scores for ranking data (one per row, in its order), which must have document ids."""
         return cls(*_columns_of(data, scores, "a run"))
 
     def ranked(self, top: int | None = None) -> Self:
@@ -243,7 +243,10 @@ def _columns_of(data: RankingData, values: Any, what: str) -> Columns:
             f"The data has no document ids, and {what} needs them. "
             "Read them from a file that has some, or pass docids= to RankingData.from_arrays."
         )
-    return _checked(list(map(str, data.query_ids)), data.offsets, list(data.docid_texts), values)
+    numbers, texts = np.array(values, dtype=np.float64), data.docid_texts
+    if numbers.shape == (data.n_rows,) and not data.is_contiguous:
+        numbers, texts = numbers[data.rows], texts.take(data.rows)
+    return _checked(list(map(str, data.query_ids)), data.offsets, list(texts), numbers)
 
 
 def _checked(queries: list[str], offsets: np.ndarray, documents: list[str], values: Any) -> Columns:

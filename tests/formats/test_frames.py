@@ -114,9 +114,9 @@ NULLABLE = {
 def test_nulls_in_features_are_missing_and_large_query_ids_stay_apart(backend):
     data = RankingData.from_frame(NULLABLE[backend])
     assert data.query_ids.tolist() == [2**53 + 1, 2**53]
-    assert data.y.tolist() == [1, 2, 0]
+    assert data.y.tolist() == [1, 0, 2]
     nan = np.nan
-    rows = [[0.5, 1, 1, 1.25, nan, 4], [2.5, 3, 0, 3, nan, 6], [nan] * 6]
+    rows = [[0.5, 1, 1, 1.25, nan, 4], [nan] * 6, [2.5, 3, 0, 3, nan, 6]]
     np.testing.assert_array_equal(data.X, np.array(rows, dtype=np.float32))
 
 

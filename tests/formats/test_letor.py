@@ -258,19 +258,19 @@ INTERLEAVED = (
 )
 
 
-def test_interleaved_queries_are_grouped_with_one_warning(tmp_path):
+def test_interleaved_queries_keep_their_rows_in_order_with_one_warning(tmp_path):
     path = written(tmp_path, INTERLEAVED)
     with pytest.warns(UserWarning, match="interleaved") as caught:
         data = read_letor(path)
     assert [str(warning.message) for warning in caught] == [
         f'{path}: rows of query "7" are at lines 1-3 and again at line 6; 3 queries are interleaved. '
-        "They were grouped; pass strict=True to refuse."
+        "Rows keep their order, and each query has all of its rows; pass strict=True to refuse."
     ]
     assert caught[0].filename == __file__
-    assert data.qid.tolist() == ["7", "7", "7", "x", "x", "9", "9"]
+    assert data.qid.tolist() == ["7", "7", "x", "9", "7", "9", "x"]
     assert data.rows.tolist() == [0, 1, 4, 2, 6, 3, 5]
-    assert data.X[:, 0].tolist() == data.y.tolist() == [0, 1, 4, 2, 6, 3, 5]
-    assert list(data.comment_texts) == ["", "", "c", "", "", "", ""]
+    assert data.X[:, 0].tolist() == data.y.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert list(data.comment_texts) == ["", "", "", "", "c", "", ""]
 
 
 def test_interleaved_queries_are_refused_when_strict(tmp_path):
@@ -651,7 +651,7 @@ def assert_grouped_stably(table, ids: list[bytes]) -> None:
         warnings.simplefilter("ignore")
         data = letor.group_by_qid(table, "any.txt", strict=False)
     assert data.rows.tolist() == sorted(range(len(names)), key=lambda row: names.index(names[row]))
-    assert [str(name) for name in data.qid] == [names[row] for row in data.rows]
+    assert [str(name) for name in data.qid] == names
 
 
 some_bytes = st.binary(max_size=80) | st.text("0123456789:.-+eEnaqid #\t\r\n,", max_size=80).map(str.encode)

@@ -195,7 +195,7 @@ def small_data(**more) -> RankingData:
 def test_ranking_data_gives_qrels_and_runs_in_its_order():
     data = small_data(docids=["a", "b", "c"])
     assert Qrels.from_data(data).to_dict() == {"7": {"a": 2, "c": 1}, "3": {"b": 0}}
-    assert Run.from_scores(data, [0.5, 1.5, 2.5]).to_dict() == {"7": {"a": 0.5, "c": 1.5}, "3": {"b": 2.5}}
+    assert Run.from_scores(data, [0.5, 1.5, 2.5]).to_dict() == {"7": {"a": 0.5, "c": 2.5}, "3": {"b": 1.5}}
 
 
 def test_ranking_data_without_document_ids_gives_no_run():
@@ -208,7 +208,7 @@ def test_scores_must_fit_the_data_and_be_finite():
     with pytest.raises(ValueError, match=r"expected one number a document \(3\); got shape \(2,\)"):
         Run.from_scores(data, [1, 2])
     with pytest.raises(ValueError, match="query '7', document 'c': nan is no finite number"):
-        Run.from_scores(data, [1, np.nan, 2])
+        Run.from_scores(data, [1, 2, np.nan])
 
 
 def test_a_document_twice_in_a_query_is_refused():
