@@ -16,7 +16,8 @@ from podium._interrupts import check_interrupts, undisguised_interrupts
 from podium._sparse import Features
 from podium._words import check_choice, counted
 from podium.checkpoints import Checkpoints, describe_run
-from podium.data import RankingData
+from podium.columns import SAME_COLUMNS, first_difference
+from podium.data import RankingData, refuse_beside_data
 from podium.formats.names import Names, find_names
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.learners.trees.scoring.walking import Scorer
@@ -158,10 +159,7 @@ class BoostedTrees(Ranker):
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
         self._check_parameters()
         model = copy(self)
-        rows = self._rows(X) if y is not None else X
-        data = copy(self)._training_data(rows, y, qid, group, sample_weight, query_weight)  # it notes what it is given
-        if data.n_features != self.n_features_in_:
-            raise ValueError(f"refit: the data have {data.n_features} features, the model {self.n_features_in_}.")
+        data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=True)
         rules, base_scores, data = self._rules(), self._base_scores(data), data.grouped()
         target = self._objective().bind(
             data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
@@ -178,6 +176,8 @@ class BoostedTrees(Ranker):
         from podium.pruning import Pruning, prune_forest
 
         check_is_fitted(self)
+        if isinstance(X, RankingData):
+            refuse_beside_data("prune", y=y, qid=qid)
         data = self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0)
         judge = self._judging_metric() if metric is None else parse_metric(metric)
         model = copy(self)
@@ -316,11 +316,24 @@ class BoostedTrees(Ranker):
                     "init was trained on a table with other names in its columns of categories; "
                     "give both the same categories."
                 )
+            self._refuse_other_base(base, data)
             return np.asarray(self._base_predictions(data.X)[data.rows])
         scores = np.asarray(self.init, dtype=np.float64)
         if scores.shape != (data.n_rows,):
             raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
         return np.asarray(scores[data.rows])
+
+    def _refuse_other_base(self, base: Any, data: RankingData) -> None:
+        """The rows of this model go to its base model unseen, so both must have the same columns."""
+        trained = getattr(base, "feature_names_in_", None)
+        names = data.feature_names or getattr(self, "feature_names_in_", None)
+        width = getattr(base, "n_features_in_", data.n_features)
+        if width != data.n_features:
+            raise ValueError(f"init was trained on {width} features, the training data have {data.n_features}.")
+        if trained is not None and names is not None:
+            found = first_difference(list(names), list(trained), "init")
+            if found:
+                raise ValueError(f"{type(self).__name__}: {found}. {SAME_COLUMNS} Train both on the same columns.")
 
     def _rules(self) -> BoostingRules:
         depth = self.max_depth or 0
@@ -376,8 +389,11 @@ class BoostedTrees(Ranker):
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
+    def _adds_to_itself(self) -> bool:
+        return getattr(self, "_grown", None) is not None
+
     def _find_names(self, X: Any) -> Names:
-        if getattr(self, "_grown", None) is not None:  # more trees for the same names
+        if self._adds_to_itself():  # more trees for the same names
             return self.categories_
         return find_names(X, self.categorical or ())
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from podium import __version__
 from podium._inputs import inputs
@@ -35,6 +37,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class _Command(TyperCommand):
+    """A command that refuses an option given twice where one is taken; the last would win without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            if given.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
+                raise ValueError(f"{option.opts[0]} is given {given.count(option)} times; give it once.")
+        return super().parse_args(ctx, args)
+
+
+command = partial(app.command, cls=_Command)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 DataFile = Annotated[
@@ -75,7 +91,7 @@ def _root(
         raise typer.Exit
 
 
-@app.command("check")
+@command("check")
 def check_command(
     files: Annotated[list[Path], typer.Argument(help="Data files; several are splits of one experiment.")],
     as_json: AsJson = False,
@@ -91,7 +107,7 @@ def check_command(
     raise typer.Exit(report.exit_code)
 
 
-@app.command("eval")
+@command("eval")
 def eval_command(
     data: Annotated[Path | None, typer.Argument(help="The labelled data (with --scores).")] = None,
     scores: Annotated[Path | None, typer.Option(help="One number per line, in the order of the data file.")] = None,
@@ -127,7 +143,7 @@ def eval_command(
         _terminal.print_evaluations(evaluations, metric, per_query=per_query)
 
 
-@app.command("compare")
+@command("compare")
 def compare_command(
     data: DataFile,
     scores: Annotated[list[Path], typer.Option(help="A scores file; give two or more. The first is the baseline.")],
@@ -168,7 +184,7 @@ def compare_command(
         _terminal.print_comparison(comparison)
 
 
-@app.command("convert")
+@command("convert")
 def convert_command(
     source: DataFile,
     target: Annotated[
@@ -204,7 +220,7 @@ def convert_command(
             print(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
 
 
-@app.command("models")
+@command("models")
 def models_command(
     model: Annotated[str | None, typer.Argument(help="One of them, for its parameters.")] = None,
     as_json: AsJson = False,
@@ -222,7 +238,7 @@ def models_command(
         _terminal.print_parameters(entries[0])
 
 
-@app.command("train")
+@command("train")
 def train_command(
     model: Annotated[str, typer.Argument(help="lambdamart, mart, ...: podium models lists them.")],
     train: DataFile,
@@ -267,7 +283,7 @@ def train_command(
     raise typer.Exit(130 if trained.interrupted else 0)
 
 
-@app.command("rank")
+@command("rank")
 def rank_command(
     model: ModelFile,
     data: DataFile,
@@ -306,7 +322,7 @@ def rank_command(
         print(f"{out}: {ranking.sentence()}", file=report)
 
 
-@app.command("inspect")
+@command("inspect")
 def inspect_command(
     model: ModelFile,
     tree: Annotated[int | None, typer.Option(min=1, help="Show this tree, counted from 1.")] = None,
@@ -337,7 +353,7 @@ def inspect_command(
         print("\n".join([text, *(f"{out}: written" for out in written.values())]))
 
 
-@app.command("explain")
+@command("explain")
 def explain_command(
     model: ModelFile,
     data: DataFile,
@@ -377,7 +393,7 @@ def explain_command(
             print(f"{out}: written")
 
 
-@app.command("demo")
+@command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="The folder for the data files of the demo.")] = Path("demo"),
     as_json: AsJson = False,
@@ -392,7 +408,7 @@ def demo_command(
         show_demo(tour)
 
 
-@app.command("doctor")
+@command("doctor")
 def doctor_command(as_json: AsJson = False) -> None:
     """Show versions, processor, threads, folders, and what each extra adds."""
     from podium import _terminal, doctor

@@ -247,6 +247,16 @@ class RankingData:
         return f"RankingData({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features)"
 
 
+def refuse_beside_data(what: str, **given: Any) -> None:
+    """Refuse arguments that a RankingData brings itself: they would be ignored, or contradict it."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise ValueError(
+            f"{what}: got {', '.join(names)} beside a RankingData, which brings its own labels, queries and weights. "
+            "Leave them out, or make the data with them: RankingData.from_arrays(X, y, qid, ...)."
+        )
+
+
 def as_features(X: Any) -> Features:
     """A C-ordered float32 matrix, NaN for missing; anything that is no finite number or NaN is refused by place.
 

@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from podium._interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
 from podium._sparse import Features, as_sparse, is_sparse
 from podium.checkpoints import Checkpoints
-from podium.data import RankingData, as_query_ids, group_rows
+from podium.columns import SAME_COLUMNS, first_difference, refuse_other_columns
+from podium.data import RankingData, as_features, as_query_ids, group_rows, refuse_beside_data
 from podium.formats.names import Names, encode
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
@@ -117,10 +118,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
-        if early_stopping_rounds is not None and eval_set is None:
-            raise ValueError("early_stopping_rounds needs an eval_set to look at.")
+        _check_patience(early_stopping_rounds, eval_set)
         self.categories_ = self._find_names(X)
-        data = self._training_data(X, y, qid, group, sample_weight, query_weight)
+        known = self._adds_to_itself()
+        data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=known)
         self.n_queries_ = data.n_queries
         self._warn_if_nothing_to_learn(data)
         evals = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
@@ -138,6 +139,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def rank(self, X: Any, qid: Any = None) -> np.ndarray:
         """The rows, best first within each query; queries in order of first appearance."""
+        if isinstance(X, RankingData):
+            refuse_beside_data("rank", qid=qid)
         scores = self.predict(X)
         if isinstance(X, RankingData):
             return np.asarray(X.rows[order_by_score(scores[X.rows], X.offsets)])
@@ -154,6 +157,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         metric = self._judging_metric()
         if isinstance(X, RankingData):
+            refuse_beside_data("score", y=y, qid=qid, group=group, sample_weight=sample_weight)
             found = evaluate(self.predict(X), X, metrics=[metric])
         else:
             if qid is None and group is None:
@@ -197,10 +201,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "n_features_in_"):  # scikit-learn's own question takes longer than a document's score
             check_is_fitted(self)
         if isinstance(X, RankingData):
+            refuse_other_columns(self, X, "the data")
             return X.X
         if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_"):
             return X
-        return _as_float32(validate_data(self, self._known_to_sklearn(X), reset=False, **_VALIDATION))
+        return _as_float32(self._validated(X))
+
+    def _validated(self, X: Any, *more: Any, **options: Any) -> Any:
+        """What scikit-learn makes of rows for a fitted model; where names differ, the error also says which."""
+        X = self._known_to_sklearn(X)
+        try:
+            return validate_data(self, X, *more, reset=False, **options, **_VALIDATION)
+        except ValueError as error:
+            names, trained = getattr(X, "columns", None), getattr(self, "feature_names_in_", None)
+            found = None if names is None or trained is None else first_difference(list(names), trained, "the model")
+            if found is None:
+                raise
+            raise ValueError(f"{error}\n{found[0].upper()}{found[1:]}. {SAME_COLUMNS}") from error
 
     def _known_to_sklearn(self, X: Any) -> Any:
         """scikit-learn knows pandas and polars, but no names; an Arrow table becomes pandas on its way.
@@ -209,6 +226,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         if is_sparse(X):
             return as_sparse(X)
+        if type(X) is np.ndarray and X.dtype.kind in "biu":
+            return X.astype(np.float32)  # directly: float64 on the way would take twice the memory
         X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
         return encode(X, getattr(self, "categories_", {}))
 
@@ -237,15 +256,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return {f.name for f in fields(self) if f.default is None}
 
     def _training_data(
-        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any
+        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any, *, known: bool = False
     ) -> RankingData:
+        """What `fit` is given. The model takes note of the columns or, where they are `known`, they must be its own."""
         if isinstance(X, RankingData):
-            self.n_features_in_ = X.n_features
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            if X.feature_names is not None:
-                self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            given = {"y": y, "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight}
+            refuse_beside_data("fit", **given)
+            _refuse_empty(X)
+            if known:
+                refuse_other_columns(self, X, "the data")
+            else:
+                self._note_columns(X)
             return X
-        X, y = validate_data(self, self._known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
+        if known:
+            X, y = self._validated(X, y, y_numeric=True)
+        else:
+            X, y = validate_data(self, self._known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
             warnings.warn(_one_query(len(y)), UserWarning, stacklevel=4)
             group = [len(y)]
@@ -258,19 +284,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             query_weight=query_weight,
         )
 
+    def _note_columns(self, data: RankingData) -> None:
+        self.n_features_in_ = data.n_features
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+
     def _eval_data(self, part: Any, number: int) -> RankingData:
         """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
-        if not isinstance(part, RankingData):
-            if not isinstance(part, (tuple, list)) or len(part) != 3:
-                raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
-            X = validate_data(self, self._known_to_sklearn(part[0]), reset=False, **_VALIDATION)
-            part = RankingData.from_arrays(X, part[1], part[2])
-        data: RankingData = part
-        if data.n_features != self.n_features_in_:
-            raise ValueError(
-                f"eval_set[{number}] has {data.n_features} features, the training data {self.n_features_in_}."
-            )
-        return data.grouped()
+        if isinstance(part, RankingData):
+            refuse_other_columns(self, part, f"eval_set[{number}]")
+            return part.grouped()
+        if not isinstance(part, (tuple, list)) or len(part) != 3 or isinstance(part[0], RankingData):
+            raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
+        return RankingData.from_arrays(_as_float32(self._validated(part[0])), part[1], part[2]).grouped()
 
     def _warn_if_nothing_to_learn(self, data: RankingData) -> None:
         labels = data.y if data.is_contiguous else data.y[data.rows]
@@ -281,6 +308,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _adds_to_itself(self) -> bool:
+        """Whether this fit goes on from the model as it is, so that the columns are known."""
+        return False
 
     def _needs_pairs(self) -> bool:
         return True
@@ -295,7 +326,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
 
 _VALIDATION: dict[str, Any] = {
-    "dtype": [np.float32, np.float64],
+    "dtype": [np.float64, np.float32],  # the first for lists and objects: what float32 makes infinite is still seen
     "ensure_all_finite": "allow-nan",
     "accept_sparse": "csr",
 }
@@ -326,12 +357,35 @@ def _is_ready(X: Any, n_features: int) -> bool:
 
 
 def _as_float32(X: Any) -> Features:
-    """What scikit-learn has looked at; a sparse matrix was made float32 before."""
-    return X if is_sparse(X) else np.ascontiguousarray(X, dtype=np.float32)
+    """What scikit-learn has looked at, which knows no numbers that only float32 makes infinite.
+
+    A sparse matrix was made float32 before.
+    """
+    if is_sparse(X):
+        return X
+    return np.ascontiguousarray(X) if X.dtype == np.float32 else as_features(X)
+
+
+def _refuse_empty(data: RankingData) -> None:
+    for number, what, advice in (
+        (data.n_rows, "rows", "Check how the data were read."),
+        (data.n_features, "features", "All documents look the same without any; add at least one column."),
+    ):
+        if number == 0:
+            raise ValueError(f"fit: the data have no {what}, so there is nothing to learn from. {advice}")
+
+
+def _check_patience(rounds: Any, eval_set: Any) -> None:
+    if rounds is None:
+        return
+    if isinstance(rounds, (bool, np.bool)) or not isinstance(rounds, Integral) or rounds < 1:
+        raise ValueError(f"early_stopping_rounds must be an integer from 1, or None; got {rounds!r}.")
+    if eval_set is None or (isinstance(eval_set, (list, tuple)) and len(eval_set) == 0):
+        raise ValueError("early_stopping_rounds needs an eval_set to look at; got none. Add eval_set=(X, y, qid).")
 
 
 def _as_eval_sets(eval_set: Any) -> list[Any]:
-    if eval_set is None:
+    if eval_set is None or (isinstance(eval_set, tuple) and not eval_set):
         return []
     if isinstance(eval_set, list) and not (len(eval_set) == 3 and not isinstance(eval_set[0], (tuple, RankingData))):
         return eval_set

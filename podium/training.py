@@ -18,6 +18,7 @@ from podium._progress import NotedReport, progress
 from podium._words import check_choice, counted
 from podium.catalog import Plan
 from podium.checkpoints import Checkpoints
+from podium.columns import SAME_COLUMNS, first_difference
 from podium.data import RankingData
 from podium.formats.scores import score_lines, write_scores
 from podium.formats.trec import Run, run_lines, write_run
@@ -27,7 +28,6 @@ from podium.storage import refuse_bad_model_path
 from podium.texts import Texts
 
 RANKING_FORMATS = ("scores", "trec")
-_SAME_COLUMNS = "Named features must be the same in the same order."
 
 
 @dataclass(frozen=True)
@@ -230,14 +230,22 @@ class Columns:
     def give(self, data: RankingData, path: Path) -> RankingData:
         """The data with these features.
 
-        Sparse text leaves out what is 0, so it may lack the last ones. Named ones must be the same in the same order.
+        Sparse text leaves out what is 0, so it may lack the last ones. Named ones must be the same in the same order;
+        a file without names is taken by position, with a warning.
         """
         self._refuse_other_names(data, path)
+        if self.names is not None and data.feature_names is None:
+            message = f"{path} has no feature names; its columns are taken for those of {self.whose} by position."
+            warnings.warn(message, UserWarning, stacklevel=2)
+        data = self._widened(data, path)
+        return data if self.names is None else replace(data, feature_names=self.names)
+
+    def _widened(self, data: RankingData, path: Path) -> RankingData:
         if data.n_features == self.number:
             return data
         found = f"{path} has {counted(data.n_features, 'feature')}, {self.whose} {self.number:,}"
         if data.feature_names is not None:
-            raise ValueError(f"{found}. {_SAME_COLUMNS}")
+            raise ValueError(f"{found}. {SAME_COLUMNS}")
         if data.n_features > self.number:
             raise ValueError(f"{found}. {self._advice(data.n_features)}")
         warnings.warn(f"{found}; the last {self.number - data.n_features:,} count as 0.", UserWarning, stacklevel=2)
@@ -246,10 +254,9 @@ class Columns:
         return replace(data, X=X)
 
     def _refuse_other_names(self, data: RankingData, path: Path) -> None:
-        for number, (own, wanted) in enumerate(zip(data.feature_names or (), self.names or ())):
-            if own != wanted:
-                found = f"feature {number + 1} is {own!r}, that of {self.whose} {wanted!r}"
-                raise ValueError(f"{path}: {found}. {_SAME_COLUMNS}")
+        found = first_difference(data.feature_names or (), self.names or (), self.whose)
+        if found:
+            raise ValueError(f"{path}: {found}. {SAME_COLUMNS}")
 
     def _advice(self, number: int) -> str:
         if self.trained:

@@ -181,8 +181,8 @@ def test_other_models_data_and_evaluation_sets_are_refused(parts, path):
     kill(LambdaMART(**SMALL), data, 5, path, every=2, eval_set=[valid])
     X = data.X.copy()
     X[7, 0] += 1
-    moved = podium.RankingData.from_arrays(X, data.y, group=data.group)
-    weighted = podium.RankingData.from_arrays(data.X, data.y, group=data.group, query_weight=np.full(12, 2.0))
+    moved = replace(data, X=X)
+    weighted = replace(data, query_weight=np.full(12, 2.0))
 
     def refused(model, rows, message, **options):
         with pytest.raises(ValueError, match=message):

@@ -186,10 +186,10 @@ def test_trees_take_every_objective(splits, objective):
 def test_data_of_another_width_is_refused(splits):
     model = small().fit(splits.train)
     narrow = RankingData.from_arrays(splits.test.X[:, :3], splits.test.y, qid=splits.test.qid)
-    with pytest.raises(ValueError, match="the rows have 3 features, the model was trained on 24"):
+    with pytest.raises(ValueError, match="the data has 3 features, the model 24"):
         model.predict(narrow)
     base = small(MART).fit(narrow)
-    with pytest.raises(ValueError, match="the rows have 24 features, the model was trained on 3"):
+    with pytest.raises(ValueError, match="init was trained on 3 features, the training data have 24"):
         small(LambdaSMART, init=base).fit(splits.train)
 
 
@@ -368,7 +368,7 @@ def test_steps_of_a_leaf(rng):
 
 
 def test_an_evaluation_set_without_relevant_documents_is_told_apart(splits, tmp_path):
-    nothing = RankingData.from_arrays(splits.valid.X, np.zeros(splits.valid.n_rows), splits.valid.qid)
+    nothing = replace(splits.valid, y=np.zeros(splits.valid.n_rows))
     model = small(LambdaMART, eval_metric="auc").fit(splits.train, eval_set=nothing)
     assert np.isnan(model.evals_["eval_0"]["auc"]).all()
     model.save(tmp_path / "m.podium")

@@ -31,7 +31,7 @@ LAYERS = [
     },
     {"objectives", "learners"},
     {"metrics"},
-    {"formats", "data"},
+    {"formats", "data", "columns"},
     {"texts", "_files", "_interrupts", "_machine", "_progress", "_sparse", "_threads", "_words"},
     {"_atomic", "_exact", "_numba"},
     {""},  # podium/__init__.py: the version

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium.data import RankingData, as_labels, as_query_ids, as_weights, group_rows
+from podium.data import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
 from podium.metrics.additive import RBP
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR
@@ -94,7 +94,7 @@ def evaluate(
     """Score a ranking.
 
     `scores` and `y` have one number a row, `qid` one id a row in any order (or `group`: rows of each query); `y` may
-    also be a RankingData, which brings its queries, document ids and weights. `query_weight` has one number a query
+    also be a RankingData, which brings its queries, document ids and weights. `query_weight` has one number per query
     in order of first appearance. `policy` is "standard" unless given; a Metric with a policy of its own keeps it, and
     another one beside it is refused. `gain`, `label_gain` and `relevant` vary the policy. `bracket=True` adds the worst
     and best value that another order of equal scores could give.
@@ -210,7 +210,9 @@ class _JudgedRows:
 
 def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, document_weight: Any) -> _JudgedRows:
     if isinstance(y, RankingData):
-        return _rows_of_data(y, docids, query_weight, document_weight)
+        weights = {"query_weight": query_weight, "document_weight": document_weight}
+        refuse_beside_data("evaluate", qid=qid, group=group, docids=docids, **weights)
+        return _rows_of_data(y)
     labels = as_labels(y, len(y))
     n = len(labels)
     if n == 0:
@@ -229,17 +231,11 @@ def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, d
     return rows if order is None else rows.grouped_by(order)
 
 
-def _rows_of_data(data: RankingData, docids: Any, query_weight: Any, document_weight: Any) -> _JudgedRows:
-    if query_weight is None:
-        query_weight = data.query_weight
-    else:
-        query_weight = as_weights(query_weight, data.n_queries, "query_weight", "query")
-    if document_weight is None:
-        document_weight = data.document_weight
-    else:
-        document_weight = as_weights(document_weight, data.n_rows, "document_weight", "row")
-    docids = data.docids if docids is None else docids
-    rows = _JudgedRows(data.y, data.offsets, data.query_ids, None, docids, document_weight, query_weight)
+def _rows_of_data(data: RankingData) -> _JudgedRows:
+    if data.n_rows == 0:
+        raise ValueError("There are no rows to evaluate.")
+    weights = data.document_weight, data.query_weight
+    rows = _JudgedRows(data.y, data.offsets, data.query_ids, None, data.docids, *weights)
     return rows if data.is_contiguous else rows.grouped_by(data.rows)
 
 
