@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._numba import readonly
+from podium._single import merged_columns, warn_of_merged
 from podium._sparse import Features, as_dense, as_sparse, is_sparse
 from podium.texts import Texts
 
@@ -66,7 +67,7 @@ class RankingData:
         X may be any scipy sparse matrix, and stays sparse: what is not stored is 0, a stored NaN is missing.
         `query_weight` has one number a query, in order of first appearance.
         """
-        X = as_features(X)
+        X = as_features(X, feature_names, stacklevel=3)
         n = X.shape[0]
         y = as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
@@ -257,13 +258,15 @@ def refuse_beside_data(what: str, **given: Any) -> None:
         )
 
 
-def as_features(X: Any) -> Features:
+def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | None = None) -> Features:
     """A C-ordered float32 matrix, NaN for missing; anything that is no finite number or NaN is refused by place.
 
-    A sparse one stays sparse.
+    A sparse one stays sparse. With a `stacklevel`, columns with numbers that float32 merges are warned of, by name.
     """
     if is_sparse(X):
-        return as_sparse(X)
+        sparse = as_sparse(X)
+        _warn_of_merged(X, names, stacklevel)
+        return sparse
     matrix = np.asarray(X)
     if matrix.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, features); got shape {matrix.shape}.")
@@ -282,7 +285,15 @@ def as_features(X: Any) -> Features:
             raise ValueError(
                 f"X[{start + row}, {column}] is {found}; features must be finite as float32, or NaN for missing."
             )
+    _warn_of_merged(matrix, names, stacklevel)
     return result
+
+
+def _warn_of_merged(X: Any, names: Sequence[str] | None, stacklevel: int | None) -> None:
+    if stacklevel is None:
+        return
+    called = list(range(X.shape[1])) if names is None or len(names) != X.shape[1] else list(names)
+    warn_of_merged({called[column]: pair for column, pair in merged_columns(X).items()}, stacklevel + 2)
 
 
 def as_labels(y: Any, n: int) -> np.ndarray:
@@ -496,6 +507,8 @@ def _concat_features(parts: Sequence[Features]) -> Features:
 def _concat_ids(ids: Sequence[np.ndarray]) -> np.ndarray:
     if len({part.dtype for part in ids}) == 1:
         return np.concatenate(ids)
+    if all(part.dtype != object for part in ids):  # int64 and uint64
+        return _ids_from_objects(_filled([value for part in ids for value in part.tolist()]))
     return _filled([str(value) for part in ids for value in part])  # numbers and text meet as text
 
 

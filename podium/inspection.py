@@ -159,8 +159,8 @@ def feature_names(model: Any) -> Sequence[str]:
 
 
 def category_names(model: Any) -> CategoryNames:
-    """Of the features that were columns of names in a table: number -> names."""
-    return {model._feature_number("categories", column): names for column, names in model.categories_.items()}
+    """Of the features whose categories the model numbers: number -> names."""
+    return {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
 
 
 def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:

@@ -18,10 +18,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from podium._interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
+from podium._single import merged_columns, warn_of_merged
 from podium._sparse import Features, as_sparse, is_sparse
 from podium.checkpoints import Checkpoints
 from podium.columns import SAME_COLUMNS, first_difference, refuse_other_columns
 from podium.data import RankingData, as_features, as_query_ids, group_rows, refuse_beside_data
+from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
 from podium.metrics.base import Metric
 from podium.metrics.evaluation import evaluate
@@ -203,13 +205,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, RankingData):
             refuse_other_columns(self, X, "the data")
             return X.X
-        if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_"):
+        if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_") and not self.categories_:
             return X
         return _as_float32(self._validated(X))
 
     def _validated(self, X: Any, *more: Any, **options: Any) -> Any:
         """What scikit-learn makes of rows for a fitted model; where names differ, the error also says which."""
-        X = self._known_to_sklearn(X)
+        X = self._known_to_sklearn(X, getattr(self, "feature_names_in_", None))
         try:
             return validate_data(self, X, *more, reset=False, **options, **_VALIDATION)
         except ValueError as error:
@@ -219,17 +221,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 raise
             raise ValueError(f"{error}\n{found[0].upper()}{found[1:]}. {SAME_COLUMNS}") from error
 
-    def _known_to_sklearn(self, X: Any) -> Any:
+    def _known_to_sklearn(self, X: Any, columns: Any) -> Any:
         """scikit-learn knows pandas and polars, but no names; an Arrow table becomes pandas on its way.
+
+        `columns` are the names of the features in training, None where there are none yet.
 
         It trusts the indices of a sparse matrix, so these are checked before.
         """
+        names = getattr(self, "categories_", {})
         if is_sparse(X):
+            if names:
+                found = next(iter(names))
+                raise ValueError(f"the model numbers the categories of column {found!r}; give dense rows or a table.")
             return as_sparse(X)
+        X = encode(X, names, columns)
+        X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
         if type(X) is np.ndarray and X.dtype.kind in "biu":
             return X.astype(np.float32)  # directly: float64 on the way would take twice the memory
-        X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
-        return encode(X, getattr(self, "categories_", {}))
+        return X
 
     def _find_names(self, X: Any) -> Names:
         """Of each column of names in the training data, the names; members that know categories look for them."""
@@ -268,10 +277,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             else:
                 self._note_columns(X)
             return X
+        self._warn_of_merged(X)
         if known:
             X, y = self._validated(X, y, y_numeric=True)
         else:
-            X, y = validate_data(self, self._known_to_sklearn(X), y, y_numeric=True, **_VALIDATION)
+            X, y = validate_data(self, self._known_to_sklearn(X, None), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
             warnings.warn(_one_query(len(y)), UserWarning, stacklevel=4)
             group = [len(y)]
@@ -283,6 +293,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             document_weight=sample_weight,
             query_weight=query_weight,
         )
+
+    def _warn_of_merged(self, X: Any) -> None:
+        """Of numbers that float32 merges, in columns whose categories are not numbered here."""
+        coded = getattr(self, "categories_", {})
+        if isinstance(X, (np.ndarray, list)) or is_sparse(X):
+            found = merged_columns(np.asarray(X) if isinstance(X, list) else X)
+            merged: dict[Any, Any] = {column: pair for column, pair in found.items() if str(column) not in coded}
+        else:
+            merged = {**merged_in_frame(X, coded)}
+        warn_of_merged(merged, stacklevel=4)
 
     def _note_columns(self, data: RankingData) -> None:
         self.n_features_in_ = data.n_features

@@ -32,7 +32,7 @@ LAYERS = [
     {"objectives", "learners"},
     {"metrics"},
     {"formats", "data", "columns"},
-    {"texts", "_files", "_interrupts", "_machine", "_progress", "_sparse", "_threads", "_words"},
+    {"texts", "_files", "_interrupts", "_machine", "_progress", "_single", "_sparse", "_threads", "_words"},
     {"_atomic", "_exact", "_numba"},
     {""},  # podium/__init__.py: the version
 ]

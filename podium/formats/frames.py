@@ -6,13 +6,14 @@ feature. A null in a feature is a missing value (NaN); the index of a pandas tab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._single import Pair, merged_columns, warn_of_merged
 from podium._sparse import refuse_sparse
 from podium._words import did_you_mean
 from podium.data import RankingData, as_query_ids, group_rows
@@ -137,14 +138,35 @@ def _eager(frame: Any) -> nw.DataFrame[Any]:
 
 def _matrix(table: nw.DataFrame[Any], features: Sequence[Any]) -> np.ndarray:
     matrix = np.empty((len(table), len(features)), dtype=np.float32)
+    merged: dict[Any, Pair] = {}
     for start in range(0, len(features), 16):  # 16 float32 fill a cache line: each is touched once
         some = features[start : start + 16]
-        matrix[:, start : start + 16] = np.stack([_feature(table.get_column(name)) for name in some], axis=1)
+        columns = {name: _numbers(table.get_column(name)) for name in some}
+        merged |= {str(name): pair for name, pair in _merged(columns).items()}
+        stacked = [_feature(table.get_column(name), values) for name, values in columns.items()]
+        matrix[:, start : start + 16] = np.stack(stacked, axis=1)
+    warn_of_merged(merged, stacklevel=4)
     return matrix
 
 
-def _feature(column: nw.Series[Any]) -> np.ndarray:
-    values = _numbers(column)
+def _merged(columns: dict[Any, np.ndarray]) -> dict[Any, Pair]:
+    found = {name: merged_columns(values[:, None]) for name, values in columns.items()}
+    return {name: pairs[0] for name, pairs in found.items() if pairs}
+
+
+def merged_in_frame(frame: Any, skip: Collection[str] = ()) -> dict[str, Pair]:
+    """What float32 merges in the columns of numbers of a table, but for some columns; of anything else, nothing."""
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True, pass_through=True)
+    if not isinstance(table, nw.DataFrame):
+        return {}
+    names = [name for name in table.columns if str(name) not in skip and table.get_column(name).dtype.is_numeric()]
+    found = _merged({name: _numbers(table.get_column(name)) for name in names})
+    return {str(name): pair for name, pair in found.items()}
+
+
+def _feature(column: nw.Series[Any], values: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         feature = values.astype(np.float32)
     infinite = np.flatnonzero(np.isinf(feature))

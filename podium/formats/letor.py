@@ -118,11 +118,15 @@ def _report_interleaved(path: str, names: list[str], codes: np.ndarray, places: 
 
 
 def _query_ids(names: list[str]) -> np.ndarray:
-    """int64 if every name is the usual text of such a number, else Python strings: no two names become one id."""
+    """int64 or uint64 if every name is the usual text of such a number, else strings: no two names become one id."""
     with suppress(ValueError):
-        numbers = [int(name) if len(name) <= 20 else 2**63 for name in names]
-        if all(-(2**63) <= number < 2**63 and str(number) == name for number, name in zip(numbers, names)):
-            return np.array(numbers, dtype=np.int64)
+        numbers = [int(name) if len(name) <= 20 else 2**64 for name in names]
+        if all(str(number) == name for number, name in zip(numbers, names)):
+            low, high = min(numbers), max(numbers)
+            if low >= -(2**63) and high < 2**63:
+                return np.array(numbers, dtype=np.int64)
+            if low >= 0 and high < 2**64:
+                return np.array(numbers, dtype=np.uint64)
     ids = np.empty(len(names), dtype=object)
     ids[:] = names
     return ids

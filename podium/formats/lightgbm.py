@@ -25,7 +25,7 @@ from podium._files import COMPRESSIONS, is_stream, write_whole
 from podium.data import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
-from podium.formats.tables import Record, cell_numbers, chunks_of, feature_lines, joined, rows_of
+from podium.formats.tables import LargeCells, Record, cell_numbers, chunks_of, feature_lines, joined, rows_of
 
 _PAIRS = re.compile(rb"\s*[^\s:]+(\s+\d+:\S*)+\s*(#.*)?")  # a line of SVM-light text with a feature
 
@@ -35,7 +35,7 @@ def read_lightgbm(path: FilePath, *, zero_based: bool = True) -> RankingData:
 
     A compressed `rank.train.xz` may have `rank.train.query` beside it. The header of a table is found by its words.
     """
-    sizes, delimiter = _read_sizes(path), _delimiter(path)
+    sizes, delimiter = _read_sizes(path), table_delimiter(path)
     try:
         data = _read_pairs(path, sizes, zero_based) if delimiter is None else _read_table(path, delimiter, sizes)
     except FormatError:
@@ -117,7 +117,7 @@ def _read_weights(weights: str, path: FilePath, n_rows: int) -> np.ndarray:
     return values
 
 
-def _delimiter(path: FilePath) -> str | None:
+def table_delimiter(path: FilePath) -> str | None:
     """What separates the columns of a table; None for SVM-light text."""
     lines = (line for _, block in line_blocks(path) for line in block.split(b"\n"))
     first = next((line for line in lines if line.strip()), b"")
@@ -149,13 +149,14 @@ def _read_table(path: FilePath, delimiter: str, sizes: np.ndarray) -> RankingDat
 
 
 def _columns(path: FilePath, records: Iterator[Record], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    labels, features = [np.empty((0, 1))], [np.empty((0, len(names) - 1), np.float32)]
+    labels, features, large = [np.empty((0, 1))], [np.empty((0, len(names) - 1), np.float32)], LargeCells()
     for chunk in chunks_of(path, records, len(names)):
         labels.append(cell_numbers(path, chunk, names, names[:1]))
-        features.append(cell_numbers(path, chunk, names, names[1:], missing=True))
+        features.append(cell_numbers(path, chunk, names, names[1:], missing=True, large=large))
         if (labels[-1] < 0).any():
             place = int(np.flatnonzero(labels[-1] < 0)[0])
             raise FormatError(path, f"the label must be 0 or larger; found {labels[-1][place, 0]}.", chunk[place][0])
+    large.warn(path, stacklevel=5)
     return np.concatenate(labels)[:, 0], joined(features)
 
 

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from podium._single import EXACT
 from podium._sparse import refuse_sparse
 from podium._words import counted
 from podium.data import RankingData
 from podium.formats import lint_facts as facts
+from podium.formats.digits import merged_in_file
+from podium.formats.lines import FilePath
 from podium.formats.lint_rules import RULES, Finding, Level, Report
 from podium.texts import Texts
 
@@ -39,20 +42,27 @@ class _Part:
     data: RankingData  # grouped
     rows: np.ndarray  # where each row of it stands in the input
     facts: facts.Facts
+    path: FilePath | None = None  # the file it was read from
 
     @classmethod
-    def of(cls, name: str, data: RankingData) -> _Part:
+    def of(cls, name: str, data: RankingData, path: FilePath | None) -> _Part:
         grouped = data.grouped()
-        return cls(name, grouped, data.rows, facts.measure(grouped.X, grouped.offsets))
+        return cls(name, grouped, data.rows, facts.measure(grouped.X, grouped.offsets), path)
 
 
-def check(parts: Mapping[str, RankingData]) -> Report:
-    """Look at data sets, named by file; several are taken as the splits of one experiment."""
+def check(parts: Mapping[str, RankingData], paths: Mapping[str, FilePath] | None = None) -> Report:
+    """Look at data sets, named by file; several are taken as the splits of one experiment.
+
+    `paths` are the files that they were read from, whose text may have more digits than the data keep.
+    """
     if not parts:
         raise ValueError("check needs at least one data set; got none.")
     for name, data in parts.items():
         refuse_sparse(data.X, f"{name}: check")
-    filled = [_Part.of(name, data) for name, data in parts.items() if data.n_rows and data.n_features]
+    read_from = paths or {}
+    filled = [
+        _Part.of(name, data, read_from.get(name)) for name, data in parts.items() if data.n_rows and data.n_features
+    ]
     findings = [*_empty_parts(parts), *_between_all(parts)]
     for part in filled:
         for look_at_part in _PART_CHECKS:
@@ -177,6 +187,19 @@ def _list_lengths(part: _Part) -> Iterator[Finding]:
     if uneven.any():
         longest = int(lengths[uneven].max())
         yield _about_queries("uneven-lists", part, np.flatnonzero(uneven), longest=longest, usual=usual)
+
+
+def _merged_numbers(part: _Part) -> Iterator[Finding]:
+    """Numbers that are different in the file and one in the data."""
+    if part.path is None:
+        return
+    largest = np.fmax(np.abs(part.facts.low), np.abs(part.facts.high))
+    found = merged_in_file(part.path, part.data, np.flatnonzero(largest >= EXACT))
+    if found:
+        mask = np.zeros(part.data.n_features, dtype=bool)
+        mask[list(found)] = True
+        one, other = map(str, next(iter(found.values())))
+        yield from _about_features("merged-numbers", [part], mask, one=one, other=other)
 
 
 # The features, in all data sets together
@@ -305,6 +328,7 @@ _PART_CHECKS = (
     _odd_labels,
     _label_distribution,
     _list_lengths,
+    _merged_numbers,
 )
 _FEATURE_CHECKS = (_still_features, _duplicate_features, _missing_values, _feature_scales, _leaking_features)
 

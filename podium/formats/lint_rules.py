@@ -112,6 +112,11 @@ RULES: dict[str, tuple[Level, str]] = {
         "Very different scales: feature {narrow} spans {narrow_span:.3g}, feature {wide} {wide_span:.3g}. Trees do not "
         "care; scale the features for linear models and nets.",
     ),
+    "merged-numbers": (
+        "warning",
+        "Numbers with more digits than float32 keeps, so that different ones become one: {where}; {one} and {other} in "
+        "the first. Subtract a start from time stamps, and number ids without gaps.",
+    ),
     "leaking-features": (
         "warning",
         "A feature that orders at least {accuracy:.1%} of {pairs:,} sampled pairs by itself: {where}. Honest features "

@@ -1,16 +1,21 @@
-"""Names: columns of a table whose values are names become numbers, the same ones in training and in scoring.
+"""Names: columns whose values are names become numbers, the same ones in training and in scoring.
 
-Those are columns whose type says so (categories of pandas and polars), and columns of text that are asked for. A name
-becomes its place in a list of all names that training knew; any other value is a missing one.
+Those are columns of a table whose type says so (categories of pandas and polars), and columns that are asked for if
+they hold text, or numbers that float32 does not keep apart (ids of 2**24 and more). A name becomes its place in a list
+of all names that training knew; any other value is a missing one. Columns of an array are called by number, from 0.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from podium._single import is_large
+from podium._sparse import is_sparse
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -20,19 +25,23 @@ Names = dict[str, list[Any]]
 
 
 def find_names(X: Any, wanted: Iterable[Any]) -> Names:
-    """The names in the columns of a table; `wanted`: columns of text that hold some. Of anything else, none."""
+    """The names in the columns of a table or an array; `wanted`: columns that hold some, by name or number."""
     table = _table_of(X)
     if table is None:
-        return {}
+        return _names_of_array(X, wanted)
     import narwhals as nw
 
-    asked, found = {str(name) for name in wanted}, {}
-    for name in table.columns:
+    asked = _places(wanted, [str(name) for name in table.columns])
+    found: Names = {}
+    for place, name in enumerate(table.columns):
         column = table.get_column(name).drop_nulls()
         typed = isinstance(column.dtype, (nw.Categorical, nw.Enum))
+        if not typed and place in asked and column.dtype.is_numeric():
+            numbers = _distinct_numbers(column.to_numpy())
+            found |= {} if numbers is None else {str(name): numbers}
         if not typed and not (isinstance(column.dtype, nw.String) and len(column)):
             continue
-        if not typed and str(name) not in asked:
+        if not typed and place not in asked:
             raise ValueError(
                 f"column {name!r} holds text such as {column.to_list()[0][:40]!r}. If these are names, say "
                 f"categorical=[{str(name)!r}]; otherwise turn the column into numbers or leave it out."
@@ -41,19 +50,108 @@ def find_names(X: Any, wanted: Iterable[Any]) -> Names:
     return found
 
 
-def encode(X: Any, names: Names) -> Any:
-    """The table with numbers in place of names; anything but a table as it is."""
-    table = _table_of(X) if names else None
-    if table is None:
+def encode(X: Any, names: Names, columns: Sequence[str] | None = None) -> Any:
+    """The table or array with numbers in place of names; `columns` are those of training, where they had names."""
+    if not names:
         return X
+    table = _table_of(X)
+    if table is None:
+        return _encode_array(X, names, columns)
     import narwhals as nw
 
-    columns = [
+    series = [
         nw.new_series(str(name), _numbers(table.get_column(name), names[str(name)]), backend=table.implementation)
         for name in table.columns
         if str(name) in names
     ]
-    return table.with_columns(*columns).to_native()
+    return table.with_columns(*series).to_native()
+
+
+def _places(wanted: Iterable[Any], columns: Sequence[str]) -> set[int]:
+    """Columns that are called by their name or counted from 0; what is neither is refused by the model."""
+    found = set()
+    for name in wanted:
+        if isinstance(name, str) and name in columns:
+            found.add(columns.index(name))
+        elif isinstance(name, Integral) or str(name).isdecimal():
+            found.add(int(name))
+    return found
+
+
+def _names_of_array(X: Any, wanted: Iterable[Any]) -> Names:
+    """Of the columns of an array that are asked for, those with numbers that float32 does not keep apart."""
+    asked = _places(wanted, ())
+    if not asked or getattr(X, "ndim", 2) != 2 or not (is_sparse(X) or isinstance(X, (np.ndarray, list, tuple))):
+        return {}
+    if is_sparse(X):
+        _refuse_sparse_names(X, asked)
+        return {}
+    matrix = np.asarray(X)
+    found: Names = {}
+    for place in sorted(asked) if matrix.ndim == 2 else ():
+        numbers = _distinct_numbers(matrix[:, place]) if place < matrix.shape[1] else None
+        found |= {} if numbers is None else {str(place): numbers}
+    return found
+
+
+def _refuse_sparse_names(X: Any, asked: set[int]) -> None:
+    entries = X.tocoo()
+    for place in sorted(asked):
+        if _distinct_numbers(entries.data[entries.col == place]) is not None:
+            raise ValueError(
+                f"column {place} of the sparse X is categorical and has numbers that float32 does not keep apart. "
+                "Number its categories from 0, or give a dense array or a table."
+            )
+
+
+def _distinct_numbers(values: Any) -> list[Any] | None:
+    """The distinct numbers of a column, rising; None if float32 keeps them apart, from all whole numbers too."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        array = np.array([value for value in array.tolist() if value is not None and value == value])
+    if array.dtype.kind not in "iuf":
+        return None
+    present = array[~np.isnan(array)] if array.dtype.kind == "f" else array
+    with np.errstate(over="ignore"):
+        kept = ~is_large(present) & (present.astype(np.float32) == present)
+    if kept.all() or not np.isfinite(present).all():  # infinity is refused later, with its place
+        return None
+    return list(np.unique(present).tolist())
+
+
+def _encode_array(X: Any, names: Names, columns: Sequence[str] | None) -> Any:
+    """Columns of text categories stay as they are in an array of numbers: the numbers are taken for places."""
+    matrix = X if is_sparse(X) else np.asarray(X)
+    if matrix.ndim != 2 or is_sparse(X):
+        return X
+    coded = None
+    for name, known in names.items():
+        place = int(name) if columns is None else list(columns).index(name)
+        if place >= matrix.shape[1] or (matrix.dtype.kind != "O" and any(isinstance(one, str) for one in known)):
+            continue
+        coded = _copy_for_codes(matrix) if coded is None else coded
+        coded[:, place] = _codes(matrix[:, place], known, f"column {name!r}")
+    return X if coded is None else coded
+
+
+def _copy_for_codes(matrix: np.ndarray) -> np.ndarray:
+    return matrix.copy() if matrix.dtype.kind in "Of" else matrix.astype(np.float64)
+
+
+def _codes(values: np.ndarray, known: list[Any], where: str) -> np.ndarray:
+    """The place of every number in the list, NaN for others; infinity stays, to be refused."""
+    distinct, inverse = (values, None) if values.dtype.kind == "O" else np.unique(values, return_inverse=True)
+    places: Mapping[Any, float] = {name: place for place, name in enumerate(known)}
+    codes = np.array([places.get(v, v if v in (np.inf, -np.inf) else np.nan) for v in distinct.tolist()], np.float64)
+    codes = codes if inverse is None else codes[inverse]
+    _warn_if_unknown(codes, values, where)
+    return codes
+
+
+def _warn_if_unknown(codes: np.ndarray, values: np.ndarray, where: str) -> None:
+    given = values == values  # neither NaN
+    if len(codes) and np.isnan(codes).all() and np.any(given):
+        warnings.warn(f"{where}: training knew none of these values; all count as missing.", UserWarning, stacklevel=7)
 
 
 def _table_of(X: Any) -> nw.DataFrame[Any] | None:

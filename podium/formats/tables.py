@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 from operator import itemgetter
@@ -17,6 +19,7 @@ import numpy as np
 
 from podium._files import open_bytes, plain_suffix, write_whole
 from podium._numba import kernel, readonly
+from podium._single import EXACT, merged_texts, warn_of_merged
 from podium._sparse import Features, as_dense
 from podium._words import did_you_mean
 from podium.data import RankingData
@@ -61,7 +64,7 @@ def read_table(
     given = {"docid": docid, "document_weight": document_weight, "query_weight": query_weight}
     try:
         if kind == "parquet":
-            frame = _read_parquet(path)
+            frame = read_parquet(path)
             arrays = arrays_from_frame(frame, label=label, qid=qid, features=features, **given)
         else:
             arrays = _read_text(path, DELIMITERS[kind], label, qid, given, features)
@@ -101,10 +104,35 @@ def rows_of(path: FilePath, delimiter: str) -> Iterator[Record]:
         raise FormatError(path, f"cannot be read as a table: {error}.", line) from error
 
 
+class LargeCells:
+    """The texts of numbers that may have more digits than float32 keeps, each once, by column."""
+
+    def __init__(self) -> None:
+        self.texts: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, cells: list[str], values: np.ndarray, names: list[str]) -> None:
+        """The cells of some records, row by row, and what they are as numbers."""
+        for place in np.flatnonzero(np.abs(values) >= EXACT).tolist():
+            self.texts[names[place % len(names)]].add(cells[place])
+
+    def warn(self, path: FilePath, stacklevel: int) -> None:
+        pairs = {name: merged_texts(texts) for name, texts in self.texts.items()}
+        found = {name: pair for name, pair in pairs.items() if pair is not None}
+        warn_of_merged(found, stacklevel + 1, f"{os.fspath(path)}: ")
+
+
 def cell_numbers(
-    path: FilePath, records: list[Record], header: list[str], names: list[str], missing: bool = False
+    path: FilePath,
+    records: list[Record],
+    header: list[str],
+    names: list[str],
+    missing: bool = False,
+    large: LargeCells | None = None,
 ) -> np.ndarray:
-    """Some columns of some records as numbers: (records, columns) float64, or float32 where values may be missing."""
+    """Some columns of some records as numbers: (records, columns) float64, or float32 where values may be missing.
+
+    Numbers that float32 may not keep are noted in `large`.
+    """
     place = {name: number for number, name in enumerate(header)}
     pick = itemgetter(*(place[name] for name in names))
     picked = (pick(row) for _, row in records)
@@ -119,6 +147,8 @@ def cell_numbers(
         expected = "a finite number or an empty cell" if missing else "a finite number"
         message = f"column {names[column]!r}: expected {expected}, found {cells[bad[0]][:60]!r}."
         raise FormatError(path, message, records[row][0])
+    if large is not None:
+        large.add(cells, values, names)
     return numbers.reshape(len(records), len(names))
 
 
@@ -185,15 +215,16 @@ def _read_text(
 
 def _gather(path: FilePath, records: Iterator[Record], header: list[str], names: dict[str, Any]) -> dict[str, Any]:
     amounts = [kind for kind in ("label", "document_weight", "query_weight") if names[kind] is not None]
-    features, numbers, ids, docids = [], [], [], []
+    features, numbers, ids, docids, large = [], [], [], [], LargeCells()
     for chunk in chunks_of(path, records, len(header)):
-        features.append(cell_numbers(path, chunk, header, names["features"], missing=True))
+        features.append(cell_numbers(path, chunk, header, names["features"], missing=True, large=large))
         numbers.append(_amounts(path, chunk, header, [names[kind] for kind in amounts]))
         ids += _filled_cells(path, chunk, header, names["qid"])
         if names["docid"] is not None:
             docids += [row[header.index(names["docid"])] for _, row in chunk]
     if not features:
         raise FormatError(path, "has no rows below the header.")
+    large.warn(path, stacklevel=5)
     found = dict(zip(amounts, np.concatenate(numbers).T))
     return {
         "X": joined(features),
@@ -302,7 +333,8 @@ def _write_cells(
         ends[row + 1] = place
 
 
-def _read_parquet(path: FilePath) -> Any:
+def read_parquet(path: FilePath) -> Any:
+    """The file as a pyarrow table."""
     pyarrow = optional_package("pyarrow")
     from pyarrow import parquet
 
