@@ -297,8 +297,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _warn_of_merged(self, X: Any) -> None:
         """Of numbers that float32 merges, in columns whose categories are not numbered here."""
         coded = getattr(self, "categories_", {})
-        if isinstance(X, (np.ndarray, list)) or is_sparse(X):
-            found = merged_columns(np.asarray(X) if isinstance(X, list) else X)
+        if isinstance(X, (np.ndarray, list, tuple)) or is_sparse(X):
+            found = merged_columns(np.asarray(X) if isinstance(X, (list, tuple)) else X)
             merged: dict[Any, Any] = {column: pair for column, pair in found.items() if str(column) not in coded}
         else:
             merged = {**merged_in_frame(X, coded)}

@@ -238,7 +238,9 @@ class Columns:
             message = f"{path} has no feature names; its columns are taken for those of {self.whose} by position."
             warnings.warn(message, UserWarning, stacklevel=2)
         data = self._widened(data, path)
-        return data if self.names is None else replace(data, feature_names=self.names)
+        if self.names is None or data.feature_names is not None:
+            return data
+        return replace(data, feature_names=self.names)
 
     def _widened(self, data: RankingData, path: Path) -> RankingData:
         if data.n_features == self.number:

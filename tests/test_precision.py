@@ -253,6 +253,14 @@ def test_check_finds_numbers_that_become_one(tmp_path, monkeypatch, capsys, kind
     assert err == ""
 
 
+def test_the_first_line_of_a_table_without_a_header_counts(tmp_path):
+    (tmp_path / "data").write_text(f"1,0,{2**24}\n0,1,{2**24 + 1}\n")
+    (tmp_path / "data.query").write_text("2\n")
+    with pytest.warns(UserWarning, match=f"column 'column 3': {2**24} and {2**24 + 1} become one"):
+        data = read_data(tmp_path / "data")
+    assert "merged-numbers" in [one.code for one in check({"x": data}, {"x": tmp_path / "data"}).findings]
+
+
 def test_check_looks_into_parquet_and_knows_nothing_of_a_cache(tmp_path):
     with pytest.warns(UserWarning, match="float32"):
         data = parquet_of(matrix(LARGE["ids"], np.int64), tmp_path)

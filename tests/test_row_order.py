@@ -209,6 +209,19 @@ def test_a_model_is_the_same_whatever_the_rows_come_in(tmp_path, source, order):
     np.testing.assert_allclose(model.forest_.scores(X), whole.forest_.scores(X), rtol=1e-12)
 
 
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_a_base_model_scores_the_rows_it_belongs_to(model, sparse):
+    rows = ORDERS["interleaved"]
+    whole = small(init=model).fit(X, Y, QID, eval_set=(X, Y, QID))
+    mixed = small(init=model).fit(from_arrays(rows, sparse=sparse), eval_set=(X, Y, QID))
+    plain = small(init=model).fit(*arrays_of(rows, sparse), eval_set=from_arrays(rows, sparse=sparse))
+    bare = RankingData.from_arrays(*arrays_of(rows, sparse))
+    np.testing.assert_allclose(plain.predict(bare), whole.predict(X)[rows], rtol=1e-12)
+    np.testing.assert_allclose(plain.refit(bare).predict(X), whole.refit(X, Y, QID).predict(X), rtol=1e-12)
+    assert [step.n_trees for step in plain.prune(bare).steps] == [step.n_trees for step in whole.prune(X, Y, QID).steps]
+    assert mixed.evals_["eval_0"]["ndcg@10"][-1] == pytest.approx(mixed.score(X, Y, QID))
+
+
 @pytest.mark.parametrize("target", ["copy.txt", "copy.csv", "copy.tsv", "copy.parquet", "copy.podium-data"])
 @pytest.mark.parametrize("source", ["letor", "csv", "parquet", "cache"])
 @every_order

@@ -57,9 +57,10 @@ def _texts_of_pairs(path: FilePath, columns: Iterable[int], base: int) -> Texts:
 def _texts_of_table(path: FilePath, delimiter: str, data: RankingData, columns: Iterable[int]) -> Texts:
     records = rows_of(path, delimiter)
     found: defaultdict[int, set[str]] = defaultdict(set)
-    _, header = next(records)
-    names = data.feature_names
-    places = {column: column + 1 if names is None else header.index(names[column]) for column in columns}
+    places = {column: column + 1 for column in columns}  # a table without a header has the label first
+    if data.feature_names is not None:
+        _, header = next(records)
+        places = {column: header.index(data.feature_names[column]) for column in columns}
     for _, cells in records:
         for column, place in places.items():
             found[column].add(cells[place])
