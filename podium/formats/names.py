@@ -126,12 +126,21 @@ def _encode_array(X: Any, names: Names, columns: Sequence[str] | None) -> Any:
         return X
     coded = None
     for name, known in names.items():
-        place = int(name) if columns is None else list(columns).index(name)
-        if place >= matrix.shape[1] or (matrix.dtype.kind != "O" and any(isinstance(one, str) for one in known)):
+        place = _place(name, columns, matrix.shape[1])
+        if place is None or (matrix.dtype.kind != "O" and any(isinstance(one, str) for one in known)):
             continue
         coded = _copy_for_codes(matrix) if coded is None else coded
         coded[:, place] = _codes(matrix[:, place], known, f"column {name!r}")
     return X if coded is None else coded
+
+
+def _place(name: str, columns: Sequence[str] | None, width: int) -> int | None:
+    """Where an array has the column; None if it is too narrow, or the column was that of a table without such names."""
+    if columns is not None:
+        place = list(columns).index(name)
+    else:
+        place = int(name) if name.isdecimal() else width
+    return place if place < width else None
 
 
 def _copy_for_codes(matrix: np.ndarray) -> np.ndarray:

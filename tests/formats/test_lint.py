@@ -1,6 +1,7 @@
 """The linter: one small data set for each finding, and none for a clean one."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 from podium.data import RankingData
 from podium.formats import lint_facts as facts
+from podium.formats import write_data
 from podium.formats.lint import RULES, Report, check
 from podium.texts import Texts
 
@@ -102,6 +104,7 @@ CULPRITS = {
     "duplicate-features": lambda: one(X=column(features()[:, 0])),
     "missing-values": lambda: one(X=column(np.where(np.arange(N_ROWS) % 7 == 0, np.nan, features()[:, 2]))),
     "feature-scales": lambda: one(X=features() * [1, 1, 5000, 1]),
+    "merged-numbers": lambda: one(X=column(2**24 + 2 * (np.arange(N_ROWS) % 7))),
     "leaking-features": lambda: one(X=column(labels() + features()[:, 2] / 2)),
     "different-features": lambda: one() | {"test.txt": clean(seed=2, first_query=300, X=features(2)[:, :3])},
     "different-names": lambda: (
@@ -133,8 +136,13 @@ def test_every_rule_has_a_culprit() -> None:
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_each_finding_is_found_alone(code: str) -> None:
-    report = check(CULPRITS[code]())
+def test_each_finding_is_found_alone(code: str, tmp_path: Path) -> None:
+    parts = CULPRITS[code]()
+    for name, data in parts.items() if code == "merged-numbers" else ():
+        write_data(data, tmp_path / name)
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(text.replace(":16777216 ", ":16777217 ", 1))  # an odd one, read as its neighbour
+    report = check(parts, {name: tmp_path / name for name in parts if (tmp_path / name).exists()})
     assert codes(report) == {code}
     (finding,) = report.findings
     assert finding.level == RULES[code][0]
