@@ -8,7 +8,7 @@ no harm to an ordinary decimal.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -21,19 +21,19 @@ Pair = tuple[Any, Any]
 """Two numbers that become one."""
 
 
-def large_columns(matrix: np.ndarray) -> np.ndarray:
-    """The columns that have a value of 2**24 or more, or of -2**24 or less."""
+def columns_where(test: Callable[[np.ndarray], np.ndarray], matrix: np.ndarray) -> np.ndarray:
+    """The columns with a value for which the test is true, in one pass."""
     found = np.zeros(matrix.shape[1], dtype=bool)
     step = max(1, _PIECE // max(1, matrix.shape[1]))
     for start in range(0, len(matrix), step):
-        piece = matrix[start : start + step]
-        large = is_large(piece)
-        if large.any():
-            found |= large.any(axis=0)
+        true = test(matrix[start : start + step])
+        if true.any():
+            found |= true.any(axis=0)
     return np.flatnonzero(found)
 
 
 def is_large(values: np.ndarray) -> np.ndarray:
+    """Where values are 2**24 or more, or -2**24 or less."""
     if values.dtype.kind == "f":
         return np.asarray(np.abs(values) >= EXACT)
     return np.asarray((values >= EXACT) | (values <= -EXACT))  # the smallest int64 has no absolute value
@@ -78,12 +78,15 @@ def _first_pair(distinct: np.ndarray, single: np.ndarray, whole: bool) -> Pair |
     return distinct[first], distinct[first + 1]
 
 
-def merged_columns(X: Any) -> dict[int, Pair]:
-    """What float32 merges in each column of a matrix of numbers, dense or sparse; of anything else, nothing."""
+def merged_columns(X: Any, among: np.ndarray | None = None) -> dict[int, Pair]:
+    """What float32 merges in each column of a matrix of numbers, dense or sparse; of anything else, nothing.
+
+    `among`: of a dense one, the columns with large numbers, where they are known.
+    """
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "iuf" or keeps_all(X.dtype):
         return {}
     if isinstance(X, np.ndarray):
-        columns = {int(column): X[:, column] for column in large_columns(X)}
+        columns = {int(column): X[:, column] for column in (columns_where(is_large, X) if among is None else among)}
     else:
         entries = X.tocoo()
         large = is_large(entries.data)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._numba import readonly
-from podium._single import merged_columns, warn_of_merged
+from podium._single import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium._sparse import Features, as_dense, as_sparse, is_sparse
 from podium.texts import Texts
 
@@ -277,23 +277,24 @@ def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | No
             result = np.ascontiguousarray(matrix, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise ValueError(f"X must hold numbers; {error}.") from error
-    for start in range(0, len(result), 65_536):  # in pieces: no mask as large as the data
-        piece = result[start : start + 65_536]
-        if np.isinf(piece).any():
-            row, column = np.argwhere(np.isinf(piece))[0]
-            found = matrix[start + row, column]
-            raise ValueError(
-                f"X[{start + row}, {column}] is {found}; features must be finite as float32, or NaN for missing."
-            )
-    _warn_of_merged(matrix, names, stacklevel)
+    large = columns_where(np.isinf if keeps_all(matrix.dtype) else is_large, result)  # one pass for all that is asked
+    infinite = np.argwhere(np.isinf(result[:, large])) if len(large) else large
+    if len(infinite):
+        row, column = int(infinite[0, 0]), int(large[infinite[0, 1]])
+        raise ValueError(
+            f"X[{row}, {column}] is {matrix[row, column]}; features must be finite as float32, or NaN for missing."
+        )
+    _warn_of_merged(matrix, names, stacklevel, large)
     return result
 
 
-def _warn_of_merged(X: Any, names: Sequence[str] | None, stacklevel: int | None) -> None:
+def _warn_of_merged(
+    X: Any, names: Sequence[str] | None, stacklevel: int | None, columns: np.ndarray | None = None
+) -> None:
     if stacklevel is None:
         return
     called = list(range(X.shape[1])) if names is None or len(names) != X.shape[1] else list(names)
-    warn_of_merged({called[column]: pair for column, pair in merged_columns(X).items()}, stacklevel + 2)
+    warn_of_merged({called[column]: pair for column, pair in merged_columns(X, columns).items()}, stacklevel + 2)
 
 
 def as_labels(y: Any, n: int) -> np.ndarray:
