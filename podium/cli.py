@@ -101,8 +101,9 @@ def check_command(
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*become one number in float32")  # it is a finding
-        parts = {str(path): _read(path) for path in files}
-    report = check(parts, {str(path): path for path in files})
+        paths = {str(path): inputs.path_of(path) for path in files}
+        parts = {name: _read(path) for name, path in paths.items()}
+    report = check(parts, paths)
     if as_json:
         _print_json(report.to_json())
     else:

@@ -1,5 +1,6 @@
 """What float32 cannot keep apart: numbers from 2**24 on are warned of, and told apart where they are categories."""
 
+import io
 import re
 import warnings
 from fractions import Fraction
@@ -251,6 +252,14 @@ def test_check_finds_numbers_that_become_one(tmp_path, monkeypatch, capsys, kind
     out, err = capsys.readouterr()
     assert ("merged-numbers" in out) == (column in LARGE)
     assert err == ""
+
+
+def test_check_looks_into_standard_input_too(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["podium", "check", "-"])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text_of("letor", LARGE["ids"]).encode())))
+    with pytest.raises(SystemExit):
+        main()
+    assert "merged-numbers" in capsys.readouterr().out
 
 
 def test_the_first_line_of_a_table_without_a_header_counts(tmp_path):

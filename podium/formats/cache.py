@@ -214,9 +214,10 @@ def _grouping(arrays: dict[str, np.ndarray], n: int, offsets: np.ndarray) -> tup
     if len(older) != n or (n and older.min() < 0):
         raise ValueError(f"there must be {n} positions of rows, 0 or larger.")
     # Older files hold the rows query by query, and where each of them stood in the input.
-    order = np.argsort(older, kind="stable")
-    if (np.diff(older[offsets[:-1][np.diff(offsets) > 0]]) <= 0).any():  # queries were reordered: this is their order
+    firsts = older[offsets[:-1][np.diff(offsets) > 0]]
+    if (np.diff(older) > 0).all() or (np.diff(firsts) <= 0).any():  # in order, or queries were put into this order
         return np.arange(n, dtype=np.int64), None
+    order = np.argsort(older, kind="stable")
     return np.argsort(order), order
 
 

@@ -130,6 +130,8 @@ def test_an_older_file_of_reordered_queries_keeps_their_order(tmp_path):
     data = read_cache(tmp_path / "x")
     assert data.qid.tolist() == ["q1", "q1", "q2", "q3"]
     assert data.y.tolist() == data.X[:, 0].tolist() == [0, 2, 1, 3]
+    older_file(tmp_path / "x", [3, 5, 6, 9])
+    assert not read_cache(tmp_path / "x").X.flags.owndata  # in order: still mapped
     older_file(tmp_path / "x", [5, 7, 6, -1])
     with pytest.raises(FormatError, match="4 positions of rows, 0 or larger"):
         read_cache(tmp_path / "x")
