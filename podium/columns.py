@@ -1,7 +1,8 @@
 """Columns: the features of new data must be those a model was trained on. Others are refused, never reordered.
 
 Named features must have the same names in the same order. Where one side has no names (a LETOR file, an array), the
-columns are taken by position, with a warning, as scikit-learn does it; their number must be the same in any case.
+columns are taken by position, with a warning, as scikit-learn does it, unless the names are `f1`, `f2`, ... and say no
+more than that. Their number must be the same in any case.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def refuse_other_columns(model: Any, data: RankingData, where: str, stacklevel: 
         message = f"{where} has {counted(data.n_features, 'feature')}, the model {model.n_features_in_:,}"
         raise ValueError(f"{message}. Give the features that the model was trained on.")
     refuse_unknown_categories(model, where)
-    if (trained is None) != (names is None):
+    if (trained is None) != (names is None) and not are_positions(trained if names is None else names):
         has, had = ("no feature names", "with") if names is None else ("feature names", "without")
         message = f"{where} has {has}, but {type(model).__name__} was fitted {had} feature names"
         warnings.warn(f"{message}; columns are taken by position.", UserWarning, stacklevel=stacklevel)
@@ -41,6 +42,11 @@ def refuse_unknown_categories(model: Any, where: str) -> None:
             f"{where} is a RankingData, but the model numbers the categories of column {coded[0]!r} by itself. "
             "Give a table or an array with the same columns as in training, and y and qid beside it."
         )
+
+
+def are_positions(names: Any) -> bool:
+    """Whether the names are `f1`, `f2`, ...: what a table gets that is written from data without names."""
+    return all(name == f"f{number}" for number, name in enumerate(names, 1))
 
 
 def first_difference(names: Sequence[str], wanted: Sequence[str], whose: str) -> str | None:

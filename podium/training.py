@@ -18,7 +18,7 @@ from podium._progress import NotedReport, progress
 from podium._words import check_choice, counted
 from podium.catalog import Plan
 from podium.checkpoints import Checkpoints
-from podium.columns import SAME_COLUMNS, first_difference
+from podium.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data import RankingData
 from podium.formats.scores import score_lines, write_scores
 from podium.formats.trec import Run, run_lines, write_run
@@ -234,7 +234,7 @@ class Columns:
         a file without names is taken by position, with a warning.
         """
         self._refuse_other_names(data, path)
-        if self.names is not None and data.feature_names is None:
+        if self.names is not None and data.feature_names is None and not are_positions(self.names):
             message = f"{path} has no feature names; its columns are taken for those of {self.whose} by position."
             warnings.warn(message, UserWarning, stacklevel=2)
         data = self._widened(data, path)

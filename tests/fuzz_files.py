@@ -338,9 +338,10 @@ class Caches:
             return False
         data, X = found
         assert X.shape == (data.n_rows, data.n_features)
-        assert len(data.qid) == len(data.rows) == len(data.places) == data.n_rows == int(data.group.sum())
+        assert len(data.qid) == len(data.rows) == data.n_rows == int(data.group.sum())
         assert (data.group >= 0).all()
-        assert sorted(data.places.tolist()) == list(range(data.n_rows))
+        assert sorted(data.rows.tolist()) == list(range(data.n_rows))
+        assert data.qid[data.rows].tolist() == np.repeat(data.query_ids, data.group).tolist()
         assert np.isfinite(data.y).all()
         assert not np.isinf(X).any()
         assert data.docids is None or [type(docid) for docid in data.docids] == [str] * data.n_rows

@@ -724,6 +724,7 @@ def test_json_and_a_file_do_not_both_go_to_standard_output(piped, folder, words)
     assert b"and --json would both go to standard output" in err
 
 
+@pytest.mark.filterwarnings("ignore:the data has feature names")  # the model was trained on text, which has none
 @pytest.mark.parametrize("name", ["train.txt", "train.txt.zst", "train.podium-data", "train.parquet"])
 def test_data_come_through_standard_input_and_pipes(piped, trained, folder, name):
     model = trained / "m.podium"

@@ -97,6 +97,16 @@ def test_names_on_one_side_only_are_taken_by_position_with_a_warning(model, path
         PATHS[path](nameless, data_of(NAMES))
 
 
+def test_names_that_only_count_the_columns_need_no_warning():
+    counted = data_of(("f1", "f2", "f3"))
+    LambdaMART(**SMALL).fit(counted, eval_set=data_of(None)).predict(data_of(None))
+    LambdaMART(**SMALL).fit(data_of(None), eval_set=counted).predict(counted)
+    with pytest.warns(UserWarning, match="has feature names"):
+        LambdaMART(**SMALL).fit(data_of(None)).predict(data_of(("f2", "f1", "f3")))
+    with pytest.raises(ValueError, match="feature 1 is 'f2', that of the model 'f1'"):
+        LambdaMART(**SMALL).fit(counted).predict(data_of(("f2", "f1", "f3")))
+
+
 def test_more_trees_on_nameless_rows_leave_the_model_its_names(model):
     with pytest.warns(UserWarning, match="feature names"):
         model.fit_more(X, Y, QID, n_estimators=2)

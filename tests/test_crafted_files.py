@@ -155,7 +155,7 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path, base):
         ("offsets", elements(np.int64, [1, 2], [2**63 - 1, -(2**63) + 2])),
         ("docids.ends", elements(np.int64, [1, 2], [2**63 - 1, -(2**63) + 2])),
         ("offsets", lambda offsets: offsets.astype(np.uint64)),
-        ("rows", elements(np.int64, 0, -1)),
+        ("grouping", elements(np.int64, 0, -1)),
         ("y", elements(np.float64, 0, np.nan)),
         ("X", lambda X: np.empty((0, 2**40), np.float32)),
         ("X", lambda X: np.empty((2**40, 0), np.float32)),
