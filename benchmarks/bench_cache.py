@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from _report import best_of, print_header
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.formats.cache import read_cache, write_cache
 
 OPEN_BAR = 0.2  # seconds

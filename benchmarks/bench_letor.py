@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from _report import Timing, hardware_line, measure, measure_in_turns, peak_memory, print_result, versions_line
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.formats.letor import read_letor, write_letor
 
 ROWS_A_QUERY = 120

@@ -22,7 +22,7 @@ import numpy as np
 from _report import print_header, print_result
 
 import podium
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 
 
 def make_grid(leaves: tuple[int, ...], rates: tuple[float, ...]) -> list[dict[str, Any]]:

@@ -18,8 +18,8 @@ import numpy as np
 from _report import measure_in_turns, print_header, print_result
 
 from podium.objectives import Objective, parse_objective
-from podium.objectives.changes import additive_row
 from podium.objectives.kernels import BLOCK, logistic_row
+from podium.objectives.swap_deltas import additive_row
 
 BAR = "1.5 ns"
 

@@ -15,54 +15,54 @@ if TYPE_CHECKING:
     from podium import formats as formats
     from podium import metrics as metrics
     from podium import objectives as objectives
-    from podium.data import RankingData as RankingData
+    from podium.data.ranking import RankingData as RankingData
+    from podium.evaluation.comparing import compare as compare
+    from podium.evaluation.evaluating import evaluate as evaluate
+    from podium.evaluation.evaluating import evaluate_run as evaluate_run
     from podium.formats import read_data as read_data
     from podium.formats import write_data as write_data
     from podium.formats.letor import read_letor as read_letor
     from podium.formats.letor import write_letor as write_letor
-    from podium.formats.lint import check as check
     from podium.formats.trec import Qrels as Qrels
     from podium.formats.trec import Run as Run
     from podium.formats.trec import read_qrels as read_qrels
     from podium.formats.trec import read_run as read_run
     from podium.formats.trec import write_qrels as write_qrels
     from podium.formats.trec import write_run as write_run
+    from podium.lint.checks import check as check
     from podium.metrics.base import Metric as Metric
-    from podium.metrics.comparing import compare as compare
-    from podium.metrics.evaluation import evaluate as evaluate
-    from podium.metrics.evaluation import evaluate_run as evaluate_run
     from podium.metrics.policies import Policy as Policy
-    from podium.metrics.spelling import parse_metric as parse_metric
-    from podium.models import MART as MART
-    from podium.models import Boosted as Boosted
-    from podium.models import LambdaMART as LambdaMART
-    from podium.models import LambdaSMART as LambdaSMART
-    from podium.models import MatrixNet as MatrixNet
-    from podium.models import RandomForest as RandomForest
-    from podium.models import RegressionTree as RegressionTree
-    from podium.models import load as load
-    from podium.objectives.spelling import parse_objective as parse_objective
+    from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.products import MART as MART
+    from podium.models.products import Boosted as Boosted
+    from podium.models.products import LambdaMART as LambdaMART
+    from podium.models.products import LambdaSMART as LambdaSMART
+    from podium.models.products import MatrixNet as MatrixNet
+    from podium.models.products import RandomForest as RandomForest
+    from podium.models.products import RegressionTree as RegressionTree
+    from podium.models.products import load as load
+    from podium.objectives.registry import parse_objective as parse_objective
 
 _HOME = {
-    "Boosted": "podium.models",
-    "LambdaMART": "podium.models",
-    "LambdaSMART": "podium.models",
-    "MatrixNet": "podium.models",
-    "RandomForest": "podium.models",
-    "MART": "podium.models",
+    "Boosted": "podium.models.products",
+    "LambdaMART": "podium.models.products",
+    "LambdaSMART": "podium.models.products",
+    "MatrixNet": "podium.models.products",
+    "RandomForest": "podium.models.products",
+    "MART": "podium.models.products",
     "Metric": "podium.metrics.base",
     "Policy": "podium.metrics.policies",
     "Qrels": "podium.formats.trec",
-    "RankingData": "podium.data",
-    "RegressionTree": "podium.models",
+    "RankingData": "podium.data.ranking",
+    "RegressionTree": "podium.models.products",
     "Run": "podium.formats.trec",
-    "check": "podium.formats.lint",
-    "compare": "podium.metrics.comparing",
-    "evaluate": "podium.metrics.evaluation",
-    "evaluate_run": "podium.metrics.evaluation",
-    "load": "podium.models",
-    "parse_metric": "podium.metrics.spelling",
-    "parse_objective": "podium.objectives.spelling",
+    "check": "podium.lint.checks",
+    "compare": "podium.evaluation.comparing",
+    "evaluate": "podium.evaluation.evaluating",
+    "evaluate_run": "podium.evaluation.evaluating",
+    "load": "podium.models.products",
+    "parse_metric": "podium.metrics.registry",
+    "parse_objective": "podium.objectives.registry",
     "read_data": "podium.formats",
     "read_letor": "podium.formats.letor",
     "read_qrels": "podium.formats.trec",

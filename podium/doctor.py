@@ -16,7 +16,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from podium import _machine
+from podium._runtime import machine as _machine
 
 CORE = (
     "numpy",
@@ -95,8 +95,8 @@ def probe_numba() -> None:
     """Run a kernel on all threads and print what was used as JSON; meant for a process of its own."""
     import numpy as np
 
-    from podium._numba import cache_folder, kernel, kernels_are_kept
-    from podium._threads import map_blocks, usable_threads
+    from podium._runtime.compiler import cache_folder, kernel, kernels_are_kept
+    from podium._runtime.threads import map_blocks, usable_threads
 
     @kernel
     def add_up(values: np.ndarray) -> float:

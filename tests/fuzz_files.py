@@ -23,7 +23,7 @@ import podium
 from podium.formats import container
 from podium.formats.cache import read_cache, write_cache
 from podium.formats.kinds import CHECKPOINT, DATA, MODEL
-from podium.models import MODELS, LambdaMART, LambdaSMART, MatrixNet, RandomForest
+from podium.models.products import MODELS, LambdaMART, LambdaSMART, MatrixNet, RandomForest
 
 SECONDS = 20  # for one file: more is an endless loop
 ROOM = 2 << 30  # bytes of memory beyond what the first files needed

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from podium import models
-from podium.catalog import catalogue, find_model
+from podium.models import products as models
+from podium.models.ranker import Ranker
+from podium.models.registry import catalogue, find_model
 from podium.objectives import parse_objective
-from podium.ranker import Ranker
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from podium import cli
+from podium.cli import commands as cli
 from podium.metrics import METRICS, POLICIES
 
 ROOT = Path(__file__).parent.parent

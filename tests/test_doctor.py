@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import podium
-from podium import _machine, doctor
+from podium import doctor
+from podium._runtime import machine as _machine
 
 
 @pytest.fixture(scope="module")

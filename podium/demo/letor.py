@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 
 Columns = dict[str, np.ndarray]
 

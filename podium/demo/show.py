@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.demo.letor import Splits, demo_splits, write_demo
-from podium.formats.lint import check
-from podium.formats.lint_rules import Report
+from podium.evaluation.comparing import compare
+from podium.evaluation.comparison import Comparison
+from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.formats.scores import write_scores
-from podium.metrics.comparing import compare
-from podium.metrics.comparison import Comparison
-from podium.metrics.evaluation import Evaluation, evaluate
-from podium.models import LambdaMART
+from podium.lint.checks import check
+from podium.lint.rules import Report
+from podium.models.products import LambdaMART
 
 METRICS = ("ndcg@10", "map", "p@5")
 POLICIES = ("standard", "letor4", "trec")
@@ -108,7 +108,7 @@ def plain_sum(data: RankingData) -> np.ndarray:
 def show_demo(tour: Tour) -> None:
     from rich.table import Table
 
-    from podium._terminal import console
+    from podium.cli.terminal import console
 
     print("1. Data: made by code, in the manner of LETOR, written to", tour.files[0].parent)
     for path, size in zip(tour.files, tour.sizes.values()):

@@ -15,5 +15,5 @@ from podium.explain.importances import importance as importance
 from podium.explain.reasons import Reason as Reason
 from podium.explain.reasons import Why as Why
 from podium.explain.reasons import why as why
-from podium.inspection import Inspection as Inspection
-from podium.inspection import inspect as inspect
+from podium.models.inspection import Inspection as Inspection
+from podium.models.inspection import inspect as inspect

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from podium._sparse import Features
-from podium.boosted import BoostedTrees
-from podium.data import as_query_ids, group_rows
+from podium.data.ranking import as_query_ids, group_rows
+from podium.data.sparse import Features
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
 from podium.explain.subjects import forests_of, names_for, refuse_other_models
+from podium.models.boosted import BoostedTrees
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._sparse import Features, as_dense, is_sparse
+from podium.data.sparse import Features, as_dense, is_sparse
 from podium.explain.subjects import find_feature, names_for, refuse_other_models
 
 _POINTS = 20

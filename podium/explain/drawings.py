@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from podium._files import write_whole
-from podium._words import check_choice
+from podium._runtime.files import write_whole
+from podium._runtime.words import check_choice
 from podium.explain.subjects import names_for, refuse_other_models
-from podium.inspection import CategoryNames, category_names, question
 from podium.learners.trees.scoring.forest import TreeArrays
+from podium.models.inspection import CategoryNames, category_names, question
 
 if TYPE_CHECKING:
     from podium.explain.dependence import Dependence

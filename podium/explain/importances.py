@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._words import check_choice
-from podium.boosted import BoostedTrees
+from podium._runtime.words import check_choice
 from podium.explain.subjects import names_for, refuse_other_models
 from podium.learners.trees.scoring.forest import Forest
+from podium.models.boosted import BoostedTrees
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from podium._sparse import as_dense
-from podium._words import counted, did_you_mean
-from podium.data import RankingData
+from podium._runtime.words import counted, did_you_mean
+from podium.data.ranking import RankingData
+from podium.data.sparse import as_dense
 from podium.explain.attributions import attribute, centre
 from podium.explain.reasons import Why, why
 from podium.explain.subjects import names_for, refuse_other_models

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._sparse import as_dense
+from podium.data.sparse import as_dense
 from podium.explain.attributions import Attributions, attribute
 from podium.explain.subjects import names_for, refuse_other_models
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._numba import fast_kernel, inlined_kernel, kernel, readonly
-from podium._sparse import Features, as_dense, is_sparse
-from podium._threads import map_blocks
+from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
+from podium._runtime.threads import map_blocks
+from podium.data.sparse import Features, as_dense, is_sparse
 from podium.learners.trees.scoring.forest import Forest
 
 _ROWS_A_BLOCK = 512  # enough to share the cost of a tree's tables

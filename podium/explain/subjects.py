@@ -7,11 +7,11 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from podium._words import check_choice
-from podium.boosted import BoostedTrees
-from podium.data import RankingData, as_feature_names
-from podium.inspection import feature_names
+from podium._runtime.words import check_choice
+from podium.data.ranking import RankingData, as_feature_names
 from podium.learners.trees.scoring.forest import Forest
+from podium.models.boosted import BoostedTrees
+from podium.models.inspection import feature_names
 
 
 def forests_of(model: Any) -> list[Forest]:

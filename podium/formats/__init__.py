@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from podium._files import plain_suffix
-from podium._words import check_choice, did_you_mean
+from podium._runtime.files import plain_suffix
+from podium._runtime.words import check_choice, did_you_mean
 
 if TYPE_CHECKING:
-    from podium._progress import Report
-    from podium.data import RankingData
+    from podium._runtime.progress import Report
+    from podium.data.ranking import RankingData
 
 __all__ = ["Format", "formats", "read_data", "write_data"]
 

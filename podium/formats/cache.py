@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from podium._files import COMPRESSIONS
-from podium._numba import readonly
-from podium._sparse import refuse_sparse
-from podium.data import RankingData, as_feature_names, as_labels, as_weights
+from podium._runtime.compiler import readonly
+from podium._runtime.files import COMPRESSIONS
+from podium.data.ranking import RankingData, as_feature_names, as_labels, as_weights
+from podium.data.sparse import refuse_sparse
+from podium.data.texts import Texts
 from podium.formats.container import Entry, MappedArray, open_container, write_container
 from podium.formats.errors import FormatError
 from podium.formats.kinds import DATA
 from podium.formats.lines import FilePath
-from podium.texts import Texts
 
 _TEXT_PARTS = {"text": ("<u1", 1), "ends": ("<i8", 1)}
 _ARRAYS = {  # dtypes and dimensions that an array may have

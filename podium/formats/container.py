@@ -27,8 +27,8 @@ from typing import IO, Any, NoReturn
 
 import numpy as np
 
-from podium._files import refuse_what_is_no_file, write_whole
-from podium._numba import readonly
+from podium._runtime.compiler import readonly
+from podium._runtime.files import refuse_what_is_no_file, write_whole
 from podium.formats.errors import FormatError
 from podium.formats.kinds import MAGIC, FileKind, check_kind
 from podium.formats.lines import FilePath

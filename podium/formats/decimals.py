@@ -23,7 +23,7 @@ from functools import cache
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 
 U = np.uint64
 Whole = int | np.int64  # the same to the compiler

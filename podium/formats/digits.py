@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from podium._single import Pair, merged_texts
-from podium.data import RankingData
+from podium.data.precision import Pair, merged_texts
+from podium.data.ranking import RankingData
 from podium.formats import format_of
 from podium.formats.frames import merged_in_frame
 from podium.formats.lightgbm import table_delimiter

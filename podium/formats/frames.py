@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._single import Pair, merged_columns, warn_of_merged
-from podium._sparse import refuse_sparse
-from podium._words import did_you_mean
-from podium.data import RankingData, as_query_ids, group_rows
+from podium._runtime.words import did_you_mean
+from podium.data.precision import Pair, merged_columns, warn_of_merged
+from podium.data.ranking import RankingData, as_query_ids, group_rows
+from podium.data.sparse import refuse_sparse
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from podium._files import write_whole
-from podium._progress import Report
-from podium._sparse import is_sparse
-from podium.data import RankingData, as_query_ids, group_rows
+from podium._runtime.files import write_whole
+from podium._runtime.progress import Report
+from podium.data.ranking import RankingData, as_query_ids, group_rows
+from podium.data.sparse import is_sparse
 from podium.formats.errors import FormatError
 from podium.formats.letor_faults import shortened
 from podium.formats.letor_lines import lines_of

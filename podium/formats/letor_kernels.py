@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.formats.decimals import (
     BELOW_FLOAT32,
     EXACT_POWERS,

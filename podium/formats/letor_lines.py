@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._numba import readonly
-from podium._sparse import as_dense
-from podium.data import RankingData
+from podium._runtime.compiler import readonly
+from podium.data.ranking import RankingData
+from podium.data.sparse import as_dense
+from podium.data.texts import Texts
 from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table
 from podium.formats.letor_faults import shortened
 from podium.formats.letor_parsing import copied_texts, feature_keys
 from podium.formats.letor_pieces import PIECE_BYTES
-from podium.texts import Texts
 
 _NOT_IN_QID = re.compile(r"[\x00-\x20#]")
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from podium.data.texts import Texts
 from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import power_table, round_texts
 from podium.formats.letor_pieces import Piece
 from podium.formats.lines import FilePath
-from podium.texts import Texts
 
 _MOST_FEATURES = 10_000_000  # a row of so many takes 40 MB
 

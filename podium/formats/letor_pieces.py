@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._files import open_bytes, place_in_file
+from podium._runtime.files import open_bytes, place_in_file
 from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import PADDING
 from podium.formats.errors import FormatError

@@ -11,13 +11,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from podium._progress import Report
-from podium._threads import usable_threads
+from podium._runtime.progress import Report
+from podium._runtime.threads import usable_threads
+from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.letor_faults import explain
 from podium.formats.letor_parsing import Rows, Rules, ends_without_features, parse_piece
 from podium.formats.letor_pieces import LINE_BYTES, LongLine, Piece, Pieces
-from podium.texts import Texts
 
 _SEGMENT_BYTES = 64 << 20  # how much room is made at a time where the size of the file does not tell
 _MEMORY_SHARE = 0.8

@@ -21,8 +21,8 @@ from typing import IO
 
 import numpy as np
 
-from podium._files import COMPRESSIONS, is_stream, write_whole
-from podium.data import RankingData
+from podium._runtime.files import COMPRESSIONS, is_stream, write_whole
+from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
 from podium.formats.tables import LargeCells, Record, cell_numbers, chunks_of, feature_lines, joined, rows_of

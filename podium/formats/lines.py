@@ -10,7 +10,7 @@ from typing import IO
 
 import numpy as np
 
-from podium._files import open_bytes
+from podium._runtime.files import open_bytes
 from podium.formats.errors import FormatError
 
 FilePath = str | os.PathLike[str]

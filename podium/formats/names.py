@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._single import is_large
-from podium._sparse import is_sparse
+from podium.data.precision import is_large
+from podium.data.sparse import is_sparse
 
 if TYPE_CHECKING:
     import narwhals as nw

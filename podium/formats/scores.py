@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._files import write_whole
+from podium._runtime.files import write_whole
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, number_text, read_numbers
 

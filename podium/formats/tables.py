@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from podium._files import open_bytes, plain_suffix, write_whole
-from podium._numba import kernel, readonly
-from podium._single import EXACT, merged_texts, warn_of_merged
-from podium._sparse import Features, as_dense
-from podium._words import did_you_mean
-from podium.data import RankingData
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.files import open_bytes, plain_suffix, write_whole
+from podium._runtime.words import did_you_mean
+from podium.data.precision import EXACT, merged_texts, warn_of_merged
+from podium.data.ranking import RankingData
+from podium.data.sparse import Features, as_dense
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round_texts, write_float32, write_integer
 from podium.formats.errors import FormatError
 from podium.formats.frames import (

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._files import write_whole
-from podium._numba import readonly
-from podium.data import RankingData, group_rows
+from podium._runtime.compiler import readonly
+from podium._runtime.files import write_whole
+from podium.data.ranking import RankingData, group_rows
+from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, parse_numbers, shown
-from podium.texts import Texts
 
 if TYPE_CHECKING:
     from typing import Self

@@ -12,8 +12,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from podium._numba import kernel, readonly
-from podium._threads import over_queries
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import over_queries
 from podium.metrics.base import KernelMetric, refuse_labels_above_rmax
 from podium.metrics.lists import RankedLists, heads, sort_descending
 from podium.metrics.policies import discounts, gain_table, gains, known_gain

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._runtime.compiler import kernel, readonly
 from podium.metrics.base import KernelMetric, refuse_averaged_ties, refuse_labels_above_rmax, refuse_weights
 from podium.metrics.lists import RankedLists, heads
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from podium._numba import kernel, readonly
-from podium._threads import over_queries
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import over_queries
 from podium.metrics.policies import Ties
 from podium.metrics.sorting import LONG_LIST, Room, falling_keys, pack, sort_places, sort_short, unpack
 from podium.metrics.sorting import make_room as _room

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._runtime.compiler import kernel, readonly
 from podium.metrics.base import KernelMetric
 from podium.metrics.lists import RankedLists
 

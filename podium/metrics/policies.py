@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from podium._words import check_choice
+from podium._runtime.words import check_choice
 
 Ties = Literal["worst", "best", "input", "docid", "average"]
 

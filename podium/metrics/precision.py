@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._numba import kernel, readonly
-from podium._threads import over_queries
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import over_queries
 from podium.metrics.additive import relevant_weight
 from podium.metrics.base import KernelMetric
 from podium.metrics.lists import RankedLists

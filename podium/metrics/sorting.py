@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 
 _PLACE_BITS = 31
 _SHORT_LIST = 24  # up to this, insertion beats counting

@@ -16,5 +16,5 @@ from podium.objectives.pairwise import SquaredHinge as SquaredHinge
 from podium.objectives.pointwise import Logistic as Logistic
 from podium.objectives.pointwise import Ordinal as Ordinal
 from podium.objectives.pointwise import Squared as Squared
-from podium.objectives.spelling import OBJECTIVES as OBJECTIVES
-from podium.objectives.spelling import parse_objective as parse_objective
+from podium.objectives.registry import OBJECTIVES as OBJECTIVES
+from podium.objectives.registry import parse_objective as parse_objective

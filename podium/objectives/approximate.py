@@ -15,11 +15,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._numba import fast_kernel, kernel, readonly
+from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium.metrics.additive import NDCG
 from podium.metrics.policies import POLICIES
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
-from podium.objectives.changes import changes_of
 from podium.objectives.kernels import (
     BELL,
     BLOCK,
@@ -30,7 +29,8 @@ from podium.objectives.kernels import (
     make_pair_room,
     store_derivatives,
 )
-from podium.objectives.orders import longest_of
+from podium.objectives.rankings import longest_of
+from podium.objectives.swap_deltas import changes_of
 
 
 @dataclass(frozen=True)

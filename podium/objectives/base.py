@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._exact import exact_sum
-from podium._numba import kernel, readonly
-from podium._threads import over_queries
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.exact import exact_sum
+from podium._runtime.threads import over_queries
 
 
 @dataclass(frozen=True)

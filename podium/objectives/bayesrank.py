@@ -24,15 +24,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._runtime.compiler import kernel, readonly
 from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
 from podium.metrics.sorting import Room, make_room
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
-from podium.objectives.changes import ADDITIVE, changes_of, metric_under
-from podium.objectives.draws import check_seed, stream_of, uniform
-from podium.objectives.orders import longest_of, place_worst_first
+from podium.objectives.random import check_seed, stream_of, uniform
+from podium.objectives.rankings import longest_of, place_worst_first
+from podium.objectives.swap_deltas import ADDITIVE, changes_of, metric_under
 
 LONGEST_EXACT = 4
 _NEAR = 600.0  # exponentials of scores this far below the largest can still be added and divided

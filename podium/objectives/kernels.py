@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from podium._numba import fast_kernel, inlined_kernel, kernel
+from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel
 
 LOGISTIC, EVEN, HINGE, SQUARED_HINGE, EXPONENTIAL, BELL = range(6)
 

@@ -19,14 +19,27 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._numba import fast_kernel, kernel, readonly
-from podium._words import check_choice
+from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.words import check_choice
 from podium.metrics.additive import Precision, Recall
 from podium.metrics.base import Metric
 from podium.metrics.pairs import AUC, Inversions
 from podium.metrics.policies import Policy
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
-from podium.objectives.changes import (
+from podium.objectives.kernels import (
+    BLOCK,
+    FLATTEST,
+    LOGISTIC,
+    PairRoom,
+    cost_row,
+    load_powers,
+    load_scores,
+    logistic_row,
+    make_pair_room,
+    store_derivatives,
+)
+from podium.objectives.rankings import longest_of, order_of, place_queries, rows_of
+from podium.objectives.swap_deltas import (
     ADDITIVE,
     OWN_SWAPS,
     ChangeArrays,
@@ -40,19 +53,6 @@ from podium.objectives.changes import (
     make_change_room,
     metric_under,
 )
-from podium.objectives.kernels import (
-    BLOCK,
-    FLATTEST,
-    LOGISTIC,
-    PairRoom,
-    cost_row,
-    load_powers,
-    load_scores,
-    logistic_row,
-    make_pair_room,
-    store_derivatives,
-)
-from podium.objectives.orders import longest_of, order_of, place_queries, rows_of
 
 NORMALIZATIONS = ("lightgbm", "xgboost")
 

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.objectives.base import BoundObjective, Judgements, Objective
-from podium.objectives.orders import order_by_label
+from podium.objectives.rankings import order_by_label
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._runtime.compiler import kernel, readonly
 from podium.metrics.policies import gain_table, gains, known_gain
 from podium.objectives.base import BoundObjective, Judgements, Objective, refuse_negative_labels
-from podium.objectives.draws import check_seed, stream_of, uniform
+from podium.objectives.random import check_seed, stream_of, uniform
 
 
 @dataclass(frozen=True)

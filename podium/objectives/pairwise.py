@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._numba import fast_kernel, kernel
+from podium._runtime.compiler import fast_kernel, kernel
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
 from podium.objectives.kernels import (
     BLOCK,
@@ -29,7 +29,7 @@ from podium.objectives.kernels import (
     pair_row,
     store_derivatives,
 )
-from podium.objectives.orders import longest_of, order_by_label
+from podium.objectives.rankings import longest_of, order_by_label
 
 
 @dataclass(frozen=True)

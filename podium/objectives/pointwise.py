@@ -18,8 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._exact import exact_sum
-from podium._numba import kernel, readonly
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
 
 _MOST_CLASSES = 255

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.demo.letor import FEATURE_NAMES, demo_splits, make_letor, write_demo
-from podium.formats.lint import check
+from podium.lint.checks import check
 
 DATA = make_letor()
 

@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 
 import podium
 from podium import explain
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.explain.queries import explain_pair, explain_top
-from podium.models import MART, LambdaMART, LambdaSMART, MatrixNet, RegressionTree
+from podium.models.products import MART, LambdaMART, LambdaSMART, MatrixNet, RegressionTree
 
 NAMES = ("bm25", "pagerank", "age")
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from mutations import append, cut, delete, flip, huge_number, overwrite, splice, swap_blocks
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
+from podium.data.texts import Texts
 from podium.formats import container
 from podium.formats.cache import read_cache, write_cache
 from podium.formats.errors import FormatError
 from podium.formats.kinds import DATA
-from podium.texts import Texts
 
 
 def sample(qid=("q1", "q2", "q1", "q3"), **more) -> RankingData:

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.formats import format_of, formats, read_data, write_data
 
 NAMES = {

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles import nearest_float32
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.formats import decimals
 from podium.formats.decimals import NO_NUMBER, READ, UNDECIDED, U
 

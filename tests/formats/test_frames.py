@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.formats.frames import BACKENDS
 
 MAKE = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}

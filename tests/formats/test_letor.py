@@ -21,11 +21,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from oracles import LetorFault, letor_rows, nearest_float32
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
+from podium.data.texts import Texts
 from podium.formats import letor, letor_parsing, letor_pieces, letor_table
 from podium.formats.errors import FormatError
 from podium.formats.letor import read_letor, read_svmlight, write_letor
-from podium.texts import Texts
 
 SMALL = b"2 qid:10 1:0.5 2:3 #docid = GX1 inc = 1\n0 qid:10 1:0.25 3:-1e-3\n1 qid:11 2:7\n"
 

@@ -6,7 +6,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.formats import lightgbm as layout
 from podium.formats import read_data
 from podium.formats.errors import FormatError

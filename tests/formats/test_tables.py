@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from oracles import nearest_float32
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.formats import lines
 from podium.formats.errors import FormatError
 from podium.formats.tables import feature_lines, read_table, write_table

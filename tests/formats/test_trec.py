@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from podium.data import RankingData
+from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.trec import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 

@@ -5,7 +5,8 @@ from math import log2
 import numpy as np
 import pytest
 
-from podium.metrics import POLICIES, evaluate, parse_metric
+from podium.evaluation import evaluate
+from podium.metrics import POLICIES, parse_metric
 
 LETOR = POLICIES["letor4"]
 

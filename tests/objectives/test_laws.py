@@ -230,7 +230,7 @@ def test_weights_are_part_of_the_loss(name, fields_, rng):
 
 @named(EVERY)
 def test_the_number_of_threads_changes_no_bit(name, fields_, rng, monkeypatch):
-    monkeypatch.setattr("podium._threads._FEWEST_ROWS", 0)  # share out even little work
+    monkeypatch.setattr("podium._runtime.threads._FEWEST_ROWS", 0)  # share out even little work
     scores, labels, offsets = lists(rng, tuple(rng.integers(1, 40, 30)))
     one, four = (derivatives(bind(name, fields_, labels, offsets, n_jobs=n_jobs), scores) for n_jobs in (1, 4))
     np.testing.assert_array_equal(one, four)

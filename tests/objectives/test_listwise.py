@@ -12,7 +12,7 @@ from oracles import (
 )
 
 from podium.objectives import XENDCG, ApproxNDCG, BayesRank, ListMLE, ListNet
-from podium.objectives.draws import stream_of, uniform
+from podium.objectives.random import stream_of, uniform
 
 
 def derivatives(bound, scores):

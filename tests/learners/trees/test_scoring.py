@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracles import walk_slowly
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.learners.trees.scoring import simd
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.learners.trees.scoring.walking import FEW, Scorer

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.learners.trees.training.workers import Crew, barrier, cancel, is_cancelled, make_shared_state, reset
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._runtime.compiler import kernel, readonly
 
 SET_THRESHOLD = 0.5
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from podium._numba import readonly
-from podium._sparse import Features, is_sparse
-from podium._threads import map_blocks
+from podium._runtime.compiler import readonly
+from podium._runtime.threads import map_blocks
+from podium.data.sparse import Features, is_sparse
 from podium.learners.trees.scoring import tables, walking
 from podium.learners.trees.scoring.categories import SET_THRESHOLD, CategorySets
 from podium.learners.trees.scoring.sparse import NarrowForest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from podium._numba import readonly
+from podium._runtime.compiler import readonly
 from podium.learners.trees.scoring.walking import ALWAYS, MOST_LEAVES, answer_tests, walk_trees
 
 if TYPE_CHECKING:

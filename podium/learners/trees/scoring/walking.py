@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._numba import kernel
-from podium._sparse import is_sparse
+from podium._runtime.compiler import kernel
+from podium.data.sparse import is_sparse
 from podium.learners.trees.scoring import simd
 from podium.learners.trees.scoring.simd import LANES
 

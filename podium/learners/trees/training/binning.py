@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium._numba import kernel, readonly
-from podium._sparse import Features, is_sparse
-from podium._threads import map_blocks
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import map_blocks
+from podium.data.sparse import Features, is_sparse
 from podium.learners.trees.scoring.sparse import entries_of
 from podium.learners.trees.training import sparse
 

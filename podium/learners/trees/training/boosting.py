@@ -15,10 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
-from podium._exact import largest_size, on_grid, units_for
-from podium._numba import kernel
-from podium._sparse import Features
-from podium._threads import map_blocks, usable_threads
+from podium._runtime.compiler import kernel
+from podium._runtime.exact import largest_size, on_grid, units_for
+from podium._runtime.threads import map_blocks, usable_threads
+from podium.data.sparse import Features
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled

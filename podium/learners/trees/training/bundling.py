@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._numba import kernel, readonly
-from podium._sparse import Features, is_sparse
+from podium._runtime.compiler import kernel, readonly
+from podium.data.sparse import Features, is_sparse
 from podium.learners.trees.training import sparse
 from podium.learners.trees.training.binning import BinEdges, BinnedRows, FeatureLayout, bin_rows, draw_sample
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._exact import largest_size, on_grid, units_for
-from podium._machine import memory
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
+from podium._runtime.exact import largest_size, on_grid, units_for
+from podium._runtime.machine import memory
 from podium.learners.trees.training.binning import MISSING, WORD, BinnedRows
 from podium.learners.trees.training.histograms import BLOCK, PACKED, STRIDE, TILE, WIDE, pack_rows, pack_wide, units_of
 from podium.learners.trees.training.layout import SCRATCH

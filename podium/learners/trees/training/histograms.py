@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.learners.trees.training.binning import MISSING, WORD
 
 STRIDE = 264  # slots per feature

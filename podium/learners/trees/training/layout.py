@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 

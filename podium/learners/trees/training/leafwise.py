@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of
 from podium.learners.trees.training.layout import fill_sides

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 from podium.learners.trees.training.layout import fill_sides, read_bins, reorder, sum_slots, unbundle

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 
 
 @kernel

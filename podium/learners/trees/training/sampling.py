@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 
 
 @dataclass(frozen=True)

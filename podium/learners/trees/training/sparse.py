@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._numba import kernel, readonly
+from podium._runtime.compiler import kernel, readonly
 
 if TYPE_CHECKING:
     from podium.learners.trees.training.binning import FeatureLayout

@@ -13,8 +13,8 @@ from typing import cast
 
 import numpy as np
 
-from podium._atomic import add, load, sleep, wake
-from podium._numba import kernel
+from podium._runtime.atomic import add, load, sleep, wake
+from podium._runtime.compiler import kernel
 
 # The shared state, each entry on a cache line of its own: arrivals at barriers, the last barrier that is open, workers
 # that sleep, chunks handed out, whether growth was cancelled, and what the first worker has decided.

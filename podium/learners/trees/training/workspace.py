@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from podium._numba import kernel
+from podium._runtime.compiler import kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import add_rows, add_shares, clear_words, subtract_words
 from podium.learners.trees.training.partitioning import chunk_of, merge_partitions, partition_rows

@@ -1,0 +1,174 @@
+"""The only place that sets compiler options.
+
+Every kernel is a serial function without the interpreter lock: any number of Python threads may call it at once. None
+uses Numba's own threads, which abort the process when two Python threads enter them, spin between two calls and keep
+the processor from others, and take seconds to compile.
+
+Compiled code is cached in a folder of its own, named after the sources it came from. Numba compares only the file of
+the function it loads; a change in a function that was inlined from another file would go unnoticed. Where that folder
+cannot be written to, nothing is kept anywhere else, and a warning says so at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.core import config
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# numpy's rules for division (no exception inside a loop); NaN keeps its meaning, so no fast-math here. Nobody calls
+# kernels from C, and a door for that would be compiled too.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+# One thread adds up a query in one order, so regrouping its sums still gives the same bits for any number of threads.
+_REGROUPED = {"reassoc", "contract", "nsz"}
+_KEPT_FOLDERS = 8
+_ONE_DAY = 86_400
+
+
+def kernel(function: Function) -> Function:
+    """Compile a serial kernel on first call."""
+    return _compile(function, {})
+
+
+def fast_kernel(function: Function) -> Function:
+    """Compile a serial kernel whose sums may be regrouped, so that they vectorise; NaN and infinity keep meaning.
+
+    How they are regrouped is the compiler's choice, made anew for every copy of a function. So no other kernel may call
+    one that adds up: which of the copies runs would depend on what was compiled and what came from the cache. Sums
+    inside other kernels are `inlined_kernel`s.
+    """
+    return _compile(function, {"fastmath": _REGROUPED})
+
+
+def inlined_kernel(function: Function) -> Function:
+    """A `fast_kernel` copied into its callers: an argument that is a constant there selects its branch for good."""
+    return _compile(function, {"fastmath": _REGROUPED, "inline": "always"})
+
+
+def readonly(array: np.ndarray) -> np.ndarray:
+    """A read-only view: kernels see one kind of input, so each is compiled once (memory maps are read-only too)."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: `NUMBA_CACHE_DIR`, or a folder for these sources below the user's cache."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(chosen) if chosen else _user_cache() / _source_stamp()
+
+
+def kernels_are_kept() -> bool:
+    """Whether compiled kernels outlive this process."""
+    return _usable_folder() is not None
+
+
+def _compile(function: Function, options: dict[str, Any]) -> Function:
+    folder = _usable_folder()
+    if folder is not None:
+        with suppress(RuntimeError), _cache_in(folder):  # Numba found no place at all
+            compiled = numba.njit(cache=True, **_OPTIONS, **options)(function)
+            if _keeps_below(folder, compiled):
+                return compiled  # type: ignore[no-any-return]
+        _report_once(str(folder), "Numba refuses it")
+    return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
+
+
+def _keeps_below(folder: Path, compiled: Any) -> bool:
+    """Whether a kernel is kept in the folder. Numba looks on where it cannot write, next in `__pycache__`."""
+    kept: Any = getattr(compiled, "_cache", None)
+    if kept is None:  # nothing is compiled
+        return True
+    if not Path(kept.cache_path).is_relative_to(folder):
+        return False
+    kept.save_overload = partial(_save, kept.save_overload, folder)
+    return True
+
+
+def _save(save: Callable[..., None], folder: Path, *parts: Any) -> None:
+    """Keep a compiled kernel. It is ready, so a disk that has become full is no reason to fail."""
+    try:
+        save(*parts)
+    except OSError as error:
+        _report_once(str(folder), error.strerror or str(error))
+
+
+@cache
+def _usable_folder() -> Path | None:
+    """The folder for compiled kernels, made when the first kernel is defined; None if it cannot be written to."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        _report_once(str(folder), error.strerror or str(error))
+        return None
+    if not os.environ.get("NUMBA_CACHE_DIR"):
+        _forget_old_folders(folder)
+    return folder
+
+
+@cache
+def _report_once(folder: str, reason: str) -> None:
+    warnings.warn(
+        f"{folder}: compiled kernels cannot be kept there ({reason}), so every process compiles them anew. "
+        "Set NUMBA_CACHE_DIR to a folder that can be written to.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+@contextmanager
+def _cache_in(folder: Path) -> Iterator[None]:
+    # Numba asks for the folder when a function is decorated; the user's own functions keep theirs.
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "podium"
+
+
+def _source_stamp() -> str:
+    package = Path(__file__).parent.parent
+    digest = hashlib.sha256(f"{package} {sys.version} {numba.__version__} {np.__version__}".encode())
+    for source in sorted(package.rglob("*.py")):
+        status = source.stat()
+        digest.update(f"{source.relative_to(package)} {status.st_size} {status.st_mtime_ns}".encode())
+    return f"kernels-{digest.hexdigest()[:16]}"
+
+
+def _forget_old_folders(current: Path) -> None:
+    """Drop the caches of sources that are gone, but none that a running process may have opened today."""
+    with suppress(OSError):  # another process may be tidying up
+        os.utime(current)
+        others = [folder for folder in current.parent.glob("kernels-*") if folder != current]
+        others.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in others[_KEPT_FOLDERS:]:
+            if folder.stat().st_mtime < time.time() - _ONE_DAY:
+                shutil.rmtree(folder, ignore_errors=True)

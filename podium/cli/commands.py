@@ -1,0 +1,510 @@
+"""The command line: one short function a command. It parses, calls the library and prints; nothing is computed here.
+
+Results go to standard output, messages and progress to standard error. `-` is standard input where a file is read and
+standard output where one is written; what a command reports then goes to standard error. Exit codes: 0 fine, 1 a
+failure or problems found, 2 bad input. Everything heavy is imported inside the commands, so that `podium --help`
+answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from podium import __version__
+from podium.cli.inputs import inputs
+
+if TYPE_CHECKING:
+    from podium.data.ranking import RankingData
+    from podium.evaluation import Evaluation
+    from podium.explain import Why
+    from podium.models.registry import Plan
+
+app = typer.Typer(
+    name="podium",
+    help="Learning to rank, whole: from raw documents or feature files to a ranking that is trained, measured, "
+    "explained and served.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class _Command(TyperCommand):
+    """A command that refuses an option given twice where one is taken; the last would win without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            if given.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
+                raise ValueError(f"{option.opts[0]} is given {given.count(option)} times; give it once.")
+        return super().parse_args(ctx, args)
+
+
+command = partial(app.command, cls=_Command)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+DataFile = Annotated[
+    Path,
+    typer.Argument(
+        help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data; - for standard input."
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")]
+Metrics = Annotated[
+    list[str], typer.Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, rr, err@10, rbp(0.8), auc, ...")
+]
+PolicyName = Annotated[str, typer.Option(help="The rules: standard, letor4, trec, lightgbm, ... or all, side by side.")]
+
+
+def main() -> None:
+    """Run the command line; errors that the user can mend are one sentence, not a traceback."""
+    try:
+        with inputs, warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app()
+    except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        _complain(error)
+        sys.exit(2)
+    except OSError as error:
+        _complain(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"podium {__version__}")
+        raise typer.Exit
+
+
+@command("check")
+def check_command(
+    files: Annotated[list[Path], typer.Argument(help="Data files; several are splits of one experiment.")],
+    as_json: AsJson = False,
+) -> None:
+    """Lint ranking data: what would spoil training or evaluation, in sentences."""
+    from podium.lint.checks import check
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*become one number in float32")  # it is a finding
+        paths = {str(path): inputs.path_of(path) for path in files}
+        parts = {name: _read(path) for name, path in paths.items()}
+    report = check(parts, paths)
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        print("\n".join(report.sentences()))
+    raise typer.Exit(report.exit_code)
+
+
+@command("eval")
+def eval_command(
+    data: Annotated[Path | None, typer.Argument(help="The labelled data (with --scores).")] = None,
+    scores: Annotated[Path | None, typer.Option(help="One number per line, in the order of the data file.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="TREC judgements (with --run, instead of DATA).")] = None,
+    run: Annotated[Path | None, typer.Option(help="TREC run.")] = None,
+    metric: Metrics = ["ndcg@10", "map"],  # noqa: B006 (typer copies it)
+    policy: PolicyName = "",
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also one line a query.")] = False,
+    bracket: Annotated[bool, typer.Option("--bracket", help="How far equal scores could move each number.")] = False,
+    missing: Annotated[
+        str, typer.Option(help="Judged queries that the run lacks: skip, or zero (trec_eval -c).")
+    ] = "skip",
+    gain: Annotated[
+        str | None, typer.Option(help="exponential (2^r - 1) or linear (r), instead of the policy's.")
+    ] = None,
+    relevant: Annotated[float | None, typer.Option(help="The smallest label that counts as relevant.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a ranking under the rules of any tool."""
+    from podium.cli import terminal as _terminal
+
+    rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket}
+    if (qrels is None) != (run is None) or (scores is None) == (run is None) or (data is None) != (scores is None):
+        raise ValueError("Give DATA with --scores FILE, or --qrels FILE with --run FILE.")
+    if qrels is not None and run is not None:
+        evaluations = _evaluate_run(qrels, run, metric, policy or "trec", missing=missing, **rules)
+    else:
+        evaluations = _evaluate_scores(data, scores, metric, policy or "standard", **rules)
+    if as_json:
+        found = [evaluation.to_json(per_query) for evaluation in evaluations]
+        _print_json({"policies": found} if policy == "all" else found[0])
+    else:
+        _terminal.print_evaluations(evaluations, metric, per_query=per_query)
+
+
+@command("compare")
+def compare_command(
+    data: DataFile,
+    scores: Annotated[list[Path], typer.Option(help="A scores file; give two or more. The first is the baseline.")],
+    metric: Metrics = ["ndcg@10"],  # noqa: B006 (typer copies it)
+    policy: PolicyName = "standard",
+    pairs: Annotated[str, typer.Option(help="baseline: each against the first; all: every pair.")] = "baseline",
+    test: Annotated[str, typer.Option(help="randomisation, t or wilcoxon.")] = "randomisation",
+    correction: Annotated[str, typer.Option(help="holm, bonferroni or benjamini-hochberg.")] = "holm",
+    permutations: Annotated[int, typer.Option(help="Of the randomisation test.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="For the random tests.")] = 0,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether one ranking is really better than another."""
+    from podium.evaluation.comparing import compare
+    from podium.formats.scores import read_scores
+
+    table = _read(data)
+    systems = {_system_name(path, scores): read_scores(inputs.path_of(path), table.n_rows) for path in scores}
+    comparison = compare(
+        systems,
+        table,
+        metrics=metric,
+        policy=policy,
+        pairs=pairs,
+        test=test,
+        correction=correction,
+        permutations=permutations,
+        seed=seed,
+    )
+    if as_json:
+        _print_json(comparison.to_json())
+    elif latex:
+        print(comparison.to_latex())
+    else:
+        from podium.cli import terminal as _terminal
+
+        _terminal.print_comparison(comparison)
+
+
+@command("convert")
+def convert_command(
+    source: DataFile,
+    target: Annotated[
+        Path, typer.Argument(help="The file to write; its name tells the format. - for standard output.")
+    ],
+    source_format: Annotated[
+        str | None, typer.Option("--from", help="The format of SOURCE, when its name misleads.")
+    ] = None,
+    target_format: Annotated[
+        str | None, typer.Option("--to", help="The format of TARGET, when its name misleads.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn ranking data from one format into another."""
+    from podium._runtime.files import refuse_bad_target, refuse_own_input
+    from podium.formats import files_of, format_of, write_data
+
+    target, report = _output(target, as_json)
+    kind = format_of(target, target_format, reading=False)
+    refuse_bad_target(target)
+    refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
+    data = _read(source, format=source_format)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is lost is told below, in one place for all formats
+        write_data(data, target, format=kind.name)
+    lost = kind.drops(data)
+    found = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features, "written": str(target)}
+    if as_json:
+        _print_json(found | {"not_kept": lost})
+    else:
+        print(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features", file=report)
+        if lost:
+            print(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
+
+
+@command("models")
+def models_command(
+    model: Annotated[str | None, typer.Argument(help="One of them, for its parameters.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the models, or the parameters of one: defaults, what is allowed, what they mean."""
+    from podium.cli import terminal as _terminal
+    from podium.models.registry import catalogue, find_model
+
+    entries = catalogue() if model is None else [find_model(model)]
+    if as_json:
+        _print_json({"models": [entry.to_json() for entry in entries]} if model is None else entries[0].to_json(True))
+    elif model is None:
+        _terminal.print_models(entries)
+    else:
+        _terminal.print_parameters(entries[0])
+
+
+@command("train")
+def train_command(
+    model: Annotated[str, typer.Argument(help="lambdamart, mart, ...: podium models lists them.")],
+    train: DataFile,
+    out: Annotated[Path, typer.Option(help="The file for the model; - for standard output.")],
+    valid: Annotated[
+        list[Path], typer.Option(help="Data to judge the model by while it is trained; the first one can stop it.")
+    ] = [],  # noqa: B006 (typer copies it)
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter: podium models MODEL lists them.")
+    ] = [],  # noqa: B006 (typer copies it)
+    early_stopping: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many trees without progress, and keep the best number.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores unless given. The model is the same.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all draws, as --set random_state=.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep the training in this file; the same command then goes on from it.")
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Trees from one checkpoint to the next; 10 unless given.")
+    ] = None,
+    go_on: Annotated[bool, typer.Option("--go-on", help="Train on when a checkpoint cannot be written.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model and write it to a file. Ctrl-C stops, writes the trees so far, and exits with 130."""
+    from podium import workflows as training
+    from podium.models.registry import plan_model
+
+    if early_stopping is not None and not valid:
+        raise ValueError("--early-stopping needs data to look at. Add --valid FILE.")
+    out, report = _output(out, as_json)
+    training.refuse_bad_out(out, [train, *valid], model=True)
+    plan = plan_model(model, settings, jobs, seed)
+    kept = training.plan_checkpoints(checkpoint, every, go_on, out)
+    table, parts = _read_for_training(plan, train, valid)
+    trained = training.train(plan, table, parts, out, early_stopping, kept)
+    if as_json:
+        _print_json(trained.to_json())
+    else:
+        print("\n".join(trained.sentences()), file=report)
+        print(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
+    raise typer.Exit(130 if trained.interrupted else 0)
+
+
+@command("rank")
+def rank_command(
+    model: ModelFile,
+    data: DataFile,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file to write: a TREC run if it ends in .run or .trec, else scores. - for standard output."
+        ),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="scores (one number a line, in the order of DATA) or trec (a run).")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="The name in the last column of a run; podium unless given.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Only the best K documents of each query of a run.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score every document with a saved model."""
+    from podium import workflows as training
+    from podium.models.products import load
+
+    kind, report = training.ranking_format(out, format, tag, top), sys.stdout
+    if out is not None:
+        out, report = _output(out, as_json)
+        training.refuse_bad_out(out, [model, data])
+    ranker = load(inputs.path_of(model))
+    table = training.Columns.of_model(ranker, model).give(_read(data), data)
+    ranking = training.Ranking(data, table, ranker.predict(table), kind, "podium" if tag is None else tag, top)
+    if out is not None:
+        ranking.write(out)
+    found = {"model": type(ranker).__name__.lower(), "documents": table.n_rows, "queries": table.n_queries}
+    if as_json:
+        _print_json(found | {"format": kind} | (ranking.to_json() if out is None else {"written": str(out)}))
+    elif out is None:
+        sys.stdout.buffer.writelines(ranking.lines())
+    else:
+        print(f"{out}: {ranking.sentence()}", file=report)
+
+
+@command("inspect")
+def inspect_command(
+    model: ModelFile,
+    tree: Annotated[int | None, typer.Option(min=1, help="Show this tree, counted from 1.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the tree, or without --tree the learning curves: an .svg or .png file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a saved model is made of: trees, features, parameters."""
+    from podium import workflows as training
+    from podium.explain import drawings
+    from podium.models import inspection
+    from podium.models.products import load
+
+    if out is not None:
+        drawings.refuse_other_suffixes(out)
+        training.refuse_bad_out(out, [model])
+    ranker = load(inputs.path_of(model))
+    found = inspection.inspect(ranker)
+    text = str(found) if tree is None else inspection.tree_text(ranker, tree)
+    if out is not None and tree is not None:
+        drawings.draw_tree(ranker, tree, out)
+    elif out is not None:
+        drawings.draw_curves(ranker, out)
+    written = {} if out is None else {"written": str(out)}
+    if as_json:
+        _print_json(found.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
+    else:
+        print("\n".join([text, *(f"{out}: written" for out in written.values())]))
+
+
+@command("explain")
+def explain_command(
+    model: ModelFile,
+    data: DataFile,
+    query: Annotated[str, typer.Option(help="The query whose ranking is explained, as DATA names it.")],
+    documents: Annotated[
+        tuple[str, str] | None,
+        typer.Option(help="Why one stands above the other: two ids, or without ids places in DATA, from 1."),
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="The best K documents of the query; 5 unless given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw it too: an .svg or .png file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why documents stand where they do: what each feature adds to their scores."""
+    from podium import workflows as training
+    from podium.cli import terminal as _terminal
+    from podium.explain import drawings, queries
+    from podium.models.products import load
+
+    if documents is not None and top is not None:
+        raise ValueError("Give --documents I J or --top K, not both.")
+    if out is not None:
+        drawings.refuse_other_suffixes(out)
+        training.refuse_bad_out(out, [model, data])
+    ranker = load(inputs.path_of(model))
+    table = training.Columns.of_model(ranker, model).give(_read(data), data)
+    found: queries.QueryExplained | Why
+    if documents is None:
+        found = queries.explain_top(ranker, table, query, top or 5)
+    else:
+        found = queries.explain_pair(ranker, table, query, documents)
+    if out is not None:
+        found.picture(out)
+    if as_json:
+        _print_json({"query": query} | found.as_dict() | ({} if out is None else {"written": str(out)}))
+    else:
+        _terminal.print_explanation(found)
+        if out is not None:
+            print(f"{out}: written")
+
+
+@command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option(help="The folder for the data files of the demo.")] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Make the embedded data set, check it, train a model on it, and compare that with simpler rankings."""
+    from podium.demo.show import show_demo, take_tour
+
+    tour = take_tour(out)
+    if as_json:
+        _print_json(tour.to_json())
+    else:
+        show_demo(tour)
+
+
+@command("doctor")
+def doctor_command(as_json: AsJson = False) -> None:
+    """Show versions, processor, threads, folders, and what each extra adds."""
+    from podium import doctor
+    from podium.cli import terminal as _terminal
+
+    found = doctor.examine()
+    if as_json:
+        _print_json(found)
+    else:
+        _terminal.print_rows(doctor.rows(found))
+        for sentence in found["advice"]:
+            print(sentence)
+    raise typer.Exit(1 if found["advice"] else 0)
+
+
+def _read(path: Path, **options: Any) -> RankingData:
+    from podium._runtime.progress import progress
+    from podium.formats import read_data
+
+    with progress(f"reading {path.name}") as report:
+        return read_data(inputs.path_of(path), progress=report, **options)
+
+
+def _output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
+    """Where to write, and where to report: standard output is for one of them."""
+    from podium._runtime.files import is_standard_output
+
+    out = Path("/dev/stdout") if str(path) == "-" else path
+    if not is_standard_output(out):
+        return out, sys.stdout
+    if as_json:
+        raise ValueError(f"{path} and --json would both go to standard output. Write to a file, or leave --json out.")
+    return out, sys.stderr
+
+
+def _read_for_training(plan: Plan, train: Path, valid: list[Path]) -> tuple[RankingData, dict[str, RankingData]]:
+    from podium.workflows import Columns
+
+    table = _read(train)
+    if plan.model.init is not None:
+        table = Columns.of_model(plan.model.init, plan.parameters["init"]).give(table, train)
+    columns = Columns.of_data(table, train)
+    return table, {str(path): columns.give(_read(path), path) for path in valid}
+
+
+def _evaluate_scores(data: Any, scores: Any, metrics: list[str], policy: str, **rules: Any) -> list[Evaluation]:
+    from podium.evaluation import evaluate
+    from podium.formats.scores import read_scores
+
+    table = _read(data)
+    numbers = read_scores(inputs.path_of(scores), table.n_rows)
+    return _under(policy, metrics, lambda names, one: evaluate(numbers, table, metrics=names, policy=one, **rules))
+
+
+def _evaluate_run(qrels: Path, run: Path, metrics: list[str], policy: str, **rules: Any) -> list[Evaluation]:
+    from podium.evaluation import evaluate_run
+    from podium.formats.trec import read_qrels, read_run
+
+    judged, ranked = read_qrels(inputs.path_of(qrels)), read_run(inputs.path_of(run))
+    return _under(policy, metrics, lambda names, one: evaluate_run(judged, ranked, metrics=names, policy=one, **rules))
+
+
+def _under(policy: str, metrics: list[str], work: Any) -> list[Evaluation]:
+    if policy != "all":
+        return [work(metrics, policy)]
+    from podium.evaluation.evaluating import evaluate_under_all
+
+    return evaluate_under_all(metrics, work)
+
+
+def _system_name(path: Path, paths: list[Path]) -> str:
+    """The file's name, or its whole path where two files share a name."""
+    return path.name if sum(other.name == path.name for other in paths) == 1 else str(path)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _complain(error: BaseException) -> None:
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        message = f"{error.filename}: {error.strerror}"
+    _say(message)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    _say(str(message))
+
+
+def _say(message: str) -> None:
+
+    print(f"podium: {inputs.named(message)}", file=sys.stderr)

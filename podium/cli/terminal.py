@@ -1,0 +1,98 @@
+"""Tables for the terminal. They say in words and columns what the library returns as values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from podium.evaluation import Evaluation
+    from podium.evaluation.comparison import Comparison
+    from podium.explain import Why
+    from podium.explain.queries import QueryExplained
+    from podium.models.registry import Entry
+
+_QUERIES_SHOWN = 50
+
+
+def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
+    """One row a metric, one column a policy; then what a reader should know."""
+    first = evaluations[0]
+    table = Table(title=f"{len(first.queries)} queries", title_justify="left")
+    table.add_column("metric")
+    for evaluation in evaluations:
+        table.add_column(evaluation.policy, justify="right")
+        if evaluation.bracket:
+            table.add_column("worst .. best tie", justify="right")
+    for name in metrics:
+        table.add_row(Text(name), *(cell for evaluation in evaluations for cell in _cells(evaluation, name)))
+    console().print(table)
+    for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
+        print(note)
+    if per_query:
+        print_queries(evaluations[0])
+
+
+def print_queries(evaluation: Evaluation) -> None:
+    """Tab-separated, a header and one line a query: made to be read by other programs too."""
+    print("\t".join(["query", *evaluation]))
+    for q, query in enumerate(evaluation.queries):
+        print("\t".join([str(query), *(f"{evaluation.per_query[name][q]:.6f}" for name in evaluation)]))
+
+
+def print_comparison(comparison: Comparison) -> None:
+    console().print(comparison.table())
+    for row in comparison.rows:
+        print(row.explain())
+
+
+def print_models(entries: Sequence[Entry]) -> None:
+    table = Table("model", "learner", "objective", "what it is")
+    for entry in entries:
+        table.add_row(*map(Text, (entry.name, entry.learner, entry.objective, entry.about)))
+    console().print(table)
+
+
+def print_parameters(entry: Entry) -> None:
+    """The model in a line, then one row a parameter."""
+    print(f"{entry.name}: {entry.learner} x {entry.objective}")
+    table = Table("parameter", "default", "allowed", "what it means")
+    for parameter in entry.parameters.values():
+        table.add_row(*map(Text, (parameter.name, str(parameter.default), parameter.allowed, parameter.about)))
+    console().print(table)
+
+
+def print_explanation(found: QueryExplained | Why) -> None:
+    """A sentence a document; for two of them why, in words and with every feature that counts."""
+    if hasattr(found, "sentences"):
+        print("\n".join(found.sentences()))
+    else:
+        print(found.text)
+        console().print(found.table())
+
+
+def print_rows(rows: Sequence[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for what, value in rows:
+        table.add_row(Text(what), Text(value))  # Text: brackets are no markup
+    console().print(table)
+
+
+def console() -> Console:
+    """A terminal's own width, or enough for a wide table when the output goes to a file."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+def _cells(evaluation: Evaluation, name: str) -> list[str]:
+    value = evaluation.means.get(name, float("nan"))
+    cells = ["-" if np.isnan(value) else f"{value:.4f}"]
+    if evaluation.bracket:
+        worst, best = evaluation.bracket.get(name, (np.nan, np.nan))
+        cells.append(f"{worst:.4f} .. {best:.4f}")
+    return cells

@@ -1,0 +1,1 @@
+"""Ranking data: rows, labels and queries, checked once."""

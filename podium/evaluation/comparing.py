@@ -1,0 +1,336 @@
+"""Comparing: from the scores of several systems to a Comparison.
+
+A system is measured once (by `evaluate`), queries meet by their ids, and every pair is tested on the queries that both
+have a value for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.words import check_choice
+from podium.data.ranking import as_weights
+from podium.evaluation.comparison import Comparison, PairComparison, QueryChange, Settings, plain
+from podium.evaluation.evaluating import Evaluation, MetricLike, as_scores, evaluate
+from podium.evaluation.significance import (
+    CORRECTIONS,
+    TESTS,
+    bootstrap_interval,
+    cohens_d,
+    correct,
+    paired_differences,
+    randomisation_test,
+    t_test,
+    weighted_mean,
+    wilcoxon_test,
+)
+from podium.metrics.base import Metric
+from podium.metrics.policies import Policy
+from podium.metrics.registry import parse_metric
+
+PAIRS = ("baseline", "all")
+
+
+def compare(
+    systems: Mapping[str, Any],
+    y: Any,
+    *,
+    qid: Any = None,
+    metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
+    policy: str | Policy | None = None,
+    baseline: str | None = None,
+    pairs: str = "baseline",
+    test: str = "randomisation",
+    correction: str = "holm",
+    level: float = 0.95,
+    permutations: int = 100_000,
+    resamples: int = 10_000,
+    moved: int = 5,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    **rules: Any,
+) -> Comparison:
+    """Compare the scores that two or more systems give to the same rows: {"a": scores, "b": scores}.
+
+    The first system is the baseline unless another is named; `pairs="all"` compares every system with every other.
+    `rules` are further arguments of `evaluate`, which measures each system: group, docids, query_weight, gain, ...
+    `n_jobs`: threads; None or -1 for all cores. The numbers are the same for any number.
+    """
+    settings = Settings(test, correction, level, permutations, resamples, moved, seed)
+    metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+    names = _check_systems(systems, "scores")
+    _pairs(names, baseline, pairs)  # a misspelt name is told before the work starts
+    scores = {name: _scores_of(name, systems[name], len(y)) for name in names}
+    results = {
+        name: evaluate(scores[name], y, qid=qid, metrics=metrics, policy=policy, n_jobs=n_jobs, **rules)
+        for name in names
+    }
+    return compare_evaluations(
+        results, metrics=metrics, baseline=baseline, pairs=pairs, settings=settings, n_jobs=n_jobs
+    )
+
+
+def compare_evaluations(
+    evaluations: Mapping[str, Evaluation],
+    *,
+    metrics: Sequence[MetricLike] | None = None,
+    baseline: str | None = None,
+    pairs: str = "baseline",
+    settings: Settings | None = None,
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Compare what `evaluate` or `evaluate_run` returned, by all its metrics or some; queries meet by their ids."""
+    names = _check_systems(evaluations, "evaluations")
+    policy = _common_policy(evaluations)
+    queries, weights = _common_queries(evaluations)
+    chosen = list(evaluations[names[0]].per_query) if metrics is None else metrics
+    parts = [
+        compare_values(
+            {name: _values_of(name, result, spelling, queries) for name, result in evaluations.items()},
+            list(queries),
+            metric=spelling,
+            policy=policy,
+            query_weight=weights,
+            higher_is_better=_higher_is_better(metric),
+            baseline=baseline,
+            pairs=pairs,
+            settings=settings,
+            n_jobs=n_jobs,
+        )
+        for spelling, metric in {str(metric): metric for metric in chosen}.items()
+    ]
+    rows = [row for part in parts for row in part.rows]
+    means = {metric: means for part in parts for metric, means in part.means.items()}
+    return replace(parts[0], rows=rows, means=means, notes=_common_notes(evaluations))
+
+
+def compare_values(
+    values: Mapping[str, Any],
+    queries: Sequence[Any] | np.ndarray,
+    *,
+    metric: str,
+    policy: str | Policy,
+    query_weight: Any = None,
+    higher_is_better: bool = True,
+    baseline: str | None = None,
+    pairs: str = "baseline",
+    settings: Settings | None = None,
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Compare systems by one value a query each, NaN where undefined: {"a": values, "b": values}.
+
+    With weights that differ, means, interval, effect size and randomisation test are weighted; the t and Wilcoxon
+    tests, which know no weights, are NaN, and an error when one of them is the chosen test.
+    """
+    settings = settings or Settings()
+    names = _check_systems(values, "values")
+    columns = {name: _as_column(values[name], name, len(queries)) for name in names}
+    weights = _as_query_weights(query_weight, len(queries), settings.test)
+    measured = _Measured(metric, columns, queries, weights, higher_is_better, settings, n_jobs)
+    rows = [measured.compare(first, second) for first, second in _pairs(names, baseline, pairs)]
+    return Comparison(
+        rows=_corrected(rows),
+        means={metric: {name: measured.mean(name) for name in names}},
+        policy=policy.name if isinstance(policy, Policy) else policy,
+        baseline=rows[0].baseline if pairs == "baseline" else None,
+        settings=settings,
+    )
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The values of all systems by one metric, and how to compare two of them."""
+
+    metric: str
+    columns: Mapping[str, np.ndarray]
+    queries: Sequence[Any] | np.ndarray
+    weights: np.ndarray  # ones unless given
+    higher_is_better: bool
+    settings: Settings
+    n_jobs: int | None
+
+    def mean(self, name: str) -> float:
+        values = self.columns[name]
+        kept = ~np.isnan(values) & (self.weights > 0)
+        return weighted_mean(values[kept], self.weights[kept])
+
+    def compare(self, baseline: str, system: str) -> PairComparison:
+        kept = ~np.isnan(self.columns[baseline] + self.columns[system]) & (self.weights > 0)
+        before, after, weights = self.columns[baseline][kept], self.columns[system][kept], self.weights[kept]
+        differences = paired_differences(before, after)
+        better = differences if self.higher_is_better else -differences
+        return PairComparison(
+            metric=self.metric,
+            baseline=baseline,
+            system=system,
+            baseline_mean=weighted_mean(before, weights),
+            system_mean=weighted_mean(after, weights),
+            difference=weighted_mean(differences, weights),
+            interval=self._interval(differences, weights),
+            p_values={test: {"none": p} for test, p in self._p_values(differences, weights).items()},
+            effect_size=cohens_d(differences, weights),
+            wins=int(np.sum(better > 0)),
+            losses=int(np.sum(better < 0)),
+            ties=int(np.sum(better == 0)),
+            queries=len(differences),
+            left_out=len(kept) - len(differences),
+            weighted=_differ(weights),
+            higher_is_better=self.higher_is_better,
+            gained=self._moved(baseline, system, kept, better),
+            lost=self._moved(baseline, system, kept, -better),
+            settings=self.settings,
+        )
+
+    def _interval(self, differences: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+        settings = self.settings
+        return bootstrap_interval(
+            differences,
+            weights,
+            level=settings.level,
+            resamples=settings.resamples,
+            seed=settings.seed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _p_values(self, differences: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+        """NaN below two queries; with weights, NaN for the tests that know none."""
+        if len(differences) < 2:
+            return dict.fromkeys(TESTS, math.nan)
+        permutations, seed = self.settings.permutations, self.settings.seed
+        p = randomisation_test(differences, weights, permutations=permutations, seed=seed, n_jobs=self.n_jobs)
+        if _differ(weights):
+            return {"randomisation": p, "t": math.nan, "wilcoxon": math.nan}
+        return {"randomisation": p, "t": t_test(differences), "wilcoxon": wilcoxon_test(differences)}
+
+    def _moved(self, baseline: str, system: str, kept: np.ndarray, gain: np.ndarray) -> tuple[QueryChange, ...]:
+        """The queries that gained most, largest first."""
+        order = np.argsort(-gain, kind="stable")[: min(self.settings.moved, int(np.sum(gain > 0)))]
+        changes = []
+        for q in np.flatnonzero(kept)[order]:
+            before, after = float(self.columns[baseline][q]), float(self.columns[system][q])
+            changes.append(QueryChange(plain(self.queries[q]), before, after, after - before))
+        return tuple(changes)
+
+
+def _corrected(rows: list[PairComparison]) -> list[PairComparison]:
+    """The same rows with all corrections of all tests: the rows are the comparisons that count."""
+    corrected: list[dict[str, dict[str, float]]] = [{} for _ in rows]
+    for test in TESTS:
+        raw = [row.p_values[test]["none"] for row in rows]
+        columns = {correction: correct(raw, correction) for correction in CORRECTIONS}
+        for number, values in enumerate(corrected):
+            values[test] = {correction: float(p[number]) for correction, p in columns.items()}
+    return [replace(row, p_values=values) for row, values in zip(rows, corrected)]
+
+
+def _pairs(names: list[str], baseline: str | None, pairs: str) -> list[tuple[str, str]]:
+    check_choice("pairs", pairs, PAIRS)
+    if baseline is not None:
+        check_choice("baseline", baseline, names)
+    if pairs == "all":
+        return list(combinations(names, 2))
+    first = names[0] if baseline is None else baseline
+    return [(first, name) for name in names if name != first]
+
+
+# ---------------------------------------------------------------------------------------- checking and joining input
+
+
+def _check_systems(systems: Any, what: str) -> list[str]:
+    if not isinstance(systems, Mapping):
+        raise ValueError(f'expected a mapping of names to {what}, such as {{"a": ..., "b": ...}}; got {type(systems)}.')
+    if len(systems) < 2:
+        raise ValueError(f"a comparison needs two systems or more; got {', '.join(map(repr, systems)) or 'none'}.")
+    for name in systems:
+        if not isinstance(name, str):
+            raise ValueError(f"names of systems must be text; got {name!r}.")
+    return list(systems)
+
+
+def _scores_of(name: str, scores: Any, n: int) -> np.ndarray:
+    try:
+        return as_scores(scores, n)
+    except ValueError as error:
+        raise ValueError(f"system {name!r}: {error}") from error
+
+
+def _as_column(values: Any, name: str, n: int) -> np.ndarray:
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != (n,):
+        raise ValueError(f"system {name!r} has values of shape {column.shape}; expected one a query, {n} in all.")
+    if np.isinf(column).any():
+        query = int(np.flatnonzero(np.isinf(column))[0])
+        raise ValueError(f"system {name!r} has the value {column[query]} at query {query}; expected numbers, or NaN.")
+    return column
+
+
+def _as_query_weights(query_weight: Any, n: int, test: str) -> np.ndarray:
+    if query_weight is None:
+        return np.ones(n)
+    weights = as_weights(query_weight, n, "query_weight", "query")
+    if test != "randomisation" and _differ(weights[weights > 0]):
+        raise ValueError(f'the {test} test knows no query weights; choose test="randomisation" or leave weights out.')
+    return weights
+
+
+def _differ(weights: np.ndarray) -> bool:
+    return len(weights) > 0 and bool(np.ptp(weights) > 0)
+
+
+def _higher_is_better(metric: Any) -> bool:
+    parsed = parse_metric(metric)
+    if getattr(parsed, "pooled", False):
+        raise ValueError(f"{metric} is one value for all queries together; a comparison needs one a query.")
+    return parsed.higher_is_better
+
+
+def _common_policy(evaluations: Mapping[str, Evaluation]) -> str:
+    policies = {name: result.policy for name, result in evaluations.items()}
+    if len(set(policies.values())) > 1:
+        told = ", ".join(f"{name}: {policy}" for name, policy in policies.items())
+        raise ValueError(f"the systems were evaluated by different policies ({told}); numbers would not compare.")
+    return next(iter(policies.values()))
+
+
+def _common_queries(evaluations: Mapping[str, Evaluation]) -> tuple[dict[Any, int], np.ndarray]:
+    """The place of every query that any system has, and its weight (1 unless given)."""
+    ids = dict.fromkeys(query for result in evaluations.values() for query in result.queries.tolist())
+    places = {query: place for place, query in enumerate(ids)}
+    weights = []
+    for result in evaluations.values():
+        own = np.ones(len(result.queries)) if result.query_weight is None else result.query_weight
+        weights.append(_aligned(result, own, places))
+    least, largest = np.fmin.reduce(weights), np.fmax.reduce(weights)  # a query may be absent (NaN) from some
+    if (least != largest).any():
+        raise ValueError("the systems were evaluated with different query weights; numbers would not compare.")
+    return places, largest
+
+
+def _values_of(name: str, result: Evaluation, metric: str, places: Mapping[Any, int]) -> np.ndarray:
+    if metric not in result.per_query:
+        raise ValueError(f"system {name!r} was not evaluated by {metric!r}, only by {', '.join(result.per_query)}.")
+    return _aligned(result, result.per_query[metric], places)
+
+
+def _aligned(result: Evaluation, values: np.ndarray, places: Mapping[Any, int]) -> np.ndarray:
+    """One value a query of all systems, NaN for those this one lacks."""
+    column = np.full(len(places), math.nan)
+    column[[places[query] for query in result.queries.tolist()]] = values
+    return column
+
+
+def _common_notes(evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
+    """Each note once, with the systems it is about unless it is about all."""
+    owners: dict[str, list[str]] = {}
+    for name, result in evaluations.items():
+        for note in result.notes:
+            owners.setdefault(note, []).append(name)
+    return tuple(
+        note if len(names) == len(evaluations) else f"{', '.join(names)}: {note}" for note, names in owners.items()
+    )

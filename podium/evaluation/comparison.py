@@ -1,0 +1,302 @@
+"""Comparison: which of several rankings is better, by how much, and how sure that is.
+
+A comparison has one row for each metric and pair of systems: means, their difference with its bootstrap interval,
+p-values of three tests as they are and corrected for the number of comparisons, effect size, queries won and lost,
+and the queries that moved most. Everything is computed from one value a query, so a query without a value in either
+system (NaN) or of weight 0 is left out of their row, and counted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium._runtime.words import check_choice
+from podium.evaluation.significance import (
+    CORRECTIONS,
+    TESTS,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_LEAST_DRAWS = 1_000  # fewer cannot tell p = 0.01 from p = 0.005
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # after the end of a row, a bare [ or * would be read as its argument
+    "*": "{*}",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a comparison is made; the same settings and values give the same numbers."""
+
+    test: str = "randomisation"
+    correction: str = "holm"
+    level: float = 0.95
+    permutations: int = 100_000
+    resamples: int = 10_000
+    moved: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("test", self.test, TESTS)
+        check_choice("correction", self.correction, CORRECTIONS)
+        for name, least in (("permutations", _LEAST_DRAWS), ("resamples", _LEAST_DRAWS), ("moved", 0), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name} must be a whole number, {least} or larger; got {value!r}.")
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {self.level!r}.")
+
+
+@dataclass(frozen=True)
+class QueryChange:
+    """One query's value in both systems."""
+
+    query: Any
+    baseline: float
+    system: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """One system against a baseline by one metric, over the queries that have a value in both."""
+
+    metric: str
+    baseline: str
+    system: str
+    baseline_mean: float
+    system_mean: float
+    difference: float  # system - baseline
+    interval: tuple[float, float]
+    p_values: Mapping[str, Mapping[str, float]]  # test -> correction -> p
+    effect_size: float  # paired Cohen's d; infinite when every query moved alike
+    wins: int
+    losses: int
+    ties: int
+    queries: int
+    left_out: int
+    weighted: bool
+    higher_is_better: bool
+    gained: tuple[QueryChange, ...]
+    lost: tuple[QueryChange, ...]
+    settings: Settings
+
+    @property
+    def p(self) -> float:
+        """The p-value of the chosen test after the chosen correction: what marks and sentences go by."""
+        return self.p_values[self.settings.test][self.settings.correction]
+
+    @property
+    def mark(self) -> str:
+        """`**` for p < 0.01, `*` for p < 0.05, else nothing."""
+        return "**" if self.p < 0.01 else "*" if self.p < 0.05 else ""
+
+    def explain(self) -> str:
+        """The row as a sentence."""
+        if self.queries < 2:
+            have = f"{self.queries} {'query has' if self.queries == 1 else 'queries have'} a value in both"
+            return (
+                f"{self.system} and {self.baseline} cannot be compared by {_shown(self.metric)}: {have}, 2 are needed."
+            )
+        settings = self.settings
+        after = "" if settings.correction == "none" else f" after {_title(settings.correction)}"
+        left_out = f"; {self.left_out} more are left out" if self.left_out else ""
+        return (
+            f"{self._verdict()}, {_title(settings.test)} p {_p_text(self.p)}{after}; "
+            f"better on {self.wins}, worse on {self.losses}, equal on {self.ties} of {self.queries} queries{left_out}."
+        )
+
+    def _verdict(self) -> str:
+        metric, (low, high) = _shown(self.metric), self.interval
+        interval = f"{_percent(self.settings.level)} interval"
+        if not self.mark or self._without_winner():
+            found = "No difference found" if not self.mark else "A difference without a winner"
+            change = f"{metric} changes by {_signed(self.difference)} ({interval} {low:z.4f} to {high:z.4f})"
+            return f"{found} between {self.baseline} and {self.system}: {change}"
+        if self.difference < 0:
+            low, high = -high, -low
+        verb = "beats" if (self.difference > 0) == self.higher_is_better else "loses to"
+        amount = f"{abs(self.difference):.4f} {metric} ({interval} {low:z.4f} to {high:z.4f})"
+        return f"{self.system} {verb} {self.baseline} by {amount}"
+
+    def _without_winner(self) -> bool:
+        # Wilcoxon ranks the moves: it can find that most queries gained while the mean fell.
+        better = self.difference if self.higher_is_better else -self.difference
+        return self.settings.test == "wilcoxon" and better * (self.wins - self.losses) <= 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Systems compared by one or more metrics. Print it, or take `rows`, `table()`, `to_json()` or `to_latex()`."""
+
+    rows: list[PairComparison]
+    means: Mapping[str, Mapping[str, float]]  # metric -> system -> mean over all queries the system has a value for
+    policy: str
+    baseline: str | None  # None: all pairs
+    settings: Settings
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self._caption()}."]
+        for metric, means in self.means.items():
+            lines += ["", f"{_shown(metric)}: " + ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())]
+            lines += [row.explain() for row in self.rows if row.metric == metric]
+        return "\n".join([*lines, "", *self.notes] if self.notes else lines)
+
+    def __rich__(self) -> Table:
+        return self.table()
+
+    def table(self) -> Table:
+        """A table for rich: `rich.print(comparison.table())`."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        caption = Text(self._caption())  # Text throughout: in names, brackets are no markup
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption)
+        table.caption_justify = "left"
+        table.add_column("system")
+        for name in ("mean", "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="):
+            table.add_column(name, justify="right", no_wrap=True)
+        for metric in self.means:
+            table.add_row(Text(_shown(metric), style="bold"))
+            for cells in self._cells(metric):
+                table.add_row(*map(Text, cells))
+        return table
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, unrounded, for `json.dumps`; a number that is undefined or infinite is None."""
+        rows = [asdict(row) | {"p": row.p, "explanation": row.explain()} for row in self.rows]
+        result: dict[str, Any] = plain(
+            {
+                "policy": self.policy,
+                "baseline": self.baseline,
+                "metrics": self.means,
+                "settings": asdict(self.settings),
+                "comparisons": [{name: row[name] for name in row if name != "settings"} for row in rows],
+                "notes": self.notes,
+            }
+        )
+        return result
+
+    def to_latex(self) -> str:
+        r"""A `tabular` for the booktabs package, one column a metric, marks for p < 0.05 (*) and p < 0.01 (**).
+
+        Rows are the systems with their means or, when all pairs were compared, the pairs with their differences.
+        """
+        header = " & ".join(["System", *(_latex(_shown(metric)) for metric in self.means)])
+        lines = [f"{' & '.join(cells)} \\\\" for cells in self._latex_rows()]
+        if self.baseline is not None:
+            lines.insert(1, "\\midrule")
+        return "\n".join(
+            [
+                f"% {' '.join(self._caption().split())}",
+                f"\\begin{{tabular}}{{l{'r' * len(self.means)}}}",
+                "\\toprule",
+                f"{header} \\\\",
+                "\\midrule",
+                *lines,
+                "\\bottomrule",
+                "\\end{tabular}",
+            ]
+        )
+
+    def _caption(self) -> str:
+        test, correction = _title(self.settings.test), self.settings.correction
+        count = len(self.rows) // len(self.means)
+        after = "not corrected" if correction == "none" else f"after {_title(correction)}"
+        weighted = "; queries are weighted" if any(row.weighted for row in self.rows) else ""
+        most = max(row.left_out for row in self.rows)
+        left_out = f"; queries without a value in both are left out ({most} at most)" if most else ""
+        return (
+            f"Policy {self.policy}; {test} test, p {after} for {count} comparison{'s' if count > 1 else ''} a metric "
+            f"(* p < 0.05, ** p < 0.01); intervals by BCa bootstrap over queries{weighted}{left_out}"
+        )
+
+    def _cells(self, metric: str) -> Iterator[list[str]]:
+        if self.baseline is not None:
+            yield [self.baseline, f"{self.means[metric][self.baseline]:.4f}"]
+        for row in self.rows:
+            if row.metric == metric:
+                name = row.system if self.baseline is not None else f"{row.system} - {row.baseline}"
+                low, high = row.interval
+                yield [
+                    name,
+                    f"{row.system_mean:.4f}",
+                    f"{_signed(row.difference)}{row.mark}",
+                    f"{low:z.4f}, {high:z.4f}",
+                    _p_text(row.p).removeprefix("= ").replace(" ", ""),
+                    f"{row.effect_size:.2f}",
+                    f"{row.wins}/{row.losses}/{row.ties}",
+                ]
+
+    def _latex_rows(self) -> Iterator[list[str]]:
+        if self.baseline is not None:
+            means = [_latex_number(f"{means[self.baseline]:.4f}") for means in self.means.values()]
+            yield [_latex(self.baseline), *means]
+        for baseline, system in dict.fromkeys((row.baseline, row.system) for row in self.rows):
+            rows = [row for row in self.rows if (row.baseline, row.system) == (baseline, system)]
+            if self.baseline is None:
+                changes = [_latex_number(_signed(row.difference), row.mark) for row in rows]
+                yield [f"{_latex(system)} $-$ {_latex(baseline)}", *changes]
+            else:
+                means = [_latex_number(f"{self.means[row.metric][system]:.4f}", row.mark) for row in rows]
+                yield [_latex(system), *means]
+
+
+def _shown(metric: str) -> str:
+    """Short names are acronyms: ndcg@10 -> NDCG@10, rbp(0.8) -> RBP(0.8), recall@5 -> recall@5."""
+    return re.sub(r"^[a-z]{1,4}(?![A-Za-z_])", lambda letters: letters[0].upper(), metric)
+
+
+def _title(name: str) -> str:
+    """Tests and corrections that are called after somebody: Holm, Benjamini-Hochberg, Wilcoxon."""
+    return name if name in ("randomisation", "t") else "-".join(word.capitalize() for word in name.split("-"))
+
+
+def _percent(level: float) -> str:
+    return f"{100 * level:g}%"
+
+
+def _p_text(p: float) -> str:
+    return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+z.4f}"  # z: no minus before a zero
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def _latex_number(number: str, mark: str = "") -> str:
+    return f"${number}^{{{mark}}}$" if mark else f"${number}$"
+
+
+def plain(value: Any) -> Any:
+    """Lists, dictionaries and numbers as JSON knows them; no NaN, no infinity."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return value

@@ -1,0 +1,428 @@
+"""Evaluation: scores against labels, by named rules, one number a metric and one a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
+from podium.metrics.additive import RBP
+from podium.metrics.base import Metric
+from podium.metrics.cascade import ERR
+from podium.metrics.lists import RankedLists, rank_lists
+from podium.metrics.pairs import AUC
+from podium.metrics.policies import POLICIES, Policy, Ties, get_policy
+from podium.metrics.registry import parse_metric
+
+if TYPE_CHECKING:
+    from podium.formats.trec import Qrels, Run
+
+MetricLike = str | Metric
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Mapping[str, float]):
+    """Means by the spelling given, with what stands behind them.
+
+    `per_query[name]` has one number a query (NaN: undefined, left out), `queries` their ids, `policy` the name of the
+    rules, `notes` sentences a reader should know, `bracket[name]` how far ties could move the number.
+    """
+
+    means: Mapping[str, float]
+    per_query: Mapping[str, np.ndarray]
+    queries: np.ndarray
+    rules: Policy
+    query_weight: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+    bracket: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def policy(self) -> str:
+        return self.rules.name
+
+    def __getitem__(self, name: str) -> float:
+        return self.means[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.means)
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
+        return f"Evaluation({numbers}; {len(self.queries)} queries, policy {self.policy})"
+
+    def to_json(self, per_query: bool = False) -> dict[str, Any]:
+        """Plain numbers, unrounded; undefined ones are None."""
+        result: dict[str, Any] = {
+            "policy": self.policy,
+            "metrics": {name: _number(value) for name, value in self.means.items()},
+            "queries": len(self.queries),
+            "notes": list(self.notes),
+        }
+        if self.bracket:
+            result["bracket"] = {name: {"worst": a, "best": b} for name, (a, b) in self.bracket.items()}
+        if per_query:
+            result["per_query"] = {
+                str(query): {name: _number(values[q]) for name, values in self.per_query.items()}
+                for q, query in enumerate(self.queries)
+            }
+        return result
+
+
+def evaluate(
+    scores: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    group: Any = None,
+    metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10", "map"),
+    policy: str | Policy | None = None,
+    docids: Any = None,
+    query_weight: Any = None,
+    document_weight: Any = None,
+    gain: str | None = None,
+    label_gain: Sequence[float] | None = None,
+    relevant: float | None = None,
+    bracket: bool = False,
+    n_jobs: int | None = None,
+) -> Evaluation:
+    """Score a ranking.
+
+    `scores` and `y` have one number a row, `qid` one id a row in any order (or `group`: rows of each query); `y` may
+    also be a RankingData, which brings its queries, document ids and weights. `query_weight` has one number per query
+    in order of first appearance. `policy` is "standard" unless given; a Metric with a policy of its own keeps it, and
+    another one beside it is refused. `gain`, `label_gain` and `relevant` vary the policy. `bracket=True` adds the worst
+    and best value that another order of equal scores could give.
+    """
+    metrics = _listed(metrics)
+    rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
+    judged = _judged_rows(y, qid, group, docids, query_weight, document_weight)
+    scores = as_scores(scores, len(judged.labels))
+    return _evaluate_rows(judged.reordered(scores), judged, rules, metrics, bracket, n_jobs)
+
+
+def evaluate_run(
+    qrels: Qrels,
+    run: Run,
+    *,
+    metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10", "map"),
+    policy: str | Policy | None = None,
+    missing: str = "skip",
+    gain: str | None = None,
+    label_gain: Sequence[float] | None = None,
+    relevant: float | None = None,
+    bracket: bool = False,
+    n_jobs: int | None = None,
+) -> Evaluation:
+    """Score a run against judgements, by the policy "trec" unless given. Documents that nobody judged have label 0.
+
+    Judged queries that the run lacks are left out, as trec_eval does, or with `missing="zero"` score 0
+    (`trec_eval -c`); queries that nobody judged are always left out. Both are told in `notes`.
+    """
+    if missing not in ("skip", "zero"):
+        raise ValueError(f'missing must be "skip" or "zero"; got {missing!r}.')
+    metrics = _listed(metrics)
+    rules = policy_of(metrics, policy, "trec").vary(gain=gain, label_gain=label_gain, relevant=relevant)
+    scores, judged, absent, notes = _join(qrels, run, missing)
+    result = _evaluate_rows(scores, judged, rules, metrics, bracket, n_jobs)
+    if missing == "zero" and len(absent):
+        result = _with_zero_queries(result, absent)
+    return replace(result, notes=(*notes, *result.notes))
+
+
+def _listed(metrics: MetricLike | Sequence[MetricLike]) -> list[MetricLike]:
+    return [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+
+
+def policy_of(metrics: Sequence[MetricLike], policy: str | Policy | None, default: str) -> Policy:
+    """The one policy of an evaluation: the one given, or the one that the metrics have, or the default.
+
+    Names, and metrics that were made without a policy (so by `standard`), have none of their own.
+    """
+    own = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
+    own = {name: rules for name, rules in own.items() if rules != POLICIES["standard"]}
+    if policy is None and len(own) == len(metrics) > 0:
+        rules = next(iter(own.values()))
+    else:
+        rules = get_policy(default if policy is None else policy)
+    for name, other in own.items():
+        if other != rules:
+            found = f"{name} has the policy {other.name!r}, and {rules.name!r} is asked for beside it"
+            raise ValueError(f"{found}. Evaluate one policy at a time.")
+    return rules
+
+
+def evaluate_under_all(metrics: Sequence[str], work: Callable[[list[str], str], Evaluation]) -> list[Evaluation]:
+    """`work(metrics, policy)` for every policy; what a policy has no value for is left out, with a note why."""
+    for name in metrics:
+        parse_metric(name)
+    first = work(list(metrics), "standard")
+    return [first, *(_under(name, metrics, work, first) for name in POLICIES if name != "standard")]
+
+
+def as_scores(scores: Any, n: int) -> np.ndarray:
+    try:
+        array = np.ascontiguousarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"scores must hold one number a row; {error}.") from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (n,):
+        raise ValueError(f"scores has shape {array.shape}, the labels have {n} rows; expected one score a row.")
+    if np.isnan(array.min(initial=0.0)):
+        row = int(np.flatnonzero(np.isnan(array))[0])
+        raise ValueError(f"scores[{row}] is NaN; a ranking needs scores that can be compared.")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class _JudgedRows:
+    """Labels grouped by query, and where each row came from."""
+
+    labels: np.ndarray
+    offsets: np.ndarray
+    queries: np.ndarray
+    order: np.ndarray | None = None  # rows of the input in grouped order; None when it was grouped already
+    docids: Any = None
+    document_weight: np.ndarray | None = None
+    query_weight: np.ndarray | None = None
+    judged: tuple[np.ndarray, np.ndarray] | None = None
+    whole_labels: bool = False  # known to be whole numbers
+
+    def grouped_by(self, order: np.ndarray) -> _JudgedRows:
+        """Rows in the order of the input, grouped."""
+        return replace(
+            self,
+            labels=self.labels[order],
+            order=order,
+            docids=None if self.docids is None else np.asarray(self.docids, dtype=object)[order],
+            document_weight=None if self.document_weight is None else self.document_weight[order],
+        )
+
+    def reordered(self, values: np.ndarray) -> np.ndarray:
+        return values if self.order is None else values[self.order]
+
+
+def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, document_weight: Any) -> _JudgedRows:
+    if isinstance(y, RankingData):
+        weights = {"query_weight": query_weight, "document_weight": document_weight}
+        refuse_beside_data("evaluate", qid=qid, group=group, docids=docids, **weights)
+        return _rows_of_data(y)
+    labels = as_labels(y, len(y))
+    n = len(labels)
+    if n == 0:
+        raise ValueError("There are no rows to evaluate.")
+    order, offsets, queries = group_rows(as_query_ids(qid, group, n))
+    if docids is not None:
+        docids = np.asarray(docids, dtype=object)
+        if len(docids) != n:
+            raise ValueError(f"docids has {len(docids)} entries, the labels have {n} rows.")
+    if document_weight is not None:
+        document_weight = as_weights(document_weight, n, "document_weight", "row")
+    if query_weight is not None:
+        query_weight = as_weights(query_weight, len(queries), "query_weight", "query")
+    whole = np.asarray(y).dtype.kind in "biu"
+    rows = _JudgedRows(labels, offsets, queries, None, docids, document_weight, query_weight, whole_labels=whole)
+    return rows if order is None else rows.grouped_by(order)
+
+
+def _rows_of_data(data: RankingData) -> _JudgedRows:
+    if data.n_rows == 0:
+        raise ValueError("There are no rows to evaluate.")
+    weights = data.document_weight, data.query_weight
+    rows = _JudgedRows(data.y, data.offsets, data.query_ids, None, data.docids, *weights)
+    return rows if data.is_contiguous else rows.grouped_by(data.rows)
+
+
+def _evaluate_rows(
+    scores: np.ndarray,
+    judged: _JudgedRows,
+    rules: Policy,
+    metrics: Sequence[MetricLike],
+    bracket: bool,
+    n_jobs: int | None,
+) -> Evaluation:
+    _refuse_labels(judged, rules)
+    if not metrics:
+        raise ValueError('metrics is empty; name at least one, such as "ndcg@10".')
+    largest = _largest_label(judged)
+    parsed = {str(name): parse_metric(name, rules).resolve(largest) for name in metrics}
+    lists = _Rankings(scores, judged, rules.single_precision, n_jobs)
+    per_query = {name: lists.values(metric, rules.ties) for name, metric in parsed.items()}
+    means = {name: _mean(values, judged.query_weight) for name, values in per_query.items()}
+    brackets = {}
+    if bracket:
+        for name, metric in parsed.items():
+            ends = [_mean(lists.values(metric, ties), judged.query_weight) for ties in ("worst", "best")]
+            brackets[name] = (ends[0], ends[1])
+    notes = _notes(parsed, per_query, judged, rules, lists)
+    return Evaluation(means, per_query, judged.queries, rules, judged.query_weight, tuple(notes), brackets)
+
+
+class _Rankings:
+    """The ranked lists of one set of scores, made once for each rule about ties."""
+
+    def __init__(self, scores: np.ndarray, judged: _JudgedRows, single: bool, n_jobs: int | None) -> None:
+        self.scores, self.judged, self.single, self.n_jobs = scores, judged, single, n_jobs
+        self._made: dict[tuple[str, bool], RankedLists] = {}
+
+    def values(self, metric: Metric, ties: Ties) -> np.ndarray:
+        pooled = isinstance(metric, AUC) and metric.pooled
+        values = metric.values(self.lists(ties, pooled))
+        return np.repeat(values, len(self.judged.queries)) if pooled else values
+
+    def lists(self, ties: Ties, pooled: bool = False) -> RankedLists:
+        if (ties, pooled) not in self._made:
+            judged = self.judged
+            offsets = np.array([0, len(judged.labels)]) if pooled else judged.offsets
+            self._made[ties, pooled] = rank_lists(
+                self.scores,
+                judged.labels,
+                offsets,
+                ties=ties,
+                docids=judged.docids,
+                weights=judged.document_weight,
+                judged=None if pooled else judged.judged,
+                single=self.single,
+                n_jobs=self.n_jobs,
+            )
+        return self._made[ties, pooled]
+
+
+def _refuse_labels(judged: _JudgedRows, rules: Policy) -> None:
+    if not rules.whole_labels or judged.whole_labels:
+        return
+    labels = judged.labels if judged.judged is None else judged.judged[0]
+    if not np.array_equal(labels, np.floor(labels)):
+        found = labels[labels != np.floor(labels)][0]
+        raise ValueError(
+            f"label {found:g} is no whole number; trec_eval would cut it off silently, so policy "
+            f"{rules.name!r} refuses it. Round the labels or use another policy."
+        )
+
+
+def _largest_label(judged: _JudgedRows) -> float:
+    labels = judged.labels if judged.judged is None else judged.judged[0]
+    return float(labels.max(initial=0.0))
+
+
+def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
+    defined = ~np.isnan(values)
+    if not defined.any():
+        return float("nan")
+    if weights is None:
+        return float(np.mean(values[defined]))
+    total = float(np.sum(weights[defined]))
+    return float(np.sum(values[defined] * weights[defined]) / total) if total > 0 else float("nan")
+
+
+def _notes(
+    parsed: Mapping[str, Metric],
+    per_query: Mapping[str, np.ndarray],
+    judged: _JudgedRows,
+    rules: Policy,
+    rankings: _Rankings,
+) -> Iterator[str]:
+    n = len(judged.queries)
+    for name, metric in parsed.items():
+        left_out = int(np.isnan(per_query[name]).sum())
+        if left_out:
+            yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
+        if isinstance(metric, ERR) or (isinstance(metric, RBP) and metric.graded):
+            yield f"{name}: rmax = {metric.rmax:g}."
+        if metric.cut_by_policy and metric.cutoff is not None and "@" not in name:
+            yield f"{name}: the first {metric.cutoff} places count (policy {rules.name!r} without a cutoff)."
+    tied = rankings.lists(rules.ties).tied
+    if rules.ties == "docid" and judged.docids is None and tied is not None and tied.any():
+        yield "There are equal scores but no document ids: ties fall to the order of the input."
+
+
+def _join(qrels: Qrels, run: Run, missing: str) -> tuple[np.ndarray, _JudgedRows, list[str], list[str]]:
+    """Look up the label of every retrieved document; queries in the order of the qrels."""
+    ranked = {str(query): q for q, query in enumerate(run.query_ids)}
+    judged = {str(query) for query in qrels.query_ids}
+    common = [(q, ranked[str(query)]) for q, query in enumerate(qrels.query_ids) if str(query) in ranked]
+    absent = [str(query) for query in qrels.query_ids if str(query) not in ranked]
+    unjudged = [query for query in ranked if query not in judged]
+    if not common:
+        raise ValueError(
+            f"0 of {len(ranked)} run queries are in the qrels (run: {_some(ranked)}; qrels: {_some(judged)}). "
+            "Do both files use the same query ids?"
+        )
+    judged_names, run_names = list(qrels.docid_texts), list(run.docid_texts)
+    scores, labels, names, pool = [], [], [], []
+    for j, r in common:
+        owned = slice(qrels.offsets[j], qrels.offsets[j + 1])
+        label_of = dict(zip(judged_names[owned], np.maximum(qrels.labels[owned], 0.0).tolist()))
+        found = slice(run.offsets[r], run.offsets[r + 1])
+        scores.append(run.scores[found])
+        labels.append(np.array([label_of.get(name, 0.0) for name in run_names[found]]))
+        names.extend(run_names[found])
+        pool.append(np.fromiter(label_of.values(), np.float64, len(label_of)))
+    rows = _JudgedRows(
+        np.concatenate(labels),
+        _ends(labels),
+        np.array([str(qrels.query_ids[j]) for j, _ in common], dtype=object),
+        docids=names,
+        judged=(np.concatenate(pool), _ends(pool)),
+    )
+    return np.concatenate(scores), rows, absent, list(_missing_notes(absent, unjudged, len(judged), missing))
+
+
+def _missing_notes(absent: list[str], unjudged: list[str], n_judged: int, missing: str) -> Iterator[str]:
+    if absent:
+        what = "score 0" if missing == "zero" else 'are left out (missing="zero" counts them as 0, as trec_eval -c)'
+        yield f"{len(absent)} of {n_judged} judged queries are not in the run ({_some(absent)}); they {what}."
+    if unjudged:
+        yield f"{len(unjudged)} queries of the run have no judgements ({_some(unjudged)}); they are left out."
+
+
+def _under(
+    policy: str, metrics: Sequence[str], work: Callable[[list[str], str], Evaluation], like: Evaluation
+) -> Evaluation:
+    known, notes = [], []
+    for name in metrics:
+        try:
+            known.append(work([name], policy))
+        except ValueError as error:
+            notes.append(f"{policy}: {error}")
+    if not known:
+        return replace(like, means={}, per_query={}, rules=get_policy(policy), notes=tuple(notes), bracket={})
+    return replace(
+        known[0],
+        means={name: value for one in known for name, value in one.means.items()},
+        per_query={name: values for one in known for name, values in one.per_query.items()},
+        bracket={name: ends for one in known for name, ends in one.bracket.items()},
+        notes=(*dict.fromkeys(note for one in known for note in one.notes), *notes),
+    )
+
+
+def _with_zero_queries(result: Evaluation, absent: list[str]) -> Evaluation:
+    zeros = np.zeros(len(absent))
+    per_query = {name: np.concatenate([values, zeros]) for name, values in result.per_query.items()}
+    share = (len(result.queries)) / (len(result.queries) + len(absent))
+    return replace(
+        result,
+        per_query=per_query,
+        means={name: _mean(values, None) for name, values in per_query.items()},
+        queries=np.concatenate([result.queries, np.array(absent, dtype=object)]),
+        bracket={name: (worst * share, best * share) for name, (worst, best) in result.bracket.items()},
+    )
+
+
+def _ends(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
+
+
+def _some(names: Any) -> str:
+    names = sorted(names)
+    return ", ".join(repr(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _number(value: Any) -> float | None:
+    return None if np.isnan(value) else float(value)

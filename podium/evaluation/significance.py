@@ -1,0 +1,360 @@
+"""Significance: how sure a mean difference over queries is.
+
+All functions take the paired differences of two systems, one number a query (system minus baseline, finite), and
+some take query weights. The statistic is always the weighted mean, sum(w d) / sum(w):
+
+- the randomisation test flips the sign of each difference at random and asks how often the weighted mean gets as far
+  from 0 as it was; the weights stay with their queries;
+- the bootstrap draws queries with equal chance, each bringing its weight along;
+- the t test and the Wilcoxon test know no weights: they take differences only.
+
+Random numbers come from numpy's SFC64, one generator a block of work, seeded by (seed, stream, block). Blocks are cut
+by the size of the data, never by the number of threads, so the results do not depend on it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from statistics import NormalDist
+from typing import Any, TypeVar
+
+import numpy as np
+
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import usable_threads
+from podium.data.ranking import as_weights
+
+TESTS = ("randomisation", "t", "wilcoxon")
+CORRECTIONS = ("holm", "bonferroni", "benjamini-hochberg", "none")
+
+# Two values this close are the same value computed in two ways; so are two sums, relative to their terms.
+TOLERANCE = 1e-12
+
+_SIGNS_STREAM, _BOOTSTRAP_STREAM = 1, 2
+_PERMUTATIONS_A_BLOCK = 4_096
+_DRAWS_A_BLOCK = 1 << 19
+_QUERIES_A_WORD = 64
+
+Result = TypeVar("Result")
+
+
+def paired_differences(baseline: np.ndarray, system: np.ndarray) -> np.ndarray:
+    """system - baseline, exactly 0 where the two agree but for rounding: [0.3] and [0.1 + 0.2] -> [0.0]."""
+    scale = np.maximum(1.0, np.maximum(np.abs(baseline), np.abs(system)))
+    differences = np.asarray(system - baseline, dtype=np.float64)
+    return np.where(np.abs(differences) <= TOLERANCE * scale, 0.0, differences)
+
+
+def weighted_mean(differences: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """sum(w d) / sum(w); NaN without queries."""
+    if len(differences) == 0:
+        return math.nan
+    return float(np.average(differences, weights=weights))
+
+
+# ---------------------------------------------------------------------------------------- randomisation test
+
+
+def randomisation_test(
+    differences: Any,
+    weights: Any = None,
+    *,
+    permutations: int = 100_000,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> float:
+    """Two-sided p-value of the paired randomisation (sign-flip) test of a mean difference of 0.
+
+    All 2^n sign patterns are tried when there are at most `permutations` of them: [1, 1, 1] -> 2/8, as only +++ and
+    --- reach the mean of 1. Otherwise p = (1 + as extreme) / (1 + permutations), with random patterns: the observed
+    pattern is one of them, so p is never 0. Sums that agree but for rounding count as equally extreme.
+
+    100,000 permutations of 10,000 queries take about 0.1 s on one thread: a byte of random bits picks the signed sum
+    of eight queries out of a table, so that 64 signs cost eight additions.
+    """
+    values, scale = _as_sample(differences, weights)
+    terms = values * scale
+    terms = terms[terms != 0]  # flipping a zero changes nothing, and fewer terms are enumerated sooner
+    threshold = abs(terms.sum()) - TOLERANCE * np.abs(terms).sum()
+    if permutations >> len(terms):  # 2^n <= permutations
+        return _count_all_patterns(terms, threshold) / (1 << len(terms))
+    padded = np.zeros(-len(terms) % _QUERIES_A_WORD + len(terms))
+    padded[: len(terms)] = terms
+
+    def count(block: int) -> int:
+        size = min(_PERMUTATIONS_A_BLOCK, permutations - block * _PERMUTATIONS_A_BLOCK)
+        sums = _random_sums(padded, size, _generator(seed, _SIGNS_STREAM, block))
+        return int(np.count_nonzero(np.abs(sums) >= threshold))
+
+    blocks = range(-(-permutations // _PERMUTATIONS_A_BLOCK))
+    return (1 + sum(_run(count, blocks, n_jobs))) / (1 + permutations)
+
+
+def _count_all_patterns(terms: np.ndarray, threshold: float) -> int:
+    # Two halves: the memory stays small even for 2^30 patterns.
+    heads, tails = _all_signed_sums(terms[16:]), _all_signed_sums(terms[:16])
+    return sum(int(np.count_nonzero(np.abs(tails + head) >= threshold)) for head in heads)
+
+
+def _all_signed_sums(terms: np.ndarray) -> np.ndarray:
+    """The sums of all sign patterns: [1, 2] -> [3, 1, -1, -3] in some order."""
+    sums = np.zeros(1)
+    for term in terms:
+        sums = np.concatenate([sums + term, sums - term])
+    return sums
+
+
+def _random_sums(terms: np.ndarray, size: int, generator: np.random.SFC64) -> np.ndarray:
+    sums = np.zeros(size)
+    for start in range(0, len(terms), 16 * _QUERIES_A_WORD):  # in parts: half a megabyte of random bits at a time
+        part = readonly(terms[start : start + 16 * _QUERIES_A_WORD])
+        words = len(part) // _QUERIES_A_WORD
+        masks = generator.random_raw(words * size).view(np.uint8)
+        _add_signed(sums, masks.reshape(words, size, 8), part)
+    return sums
+
+
+@kernel
+def _add_signed(sums: np.ndarray, masks: np.ndarray, terms: np.ndarray) -> None:
+    """sums[p] += sum over queries of +-terms, plus where the bit is set in masks (words, permutations, 8) uint8."""
+    for word in range(len(masks)):
+        tables = _signed_sums_of_eight(terms[64 * word : 64 * word + 64])
+        for p in range(len(sums)):
+            total = 0.0
+            for j in range(8):
+                total += tables[j, masks[word, p, j]]
+            sums[p] += total
+
+
+@kernel
+def _signed_sums_of_eight(terms: np.ndarray) -> np.ndarray:
+    """tables[j, mask] = sum over bits b of +-terms[8 j + b], plus where the mask has the bit; (8, 256) float64."""
+    tables = np.empty((8, 256))
+    for j in range(8):
+        tables[j, 0] = -terms[8 * j : 8 * j + 8].sum()
+        for bit in range(8):
+            for mask in range(1 << bit):
+                tables[j, mask + (1 << bit)] = tables[j, mask] + 2 * terms[8 * j + bit]
+    return tables
+
+
+# ---------------------------------------------------------------------------------------- bootstrap interval
+
+
+def bootstrap_interval(
+    differences: Any,
+    weights: Any = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> tuple[float, float]:
+    """The BCa bootstrap interval of the mean difference over queries.
+
+    BCa (bias-corrected and accelerated) reads other percentiles of the resampled means than the plain percentile
+    interval does, to allow for skew, and differences of metrics are skewed: many zeros and a few large moves, mostly
+    one way. Simulated at 50 queries of that kind, it held the true mean 93 % of the time and missed it about as often
+    on either side; the percentile interval 90 to 92 % and nearly always on one side. Without skew the two agree. Below
+    some 30 queries both are too short (85 to 90 % at 10).
+
+    10,000 resamples of 10,000 queries take about 0.25 s on one thread.
+    """
+    values, scale = _as_sample(differences, weights)
+    if len(values) < 2:
+        return math.nan, math.nan
+    mean = weighted_mean(values, scale)
+    if _without_spread(values):
+        return mean, mean
+    means = _bootstrap_means(values, scale, resamples, seed, n_jobs)
+    low, high = np.quantile(means, _bca_percentiles(means, mean, _acceleration(values, scale, mean), level))
+    return float(low), float(high)
+
+
+def _bca_percentiles(means: np.ndarray, mean: float, acceleration: float, level: float) -> list[float]:
+    near = TOLERANCE * np.abs(means).max()
+    below = (np.mean(means < mean - near) + np.mean(means <= mean + near)) / 2  # ties count half
+    least = 0.5 / len(means)
+    normal = NormalDist()
+    bias = normal.inv_cdf(min(max(float(below), least), 1 - least))
+    percentiles = []
+    for tail in ((1 - level) / 2, (1 + level) / 2):
+        shift = bias + normal.inv_cdf(tail)
+        percentiles.append(normal.cdf(bias + shift / max(1 - acceleration * shift, TOLERANCE)))
+    return percentiles
+
+
+def _acceleration(values: np.ndarray, weights: np.ndarray, mean: float) -> float:
+    """A sixth of the skewness of each query's pull on the mean: how fast its standard error changes with it."""
+    pull = weights * (values - mean)
+    return float((pull**3).sum() / (6 * (pull**2).sum() ** 1.5))
+
+
+def _bootstrap_means(
+    values: np.ndarray, weights: np.ndarray, resamples: int, seed: int, n_jobs: int | None
+) -> np.ndarray:
+    words = -(-len(values) // 2)  # a 64-bit word draws two queries
+    size = max(1, _DRAWS_A_BLOCK // (2 * words))
+    # Side by side, so that a draw misses the cache once.
+    terms = readonly(np.column_stack([values * weights, weights]))
+
+    def means(block: int) -> np.ndarray:
+        rows = min(size, resamples - block * size)
+        draws = _generator(seed, _BOOTSTRAP_STREAM, block).random_raw(rows * words).view(np.uint32)
+        return _resampled_means(terms, draws.reshape(rows, 2 * words))
+
+    return np.concatenate(_run(means, range(-(-resamples // size)), n_jobs))
+
+
+@kernel
+def _resampled_means(terms: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """sum(w d) / sum(w) over queries floor(draw n / 2^32): terms (n, 2) = w d and w, draws (resamples, >= n) uint32.
+
+    Scaling a 32-bit draw favours some queries by at most n / 2^32, far below what resampling can show.
+    """
+    n = len(terms)
+    means = np.empty(len(draws))
+    for row in range(len(draws)):
+        total = 0.0
+        weight = 0.0
+        for i in range(n):
+            query = (np.int64(draws[row, i]) * n) >> 32
+            total += terms[query, 0]
+            weight += terms[query, 1]
+        means[row] = total / weight
+    return means
+
+
+# ---------------------------------------------------------------------------------------- classical tests
+
+
+def t_test(differences: Any) -> float:
+    """Two-sided p-value of the paired t test, unweighted; 1 when nothing differs, NaN below two queries.
+
+    Equal differences other than 0 have no spread to measure them by: the statistic is infinite and p its limit, 0.
+    """
+    from scipy.special import stdtr
+
+    values, _ = _as_sample(differences, None)
+    if len(values) < 2:
+        return math.nan
+    if not values.any():
+        return 1.0
+    statistic = cohens_d(values) * math.sqrt(len(values))
+    return 2.0 * float(stdtr(len(values) - 1, -abs(statistic)))
+
+
+def wilcoxon_test(differences: Any) -> float:
+    """Two-sided p-value of the Wilcoxon signed-rank test, unweighted and without the zeros; 1 when nothing differs."""
+    values, _ = _as_sample(differences, None)
+    if len(values) < 2:
+        return math.nan
+    if not values.any():
+        return 1.0
+    from scipy.stats import wilcoxon
+
+    # Rounding makes equal moves tie in rank; scipy then chooses between exact and normal by size and ties.
+    moves = np.round(values[values != 0] / np.abs(values).max(), 12)
+    with warnings.catch_warnings():  # small samples make some versions warn; the p-value says as much
+        warnings.simplefilter("ignore")
+        return min(1.0, float(wilcoxon(moves).pvalue))
+
+
+def cohens_d(differences: Any, weights: Any = None) -> float:
+    """Paired effect size: the mean difference in standard deviations of the differences.
+
+    With weights, the variance is n/(n-1) sum(w (d - mean)^2) / sum(w), the usual one when all are equal. Without
+    spread it is 0 when nothing differs, else infinite: every query moved alike. NaN below two queries.
+    """
+    values, scale = _as_sample(differences, weights)
+    n = len(values)
+    if n < 2:
+        return math.nan
+    mean = weighted_mean(values, scale)
+    if _without_spread(values):
+        return math.copysign(math.inf, mean) if values.any() else 0.0
+    variance = weighted_mean((values - mean) ** 2, scale) * n / (n - 1)
+    return mean / math.sqrt(variance)
+
+
+# ---------------------------------------------------------------------------------------- several comparisons
+
+
+def correct(p_values: Any, correction: str) -> np.ndarray:
+    """p-values corrected for their number by one of `CORRECTIONS`; NaN stays NaN and does not count."""
+    p = np.asarray(p_values, dtype=np.float64)
+    known = ~np.isnan(p)
+    result = p.copy()
+    if correction != "none":
+        result[known] = _CORRECT[correction](p[known])
+    return result
+
+
+def bonferroni(p: np.ndarray) -> np.ndarray:
+    """Each p times their number, at most 1: bounds the chance of any false find."""
+    products: np.ndarray = np.minimum(p * len(p), 1.0)
+    return products
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """The smallest p times m, the next times m - 1, ...: the same promise as Bonferroni, and never larger."""
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return _put_back(np.minimum(steps, 1.0), order)
+
+
+def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
+    """The k-th smallest p times m / k, made monotone from the largest: bounds the share of false finds."""
+    order = np.argsort(p, kind="stable")[::-1]
+    steps = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
+    return _put_back(np.minimum(steps, 1.0), order)
+
+
+_CORRECT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "holm": holm,
+    "bonferroni": bonferroni,
+    "benjamini-hochberg": benjamini_hochberg,
+}
+
+
+def _put_back(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    result = np.empty_like(values)
+    result[order] = values
+    return result
+
+
+# ---------------------------------------------------------------------------------------- shared
+
+
+def _as_sample(differences: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Finite differences and positive weights (ones unless given); queries of weight 0 are dropped."""
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"differences must have one dimension, one number a query; got shape {values.shape}.")
+    if not np.isfinite(values).all():
+        query = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"differences[{query}] is {values[query]}; leave queries without a value out.")
+    if weights is None:
+        return values, np.ones(len(values))
+    weights = as_weights(weights, len(values), "weights", "query")
+    return values[weights > 0], weights[weights > 0]
+
+
+def _without_spread(values: np.ndarray) -> bool:
+    return bool(np.ptp(values) <= TOLERANCE * np.abs(values).max())
+
+
+def _generator(seed: int, stream: int, block: int) -> np.random.SFC64:
+    return np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(stream, block)))
+
+
+def _run(work: Callable[[int], Result], blocks: range, n_jobs: int | None) -> list[Result]:
+    """The results of all blocks, in order, on `n_jobs` threads: None or -1 for all cores."""
+    threads = min(usable_threads(n_jobs), len(blocks))
+    if threads <= 1:
+        return [work(block) for block in blocks]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, blocks))

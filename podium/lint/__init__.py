@@ -1,0 +1,1 @@
+"""What would spoil training or evaluation, found before it does."""

@@ -1,0 +1,104 @@
+"""Metrics by name: `ndcg@10`, `map`, `p@5`, `rbp(0.8)`, `err@10(rmax=4)`, with a hint for a typing slip."""
+
+from __future__ import annotations
+
+import re
+import types
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+from podium._runtime.words import did_you_mean
+from podium.metrics.additive import DCG, NDCG, RBP, MeanNDCG, Precision, Recall
+from podium.metrics.base import Metric
+from podium.metrics.cascade import ERR, ReciprocalRank
+from podium.metrics.pairs import AUC, Inversions
+from podium.metrics.policies import POLICIES, Policy
+from podium.metrics.precision import AveragePrecision
+
+METRICS: dict[str, type[Metric]] = {
+    metric.spelling: metric
+    for metric in (
+        NDCG,
+        DCG,
+        MeanNDCG,
+        AveragePrecision,
+        Precision,
+        Recall,
+        ReciprocalRank,
+        ERR,
+        RBP,
+        AUC,
+        Inversions,
+    )
+}
+_OTHER_NAMES = {"ap": "map", "precision": "p", "prec": "p", "r": "recall", "mrr": "rr", "mean_ndcg": "meanndcg"}
+
+_PATTERN = re.compile(
+    r"(?P<name>[a-z_]+)(?:\((?P<first>[^()]*)\))?(?:@(?P<cutoff>[0-9]+))?(?:\((?P<last>[^()]*)\))?(?P<minus>-)?"
+)
+
+
+def parse_metric(metric: str | Metric, policy: Policy | None = None) -> Metric:
+    """The metric with this spelling, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost.
+
+    Without a policy, a name is taken by the rules of `standard`, and a Metric keeps its own.
+    """
+    if isinstance(metric, Metric):
+        return metric if policy is None else metric.under(policy)
+    policy = POLICIES["standard"] if policy is None else policy
+    if not isinstance(metric, str):
+        raise ValueError(f'metric must be a Metric or a name such as "ndcg@10"; got {metric!r}.')
+    match = _PATTERN.fullmatch(metric.strip().lower())
+    name = match["name"] if match else ""
+    kind = METRICS.get(_OTHER_NAMES.get(name, name))
+    if match is None or kind is None or (match["first"] is not None and match["last"] is not None):
+        raise ValueError(f'metric must be a Metric or a name such as "ndcg@10"; got {metric!r}.{_hint(metric)}')
+    settings = _settings(kind, match["first"] or match["last"] or "", metric)
+    if match["minus"]:
+        settings |= _empty_as_zero(kind, metric)
+    cutoff = None if match["cutoff"] is None else int(match["cutoff"])
+    return kind(cutoff, policy=policy, **settings)
+
+
+def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:
+    """Read `0.8, graded, rmax=4` by the fields of the metric."""
+    hints = get_type_hints(kind)
+    allowed = [f.name for f in fields(kind) if f.name not in ("cutoff", "policy")]
+    settings: dict[str, Any] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals and name not in allowed and kind.positional:
+            name, value = kind.positional, name
+        elif not equals:
+            value = "true"
+        if name not in allowed:
+            raise ValueError(
+                f"{metric!r}: {kind.spelling} has no setting {name!r}; it has {', '.join(allowed) or 'none'}."
+            )
+        settings[name] = _convert(value, hints[name], name, metric)
+    return settings
+
+
+def _convert(value: str, hint: Any, name: str, metric: str) -> Any:
+    choices = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if bool in choices and value in ("true", "false"):
+        return value == "true"
+    if float in choices and re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", value):
+        return float(value)
+    if str in choices:
+        return value
+    raise ValueError(f"{metric!r}: cannot read {value!r} as {name}.")
+
+
+def _empty_as_zero(kind: type[Metric], metric: str) -> dict[str, float]:
+    if kind not in (NDCG, AveragePrecision):
+        raise ValueError(f"{metric!r}: a trailing '-' (empty queries score 0) is defined for ndcg and map only.")
+    return {"empty": 0.0}
+
+
+def _hint(metric: str) -> str:
+    name, at, rest = metric.strip().lower().partition("@")
+    if name in METRICS and at:
+        return " Behind @ stands a whole number from 1, then settings in parentheses."
+    guess = did_you_mean(name.split("(")[0], [*METRICS, *_OTHER_NAMES], cutoff=0.5)
+    return guess.replace("'?", f"{at}{rest}'?") or f" Known: {', '.join(METRICS)}."

@@ -1,0 +1,1 @@
+"""Estimators: the scikit-learn frame, the named products, and their registry."""

@@ -1,0 +1,552 @@
+"""Boosted trees: the frame of all models of trees. What the trees fit, a model of `models.py` says."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
+from podium._runtime.words import check_choice, counted
+from podium.data.columns import SAME_COLUMNS, first_difference
+from podium.data.ranking import RankingData, refuse_beside_data
+from podium.data.sparse import Features
+from podium.evaluation.evaluating import evaluate
+from podium.formats.names import Names, find_names
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.walking import Scorer
+from podium.learners.trees.training.boosting import Boosting, BoostingRules, boost, refit_values
+from podium.learners.trees.training.bundling import LayoutRules
+from podium.learners.trees.training.growing import GrowthRules
+from podium.learners.trees.training.sampling import SamplingRules
+from podium.metrics.base import Metric
+from podium.metrics.registry import parse_metric
+from podium.models.no_splits import explain_no_splits, has_gradients, without_splits
+from podium.models.ranker import Callback, Interrupted, Progress, Ranker
+from podium.models.resuming import Keeper
+from podium.persistence.checkpoints import Checkpoints, describe_run
+
+if TYPE_CHECKING:
+    from podium.models.inspection import Inspection
+    from podium.models.pruning import Pruning
+
+GROWTHS = ("leaf", "level", "oblivious")
+STEPS = ("newton", "mean", "exact", "tree")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BoostedTrees(Ranker):
+    """Trees added one by one. What they fit is the subclass's affair; the parameters of trees stand here.
+
+    Parameters
+    ----------
+    n_estimators : the number of trees.
+    learning_rate : how much of each tree is added.
+    max_leaf_nodes : the most leaves of a tree.
+    max_depth : the most cuts from the root to a leaf.
+    min_samples_leaf : the fewest documents of a leaf.
+    min_hessian : the smallest sum of second derivatives in a leaf.
+    min_gain : a cut must gain more than this.
+    max_impurity : a tree is done once its impurity is no more than this; 0 sets no bound.
+    l2_regularization : draws leaf values towards 0.
+    max_delta_step : the largest leaf value before the learning rate; 0 sets no bound.
+    step : a leaf's value by Newton's step, the "mean" of the gradients, "exact"ly to the minimum, or the mean with one
+        step size for the whole "tree".
+    growth : "leaf" cuts the leaf that gains most, "level" every leaf of a level before the next, "oblivious" all leaves
+        of a level by one question (then max_depth rules, or else the depth that max_leaf_nodes allows).
+    row_fraction : the share of the documents that a tree gets to see.
+    query_fraction : the share of the queries that a tree gets to see.
+    feature_fraction : the share of the features that a tree gets to see.
+    goss : (a, b): a tree sees the share a of the documents with the largest gradients and a draw of the share b, which
+        stands for all others; None sees all.
+    goss_by : keep and draw single documents, "row", or whole lists, "query".
+    drop_rate : DART: the share of the trees that is left out while a new one is grown; 0 leaves out none.
+    skip_drop : how often DART leaves out none.
+    max_drop : the most trees that DART leaves out.
+    max_bins : the most bins of a feature.
+    bundle_features : features that are hardly ever away from their usual values together are looked at as one; None: if
+        X is sparse, or dense with one value nearly everywhere in most columns.
+    max_conflicts : the share of the documents in which features of a bundle may collide; 0 loses nothing.
+    categorical : features, by name or number from 0, whose values are names without an order; a table's columns of
+        categories are taken as such without being listed.
+    category_smoothing : draws categories with few documents to the middle when a cut puts them in order.
+    monotone : {feature: 1 or -1}, by name or number from 0: the score may not fall (1) or not rise (-1) as it grows.
+    init : a fitted model, or one score a training row, to start from.
+    eval_metric : what evaluation sets are judged by; None takes what the model itself aims at, or ndcg@10.
+    """
+
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    max_leaf_nodes: int = 31
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    min_hessian: float = 1e-3
+    min_gain: float = 0.0
+    max_impurity: float = 0.0
+    l2_regularization: float = 0.0
+    max_delta_step: float = 0.0
+    step: str = "newton"
+    growth: str = "leaf"
+    row_fraction: float = 1.0
+    query_fraction: float = 1.0
+    feature_fraction: float = 1.0
+    goss: Any = None
+    goss_by: str = "row"
+    drop_rate: float = 0.0
+    skip_drop: float = 0.5
+    max_drop: int = 50
+    max_bins: int = 255
+    bundle_features: bool | None = None
+    max_conflicts: float = 0.0
+    monotone: Any = None
+    categorical: Any = None
+    category_smoothing: float = 10.0
+    init: Any = None
+    eval_metric: Any = None
+
+    def _objective(self) -> Any:
+        raise NotImplementedError
+
+    def _judging_metric(self) -> Metric:
+        return parse_metric(self._aim() if self.eval_metric is None else self.eval_metric)
+
+    def _aim(self) -> Any:
+        """The metric that the objective steers by, where it has one."""
+        return getattr(self._objective(), "target", "ndcg@10")
+
+    def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
+        """Add `n_estimators` trees to a fitted model, on the same or other data; `options` are those of `fit`.
+
+        With a checkpoint, begin again from the same fitted model: the file knows which trees it started from.
+        """
+        check_is_fitted(self)
+        more: Any = n_estimators
+        if isinstance(more, bool) or not isinstance(more, Integral) or int(more) < 1:
+            raise ValueError(f"fit_more: n_estimators must be a whole number from 1; got {more!r}.")
+        before, self._grown = self.n_estimators, self.forest_
+        try:
+            self.n_estimators = self.forest_.n_trees + int(n_estimators)
+            return self.fit(X, y, qid, **options)
+        finally:
+            if self.forest_ is self._grown:  # it failed, and nothing else has changed either
+                self.n_estimators = before
+            del self._grown
+
+    def refit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        decay: float = 0.9,
+    ) -> BoostedTrees:
+        """A new model with the same trees and values for other data: `decay` of the old value, the rest of the new one.
+
+        Trees are gone through in their order, each leaf taking Newton's step for the rows that reach it; a leaf that
+        none reaches keeps its value.
+        """
+        check_is_fitted(self)
+        if not 0 <= decay <= 1:
+            raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
+        self._check_parameters()
+        model = copy(self)
+        data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=True)
+        rules, base_scores, data = self._rules(), self._base_scores(data), data.grouped()
+        target = self._objective().bind(
+            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+        )
+        model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, base_scores, self.n_jobs)
+        return model
+
+    def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
+        """A smaller model: without the trees that other data than the training's can do without.
+
+        X, y, qid: such data, or a RankingData. metric: what may fall by no more than `tolerance`; None takes what
+        evaluation sets are judged by. Returns the model and a table of quality against time; this model is unchanged.
+        """
+        from podium.models.pruning import Pruning, prune_forest
+
+        check_is_fitted(self)
+        if isinstance(X, RankingData):
+            refuse_beside_data("prune", y=y, qid=qid)
+        data = self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0)
+        judge = self._judging_metric() if metric is None else parse_metric(metric)
+        model = copy(self)
+        model.forest_, steps = prune_forest(self.forest_, data, _offset(self, data), judge, tolerance, self.n_jobs)
+        model.best_iteration_ = model.forest_.n_trees
+        return Pruning(model, judge.name, steps)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each feature in the total gain of all splits."""
+        gain = self.forest_.importances("gain")
+        total = gain.sum()
+        return gain / total if total > 0 else gain
+
+    def inspect(self) -> Inspection:
+        """What the model is made of: its trees, the features they use, its parameters. Print it."""
+        from podium.models.inspection import inspect
+
+        return inspect(self)
+
+    def _fit(
+        self,
+        data: RankingData,
+        evals: list[RankingData],
+        patience: int | None,
+        callbacks: Sequence[Callback],
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        objective, base_scores = self._objective(), self._base_scores(data)
+        data = data.grouped()
+        target = objective.bind(
+            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+        )
+        grown = getattr(self, "_grown", None)
+        boosting = Boosting(
+            data.X,
+            data.offsets,
+            target,
+            self._rules(),
+            base_scores=base_scores,
+            forest=grown,
+            n_jobs=self.n_jobs,
+        )
+        check_interrupts()
+        watch = _Watch(self, boosting, evals, self._judging_metric(), patience, callbacks)
+        after = watch.after
+        if checkpoints is not None:
+            keeper = Keeper(checkpoints, boosting, watch, self.n_estimators, describe_run(self, data, evals, patience))
+            keeper.resume()
+            watch.settle()
+            after = keeper.after
+        try:
+            with undisguised_interrupts():
+                boost(boosting, self.n_estimators, after)
+        except KeyboardInterrupt as interrupt:
+            if not watch.steps:
+                raise
+            self._keep(boosting, watch)
+            raise Interrupted(f"stopped after {counted(len(boosting.trees), 'tree')}; they are kept.") from interrupt
+        self._warn_if_nothing_splits(boosting, boosting.trees[len(boosting.trees) - watch.steps :])
+        self._keep(boosting, watch)
+        if checkpoints is not None:
+            checkpoints.end()
+
+    def _warn_if_nothing_splits(self, boosting: Boosting, trees: Sequence[TreeArrays]) -> None:
+        """Where only lists with different labels teach, `fit` has told already that there are none."""
+        if without_splits(trees) and (has_gradients(boosting) or not self._needs_pairs()):
+            warnings.warn(explain_no_splits(boosting), UserWarning, stacklevel=4)
+
+    def _keep(self, boosting: Boosting, watch: _Watch) -> None:
+        """What was trained becomes the fitted state: that of the last step that was done wholly."""
+        boosting.trees, evals = watch.kept()
+        self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
+        self.evals_, self.forest_ = evals, boosting.finished()
+
+    _fit_with_checkpoints = _fit  # trees can be resumed
+
+    def predict(self, X: Any, n_trees: int | None = None) -> np.ndarray:
+        """One score a row, by the first `n_trees` trees or by all; a query id is not needed."""
+        X = self._rows(X)
+        return self._scores(X, None if n_trees is None else self._check_trees(n_trees))
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """The scores after one tree, after two, and so on; the n-th are those of `predict(X, n_trees=n)`."""
+        X = self._rows(X)
+        scores = self.forest_.scores(X, n_trees=0)
+        base = None if self._base_model() is None else self._base_predictions(X)
+        for tree in range(self.forest_.n_trees):
+            self.forest_.add_scores(X, tree, tree + 1, scores)
+            yield scores.copy() if base is None else scores + base
+
+    def tree_contributions(self, X: Any) -> np.ndarray:
+        """What each tree adds to each score, (rows, trees).
+
+        `forest_.start` and a row's contributions, added from left to right, give its score to the last bit; the scores
+        of an `init` model come on top.
+        """
+        X = self._rows(X)
+        return self.forest_.contributions(X, self.n_jobs)
+
+    def scorer(self, n_trees: int | None = None) -> Scorer:
+        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread."""
+        check_is_fitted(self)
+        forest = self.forest_ if n_trees is None else self.forest_.first(self._check_trees(n_trees))
+        base = self._base_model()
+        if base is None:
+            return Scorer(forest)
+        return Scorer(forest, base.scorer().exact if isinstance(base, BoostedTrees) else self._base_predictions)
+
+    def _check_trees(self, n_trees: Any) -> int:
+        there = self.forest_.n_trees
+        if isinstance(n_trees, bool) or not isinstance(n_trees, Integral) or not 0 <= int(n_trees) <= there:
+            raise ValueError(f"n_trees must be a whole number from 0 to {there}, the trees there are; got {n_trees!r}.")
+        return int(n_trees)
+
+    def _scores(self, X: Features, n_trees: int | None = None) -> np.ndarray:
+        scores = self.forest_.scores(X, n_trees, self.n_jobs)
+        return scores if self._base_model() is None else scores + self._base_predictions(X)
+
+    def _base_model(self) -> Any:
+        return self.init if hasattr(self.init, "predict") else None
+
+    def _base_predictions(self, X: Features) -> np.ndarray:
+        """The base model's scores of rows that this model has checked already."""
+        base = self._base_model()
+        return np.asarray(base._scores(X) if isinstance(base, Ranker) else base.predict(X), dtype=np.float64)
+
+    def _base_scores(self, data: RankingData) -> np.ndarray | None:
+        """What the trees start from, for the grouped rows."""
+        if self.init is None:
+            return None
+        base = self._base_model()
+        if base is not None:
+            if getattr(base, "categories_", {}) != getattr(self, "categories_", {}):
+                raise ValueError(
+                    "init was trained on a table with other names in its columns of categories; "
+                    "give both the same categories."
+                )
+            self._refuse_other_base(base, data)
+            return np.asarray(self._base_predictions(data.X)[data.rows])
+        scores = np.asarray(self.init, dtype=np.float64)
+        if scores.shape != (data.n_rows,):
+            raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
+        return np.asarray(scores[data.rows])
+
+    def _refuse_other_base(self, base: Any, data: RankingData) -> None:
+        """The rows of this model go to its base model unseen, so both must have the same columns."""
+        trained = getattr(base, "feature_names_in_", None)
+        names = data.feature_names or getattr(self, "feature_names_in_", None)
+        width = getattr(base, "n_features_in_", data.n_features)
+        if width != data.n_features:
+            raise ValueError(f"init was trained on {width} features, the training data have {data.n_features}.")
+        if trained is not None and names is not None:
+            found = first_difference(list(names), list(trained), "init")
+            if found:
+                raise ValueError(f"{type(self).__name__}: {found}. {SAME_COLUMNS} Train both on the same columns.")
+
+    def _rules(self) -> BoostingRules:
+        depth = self.max_depth or 0
+        if self.growth != "leaf" and not depth:
+            levels = np.log2(self.max_leaf_nodes)
+            depth = max(1, int(np.ceil(levels) if self.growth == "level" else levels))
+        leaves = min(self.max_leaf_nodes, 2**depth) if depth and depth < 31 else self.max_leaf_nodes
+        if self.growth == "oblivious":
+            leaves = 2 ** min(depth, 16)
+        growth = GrowthRules(
+            max_leaf_nodes=leaves,
+            max_depth=depth,
+            min_samples_leaf=self.min_samples_leaf,
+            min_hessian=self.min_hessian,
+            min_gain=self.min_gain,
+            max_impurity=self.max_impurity,
+            l2_regularization=self.l2_regularization,
+            growth=self.growth,
+        )
+        return BoostingRules(
+            learning_rate=self.learning_rate,
+            step=self.step,
+            max_delta_step=self.max_delta_step,
+            max_bins=self.max_bins,
+            drop_rate=self.drop_rate,
+            skip_drop=self.skip_drop,
+            max_drop=self.max_drop,
+            seed=self.random_state,
+            growth=growth,
+            sampling=SamplingRules(
+                row_fraction=self.row_fraction,
+                query_fraction=self.query_fraction,
+                feature_fraction=self.feature_fraction,
+                goss=None if self.goss is None else (float(self.goss[0]), float(self.goss[1])),
+                goss_by=self.goss_by,
+            ),
+            layout=LayoutRules(
+                bundle_features=self.bundle_features,
+                max_conflicts=self.max_conflicts,
+                categorical=self._categorical(),
+                category_smoothing=float(self.category_smoothing),
+                signs=self._signs(),
+            ),
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name, choices in self._choices().items():
+            if getattr(self, name) not in choices:
+                check_choice(f"{type(self).__name__}: {name}", getattr(self, name), map(str, choices))
+        self._check_goss()
+        self._check_views()
+        self._objective()  # a misspelt name is answered before any work
+        self._judging_metric()
+
+    def _adds_to_itself(self) -> bool:
+        return getattr(self, "_grown", None) is not None
+
+    def _find_names(self, X: Any) -> Names:
+        if self._adds_to_itself():  # more trees for the same names
+            return self.categories_
+        return find_names(X, self.categorical or ())
+
+    def _categorical(self) -> tuple[int, ...]:
+        """The columns of categories: those that are asked for, and those that hold names."""
+        asked = [*(self.categorical or ()), *getattr(self, "categories_", {})]
+        return tuple(sorted({self._feature_number("categorical", name) for name in asked}))
+
+    def _signs(self) -> tuple[int, ...]:
+        """One a feature: which way the score may go as it grows."""
+        if not self.monotone:
+            return ()
+        signs = [0] * self.n_features_in_
+        named = self._categorical()
+        for name, sign in self.monotone.items():
+            number = self._feature_number("monotone", name)
+            if number in named:
+                raise ValueError(f"{type(self).__name__}: feature {name!r} cannot be monotone: it is categorical.")
+            signs[number] = int(sign)
+        return tuple(signs)
+
+    def _feature_number(self, parameter: str, name: Any) -> int:
+        """The column of a feature that is called by its name or counted from 0."""
+        names = [str(known) for known in getattr(self, "feature_names_in_", [])]
+        if isinstance(name, str) and name in names:
+            return names.index(name)
+        number = int(name) if isinstance(name, Integral) or str(name).isdecimal() else -1
+        if 0 <= number < self.n_features_in_:
+            return number
+        about = f"one of {', '.join(names[:8])}" if names else f"a number below {self.n_features_in_}"
+        raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
+
+    def _check_views(self) -> None:
+        switch: Any = self.bundle_features
+        if switch is not None and not isinstance(switch, (bool, np.bool)):
+            what = "True, False or None (where X is sparse or nearly so)"
+            raise ValueError(f"{type(self).__name__}: bundle_features must be {what}; got {switch!r}.")
+        if self.categorical is not None and (isinstance(self.categorical, str) or not np.iterable(self.categorical)):
+            what = "a list of features, by name or number"
+            raise ValueError(f"{type(self).__name__}: categorical must be {what}; got {self.categorical!r}.")
+        if self.monotone is None:
+            return
+        good = isinstance(self.monotone, Mapping) and all(sign in (1, -1) for sign in self.monotone.values())
+        if not good:
+            what = "a mapping from features to 1 (the score may not fall) or -1 (not rise)"
+            raise ValueError(f"{type(self).__name__}: monotone must be {what}; got {self.monotone!r}.")
+
+    def _check_goss(self) -> None:
+        if self.goss is None:
+            return
+        pair = np.asarray(self.goss, dtype=np.float64) if np.ndim(self.goss) == 1 else np.empty(0)
+        if pair.shape != (2,) or not (pair >= 0).all() or pair[1] == 0 or pair.sum() > 1:
+            what = "two shares (a, b), a at least 0, b above 0, together at most 1"
+            raise ValueError(f"{type(self).__name__}: goss must be {what}; got {self.goss!r}.")
+        if self.row_fraction < 1 or self.query_fraction < 1:
+            raise ValueError(f"{type(self).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
+        if self.step in ("exact", "tree"):
+            raise ValueError(f"{type(self).__name__}: goss goes with step 'newton' or 'mean'; got {self.step!r}.")
+
+    def _choices(self) -> dict[str, tuple[str | None, ...]]:
+        return {"growth": GROWTHS, "step": STEPS, "goss_by": ("row", "query")}
+
+    def _ranges(self) -> dict[str, tuple[float, float, str]]:
+        tiny, large = 1e-12, 1e12
+        share = (tiny, 1.0, "above 0 and at most 1")
+        return super()._ranges() | {
+            "n_estimators": (1, 10**6, "a whole number from 1 to 1,000,000"),
+            "learning_rate": (tiny, 1e3, "above 0 and at most 1,000"),
+            "max_leaf_nodes": (2, 2**16, "a whole number from 2 to 65,536"),
+            "max_depth": (1, 2**16, "a whole number from 1, or None"),
+            "min_samples_leaf": (1, 2**40, "a whole number from 1"),
+            "min_hessian": (0, large, "0 or larger"),
+            "min_gain": (0, large, "0 or larger"),
+            "max_impurity": (0, large, "0 or larger"),
+            "l2_regularization": (0, large, "0 or larger"),
+            "max_delta_step": (0, large, "0 or larger"),
+            "row_fraction": share,
+            "query_fraction": share,
+            "feature_fraction": share,
+            "max_bins": (2, 255, "a whole number from 2 to 255"),
+            "max_conflicts": (0, 1, "from 0 to 1"),
+            "category_smoothing": (0, large, "0 or larger"),
+            "drop_rate": (0, 1, "from 0 to 1"),
+            "skip_drop": (0, 1, "from 0 to 1"),
+            "max_drop": (1, 10**6, "a whole number from 1"),
+        }
+
+
+class _Watch:
+    """Looks at evaluation sets after each tree, remembers the curves, and says when to stop."""
+
+    def __init__(
+        self,
+        model: BoostedTrees,
+        boosting: Boosting,
+        evals: Sequence[RankingData],
+        metric: Metric,
+        patience: int | None,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        self.model, self.boosting, self.metric, self.patience = model, boosting, metric, patience
+        self.parts, self.callbacks = evals, callbacks
+        before = boosting.forest()
+        self.scores = [before.scores(part.X, n_jobs=model.n_jobs) + _offset(model, part) for part in evals]
+        self.evals: dict[str, dict[str, list[float]]] = {
+            f"eval_{number}": {metric.name: []} for number in range(len(evals))
+        }
+        self.best, self.best_value, self.best_trees = 0, -np.inf, list(boosting.trees)
+        self._started_from = len(boosting.trees)
+        self.settle()
+
+    def after(self, iteration: int, changes: list[TreeArrays]) -> bool:
+        values = [self._judge(number, changes) for number in range(len(self.parts))]
+        for curves, value in zip(self.evals.values(), values):
+            curves[self.metric.name].append(value)
+        if self.parts:
+            first = values[0] * (1 if self.metric.higher_is_better else -1)
+            if self.patience is not None and np.isnan(first):
+                raise ValueError(
+                    f"eval_set[0]: {self.metric.name} is undefined for all of its queries; nothing to judge by."
+                )
+            if first > self.best_value:
+                self.best, self.best_value = iteration, first
+                self.best_trees = list(self.boosting.trees)  # later steps may change the values of earlier trees
+        self.settle()
+        progress = Progress(self.model, iteration, self.model.n_estimators, self.evals)
+        stops = [bool(callback(progress)) for callback in self.callbacks]
+        check_interrupts()
+        waited = self.patience is not None and self.parts and iteration - self.best >= self.patience
+        return any(stops) or bool(waited)
+
+    @property
+    def steps(self) -> int:
+        """Those that were done wholly, trees and curves, in this training and in the one it was resumed from."""
+        return len(self._settled[0]) - self._started_from
+
+    def kept(self) -> tuple[list[TreeArrays], dict[str, dict[str, list[float]]]]:
+        """The trees that become the model, and the curves, which an interrupt may have left a value longer."""
+        trees, best_trees = self._settled
+        evals = {
+            part: {name: curve[: self.steps] for name, curve in curves.items()} for part, curves in self.evals.items()
+        }
+        return (best_trees if self.patience is not None and self.parts else trees), evals
+
+    def settle(self) -> None:
+        """The step is done; one assignment, so that an interrupt finds it done or not begun."""
+        self._settled = self.boosting.trees, self.best_trees
+
+    def _judge(self, number: int, changes: list[TreeArrays]) -> float:
+        few, part = Forest.join(changes, 0.0, self.boosting.X.shape[1]), self.parts[number]
+        few.add_scores(part.X, 0, len(changes), self.scores[number])
+        return evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)[self.metric.name]
+
+
+def _offset(model: BoostedTrees, part: RankingData) -> np.ndarray | float:
+    return 0.0 if model._base_model() is None else model._base_predictions(part.X)

@@ -1,0 +1,225 @@
+"""Inspection: what a model of trees is made of, as plain values and as a text to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from podium._runtime.words import counted
+from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.metrics.base import Metric
+
+CategoryNames = Mapping[int, Sequence[Any]]
+
+_FEATURES_TOLD = 10
+_TREES_TOLD = 5
+_VALUES_TOLD = 6  # of a set of categories
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One tree in numbers; `levels` has the one question of each level if the tree is oblivious."""
+
+    leaves: int
+    depth: int
+    levels: list[str] | None
+
+    @property
+    def oblivious(self) -> bool:
+        """Whether every split of a level asks the same, all the way down."""
+        return self.levels is not None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A fitted model of trees. Print it, or take its fields or `as_dict()`."""
+
+    model: str
+    trees: list[Tree]
+    n_features: int
+    features_used: int
+    top_features: list[tuple[str, float]]  # with their share in the gain of all splits, the largest first
+    start: float  # the score before the first tree
+    n_bytes: int  # of the arrays of the trees
+    parameters: dict[str, Any]
+    changed: list[str]  # the parameters that are not as by default
+    bundles: list[list[str]] = field(default_factory=list)  # features that were trained as one; empty when none
+    base: Inspection | None = None  # the model that this one started from
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.trees)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, unrounded, for `json.dumps`."""
+        found = asdict(self)
+        found["n_trees"] = self.n_trees
+        found["trees"] = [asdict(tree) | {"oblivious": tree.oblivious} for tree in self.trees]
+        found["top_features"] = [{"feature": name, "gain_share": share} for name, share in self.top_features]
+        found["base"] = None if self.base is None else self.base.as_dict()
+        return found
+
+    def sentences(self) -> list[str]:
+        lines = [
+            f"{self.model}: {counted(self.n_trees, 'tree')}{self._sizes()}; {self.n_bytes / 1000:,.1f} kB",
+            f"features: {self.features_used:,} of {self.n_features:,} are used",
+        ]
+        if self.top_features:
+            shares = ", ".join(f"{name} ({share:.1%})" for name, share in self.top_features)
+            lines.append(f"most gain: {shares}")
+        lines += self._levels()
+        lines += [f"bundled: {', '.join(bundle)}" for bundle in self.bundles]
+        lines.append(f"score before the first tree: {self.start:.6g}")
+        lines.append(f"parameters: {self._parameters()}")
+        return lines + ([] if self.base is None else ["started from:", *(f"  {one}" for one in self.base.sentences())])
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def _sizes(self) -> str:
+        if not self.trees:
+            return ""
+        leaves, depths = [tree.leaves for tree in self.trees], [tree.depth for tree in self.trees]
+        return f" with {_span(leaves)} leaves, {_span(depths)} deep"
+
+    def _parameters(self) -> str:
+        told = [f"{name}={self.parameters[name]}" for name in self.changed]
+        return ", ".join([*told, "all others as by default"] if told else ["all as by default"])
+
+    def _levels(self) -> list[str]:
+        """One split a level: which trees are so, and the questions of the first ones."""
+        found = [(number, tree.levels) for number, tree in enumerate(self.trees, 1) if tree.levels]
+        if not found:
+            return []
+        told = [f"  tree {number}: {'; '.join(levels)}" for number, levels in found[:_TREES_TOLD]]
+        return [f"oblivious, one split a level: {len(found):,} of {counted(self.n_trees, 'tree')}", *told]
+
+
+def inspect(model: Any) -> Inspection:
+    """What a fitted model of trees is made of."""
+    check_is_fitted(model)
+    forest, names, base = model.forest_, feature_names(model), model._base_model()
+    used, gain = forest.used_features()
+    order = np.argsort(-gain, kind="stable")[:_FEATURES_TOLD]
+    known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
+    total = gain.sum() or 1.0
+    return Inspection(
+        model=type(model).__name__,
+        trees=[_tree(tree, names, category_names(model)) for tree in forest.split()],
+        n_features=forest.n_features,
+        features_used=len(used),
+        top_features=[(names[used[place]], float(gain[place] / total)) for place in order if gain[place] > 0],
+        start=float(forest.start),
+        n_bytes=_size(forest),
+        parameters={one.name: _plain(getattr(model, one.name)) for one in known},
+        changed=[one.name for one in known if getattr(model, one.name) != one.default],
+        bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
+        base=inspect(base) if hasattr(base, "forest_") else None,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A parameter for JSON and for people: a metric, objective or function as it is called."""
+    if isinstance(value, Metric):
+        return value.name if value.policy.name == "standard" else f"{value.name} (policy {value.policy.name})"
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, range, np.ndarray)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return f"callable {getattr(value, '__name__', 'objective')}" if callable(value) else str(value)
+
+
+class NumberedNames(Sequence[str]):
+    """`feature 1`, `feature 2`, ..., each made when it is asked for: of a sparse model most never are."""
+
+    def __init__(self, number: int) -> None:
+        self._numbers = range(1, number + 1)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [f"feature {number}" for number in self._numbers[place]]
+        return f"feature {self._numbers[place]}"
+
+
+def feature_names(model: Any) -> Sequence[str]:
+    """As the training data had them; features without names are numbered from 1, as LETOR text does."""
+    known = getattr(model, "feature_names_in_", None)
+    return NumberedNames(model.n_features_in_) if known is None else tuple(map(str, known))
+
+
+def category_names(model: Any) -> CategoryNames:
+    """Of the features whose categories the model numbers: number -> names."""
+    return {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
+
+
+def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:
+    """What a split asks: `bm25 <= 3.2`, `colour is red, blue`; `or missing` where missing values count as yes."""
+    feature, missing = int(tree.feature[node]), "" if tree.missing_right[node] else " or missing"
+    if feature >= len(names):
+        left, right = tree.sets.sides_of(feature - len(names))
+        known, word = (left, "is") if len(left) <= len(right) else (right, "is not")
+        owner = int(tree.sets.feature[feature - len(names)])
+        told = [categories[owner][int(value)] if owner in categories else f"{value:.7g}" for value in known]
+        more = f", ... ({len(told)} values)" if len(told) > _VALUES_TOLD else ""
+        return f"{names[owner]} {word} {', '.join(map(str, told[:_VALUES_TOLD]))}{more}{missing}"
+    return f"{names[feature]} <= {float(tree.threshold[node]):.5g}{missing}"
+
+
+def tree_text(model: Any, tree: int) -> str:
+    """Tree number `tree`, from 1, one line a node, children below their parent: the yes first, then the no."""
+    if not 1 <= tree <= model.forest_.n_trees:
+        raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
+    arrays, names, categories = model.forest_.split()[tree - 1], feature_names(model), category_names(model)
+    lines: list[str] = []
+    waiting = [(0, 0, "")]
+    while waiting:
+        node, depth, word = waiting.pop()
+        left, rows = int(arrays.left[node]), counted(int(arrays.count[node]), "row")
+        if left == node:
+            lines.append(f"{'  ' * depth}{word}{arrays.value[node]:+.4g} ({rows})")
+            continue
+        asked = question(arrays, node, names, categories)
+        lines.append(f"{'  ' * depth}{word}{asked}? (gain {arrays.gain[node]:.4g}, {rows})")
+        waiting += [(left + 1, depth + 1, "no: "), (left, depth + 1, "yes: ")]
+    return "\n".join(lines)
+
+
+def _tree(tree: TreeArrays, names: Sequence[str], categories: CategoryNames) -> Tree:
+    leaf = tree.left == np.arange(len(tree.left))
+    return Tree(int(leaf.sum()), tree.depth, _one_split_a_level(tree, names, categories))
+
+
+def _one_split_a_level(tree: TreeArrays, names: Sequence[str], categories: CategoryNames) -> list[str] | None:
+    """The question of each level, if all splits of a level ask the same and all leaves lie at the bottom."""
+    levels: list[str] = []
+    nodes = np.zeros(1, dtype=np.int64)
+    while True:
+        left = tree.left[nodes].astype(np.int64)
+        leaves = left == nodes
+        if leaves.all():
+            return levels or None
+        asked = {(int(tree.feature[n]), float(tree.threshold[n]), int(tree.missing_right[n])) for n in nodes[~leaves]}
+        if leaves.any() or len(asked) > 1:
+            return None
+        levels.append(question(tree, int(nodes[0]), names, categories))
+        nodes = np.stack([left, left + 1], axis=1).reshape(-1)
+
+
+def _size(forest: Forest) -> int:
+    return sum(getattr(forest, one.name).nbytes for one in fields(forest) if one.name not in ("start", "n_features"))
+
+
+def _span(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -1,0 +1,425 @@
+"""Ranker: the scikit-learn face of every model. Rows and labels in, one score a row out.
+
+A ranker has the parameters of its class as dataclass fields, which gives scikit-learn the signature it wants. `fit`
+brings a learner and an objective together; what they are, a subclass says.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from numbers import Integral, Real
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from podium._runtime.interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
+from podium.data.columns import SAME_COLUMNS, first_difference, refuse_other_columns
+from podium.data.precision import merged_columns, warn_of_merged
+from podium.data.ranking import RankingData, as_features, as_query_ids, group_rows, refuse_beside_data
+from podium.data.sparse import Features, as_sparse, is_sparse
+from podium.evaluation.evaluating import evaluate
+from podium.formats.frames import merged_in_frame
+from podium.formats.names import Names, encode
+from podium.metrics.base import Metric
+from podium.metrics.lists import order_by_score
+from podium.metrics.registry import parse_metric
+from podium.persistence.checkpoints import Checkpoints
+
+Callback = Callable[["Progress"], bool | None]
+
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a training: what was learned until then is kept on the model."""
+
+
+def all_or_nothing(fit: _Fit) -> _Fit:
+    """A `fit` that leaves the fitted state as it was where it fails; parameters are the caller's affair."""
+
+    @wraps(fit)
+    def whole_fit(self: Ranker, *args: Any, **options: Any) -> Any:
+        parameters, before = {f.name for f in fields(self)}, dict(self.__dict__)
+        with deferred_interrupts(), undisguised_interrupts():
+            try:
+                return fit(self, *args, **options)
+            except Interrupted:
+                raise
+            except BaseException:
+                now = {name: value for name, value in self.__dict__.items() if name in parameters}
+                self.__dict__ = {name: value for name, value in before.items() if name not in parameters} | now
+                raise
+
+    return cast(_Fit, whole_fit)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What callbacks are told after each step; returning True stops the training."""
+
+    model: Ranker
+    iteration: int  # steps done
+    total: int
+    evals: dict[str, dict[str, list[float]]]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Ranker(BaseEstimator):  # type: ignore[misc]
+    """The frame: checks input, remembers feature names, scores, ranks, saves. Members define `_fit` and `_scores`.
+
+    Parameters
+    ----------
+    n_jobs : threads; None or -1 for all cores. The model is the same for any number.
+    random_state : the seed of every draw.
+    """
+
+    n_jobs: int | None = None
+    random_state: int = 0
+
+    @all_or_nothing
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        verbose: int | None = None,
+        checkpoint: Any = None,
+        every: int = 10,
+        checkpoint_errors: str = "stop",
+    ) -> Self:
+        """Train on rows X (n, features) with labels y and one query id a row, in any order; or on a RankingData.
+
+        Here and wherever rows are asked for, X may be a scipy sparse matrix: it stays sparse, what is not stored is 0.
+
+        `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, or a list of them;
+        the first one stops the training after `early_stopping_rounds` steps without progress. `verbose=k` prints a line
+        every k steps.
+
+        With `checkpoint=path` the training is kept in that file every few steps. If the file is there already, from the
+        same training that was killed, it goes on from it, and the model has the same bytes as one of a run that never
+        stopped; a file of another training is refused. The file is removed when the training comes to its end, as the
+        model is then the result and the next training would be refused; Ctrl-C and errors leave it. If it cannot be
+        written, `checkpoint_errors="stop"` raises the error, "go on" warns once; the last one stays whole.
+
+        A fit that fails leaves the model as it was before. Ctrl-C is noticed when a step is done (a second one at
+        once): the steps so far are kept on the model, and KeyboardInterrupt is raised. Before the first step, it is a
+        fit that fails.
+        """
+        self._check_parameters()
+        kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
+        _check_patience(early_stopping_rounds, eval_set)
+        self.categories_ = self._find_names(X)
+        known = self._adds_to_itself()
+        data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=known)
+        self.n_queries_ = data.n_queries
+        self._warn_if_nothing_to_learn(data)
+        evals = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
+        listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
+        check_interrupts()
+        if kept is None:
+            self._fit(data, evals, early_stopping_rounds, listeners)
+        else:
+            self._fit_with_checkpoints(data, evals, early_stopping_rounds, listeners, kept)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """One score a row; scores order documents within a query and need no query id."""
+        return self._scores(self._rows(X))
+
+    def rank(self, X: Any, qid: Any = None) -> np.ndarray:
+        """The rows, best first within each query; queries in order of first appearance."""
+        if isinstance(X, RankingData):
+            refuse_beside_data("rank", qid=qid)
+        scores = self.predict(X)
+        if isinstance(X, RankingData):
+            return np.asarray(X.rows[order_by_score(scores[X.rows], X.offsets)])
+        ids = np.zeros(len(scores), np.int64) if qid is None else as_query_ids(qid, None, len(scores))
+        order, offsets, _ = group_rows(ids)
+        if order is None:
+            return order_by_score(scores, offsets)
+        return np.asarray(order[order_by_score(scores[order], offsets)])
+
+    def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
+        """The mean over queries of the metric that evaluation sets are judged by, under its policy; more is better.
+
+        It is `eval_metric`, or what the model aims at, or ndcg@10. A metric that is better when lower comes negated.
+        """
+        metric = self._judging_metric()
+        if isinstance(X, RankingData):
+            refuse_beside_data("score", y=y, qid=qid, group=group, sample_weight=sample_weight)
+            found = evaluate(self.predict(X), X, metrics=[metric])
+        else:
+            if qid is None and group is None:
+                if getattr(self, "n_queries_", 1) > 1:
+                    raise ValueError("score needs qid (or group): the model was trained on many queries.")
+                warnings.warn(_one_query(np.shape(X)[0]), UserWarning, stacklevel=2)
+                group = [np.shape(X)[0]]
+            found = evaluate(self.predict(X), y, qid=qid, group=group, metrics=[metric], document_weight=sample_weight)
+        return found[metric.name] * (1 if metric.higher_is_better else -1)
+
+    def _judging_metric(self) -> Metric:
+        return parse_metric("ndcg@10")
+
+    def save(self, path: Any) -> None:
+        """Write the model as one checked file without code in it; `podium.load` reads it."""
+        from podium.models.products import save
+
+        save(self, path)
+
+    def _fit(
+        self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]
+    ) -> None:
+        raise NotImplementedError
+
+    def _fit_with_checkpoints(
+        self,
+        data: RankingData,
+        evals: list[RankingData],
+        patience: int | None,
+        callbacks: Sequence[Callback],
+        checkpoints: Checkpoints,
+    ) -> None:
+        """`_fit` that can be resumed; members that define it say when the training came to its end."""
+        raise ValueError(f"{type(self).__name__} keeps no checkpoints; leave checkpoint out.")
+
+    def _scores(self, X: Features) -> np.ndarray:
+        raise NotImplementedError
+
+    def _rows(self, X: Any) -> Features:
+        """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
+        if not hasattr(self, "n_features_in_"):  # scikit-learn's own question takes longer than a document's score
+            check_is_fitted(self)
+        if isinstance(X, RankingData):
+            refuse_other_columns(self, X, "the data")
+            return X.X
+        if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_") and not self.categories_:
+            return X
+        return _as_float32(self._validated(X))
+
+    def _validated(self, X: Any, *more: Any, **options: Any) -> Any:
+        """What scikit-learn makes of rows for a fitted model; where names differ, the error also says which."""
+        X = self._known_to_sklearn(X, getattr(self, "feature_names_in_", None))
+        try:
+            return validate_data(self, X, *more, reset=False, **options, **_VALIDATION)
+        except ValueError as error:
+            names, trained = getattr(X, "columns", None), getattr(self, "feature_names_in_", None)
+            found = None if names is None or trained is None else first_difference(list(names), trained, "the model")
+            if found is None:
+                raise
+            raise ValueError(f"{error}\n{found[0].upper()}{found[1:]}. {SAME_COLUMNS}") from error
+
+    def _known_to_sklearn(self, X: Any, columns: Any) -> Any:
+        """scikit-learn knows pandas and polars, but no names; an Arrow table becomes pandas on its way.
+
+        `columns` are the names of the features in training, None where there are none yet.
+
+        It trusts the indices of a sparse matrix, so these are checked before.
+        """
+        names = getattr(self, "categories_", {})
+        if is_sparse(X):
+            if names:
+                found = next(iter(names))
+                raise ValueError(f"the model numbers the categories of column {found!r}; give dense rows or a table.")
+            return as_sparse(X)
+        X = encode(X, names, columns)
+        X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
+        if type(X) is np.ndarray and X.dtype.kind in "biu":
+            return X.astype(np.float32)  # directly: float64 on the way would take twice the memory
+        return X
+
+    def _find_names(self, X: Any) -> Names:
+        """Of each column of names in the training data, the names; members that know categories look for them."""
+        return {}
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range; subclasses extend `_ranges`."""
+        kinds = {f.name: Integral if str(f.type).startswith("int") else Real for f in fields(self)}
+        for name, (low, high, what) in self._ranges().items():
+            value = getattr(self, name)
+            if value is None and name in self._may_be_none():
+                continue
+            good = isinstance(value, kinds[name]) and not isinstance(value, (bool, np.bool))
+            if not good or not low <= value <= high:
+                raise ValueError(f"{type(self).__name__}: {name} must be {what}; got {value!r}.")
+
+    def _ranges(self) -> dict[str, tuple[float, float, str]]:
+        return {
+            "n_jobs": (-1, 4096, "a whole number from 1 to 4,096, or -1 or None for all cores"),
+            "random_state": (0, 2**63 - 1, "a whole number, 0 or larger"),
+        }
+
+    def _may_be_none(self) -> set[str]:
+        return {f.name for f in fields(self) if f.default is None}
+
+    def _training_data(
+        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any, *, known: bool = False
+    ) -> RankingData:
+        """What `fit` is given. The model takes note of the columns or, where they are `known`, they must be its own."""
+        if isinstance(X, RankingData):
+            given = {"y": y, "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight}
+            refuse_beside_data("fit", **given)
+            _refuse_empty(X)
+            if known:
+                refuse_other_columns(self, X, "the data")
+            else:
+                self._note_columns(X)
+            return X
+        self._warn_of_merged(X)
+        if known:
+            X, y = self._validated(X, y, y_numeric=True)
+        else:
+            X, y = validate_data(self, self._known_to_sklearn(X, None), y, y_numeric=True, **_VALIDATION)
+        if qid is None and group is None:
+            warnings.warn(_one_query(len(y)), UserWarning, stacklevel=4)
+            group = [len(y)]
+        return RankingData.from_arrays(
+            _as_float32(X),
+            y,
+            qid,
+            group=group,
+            document_weight=sample_weight,
+            query_weight=query_weight,
+        )
+
+    def _warn_of_merged(self, X: Any) -> None:
+        """Of numbers that float32 merges, in columns whose categories are not numbered here."""
+        coded = getattr(self, "categories_", {})
+        if isinstance(X, (np.ndarray, list, tuple)) or is_sparse(X):
+            found = merged_columns(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+            merged: dict[Any, Any] = {column: pair for column, pair in found.items() if str(column) not in coded}
+        else:
+            merged = {**merged_in_frame(X, coded)}
+        warn_of_merged(merged, stacklevel=5)
+
+    def _note_columns(self, data: RankingData) -> None:
+        self.n_features_in_ = data.n_features
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+
+    def _eval_data(self, part: Any, number: int) -> RankingData:
+        """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
+        if isinstance(part, RankingData):
+            refuse_other_columns(self, part, f"eval_set[{number}]", stacklevel=5)
+            return part.grouped()
+        if not isinstance(part, (tuple, list)) or len(part) != 3 or isinstance(part[0], RankingData):
+            raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
+        return RankingData.from_arrays(_as_float32(self._validated(part[0])), part[1], part[2]).grouped()
+
+    def _warn_if_nothing_to_learn(self, data: RankingData) -> None:
+        labels = data.y if data.is_contiguous else data.y[data.rows]
+        low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
+        if self._needs_pairs() and not (low < high).any() and data.n_rows > 1:
+            warnings.warn(
+                f"0 of {data.n_queries} queries have two different labels; the model is constant.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _adds_to_itself(self) -> bool:
+        """Whether this fit goes on from the model as it is, so that the columns are known."""
+        return False
+
+    def _needs_pairs(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+_VALIDATION: dict[str, Any] = {
+    "dtype": [np.float64, np.float32],  # the first for lists and objects: what float32 makes infinite is still seen
+    "ensure_all_finite": "allow-nan",
+    "accept_sparse": "csr",
+}
+
+
+def _one_query(n_rows: int) -> str:
+    """scikit-learn's tools hand on what they are asked to; `groups` alone never reaches `fit`."""
+    routed = (
+        "sklearn.set_config(enable_metadata_routing=True), "
+        "model.set_fit_request(qid=True).set_score_request(qid=True), "
+        "and cross_val_score(model, X, y, cv=GroupKFold(), params={'qid': qid, 'groups': qid})"
+    )
+    found = f"qid not given: all {n_rows} rows are treated as one query."
+    return f"{found} Give one query id per row; to cross-validate: {routed}."
+
+
+def _is_ready(X: Any, n_features: int) -> bool:
+    """Whether a row-major float32 matrix of the right width came: nothing to convert, only infinity to look for."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float32
+        and X.ndim == 2
+        and X.shape[1] == n_features
+        and X.flags.c_contiguous
+        and len(X) > 0
+        and not np.isinf(X).any()
+    )
+
+
+def _as_float32(X: Any) -> Features:
+    """What scikit-learn has looked at, which knows no numbers that only float32 makes infinite.
+
+    A sparse matrix was made float32 before.
+    """
+    if is_sparse(X):
+        return X
+    return np.ascontiguousarray(X) if X.dtype == np.float32 else as_features(X)
+
+
+def _refuse_empty(data: RankingData) -> None:
+    for number, what, advice in (
+        (data.n_rows, "rows", "Check how the data were read."),
+        (data.n_features, "features", "All documents look the same without any; add at least one column."),
+    ):
+        if number == 0:
+            raise ValueError(f"fit: the data have no {what}, so there is nothing to learn from. {advice}")
+
+
+def _check_patience(rounds: Any, eval_set: Any) -> None:
+    if rounds is None:
+        return
+    if isinstance(rounds, (bool, np.bool)) or not isinstance(rounds, Integral) or rounds < 1:
+        raise ValueError(f"early_stopping_rounds must be an integer from 1, or None; got {rounds!r}.")
+    if eval_set is None or (isinstance(eval_set, (list, tuple)) and len(eval_set) == 0):
+        raise ValueError("early_stopping_rounds needs an eval_set to look at; got none. Add eval_set=(X, y, qid).")
+
+
+def _as_eval_sets(eval_set: Any) -> list[Any]:
+    if eval_set is None or (isinstance(eval_set, tuple) and not eval_set):
+        return []
+    if isinstance(eval_set, list) and not (len(eval_set) == 3 and not isinstance(eval_set[0], (tuple, RankingData))):
+        return eval_set
+    return [eval_set]
+
+
+def _print_every(steps: int) -> Callback:
+    def show(progress: Progress) -> None:
+        if progress.iteration % steps == 0:
+            numbers = [
+                f"{part} {metric} {curve[-1]:.4f}"
+                for part, curves in progress.evals.items()
+                for metric, curve in curves.items()
+            ]
+            print(f"{progress.iteration}/{progress.total}  {'  '.join(numbers)}", flush=True)
+
+    return show

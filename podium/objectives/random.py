@@ -1,0 +1,38 @@
+"""Random numbers by counting: the number of a draw decides its value, so no thread and no order of calls matters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.compiler import kernel
+
+_U8 = np.uint64
+
+
+def check_seed(name: str, seed: Any) -> None:
+    """Refuse a seed that is no whole number from 0."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
+        raise ValueError(f"{name}: seed must be a whole number from 0; got {seed!r}.")
+
+
+@kernel
+def mix(state: np.uint64) -> np.uint64:
+    """Scramble 64 bits (the finaliser of the splitmix generators)."""
+    state = (state ^ (state >> _U8(30))) * _U8(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> _U8(27))) * _U8(0x94D049BB133111EB)
+    return state ^ (state >> _U8(31))
+
+
+def stream_of(seed: int, iteration: int) -> np.uint64:
+    """The stream of one iteration of one seed."""
+    seeded = int(mix(_U8(seed)))
+    return _U8(mix(_U8((seeded + iteration * 0xD1B54A32D192ED03) % 2**64)))  # kernels hand back Python's integers
+
+
+@kernel
+def uniform(stream: np.uint64, number: int) -> float:
+    """Draw `number` of a stream: a multiple of 2^-53 with one half added, so neither 0 nor 1."""
+    bits = mix(stream + (_U8(number) + _U8(1)) * _U8(0x9E3779B97F4A7C15))
+    return (np.float64(bits >> _U8(11)) + 0.5) * 2.0**-53

@@ -1,0 +1,152 @@
+"""Orders of a query's documents, worst first, as the pair frame wants them.
+
+An order is an array of places: unsigned numbers counted from the query's first row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import over_queries
+from podium.metrics.sorting import Room, make_room, sort_places
+from podium.objectives.base import Judgements
+
+_SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
+
+
+@dataclass(frozen=True, eq=False)
+class LabelOrder:
+    """The documents of each query by label. Labels do not change, so this is found once, when an objective is bound."""
+
+    places: np.ndarray  # (n,) uint32, worst first
+    worse: np.ndarray  # (n,) int64: how many documents of the query have a smaller label
+
+
+def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
+    """Sort the documents of each query; which of two equal labels comes first means nothing."""
+    labels, offsets, all_of_them = judged.labels, judged.offsets, max(judged.longest, 1)
+    places, worse = rows_of(offsets), np.empty(len(labels), dtype=np.int64)
+
+    def work(first: int, last: int) -> None:
+        queries = readonly(np.arange(first, last))
+        place_queries(labels, all_of_them, offsets, queries, places)
+        _count_worse(labels, places, offsets, queries, worse)
+
+    over_queries(work, offsets, n_jobs)
+    return LabelOrder(readonly(places), readonly(worse))
+
+
+def rows_of(offsets: np.ndarray) -> np.ndarray:
+    """The rows of each query, counted from 0: an order to begin with."""
+    return np.asarray(np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)), dtype=np.uint32)
+
+
+def order_of(scores: np.ndarray) -> np.ndarray:
+    """The places of one query's scores, worst first."""
+    places = np.arange(len(scores), dtype=np.uint32)
+    one, ends = readonly(np.zeros(1, np.int64)), readonly(np.array([0, len(scores)]))
+    place_queries(readonly(scores), max(len(scores), 1), ends, one, places)
+    return readonly(places)
+
+
+@kernel
+def _count_worse(
+    labels: np.ndarray, places: np.ndarray, offsets: np.ndarray, queries: np.ndarray, worse: np.ndarray
+) -> None:
+    """The start of each run of equal labels."""
+    for q in range(len(queries)):
+        start, stop = offsets[queries[q]], offsets[queries[q] + 1]
+        own, order = labels[start:stop], places[start:stop]
+        for k in range(stop - start):
+            same = k > 0 and own[order[k]] == own[order[k - 1]]
+            worse[start + k] = worse[start + k - 1] if same else k
+
+
+def longest_of(offsets: np.ndarray, queries: np.ndarray) -> int:
+    """The length of the longest list."""
+    return int((offsets[queries + 1] - offsets[queries]).max(initial=0))
+
+
+def place_queries(
+    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
+) -> None:
+    """`place_worst_first` for the rows of these queries; places (n,) uint32, which holds some order of each query.
+
+    Two kernels, so that a training that only picks does not wait for the sorting to be compiled.
+    """
+    if cutoff <= _SHORT_TOP:
+        _pick_queries(scores, cutoff, offsets, queries, np.empty(cutoff), np.empty(cutoff, np.uint32), places)
+    else:
+        _sort_queries(scores, cutoff, offsets, queries, make_room(longest_of(offsets, queries)), places)
+
+
+@kernel
+def _pick_queries(
+    scores: np.ndarray,
+    cutoff: int,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    best: np.ndarray,
+    rows: np.ndarray,
+    places: np.ndarray,
+) -> None:
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        if start < stop:
+            _pick_top(scores[start:stop], min(cutoff, stop - start), best, rows, places[start:stop])
+
+
+@kernel
+def _sort_queries(
+    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, room: Room, places: np.ndarray
+) -> None:
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        if start < stop:
+            place_worst_first(scores[start:stop], min(cutoff, stop - start), room, places[start:stop])
+
+
+@kernel
+def place_worst_first(scores: np.ndarray, top: int, room: Room, places: np.ndarray) -> None:
+    """Places of one query by rising score, later rows first among equals: sorted at least for the best `top` of them.
+
+    No metric looks at the order behind its cutoff, and picking ten of a hundred costs half of sorting them.
+    """
+    n = len(scores)
+    if top <= _SHORT_TOP and top < n:
+        _pick_top(scores, top, room[0].view(np.float64), room[4], places)
+        return
+    best_first = sort_places(scores, room, False)
+    for k in range(n):
+        places[k] = best_first[n - 1 - k]
+
+
+@kernel
+def _pick_top(scores: np.ndarray, top: int, best: np.ndarray, rows: np.ndarray, places: np.ndarray) -> None:
+    """The best `top` rows in order at the end of `places`, the others before them as they come.
+
+    best, rows: room for `top` scores, falling, and whose they are.
+
+    `places` holds some order already. It does not change the result, but if it is the one of the last step of a
+    training, the best rows are met first, almost sorted, and all others need one comparison.
+    """
+    n = len(scores)
+    for k in range(n):
+        row = places[n - 1 - k]
+        score = scores[row]
+        if k >= top and (score < best[top - 1] or (score == best[top - 1] and row > rows[top - 1])):
+            continue
+        hole = min(k, top - 1)
+        while hole > 0 and (best[hole - 1] < score or (best[hole - 1] == score and rows[hole - 1] > row)):
+            best[hole], rows[hole] = best[hole - 1], rows[hole - 1]
+            hole -= 1
+        best[hole], rows[hole] = score, row
+    least, last, others = best[top - 1], rows[top - 1], np.uint32(0)
+    for k in range(n):
+        places[others] = k  # written over by the next one, if it is among the best
+        others += np.uint32((scores[k] < least) | ((scores[k] == least) & (k > last)))
+    for k in range(top):
+        places[n - 1 - k] = rows[k]

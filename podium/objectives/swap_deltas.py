@@ -1,0 +1,268 @@
+"""Rows of |dZ|: how much a metric changes when a document swaps places with each one below it.
+
+A metric travels as its swaps. Those that add up need only gains of documents and weights of places; AP, RR and ERR have
+closed forms that need a few numbers a place; any other metric answers by its own `swaps`, in Python.
+
+Documents lie worst first: place p of n is index n - 1 - p, and the row of index i has the indices 0 .. i - 1. The
+weights of a row are |dZ| with a sign, positive where i is the better document. All rows here are of one query, before
+its divisor (the ideal DCG, the number of relevant documents), which multiplies at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
+from podium.metrics.additive import NDCG, AdditiveMetric, relevant_weight
+from podium.metrics.base import Metric
+from podium.metrics.cascade import ERR, ReciprocalRank
+from podium.metrics.lists import RankedLists
+from podium.metrics.policies import Policy, get_policy
+from podium.metrics.precision import AveragePrecision
+from podium.metrics.registry import parse_metric
+from podium.objectives.base import Judgements
+from podium.objectives.kernels import BLOCK
+
+ADDITIVE, AVERAGE_PRECISION, RECIPROCAL_RANK, CASCADE, OWN_SWAPS = range(5)
+
+ChangeArrays = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """How one metric changes on one data set, as the kernels read it."""
+
+    kind: int
+    cutoff: int  # rows are opened by this many places from the top
+    values: np.ndarray  # (n,) float64 a document: its gain, its relevance 0/1, or the probability to stop there
+    table: np.ndarray  # float64 weights of places, of all queries or one query after the other (additive only)
+    starts: np.ndarray  # (queries,) int64: where a query's places begin in the table
+    scales: np.ndarray  # (queries,) float64: 1 / divisor, 0 where nothing can change
+
+    @property
+    def arrays(self) -> ChangeArrays:
+        return self.cutoff, self.values, self.table, self.starts, self.scales
+
+
+def metric_under(
+    metric: str | Metric, policy: str | Policy | None, gain: str | None, label_gain: Sequence[float] | None
+) -> Metric:
+    """The metric as a value: by the policy given, else by its own, else by `standard`; varied by the gains."""
+    if policy is None:
+        policy = metric.policy if isinstance(metric, Metric) else "standard"
+    return parse_metric(metric, get_policy(policy).vary(gain=gain, label_gain=label_gain))
+
+
+def changes_of(metric: Metric, judged: Judgements) -> Changes:
+    """The metric (already resolved) on this data."""
+    lists = RankedLists(judged.labels, judged.offsets)
+    cutoff = metric.cutoff or max(judged.longest, 1)
+    if isinstance(metric, AdditiveMetric) and type(metric).swaps is AdditiveMetric.swaps:
+        return _additive(metric, lists, cutoff)
+    nothing, starts = readonly(np.empty(0)), readonly(np.zeros(judged.n_queries, np.int64))
+    kind, values, scales = OWN_SWAPS, nothing, np.ones(judged.n_queries)
+    if type(metric) is AveragePrecision:
+        kind, values = AVERAGE_PRECISION, (judged.labels >= metric.threshold).astype(np.float64)
+        scales = _inverse(_relevant(metric, judged))
+    elif type(metric) is ReciprocalRank:
+        kind, values = RECIPROCAL_RANK, (judged.labels >= metric.threshold).astype(np.float64)
+    elif type(metric) is ERR:
+        kind, values = CASCADE, metric.stops(judged.labels)
+    return Changes(kind, cutoff, readonly(values), nothing, starts, readonly(scales))
+
+
+def _additive(metric: AdditiveMetric, lists: RankedLists, cutoff: int) -> Changes:
+    values = readonly(np.ascontiguousarray(metric.gains(lists.labels), dtype=np.float64))
+    weights = type(metric).weights
+    if weights is AdditiveMetric.weights or (weights is NDCG.weights and metric.policy.short == "cut"):
+        table, starts = metric.place_weights(int(lists.lengths.max(initial=0))), np.zeros(lists.n_queries, np.int64)
+        scales = _inverse(metric.normalisers(lists))
+    else:  # weights of places that depend on the query
+        own = [metric.weights(lists.query(q)) for q in range(lists.n_queries)]
+        table, starts = np.concatenate([np.empty(0), *own]), lists.offsets[:-1]
+        scales = np.ones(lists.n_queries)
+    return Changes(ADDITIVE, cutoff, values, readonly(table), readonly(starts), readonly(scales))
+
+
+def _relevant(metric: AveragePrecision, judged: Judgements) -> np.ndarray:
+    found = relevant_weight(judged.labels, metric.threshold, None, judged.offsets)
+    at_most = metric.cutoff if metric.policy.average_precision == "cutoff" else None
+    return found if at_most is None else np.asarray(np.minimum(found, at_most))
+
+
+def _inverse(divisors: np.ndarray) -> np.ndarray:
+    inverse: np.ndarray = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=divisors > 0)
+    return inverse
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------
+
+# float32 (longest + BLOCK,): gains (or relevance) of the documents, and weights of places;
+# float64 (longest + 1,): four numbers a place for the closed forms, as the functions that load them say
+ChangeRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def make_change_room(longest: int) -> ChangeRoom:
+    """Working arrays for lists of up to `longest` documents."""
+    n, m = longest + BLOCK, longest + 1
+    return np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
+
+
+@kernel
+def load_gains(places: np.ndarray, values: np.ndarray, gains: np.ndarray) -> None:
+    """Gains (or relevance) of the documents of one query, worst first as `places` (n,) says."""
+    for k in range(len(places)):
+        gains[k] = np.float32(values[places[k]])
+
+
+@kernel
+def load_weights(n: int, table: np.ndarray, weights: np.ndarray) -> None:
+    """Weights of the places of one query, the last place first. table: at least n of them, the first place first."""
+    last = np.uint64(n - 1)
+    for k in range(n):
+        weights[k] = np.float32(table[last - np.uint64(k)])
+
+
+@kernel
+def load_changes(kind: int, top: int, places: np.ndarray, values: np.ndarray, room: ChangeRoom) -> int:
+    """Put down what the closed forms need for one query; the number of rows, from the top, that can have a change.
+
+    places (n,) are the query's documents, worst first; values (n,) its own.
+    """
+    gains, _, one, two, three, four = room
+    n = len(places)
+    load_gains(places, values, gains)
+    if kind == AVERAGE_PRECISION:
+        _load_precisions(n, top, gains, one, two)
+    elif kind == RECIPROCAL_RANK:
+        return _load_first_places(n, top, gains, one, two)
+    else:
+        _load_cascade(places, top, values, one, two, three, four)
+    return top
+
+
+@kernel
+def _load_precisions(n: int, top: int, relevant: np.ndarray, falls: np.ndarray, rises: np.ndarray) -> None:
+    """`fall = c hits - sum of c over relevant places so far`, `rise = fall + c`, with c = 1 / rank down to the cutoff.
+
+    A relevant document that falls from i to j loses its precision at i, gets that at j (the hits there are what they
+    were), and takes one hit from each relevant place between: it loses `fall_i - fall_j`. One that rises to a place i
+    which was not relevant gains `rise_i - rise_j`.
+    """
+    hits, passed = 0.0, 0.0
+    for place in range(n):
+        k = n - 1 - place
+        inverse = 1.0 / (place + 1) if place < top else 0.0
+        hits += relevant[k]
+        passed += relevant[k] * inverse
+        falls[k] = hits * inverse - passed
+        rises[k] = falls[k] + inverse
+
+
+@kernel
+def _load_first_places(n: int, top: int, relevant: np.ndarray, inverse: np.ndarray, firsts: np.ndarray) -> int:
+    """Inverse ranks, 0 behind the cutoff, and those of the first two relevant places; rows end at the first of them."""
+    found, first = 0, n
+    firsts[0] = firsts[1] = 0.0
+    for place in range(n):
+        k = n - 1 - place
+        inverse[k] = 1.0 / (place + 1) if place < top else 0.0
+        if relevant[k] > 0 and found < 2:
+            firsts[found] = inverse[k]
+            found += 1
+            first = min(first, place)
+    return min(top, first + 1)
+
+
+@kernel
+def _load_cascade(
+    places: np.ndarray,
+    top: int,
+    values: np.ndarray,
+    stops: np.ndarray,
+    heres: np.ndarray,
+    terms: np.ndarray,
+    marks: np.ndarray,
+) -> None:
+    """R of each place, what stopping there counts (`reach / rank`), the terms so far, and those before plus `here`.
+
+    Swapping i with a later j changes R at i by `R_j - R_i`, and by the factor `(1 - R_j) / (1 - R_i)` how often places
+    from i + 1 to j are reached. All of it has the factor `R_i - R_j`, and what is left is
+    `(mark_j - terms_i) / (1 - R_i) - here_i`.
+    """
+    n, reach, total = len(places), 1.0, 0.0
+    for place in range(n):
+        k = n - 1 - place
+        stops[k] = values[places[k]]
+        heres[k] = reach / (place + 1) if place < top else 0.0
+        marks[k] = total + heres[k]
+        total += heres[k] * stops[k]
+        terms[k] = total
+        reach *= 1.0 - stops[k]
+
+
+@inlined_kernel
+def additive_row(i: int, gains: np.ndarray, weights: np.ndarray, row: np.ndarray) -> None:
+    """|gain_i - gain_j| |weight_i - weight_j|, with the sign of the first: gains never fall as labels rise."""
+    gain, weight = gains[i], weights[i]
+    for j in range(i):
+        row[j] = (gain - gains[j]) * abs(weight - weights[j])
+    for j in range(i, (i + BLOCK - 1) // BLOCK * BLOCK):
+        row[j] = np.float32(0.0)
+
+
+@fast_kernel
+def closed_form_row(
+    kind: int,
+    i: int,
+    values: np.ndarray,
+    one: np.ndarray,
+    two: np.ndarray,
+    three: np.ndarray,
+    four: np.ndarray,
+    row: np.ndarray,
+) -> None:
+    """The rows of the metrics that do not add up; the numbers a place are those `load_changes` put down."""
+    if kind == AVERAGE_PRECISION:
+        _precision_row(i, values, one if values[i] > 0 else two, row)
+    elif kind == RECIPROCAL_RANK:
+        _first_place_row(i, values, one, two[0], two[1], row)
+    else:
+        _cascade_row(i, one, two, three, four, row)
+    for j in range(i, (i + BLOCK - 1) // BLOCK * BLOCK):
+        row[j] = np.float32(0.0)
+
+
+@fast_kernel
+def _precision_row(i: int, relevant: np.ndarray, worth: np.ndarray, row: np.ndarray) -> None:
+    """|fall_i - fall_j| where only i is relevant, |rise_i - rise_j| where only j is; `worth` is what i needs."""
+    own, here = relevant[i], worth[i]
+    for j in range(i):
+        row[j] = (own - relevant[j]) * np.float32(abs(here - worth[j]))
+
+
+@fast_kernel
+def _first_place_row(
+    i: int, relevant: np.ndarray, value: np.ndarray, first: float, second: float, row: np.ndarray
+) -> None:
+    """Only the first relevant place counts: i is it and may fall behind the second, or stands above it."""
+    own = value[i]
+    if relevant[i] > 0:
+        for j in range(i):
+            row[j] = (np.float32(1.0) - relevant[j]) * np.float32(own - max(value[j], second))
+    else:
+        for j in range(i):
+            row[j] = -relevant[j] * np.float32(own - first)
+
+
+@fast_kernel
+def _cascade_row(
+    i: int, stops: np.ndarray, heres: np.ndarray, terms: np.ndarray, marks: np.ndarray, row: np.ndarray
+) -> None:
+    """(R_i - R_j) |(mark_j - terms_i) / (1 - R_i) - here_i|; R < 1 always, for 2^r - 1 < 2^rmax."""
+    own, stay, here, before = stops[i], 1.0 / (1.0 - stops[i]), heres[i], terms[i]
+    for j in range(i):
+        row[j] = np.float32((own - stops[j]) * abs((marks[j] - before) * stay - here))

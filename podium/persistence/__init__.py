@@ -1,0 +1,1 @@
+"""Models and checkpoints on disk: atomic, checked, without pickle."""

@@ -1,0 +1,171 @@
+"""Validation: what a model file may say, key by key, checked before anything is made of it.
+
+A checksum says that a file is as it was written, not that it was written by Podium. So every key of `meta` has its
+exact type and range here, keys and arrays that are not known are refused, and lengths are compared with one another.
+What the arrays of the trees hold is checked by `Forest.check`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.words import check_choice
+from podium.learners.trees.scoring.forest import FOREST_ARRAYS
+from podium.models.boosted import BoostedTrees
+from podium.models.ranker import Ranker
+
+INNER = "init/"  # before the names of the arrays of the model that this one started from
+_MOST_FEATURES = 2**31 - 1
+_LARGEST_COUNT = 2**62
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What stands behind a key: in words, and as a test."""
+
+    expected: str
+    holds: Callable[[Any], bool]
+    required: bool = True
+
+
+def _is_count(value: Any, most: int = _LARGEST_COUNT) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def _is_number(value: Any) -> bool:
+    """Finite as float64; an integer of JSON may have any length."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_mapping(value: Any, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, Mapping) and all(_is_text(key) and holds(inner) for key, inner in value.items())
+
+
+def _is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(holds, value))
+
+
+def _are_names(value: Any) -> bool:
+    """Categories of a column: all different, text or numbers."""
+    return _is_list(value, lambda name: isinstance(name, (str, bool)) or _is_number(name)) and len(set(value)) == len(
+        value
+    )
+
+
+def _is_curve(value: Any) -> bool:
+    return _is_list(value, lambda point: point is None or (isinstance(point, float) and math.isfinite(point)))
+
+
+META: dict[str, Fact] = {
+    "parameters": Fact("parameters by name", lambda value: _is_mapping(value, lambda inner: True)),
+    "n_features": Fact(f"an integer from 0 to {_MOST_FEATURES}", lambda value: _is_count(value, _MOST_FEATURES)),
+    "n_queries": Fact("an integer, 0 or larger", _is_count),
+    "feature_names": Fact("null or a list of names", lambda value: value is None or _is_list(value, _is_text)),
+    "categories": Fact("different categories by column", lambda value: _is_mapping(value, _are_names)),
+    "best_iteration": Fact("an integer, 0 or larger", _is_count),
+    "evals": Fact(
+        "finite numbers or null, by set and metric",
+        lambda value: _is_mapping(value, lambda curves: _is_mapping(curves, _is_curve)),
+    ),
+    "start": Fact("a finite number", _is_number),
+    "bundles": Fact("lists of features", lambda value: _is_list(value, lambda one: _is_list(one, _is_count))),
+    "init": Fact(
+        "a kind and meta",
+        lambda value: _is_mapping(value, lambda inner: True) and value.keys() == {"kind", "meta"},
+        required=False,
+    ),
+}
+
+
+def check_parts(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse facts that are not of the right type or do not fit together, and arrays that are missing or not known."""
+    if not isinstance(meta, Mapping):
+        raise ValueError("meta must have keys")
+    _refuse_other_keys("meta", meta, {key for key, fact in META.items() if fact.required}, set(META))
+    for key, fact in META.items():
+        if key in meta and not fact.holds(meta[key]):
+            raise ValueError(f"{key} must be {fact.expected}, not {_shown(meta[key])}")
+    inner = {name for name in arrays if name.startswith(INNER)}
+    own = set(FOREST_ARRAYS)
+    _refuse_other_keys("the arrays", arrays, own, own | (inner if "init" in meta else set()))
+    _check_features(meta)
+
+
+def _refuse_other_keys(what: str, found: Mapping[str, Any], required: set[str], known: set[str]) -> None:
+    missing, unknown = sorted(required - found.keys()), sorted(found.keys() - known)
+    if missing or unknown:
+        problem = f"lack {missing[0]}" if missing else f"hold {unknown[0][:60]!r}, which is not known"
+        raise ValueError(f"{what} {problem}")
+
+
+def _check_features(meta: Mapping[str, Any]) -> None:
+    """All that names or numbers features, against how many there are."""
+    n, names = meta["n_features"], meta["feature_names"]
+    if names is not None and len(names) != n:
+        raise ValueError(f"there are {len(names)} feature names for {n} features")
+    bundled = [feature for bundle in meta["bundles"] for feature in bundle]
+    if any(feature >= n for feature in bundled) or len(set(bundled)) < len(bundled):
+        raise ValueError("a bundle holds a feature that is not there, or one that is in a bundle already")
+
+
+def check_model(model: BoostedTrees) -> None:
+    """Refuse parameters out of range, and a model whose parts do not fit together."""
+    Ranker._check_parameters(model)  # objectives and metrics are read where they are used
+    for name, choices in model._choices().items():
+        if getattr(model, name) not in choices:
+            check_choice(name, getattr(model, name), map(str, choices))
+    model._check_goss()
+    model._check_views()
+    model.forest_.check()
+    if model.best_iteration_ > model.forest_.n_trees:
+        raise ValueError(f"best_iteration is {model.best_iteration_} of {model.forest_.n_trees} trees")
+    _check_categories(model)
+    _check_base(model)
+
+
+def _check_categories(model: BoostedTrees) -> None:
+    """A category in a split is the place of its name in the column's list."""
+    sets = model.forest_.sets
+    for column, names in model.categories_.items():
+        own = sets.feature == model._feature_number("categories", column)
+        values = sets.values[np.repeat(own, np.diff(sets.start))]
+        if (values < 0).any() or (values >= len(names)).any() or (values != np.floor(values)).any():
+            raise ValueError(f"a split asks for a category of {column!r} that is not there")
+
+
+def _check_base(model: BoostedTrees) -> None:
+    base = model._base_model()
+    if base is None:
+        return
+    if base.n_features_in_ != model.n_features_in_ or base.categories_ != model.categories_:
+        raise ValueError("the model and its init were trained on other features")
+    if not math.isfinite(largest_score(model)):
+        raise ValueError("the scores of the model and its init could be infinite together")
+
+
+def largest_score(model: Any) -> float:
+    """No score is further from 0, with those of the models that this one started from."""
+    base = model._base_model()
+    return float(model.forest_.largest_score + (0.0 if base is None else largest_score(base)))
+
+
+def known_parameters(model: type[BoostedTrees], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a file, all of which the model has; how many threads to use is not the file's affair."""
+    known = {one.name for one in fields(model)} - {"n_jobs", "init"}
+    _refuse_other_keys("the parameters", given, set(), known)
+    return dict(given)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**60 else "a huge integer"
+    return text if len(text) <= 60 else f"{text[:57]}..."

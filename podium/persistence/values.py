@@ -1,0 +1,239 @@
+"""Parameters as plain JSON values and back: what a model file holds of them, without a line of code.
+
+Numbers, text, None and lists are themselves. Everything else is an object with a "type": tuples, sets, ranges and
+mappings with their items, and metrics, objectives and policies with a name and all their fields:
+
+    (0.2, 0.1)           {"type": "tuple", "items": [0.2, 0.1]}
+    {0: 1}               {"type": "mapping", "items": [[0, 1]]}
+    RankNet(sigma=2.0)   {"type": "objective", "name": "ranknet", "fields": {"sigma": 2.0, "ties": false}}
+
+Reading makes these values again and nothing else: names are looked up in the registries, fields must have the types
+that the classes declare, and each class then checks its own ranges.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from podium._runtime.words import check_choice
+from podium.metrics.base import Metric
+from podium.metrics.policies import POLICIES, Policy
+from podium.metrics.registry import METRICS
+from podium.objectives.base import Objective
+from podium.objectives.registry import OBJECTIVES
+
+Made = TypeVar("Made")
+
+_DEEPEST = 6  # objective, metric, policy, table of gains; and what a crafted file can make of it ends here
+
+
+def plain_parameters(model: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The parameters of a model with these names, for its file; what only code could say is refused."""
+    return {name: _plain_parameter(model, name) for name in names}
+
+
+def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What `plain_parameters` wrote, or a ValueError. Files of older versions have plain mappings and no types."""
+    return {name: from_plain(value, name) for name, value in plain.items()}
+
+
+def _plain_parameter(model: Any, name: str) -> Any:
+    value = getattr(model, name)
+    try:
+        return to_plain(value)
+    except ValueError as error:
+        default = repr(type(model).__dataclass_fields__[name].default)
+        advice = f"Set another one first, such as model.set_params({name}={default}): trees and scores stay the same."
+        raise ValueError(f"{type(model).__name__}: {name} cannot be saved: {error}. {advice}") from error
+
+
+def to_plain(value: Any) -> Any:
+    """A parameter as a JSON value that `from_plain` reads back as an equal one."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Policy) and POLICIES.get(value.name) == value:
+        return {"type": "policy", "name": value.name}
+    if isinstance(value, (Metric, Objective, Policy)):
+        return _plain_fields(value)
+    if isinstance(value, type) and issubclass(value, Objective) and OBJECTIVES.get(value.name) is value:
+        return {"type": "objective class", "name": value.name}
+    if isinstance(value, range):
+        return {"type": "range", "items": [value.start, value.stop, value.step]}
+    if isinstance(value, Mapping):
+        return {"type": "mapping", "items": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    if isinstance(value, tuple):
+        return {"type": "tuple", "items": [to_plain(item) for item in value]}
+    if isinstance(value, (set, frozenset)):
+        return {"type": "set", "items": sorted(map(to_plain, value), key=lambda item: (str(type(item)), item))}
+    if isinstance(value, list):
+        return [to_plain(item) for item in value]
+    if np.iterable(value) and not isinstance(value, (bytes, type)) and not callable(value):  # an array or index
+        return [to_plain(item) for item in value]
+    what = "is a Python function" if callable(value) else f"is a {type(value).__name__}"
+    raise ValueError(f"{_short(value)} {what}, and a model file holds no code")
+
+
+def from_plain(plain: Any, where: str = "value", depth: int = 0) -> Any:
+    """The value that `to_plain` made this of; anything else is a ValueError that names where it was."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{where}: values are nested more than {_DEEPEST} deep")
+    if isinstance(plain, list):
+        return [from_plain(item, where, depth + 1) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    kind = plain.get("type")
+    if not isinstance(kind, str):  # of an older version: features by name or number, and signs
+        return {key: from_plain(item, where, depth + 1) for key, item in plain.items()}
+    check_choice(f"{where}: a type", kind, _READERS)
+    return _READERS[kind](plain, where, depth + 1)
+
+
+def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
+    kind, name = _kind(value)
+    if kind is None:
+        what = "a metric" if isinstance(value, Metric) else "an objective"
+        raise ValueError(f"{_short(value)} is {what} of your own, and a model file holds no code")
+    own = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    plain = {"type": kind, "name": name, "fields": own}
+    if from_plain(plain) != value:
+        raise ValueError(f"{_short(value)} has fields of other types than its class declares")
+    return plain
+
+
+def _kind(value: Metric | Objective | Policy) -> tuple[str | None, str]:
+    """What it is called in a file, if it is one of Podium's own."""
+    if isinstance(value, Policy):
+        return ("policy" if type(value) is Policy else None), value.name
+    if isinstance(value, Metric):
+        return ("metric" if METRICS.get(value.spelling) is type(value) else None), value.spelling
+    return ("objective" if OBJECTIVES.get(value.name) is type(value) else None), value.name
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def _items(plain: Mapping[str, Any], where: str, depth: int) -> list[Any]:
+    _check_keys(plain, where, {"items"})
+    if not isinstance(plain["items"], list):
+        raise ValueError(f"{where}: items must be a list; got {type(plain['items']).__name__}")
+    return [from_plain(item, where, depth) for item in plain["items"]]
+
+
+def _read_set(plain: Mapping[str, Any], where: str, depth: int) -> set[Any]:
+    items = _items(plain, where, depth)
+    if not all(isinstance(item, (int, float, str)) for item in items):
+        raise ValueError(f"{where}: a set must hold numbers and names only")
+    return set(items)
+
+
+def _read_range(plain: Mapping[str, Any], where: str, depth: int) -> range:
+    items = _items(plain, where, depth)
+    if len(items) != 3 or not all(_fits(item, int) for item in items) or items[2] == 0:
+        raise ValueError(f"{where}: a range must have a start, a stop and a step; got {items}")
+    return range(*items)
+
+
+def _read_mapping(plain: Mapping[str, Any], where: str, depth: int) -> dict[Any, Any]:
+    items = _items(plain, where, depth)
+    if not all(isinstance(item, list) and len(item) == 2 and isinstance(item[0], (int, float, str)) for item in items):
+        raise ValueError(f"{where}: a mapping must have pairs of a number or name and its value; got {items}")
+    return dict(items)
+
+
+def _read_metric(plain: Mapping[str, Any], where: str, depth: int) -> Metric:
+    kind: type[Metric] = _named(METRICS, plain, where)
+    return _made(kind, plain, where, depth)
+
+
+def _read_objective(plain: Mapping[str, Any], where: str, depth: int) -> Objective:
+    kind: type[Objective] = _named(OBJECTIVES, plain, where)
+    return _made(kind, plain, where, depth)
+
+
+def _read_policy(plain: Mapping[str, Any], where: str, depth: int) -> Policy:
+    if "fields" in plain:
+        own = _made(Policy, plain, where, depth)
+        if own.name != plain["name"]:
+            raise ValueError(f"{where}: policy {plain['name']!r} has the name {own.name!r} in its fields")
+        return own
+    _check_keys(plain, where, {"name"})
+    found: Policy = _named(POLICIES, plain, where)
+    return found
+
+
+def _read_class(plain: Mapping[str, Any], where: str, depth: int) -> type[Objective]:
+    _check_keys(plain, where, {"name"})
+    kind: type[Objective] = _named(OBJECTIVES, plain, where)
+    return kind
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
+    "tuple": lambda plain, where, depth: tuple(_items(plain, where, depth)),
+    "set": _read_set,
+    "range": _read_range,
+    "mapping": _read_mapping,
+    "metric": _read_metric,
+    "objective": _read_objective,
+    "objective class": _read_class,
+    "policy": _read_policy,
+}
+
+
+def _named(registry: Mapping[str, Any], plain: Mapping[str, Any], where: str) -> Any:
+    name = plain.get("name")
+    check_choice(f"{where}: {plain['type']}", name if isinstance(name, str) else repr(name), registry)
+    return registry[plain["name"]]
+
+
+def _made(kind: type[Made], plain: Mapping[str, Any], where: str, depth: int) -> Made:
+    own = _read_fields(kind, plain, where, depth)
+    try:
+        return kind(**own)
+    except (TypeError, ValueError) as error:  # out of its range
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _read_fields(kind: Any, plain: Mapping[str, Any], where: str, depth: int) -> dict[str, Any]:
+    """The fields of a metric, objective or policy: those of its class, each of the type it declares."""
+    _check_keys(plain, where, {"name", "fields"})
+    if not isinstance(plain["fields"], dict):
+        raise ValueError(f"{where}: fields must be an object; got {type(plain['fields']).__name__}")
+    hints, known = get_type_hints(kind), [field.name for field in fields(kind)]
+    found = {}
+    for name, item in plain["fields"].items():
+        check_choice(f"{where}: a field of {plain['name']}", name, known)
+        found[name] = from_plain(item, f"{where}: {name}", depth)
+        if not _fits(found[name], hints[name]):
+            raise ValueError(f"{where}: {name} of {plain['name']} has a value of the wrong type: {_short(item)}")
+    return found
+
+
+def _check_keys(plain: Mapping[str, Any], where: str, expected: set[str]) -> None:
+    if set(plain) != expected | {"type"}:
+        raise ValueError(f"{where}: a {plain['type']} must have {' and '.join(sorted(expected))}; got {sorted(plain)}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a declared type; whole numbers are numbers too, truth values are none."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, one) for one in arguments)
+    if origin is Literal:
+        return isinstance(value, str) and value in arguments
+    if origin is not None:  # a sequence or tuple of numbers
+        return isinstance(value, (tuple, list)) and all(_fits(item, arguments[0]) for item in value)
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

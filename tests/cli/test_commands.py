@@ -1,0 +1,822 @@
+"""The command line: results on standard output, one sentence for an error, exit codes 0, 1 and 2."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from podium.cli import commands as cli
+from podium.metrics import METRICS, POLICIES
+
+SPLITS = ["test.txt", "train.txt", "valid.txt"]
+COMMANDS = [command.name for command in cli.app.registered_commands]
+DATA = """\
+2 qid:a 1:0.9 2:1 # docid = d1
+0 qid:a 1:0.5 2:2 # docid = d2
+1 qid:a 1:0.1 2:3 # docid = d3
+0 qid:b 1:0.3 2:1 # docid = d1
+1 qid:b 1:0.8 2:5 # docid = d4
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.txt").write_text(DATA)
+    (tmp_path / "good.txt").write_text("3\n1\n2\n1\n2\n")
+    (tmp_path / "bad.txt").write_text("1\n3\n2\n2\n1\n")
+    (tmp_path / "qrels").write_text("a 0 d1 2\na 0 d2 0\na 0 d3 1\nb 0 d4 1\nc 0 d9 1\n")
+    (tmp_path / "run").write_text("a Q0 d1 1 3.0 x\na Q0 d3 2 2.0 x\nb Q0 d1 1 9.0 x\nb Q0 d4 2 8.0 x\n")
+    return tmp_path
+
+
+@pytest.fixture
+def podium(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["podium", *words])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        captured = capsys.readouterr()
+        return stopped.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def test_version_and_help(podium):
+    import podium as package
+
+    assert podium("--version") == (0, f"podium {package.__version__}\n", "")
+    code, out, _ = podium("--help")
+    assert code == 0
+    for command in COMMANDS:
+        assert f"  {command} " in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_knows_json(podium, command):
+    code, out, _ = podium(command, "--help")
+    assert code == 0
+    assert "--json" in out
+
+
+def test_eval_prints_a_table_with_the_policys_name(podium, folder):
+    code, out, err = podium("eval", "data.txt", "--scores", "good.txt", "-m", "ndcg@10", "-m", "map")
+    assert (code, err) == (0, "")
+    assert "standard" in out
+    assert "ndcg@10" in out
+    assert "1.0000" in out
+
+
+def test_eval_json_is_alone_on_standard_output_and_unrounded(podium, folder):
+    code, out, _ = podium(
+        "eval", "data.txt", "--scores", "bad.txt", "-m", "rr", "--policy", "letor4", "--json", "--per-query"
+    )
+    found = json.loads(out)
+    assert code == 0
+    assert found["policy"] == "letor4"
+    assert found["metrics"] == {"rr": (1 / 2 + 1 / 2) / 2}
+    assert found["per_query"]["b"] == {"rr": 1 / 2}
+
+
+def test_eval_under_all_policies_shows_each_side_by_side(podium, folder):
+    code, out, _ = podium(
+        "eval", "data.txt", "--scores", "bad.txt", "-m", "ndcg@2", "-m", "err", "--policy", "all", "--json"
+    )
+    found = {part["policy"]: part for part in json.loads(out)["policies"]}
+    assert code == 0
+    assert list(found) == list(POLICIES)
+    assert set(found["letor4"]["metrics"]) == {"ndcg@2", "err"}
+    assert set(found["sklearn"]["metrics"]) == {"ndcg@2"}
+    assert "averaged over ties" in " ".join(found["sklearn"]["notes"])
+    code, out, _ = podium("eval", "data.txt", "--scores", "bad.txt", "--policy", "all")
+    assert code == 0
+    assert all(name in out for name in POLICIES)
+
+
+def test_eval_of_a_run_tells_missing_queries(podium, folder):
+    code, out, _ = podium("eval", "--qrels", "qrels", "--run", "run", "-m", "rr")
+    assert code == 0
+    assert "trec" in out
+    assert "0.7500" in out
+    assert "1 of 3 judged queries are not in the run ('c')" in out
+    code, out, _ = podium("eval", "--qrels", "qrels", "--run", "run", "-m", "rr", "--missing", "zero", "--json")
+    assert json.loads(out)["metrics"]["rr"] == (1 + 1 / 2 + 0) / 3
+
+
+def test_eval_shows_the_bracket_and_each_query(podium, folder):
+    (folder / "flat.txt").write_text("1\n1\n1\n1\n1\n")
+    code, out, _ = podium("eval", "data.txt", "--scores", "flat.txt", "-m", "rr", "--bracket", "--per-query")
+    assert code == 0
+    assert "0.5000 .. 1.0000" in out
+    assert "query\trr\na\t0.500000\nb\t0.500000\n" in out
+
+
+def test_scores_follow_the_order_of_the_file_also_when_queries_are_interleaved(podium, folder):
+    lines = DATA.splitlines()
+    (folder / "mixed.txt").write_text("\n".join([lines[0], lines[3], lines[1], lines[4], lines[2]]))
+    (folder / "scores.txt").write_text("3\n1\n1\n2\n2\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        code, out, err = podium("eval", "mixed.txt", "--scores", "scores.txt", "-m", "ndcg", "--json")
+    assert code == 0
+    assert err.startswith("podium: mixed.txt: rows of query")
+    assert json.loads(out)["metrics"]["ndcg"] == 1
+
+
+def test_compare_says_who_wins(podium, folder):
+    code, out, _ = podium("compare", "data.txt", "--scores", "bad.txt", "--scores", "good.txt", "-m", "ndcg")
+    assert code == 0
+    assert "good.txt" in out
+    assert "of 2 queries" in out
+    code, out, _ = podium("compare", "data.txt", "--scores", "bad.txt", "--scores", "good.txt", "--json")
+    assert json.loads(out)["comparisons"][0]["wins"] == 2
+    code, out, _ = podium("compare", "data.txt", "--scores", "bad.txt", "--scores", "good.txt", "--latex")
+    assert "\\begin{tabular}" in out
+
+
+def test_check_speaks_in_sentences_and_exits_with_what_it_found(podium, folder):
+    code, out, _ = podium("check", "data.txt")
+    assert code in (0, 1)
+    assert out.strip()
+    code, out, _ = podium("check", "data.txt", "--json")
+    assert {"findings"} <= set(json.loads(out))
+
+
+@pytest.mark.parametrize("target", ["out.csv", "out.tsv.gz", "out.podium-data", "out.parquet", "out.txt.xz"])
+def test_convert_there_and_back_keeps_the_data(podium, folder, target):
+    from podium.formats import read_data
+
+    code, out, err = podium("convert", "data.txt", target)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{target}: 5 rows, 2 queries, 2 features\n")
+    assert ("no place for comments" in out) == target.startswith(("out.csv", "out.tsv", "out.parquet"))
+    code, _, _ = podium("convert", target, "back.txt", "--json")
+    assert code == 0
+    before, after = read_data(folder / "data.txt"), read_data(folder / "back.txt")
+    np.testing.assert_array_equal(before.X, after.X)
+    assert before.qid.tolist() == after.qid.tolist()
+    assert before.docids.tolist() == after.docids.tolist()
+
+
+def test_demo_runs_the_main_job(podium, folder):
+    code, out, err = podium("demo")
+    assert (code, err) == (0, "")
+    for policy in ("standard", "letor4", "trec"):
+        assert policy in out
+    assert "LambdaMART beats best feature" in out
+    assert (folder / "demo" / "train.txt").exists()
+    names = [path.name for path in sorted((folder / "demo").iterdir())]
+    assert names == [*(f"{name}.scores" for name in ("best_feature", "lambdamart", "plain_sum")), *SPLITS]
+
+
+def test_doctor_names_versions_threads_and_extras(podium):
+    code, out, _ = podium("doctor", "--json")
+    found = json.loads(out)
+    assert code == (1 if found["advice"] else 0)
+    assert {"python", "cpu", "numba", "extras"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["eval", "data.txt"], "Give DATA with --scores FILE, or --qrels FILE with --run FILE"),
+        (["eval", "--qrels", "qrels"], "Give DATA with --scores FILE, or --qrels FILE with --run FILE"),
+        (["eval", "none.txt", "--scores", "good.txt"], "none.txt: No such file"),
+        (["eval", "data.txt", "--scores", "good.txt", "-m", "ndgc@10"], "Did you mean 'ndcg@10'?"),
+        (["eval", "data.txt", "--scores", "good.txt", "--policy", "letor"], "Did you mean 'letor4'?"),
+        (["eval", "data.txt", "--scores", "qrels"], "qrels"),
+        (["compare", "data.txt", "--scores", "good.txt"], "needs two systems or more"),
+        (["check", "qrels"], "qrels, line 1"),
+        (["convert", "data.txt", "no/where.csv"], "does not exist"),
+        (["check", "."], "is a folder"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(podium, folder, words, message):
+    code, out, err = podium(*words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_the_help_of_eval_names_metrics_that_exist(podium):
+    _, out, _ = podium("eval", "--help")
+    named = [word.strip(",.").split("@")[0].split("(")[0] for word in out.split() if "@" in word]
+    assert named
+    assert set(named) <= set(METRICS)
+
+
+SMALL = ["--set", "n_estimators=6", "--set", "max_leaf_nodes=4", "--set", "min_samples_leaf=3"]
+TRAIN = ["train", "lambdamart", "train.txt", "--valid", "valid.txt", "--out", "m.podium", *SMALL]
+
+
+def letor_lines(rng, n_queries, first_query=1, docids=True):
+    """Eight documents a query with two features; the first one, with some noise, makes the label."""
+    lines = []
+    for query in range(first_query, first_query + n_queries):
+        for place, (x, other, noise) in enumerate(rng.random((8, 3))):
+            label = int(3 * min(0.999, 0.8 * x + 0.2 * noise))
+            lines.append(f"{label} qid:{query} 1:{x:.4f} 2:{other:.4f}" + (f" # docid = d{place}" if docids else ""))
+    return lines
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch, rng):
+    """A folder with data to train on, to validate by and to test with."""
+    monkeypatch.chdir(tmp_path)
+    for name, n_queries, first in (("train", 40, 1), ("valid", 15, 101), ("test", 15, 201)):
+        (tmp_path / f"{name}.txt").write_text("\n".join(letor_lines(rng, n_queries, first)) + "\n")
+    return tmp_path
+
+
+def without_warnings_as_errors(run, *words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        return run(*words)
+
+
+def test_training_ranking_and_evaluating_files_gives_the_number_that_python_gives(podium, work):
+    import podium as package
+
+    code, out, err = podium(*TRAIN, "--early-stopping", "3", "--json")
+    assert (code, err) == (0, "")
+    trained = json.loads(out)
+    assert podium("rank", "m.podium", "test.txt", "--out", "test.scores")[0] == 0
+    _, out, _ = podium("eval", "test.txt", "--scores", "test.scores", "-m", "ndcg@10", "--json")
+
+    train, valid, test = (package.read_letor(f"{name}.txt") for name in ("train", "valid", "test"))
+    model = package.LambdaMART(n_estimators=6, max_leaf_nodes=4, min_samples_leaf=3)
+    model.fit(train, eval_set=valid, early_stopping_rounds=3)
+    model.save("python.podium")
+    assert (work / "m.podium").read_bytes() == (work / "python.podium").read_bytes()
+    assert trained["trees"] == trained["best_iteration"] == model.best_iteration_
+    judged = package.evaluate(model.predict(valid), valid, metrics=["ndcg@10"])
+    assert trained["metrics"] == {"valid.txt": {"ndcg@10": judged["ndcg@10"]}}
+    tested = package.evaluate(model.predict(test), test, metrics=["ndcg@10"])
+    assert json.loads(out)["metrics"] == {"ndcg@10": tested["ndcg@10"]}
+    assert tested["ndcg@10"] > 0.8
+
+
+def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
+    code, out, err = podium(*TRAIN, "--valid", "test.txt")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0] == "LambdaMART: 6 trees; trained on 320 documents of 40 queries"
+    assert lines[1].startswith("valid.txt: ndcg@10 0.")
+    assert lines[2].startswith("test.txt: ndcg@10 0.")
+    assert lines[3:] == ["m.podium: written"]
+    assert err.startswith("podium: trained in ")
+    code, out, err = podium(*TRAIN, "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert list(found) == [
+        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters", "interrupted"),
+    ]
+    assert (found["model"], found["out"], found["policy"]) == ("lambdamart", "m.podium", "standard")
+    assert found["parameters"]["n_estimators"] == 6
+    assert found["parameters"]["learning_rate"] == 0.1
+
+
+def test_train_needs_no_validation_data(podium, work):
+    code, out, _ = podium("train", "MART", "train.txt", "--out", "m.podium", *SMALL, "--json")
+    assert code == 0
+    assert json.loads(out)["metrics"] == {}
+
+
+def test_the_number_of_threads_does_not_change_the_model_file(podium, work):
+    files = []
+    for jobs in ("1", "2"):
+        assert podium(*TRAIN, "--jobs", jobs, "--seed", "7", "--set", "row_fraction=0.5")[0] == 0
+        files.append((work / "m.podium").read_bytes())
+    assert files[0] == files[1]
+    assert podium(*TRAIN, "--jobs", "2", "--seed", "8", "--set", "row_fraction=0.5")[0] == 0
+    assert (work / "m.podium").read_bytes() != files[0]
+
+
+def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
+    import podium as package
+
+    assert podium("train", "mart", "train.txt", "--out", "base.podium", *SMALL)[0] == 0
+    words = ["train", "lambdasmart", "train.txt", "--out", "m.podium", *SMALL, "--set", "init=base.podium", "--json"]
+    code, out, _ = podium(*words)
+    assert code == 0
+    assert json.loads(out)["parameters"]["init"] == "base.podium"
+    test, base, model = package.read_letor("test.txt"), package.load("base.podium"), package.load("m.podium")
+    np.testing.assert_allclose(model.predict(test), model.forest_.scores(test.X) + base.predict(test))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lambdamrt"], "model must be one of regressiontree, mart, "),
+        (["lambdamrt"], "got 'lambdamrt'. Did you mean 'lambdamart'?"),
+        (["lambdamart", "--set", "learning_rat=1"], "Did you mean 'learning_rate'?"),
+        (["mart", "--set", "sigma=1"], "MART: a parameter must be one of n_jobs, random_state, n_estimators, "),
+        (["lambdamart", "--set", "learning_rate"], "--set takes name=value, such as learning_rate=0.05"),
+        (["lambdamart", "--set", "learning_rate=fast"], "learning_rate must be above 0 and at most 1,000; got 'fast'"),
+        (["lambdamart", "--set", "learning_rate=-1"], "LambdaMART: learning_rate must be above 0 and at most 1,000"),
+        (["lambdamart", "--set", "learning_rate=nan"], "learning_rate must be above 0 and at most 1,000; got nan"),
+        (["lambdamart", "--set", "learning_rate=none"], "at most 1,000; got 'none'"),
+        (["lambdamart", "--set", "n_estimators=2.5"], "must be a whole number from 1 to 1,000,000; got '2.5'"),
+        (["lambdamart", "--set", "n_estimators=1", "--set", "n_estimators=2"], "n_estimators=... is given twice (1 an"),
+        (
+            ["lambdamart", "--set", "growth=leafs"],
+            "growth must be one of leaf, level, oblivious; got 'leafs'. Did you mean 'leaf'",
+        ),
+        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, lightgbm, xgboost; got 'l2'"),
+        (["lambdamart", "--set", "sigma=0"], "LambdaMART: sigma must be above 0; got 0.0"),
+        (["lambdamart", "--set", "metric=ndgc@10"], "Did you mean 'ndcg@10'?"),
+        (["boosted", "--set", "objective=ranket"], "Did you mean 'ranknet'?"),
+        (["lambdamart", "--jobs", "0"], "n_jobs must be positive, or -1 for all cores; got 0"),
+        (["lambdamart", "--jobs", "1", "--set", "n_jobs=2"], "Give --jobs or --set n_jobs=..., not both"),
+        (["lambdamart", "--seed", "-1"], "random_state must be a whole number, 0 or larger; got -1"),
+        (["lambdamart", "--early-stopping", "5"], "--early-stopping needs data to look at. Add --valid FILE"),
+        (["lambdasmart"], "On the command line, name a model's file: --set init=FILE"),
+        (["lambdasmart", "--set", "init=good.txt"], "good.txt: is no Podium model"),
+        (["lambdamart", "--out", "no/m.podium"], "no/m.podium: the folder no does not exist"),
+        (["lambdamart", "--out", "."], "is a folder"),
+        (["lambdamart", "--out", "m.podium.gz"], "a model file cannot be compressed"),
+        (["lambdamart", "--valid", "good.txt", "--out", "good.txt"], "--out good.txt would replace good.txt"),
+        (["lambdamart"], "none.txt: No such file"),
+    ],
+)
+def test_train_refuses_what_is_wrong_before_it_looks_at_the_data(podium, folder, words, message):
+    """There is no training data, and only the last case gets so far as to say so."""
+    out_file = [] if "--out" in words else ["--out", "m.podium"]
+    code, out, err = podium("train", words[0], "none.txt", *words[1:], *out_file)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_run_of_a_model_is_read_back_by_eval(podium, work):
+    podium(*TRAIN)
+    code, out, _ = podium("rank", "m.podium", "test.txt", "--out", "test.run", "--tag", "mine")
+    assert (code, out) == (0, "test.run: a TREC run of 120 documents for 15 queries\n")
+    rows = [line.split() for line in (work / "test.run").read_text().splitlines()]
+    assert {(row[1], row[5]) for row in rows} == {("Q0", "mine")}
+    assert [int(row[3]) for row in rows[:8]] == [1, 2, 3, 4, 5, 6, 7, 8]
+    labels = [line.split() for line in (work / "test.txt").read_text().splitlines()]
+    (work / "qrels").write_text("".join(f"{row[1][4:]} 0 {row[-1]} {row[0]}\n" for row in labels))
+    podium("rank", "m.podium", "test.txt", "--out", "test.scores")
+    words = ["-m", "ndcg@5", "-m", "map", "--policy", "standard", "--json"]
+    _, by_run, _ = podium("eval", "--qrels", "qrels", "--run", "test.run", *words)
+    _, by_scores, _ = podium("eval", "test.txt", "--scores", "test.scores", *words)
+    assert json.loads(by_run)["metrics"] == json.loads(by_scores)["metrics"]
+
+
+def test_the_best_of_a_run_are_kept_in_a_file_on_standard_output_and_in_json(podium, work):
+    podium(*TRAIN)
+    whole = podium("rank", "m.podium", "test.txt", "--format", "trec")[1].splitlines()
+    best = [line for line in whole if int(line.split()[3]) <= 2]
+    assert podium("rank", "m.podium", "test.txt", "--format", "trec", "--top", "2")[1].splitlines() == best
+    podium("rank", "m.podium", "test.txt", "--out", "best.trec", "--top", "2")
+    assert (work / "best.trec").read_text().splitlines() == best
+    found = json.loads(podium("rank", "m.podium", "test.txt", "--format", "trec", "--top", "2", "--json")[1])
+    assert (found["model"], found["documents"], found["queries"]) == ("lambdamart", 120, 15)
+    pairs = [(query, document, score) for query, inner in found["run"].items() for document, score in inner.items()]
+    assert pairs == [(row[0], row[2], float(row[4])) for row in map(str.split, best)]
+
+
+def test_documents_without_ids_are_called_by_their_place_in_the_file(podium, work, rng):
+    podium(*TRAIN)
+    lines = letor_lines(rng, 2, docids=False)
+    (work / "bare.txt").write_text("\n".join(lines) + "\n")
+    scores = list(map(float, podium("rank", "m.podium", "bare.txt")[1].split()))
+    rows = [line.split() for line in podium("rank", "m.podium", "bare.txt", "--format", "trec")[1].splitlines()]
+    assert sorted(int(row[2]) for row in rows) == list(range(1, 17))
+    assert all(float(row[4]) == scores[int(row[2]) - 1] for row in rows)
+
+
+def test_scores_of_a_model_follow_the_file_where_queries_are_interleaved(podium, work, rng):
+    podium(*TRAIN)
+    lines = (work / "test.txt").read_text().splitlines()
+    order = rng.permutation(len(lines))
+    (work / "mixed.txt").write_text("\n".join(lines[row] for row in order) + "\n")
+    scores = podium("rank", "m.podium", "test.txt")[1].splitlines()
+    assert len(scores) == len(lines)
+    code, out, err = without_warnings_as_errors(podium, "rank", "m.podium", "mixed.txt")
+    assert code == 0
+    assert "interleaved" in err
+    assert out.splitlines() == [scores[row] for row in order]
+    found = without_warnings_as_errors(podium, "rank", "m.podium", "mixed.txt", "--json")[1]
+    assert json.loads(found)["scores"] == list(map(float, out.split()))
+
+
+def test_sparse_data_may_lack_its_last_features_which_are_then_zero(podium, work):
+    dense = [line.replace(line.split()[3], "2:0") for line in (work / "valid.txt").read_text().splitlines()]
+    sparse = [line.replace(" 2:0", "") for line in dense]
+    for name, lines in (("dense", dense), ("sparse", sparse)):
+        (work / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    words = ["train", "lambdamart", "train.txt", "--out", "m.podium", *SMALL, "--json"]
+    _, of_dense, _ = podium(*words, "--valid", "dense.txt")
+    code, of_sparse, err = without_warnings_as_errors(podium, *words, "--valid", "sparse.txt")
+    assert code == 0
+    assert "sparse.txt has 1 feature, train.txt 2; the last 1 count as 0" in err
+    assert json.loads(of_dense)["metrics"]["dense.txt"] == json.loads(of_sparse)["metrics"]["sparse.txt"]
+    scores = podium("rank", "m.podium", "dense.txt")[1]
+    code, out, err = without_warnings_as_errors(podium, "rank", "m.podium", "sparse.txt")
+    assert (code, out) == (0, scores)
+    assert "sparse.txt has 1 feature, the model m.podium 2" in err
+
+
+def test_other_columns_than_those_of_the_training_are_refused(podium, work):
+    podium(*TRAIN)
+    wide = (work / "test.txt").read_text().replace(" #", " 3:1 #")
+    (work / "wide.txt").write_text(wide)
+    code, _, err = podium("rank", "m.podium", "wide.txt")
+    assert code == 2
+    assert "wide.txt has 3 features, the model m.podium 2. Give data with the features of the model" in err
+    code, _, err = podium(*TRAIN, "--valid", "wide.txt")
+    assert code == 2
+    assert "wide.txt has 3 features, train.txt 2. If the last ones are 0 in all of train.txt, name the last" in err
+    assert 'add "3:0" to a line' in err
+    code, _, err = podium("train", "lambdasmart", "wide.txt", "--out", "s.podium", "--set", "init=m.podium")
+    assert code == 2
+    assert "wide.txt has 3 features, the model m.podium 2" in err
+
+
+def test_named_columns_must_be_those_of_the_training(podium, work):
+    table = "label,qid,{}\n" + "".join(f"{row % 3},{row // 6},{row % 5},{row % 7}\n" for row in range(60))
+    for name, columns in (("good", "bm25,links"), ("bad", "bm25,lenks"), ("short", "bm25")):
+        lines = table.format(columns).splitlines()
+        kept = [",".join(line.split(",")[: 3 if name == "short" else 4]) for line in lines]
+        (work / f"{name}.csv").write_text("\n".join(kept) + "\n")
+    assert podium("train", "mart", "good.csv", "--valid", "good.csv", "--out", "m.podium", *SMALL)[0] == 0
+    assert podium("rank", "m.podium", "good.csv")[0] == 0
+    code, _, err = podium("rank", "m.podium", "bad.csv")
+    assert code == 2
+    assert "bad.csv: feature 2 is 'lenks', that of the model m.podium 'links'" in err
+    code, _, err = podium("rank", "m.podium", "short.csv")
+    assert code == 2
+    assert "short.csv has 1 feature, the model m.podium 2. Named features must be the same" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train.txt", "test.txt"], "train.txt: is no Podium model; it begins with"),
+        (["none.podium", "test.txt"], "none.podium: No such file"),
+        (["m.podium", "none.txt"], "none.txt: No such file"),
+        (["m.podium", "test.txt", "--format", "run"], "--format must be one of scores, trec; got 'run'"),
+        (["m.podium", "test.txt", "--top", "3"], "--top is for TREC runs"),
+        (["m.podium", "test.txt", "--tag", "x"], "--tag is for TREC runs"),
+        (["m.podium", "test.txt", "--out", "x.run", "--tag", "two words"], "tag must be one word without blanks"),
+        (["m.podium", "test.txt", "--out", "no/x.run"], "the folder no does not exist"),
+        (["m.podium", "test.txt", "--out", "test.txt"], "--out test.txt would replace test.txt"),
+        (["m.podium", "twice.txt", "--out", "x.run"], "twice.txt: query '1' has document 'd' more than once"),
+    ],
+)
+def test_rank_refuses_what_is_wrong_and_writes_nothing(podium, work, words, message):
+    podium(*TRAIN)
+    (work / "twice.txt").write_text("1 qid:1 1:1 2:1 # docid = d\n0 qid:1 1:2 2:1 # docid = d\n")
+    before = {path.name: path.read_bytes() for path in work.iterdir()}
+    code, out, err = podium("rank", *words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert {path.name: path.read_bytes() for path in work.iterdir()} == before
+
+
+def test_models_lists_every_model_and_the_parameters_of_one(podium):
+    from podium.models.products import MODELS
+
+    code, out, err = podium("models")
+    assert (code, err) == (0, "")
+    assert all(f" {name.lower()} " in out for name in MODELS)
+    found = json.loads(podium("models", "--json")[1])["models"]
+    assert [entry["class"] for entry in found] == list(MODELS)
+    code, out, _ = podium("models", "lambdamart")
+    assert code == 0
+    assert out.startswith("lambdamart: boosted trees x lambda of a metric\n")
+    parameters = {
+        entry["name"]: entry for entry in json.loads(podium("models", "LambdaMART", "--json")[1])["parameters"]
+    }
+    assert parameters["max_depth"] == {
+        "name": "max_depth",
+        "default": None,
+        "allowed": "a whole number from 1, or None",
+        "about": "the most cuts from the root to a leaf.",
+    }
+    code, out, err = podium("models", "lamdamart")
+    assert (code, out) == (2, "")
+    assert "Did you mean 'lambdamart'?" in err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal that a program can be")
+def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
+    import pty
+
+    import podium as package
+
+    terminal, end = pty.openpty()
+    words = [*TRAIN[: -len(SMALL)], *SMALL[2:], "--set", "n_estimators=1000000"]
+    command = [sys.executable, "-c", "from podium.cli.commands import main; main()", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, env=os.environ | {"TERM": "xterm"})
+    os.close(end)
+    shown = b""
+    while b"ndcg@10 0." not in shown:
+        shown += os.read(terminal, 4096)
+    assert b"training LambdaMART" in shown
+    process.send_signal(signal.SIGINT)
+    while b"trained in" not in shown:
+        shown += os.read(terminal, 4096)
+    out = process.communicate(timeout=60)[0].decode()
+    os.close(terminal)
+    trees = package.load("m.podium").forest_.n_trees
+    assert process.returncode == 130
+    assert trees >= 1
+    assert out.startswith(f"stopped by Ctrl-C; what was trained until then is kept\nLambdaMART: {trees:,} tree")
+
+
+def test_ctrl_c_writes_the_trees_so_far_and_leaves_the_checkpoint(podium, work, monkeypatch):
+    import podium as package
+    from podium import workflows as training
+
+    def interrupt_at(step):
+        def after(progress):
+            if progress.iteration == step:
+                raise KeyboardInterrupt
+
+        return lambda report: after
+
+    words = [*TRAIN, "--checkpoint", "run.checkpoint", "--every", "2"]
+    monkeypatch.setattr(training, "_show_on", interrupt_at(3))
+    code, out, _ = podium(*words, "--json")
+    assert code == 130
+    assert json.loads(out)["interrupted"] is True
+    assert package.load("m.podium").forest_.n_trees == json.loads(out)["trees"] == 3
+    assert (work / "run.checkpoint").exists()
+    monkeypatch.setattr(training, "_show_on", interrupt_at(0))
+    code, out, _ = podium(*words, "--json")
+    assert code == 0
+    assert json.loads(out)["interrupted"] is False
+    assert not (work / "run.checkpoint").exists()
+
+
+def test_ctrl_c_before_the_first_tree_writes_nothing(podium, work, monkeypatch):
+    from podium.models import boosted
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(boosted, "boost", interrupt)
+    code, out, err = podium(*TRAIN)
+    assert (code, out) == (130, "")
+    assert err == "podium: stopped before the first tree; m.podium is not written.\n"
+    assert not (work / "m.podium").exists()
+
+
+def test_inspect_shows_the_trees_the_features_and_the_parameters(podium, work):
+    podium(*TRAIN)
+    code, out, err = podium("inspect", "m.podium")
+    assert (code, err) == (0, "")
+    assert out.startswith("LambdaMART: ")
+    assert "n_estimators=6" in out
+    found = json.loads(podium("inspect", "m.podium", "--json")[1])
+    assert found["n_trees"] == len(found["trees"])
+    assert found["bundles"] == []
+    code, out, _ = podium("inspect", "m.podium", "--tree", "1")
+    assert code == 0
+    assert out.count(" row") == 2 * found["trees"][0]["leaves"] - 1
+    assert json.loads(podium("inspect", "m.podium", "--tree", "1", "--json")[1])["text"] == out.strip()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # matplotlib's own
+def test_inspect_draws_a_tree_or_the_learning_curves(podium, work):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    podium(*TRAIN)
+    code, out, _ = podium("inspect", "m.podium", "--tree", "1", "--out", "tree.svg")
+    assert code == 0
+    assert out.endswith("tree.svg: written\n")
+    found = json.loads(podium("inspect", "m.podium", "--out", "curves.png", "--json")[1])
+    assert found["written"] == "curves.png"
+    assert (work / "tree.svg").read_text().startswith("<?xml")
+    assert (work / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # matplotlib's own
+def test_explain_says_why_documents_stand_where_they_do(podium, work):
+    podium(*TRAIN)
+    run = [line.split() for line in podium("rank", "m.podium", "test.txt", "--format", "trec")[1].splitlines()]
+    query = run[0][0]
+    first, second, last = run[0][2], run[1][2], run[7][2]
+    code, out, err = podium("explain", "m.podium", "test.txt", "--query", query, "--top", "2")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"query {query}: 8 documents, mean score ")
+    assert [line.split(",")[0] for line in out.splitlines()[1:]] == [f"1. {first}", f"2. {second}"]
+    code, out, _ = podium("explain", "m.podium", "test.txt", "--query", query, "--documents", last, first)
+    assert code == 0
+    assert out.startswith(f"Document {first} stands above document {last} by ")
+    words = ["--documents", first, last, "--out", "why.svg", "--json"]
+    found = json.loads(podium("explain", "m.podium", "test.txt", "--query", query, *words)[1])
+    assert found["difference"] == float(run[0][4]) - float(run[7][4])
+    assert sum(reason["contribution"] for reason in found["reasons"]) == pytest.approx(found["difference"], abs=1e-9)
+    assert (work / "why.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--documents", "a", "b", "--top", "3"], "Give --documents I J or --top K, not both"),
+        (["--out", "why.pdf"], "the suffix of a picture must be one of .svg, .png; got '.pdf'"),
+        (["--out", "no/why.svg"], "no/why.svg: the folder no does not exist"),
+        ([], "none.podium: No such file"),
+    ],
+)
+def test_explain_refuses_what_is_wrong_before_it_looks_at_the_data(podium, folder, words, message):
+    code, out, err = podium("explain", "none.podium", "none.txt", "--query", "a", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.fixture
+def piped(monkeypatch, capfdbinary):
+    """Run the command line with standard input from a file: (exit code, bytes of output, bytes of error)."""
+
+    def run(*words, source=os.devnull):
+        monkeypatch.setattr(sys, "argv", ["podium", *map(str, words)])
+        with open(source) as stream:
+            monkeypatch.setattr(sys, "stdin", stream)
+            with pytest.raises(SystemExit) as stopped:
+                cli.main()
+        captured = capfdbinary.readouterr()
+        return stopped.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@contextmanager
+def a_pipe_of(path, folder):
+    """The name of a pipe through which the content of a file comes."""
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as writer:
+        done = writer.submit(lambda: pipe.write_bytes(path.read_bytes()))
+        yield pipe
+        done.result(10)
+    pipe.unlink()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with data and a model."""
+    from podium.demo.letor import demo_splits
+    from podium.formats import write_data
+    from podium.models.products import LambdaMART
+
+    folder = tmp_path_factory.mktemp("trained")
+    data = demo_splits(n_queries=20).train
+    for name in ("train.txt", "train.podium-data", "train.parquet", "train.csv", "train.txt.zst"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            write_data(data, folder / name)
+    LambdaMART(n_estimators=3, min_samples_leaf=5).fit(folder_data(folder)).save(folder / "m.podium")
+    (folder / "scores.txt").write_text("\n".join(map(str, range(data.n_rows))) + "\n")
+    return folder
+
+
+def folder_data(folder):
+    from podium.formats import read_data
+
+    return read_data(folder / "train.txt")
+
+
+def test_a_dash_is_standard_output_and_the_report_goes_to_standard_error(piped, trained, folder):
+    options = ["--set", "n_estimators=3", "--set", "min_samples_leaf=5"]
+    code, out, err = piped("train", "lambdamart", trained / "train.txt", "--out", "-", *options)
+    assert (code, out) == (0, (trained / "m.podium").read_bytes())
+    assert b"/dev/stdout: written" in err
+    scores = piped("rank", trained / "m.podium", trained / "train.txt")[1]
+    for name in ("-", "/dev/stdout"):
+        code, out, err = piped("rank", trained / "m.podium", trained / "train.txt", "--out", name)
+        assert (code, out) == (0, scores)
+        assert b"scores, one a line" in err
+    code, out, err = piped("convert", trained / "train.podium-data", "-", "--to", "csv")
+    assert (code, out) == (0, (trained / "train.csv").read_bytes())
+    assert err.startswith(b"/dev/stdout: ")
+    assert not (folder / "-").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "mart", "data.txt", "--out", "-"],
+        ["rank", "data.txt", "data.txt", "--out", "/dev/stdout"],
+        ["convert", "data.txt", "-"],
+    ],
+)
+def test_json_and_a_file_do_not_both_go_to_standard_output(piped, folder, words):
+    code, out, err = piped(*words, "--json")
+    assert (code, out) == (2, b"")
+    assert b"and --json would both go to standard output" in err
+
+
+@pytest.mark.filterwarnings("ignore:the data has feature names")  # the model was trained on text, which has none
+@pytest.mark.parametrize("name", ["train.txt", "train.txt.zst", "train.podium-data", "train.parquet"])
+def test_data_come_through_standard_input_and_pipes(piped, trained, folder, name):
+    model = trained / "m.podium"
+    scores = piped("rank", model, trained / "train.txt")[1]
+    assert scores.count(b"\n") > 100
+    for word in ("-", "/dev/stdin"):
+        assert piped("rank", model, word, source=trained / name) == (0, scores, b"")
+    with a_pipe_of(trained / name, folder) as pipe:
+        assert piped("rank", model, pipe) == (0, scores, b"")
+
+
+def test_scores_runs_judgements_and_models_come_through_standard_input(piped, trained, folder):
+    data, scores = trained / "train.txt", trained / "scores.txt"
+    wanted = piped("eval", data, "--scores", scores, "--json")
+    assert wanted[0] == 0
+    assert piped("eval", data, "--scores", "-", "--json", source=scores) == wanted
+    assert piped("eval", "-", "--scores", scores, "--json", source=data) == wanted
+    with a_pipe_of(scores, folder) as pipe:
+        assert piped("eval", "-", "--scores", pipe, "--json", source=data) == wanted
+    wanted = piped("eval", "--qrels", "qrels", "--run", "run", "--json")
+    assert piped("eval", "--qrels", "-", "--run", "run", "--json", source="qrels") == wanted
+    assert piped("eval", "--qrels", "qrels", "--run", "-", "--json", source="run") == wanted
+    wanted = piped("inspect", trained / "m.podium")
+    assert piped("inspect", "-", source=trained / "m.podium") == wanted
+    code, out, _ = piped("check", "data.txt", "--json")
+    assert piped("check", "-", "--json", source="data.txt")[:2] == (code, out.replace(b"data.txt", b"-"))
+    assert piped("convert", "--from", "csv", "-", "out.txt", source=trained / "train.csv")[0] == 0
+    assert piped("rank", trained / "m.podium", "out.txt") == piped("rank", trained / "m.podium", data)
+
+
+def test_a_real_pipeline(trained):
+    podium = f"{sys.executable} -c 'from podium.cli.commands import main; main()'"
+    line = f"set -o pipefail; {podium} convert train.csv - | {podium} convert - out.csv"
+    done = subprocess.run(["bash", "-c", line], cwd=trained, capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout.startswith(b"out.csv: ")) == (0, True)
+    assert (trained / "out.csv").read_text().count("\n") == (trained / "train.csv").read_text().count("\n")
+
+
+@pytest.mark.filterwarnings("default")
+def test_messages_about_standard_input_call_it_so_and_it_is_read_once(piped, folder, monkeypatch):
+    (folder / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "temporary"))
+    code, _, err = piped("check", "-", source="bad.txt")
+    assert code == 2
+    assert err.startswith(b"podium: standard input, line 1: expected 'qid:<id>'")
+    (folder / "mixed.txt").write_text(DATA + DATA)
+    err = piped("check", "-", source="mixed.txt")[2]
+    assert err.startswith(b'podium: standard input: rows of query "a" are at lines 1-3 and again')
+    code, _, err = piped("eval", "-", "--scores", "-", source="data.txt")
+    assert (code, err) == (2, b"podium: -: standard input can be read once only. Give a file for the other.\n")
+    assert os.listdir(folder / "temporary") == []
+
+
+@pytest.mark.parametrize("target", ["data.txt", "./data.txt", "../{}/data.txt", "link", "hard", "{}"])
+@pytest.mark.parametrize("source", ["data.txt", "link"])
+def test_convert_refuses_its_own_input_as_output(podium, folder, target, source):
+    (folder / "link").symlink_to("data.txt")
+    os.link(folder / "data.txt", folder / "hard")
+    target = str(folder / "data.txt") if target == "{}" else target.format(folder.name)
+    code, out, err = podium("convert", source, target)
+    assert (code, out) == (2, "")
+    assert f"would replace {source}, which is read here." in err
+    assert (folder / "data.txt").read_text() == DATA
+
+
+def test_convert_refuses_files_beside_its_input_and_unknown_suffixes(podium, folder):
+    (folder / "rank.train").write_text("1 0:1\n0 0:2\n")
+    (folder / "rank.train.query").write_text("2\n")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for words in (
+        ["rank.train", "rank.train.query", "--to", "letor"],
+        ["rank.train", "rank.train", "--to", "lightgbm"],
+        ["rank.train.query", "rank.train", "--from", "letor", "--to", "lightgbm"],
+    ):
+        assert "which is read here" in podium("convert", *words)[2]
+    for name in ("out.parqet", "out.foo", "out.foo.gz"):
+        code, _, err = podium("convert", "data.txt", name)
+        assert code == 2
+        assert "no format has names that end in" in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert podium("convert", "data.txt", "out.foo", "--to", "csv")[0] == 0
+    assert (folder / "out.foo").read_text().startswith("label,qid")
+
+
+def test_a_model_is_written_through_a_link_with_the_mode_of_the_old_one(podium, trained, folder):
+    target = folder / "real.podium"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    (folder / "link.podium").symlink_to("real.podium")
+    data = str(trained / "train.txt")
+    code, _, err = podium("train", "mart", data, "--out", "link.podium", "--set", "n_estimators=2")
+    assert code == 0, err
+    assert (folder / "link.podium").is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert podium("inspect", "link.podium")[0] == 0
