@@ -145,7 +145,7 @@ def categorical_case(rng, dtype=np.int64):
 
 
 def model_of(X, y, qid, listed):
-    options = {"n_estimators": 3, "min_samples_leaf": 1, "learning_rate": 1.0, "category_smoothing": 0.0, "n_jobs": 1}
+    options = {"n_estimators": 3, "min_samples_leaf": 1, "learning_rate": 0.9, "category_smoothing": 0.0, "n_jobs": 1}
     return MART(**options, categorical=listed).fit(X, y, qid)
 
 
@@ -166,16 +166,16 @@ def test_listed_numbers_are_told_apart_exactly(tmp_path, rng, kind, dtype):
     X, y, qid = categorical_case(rng, dtype)
     make, listed = KINDS[kind]
     model = model_of(make(X), y, qid, listed)  # and no warning: these numbers are kept
-    expected = np.where(y > 0, 2.0, 0.0)
-    np.testing.assert_allclose(model.predict(make(X)), expected, atol=1e-6)
+    expected = np.where(y > 0, 2.0, 0.0)  # less what a rate of 0.9 leaves after three trees
+    np.testing.assert_allclose(model.predict(make(X)), expected, atol=0.01)
     model.save(tmp_path / "m.podium")
     again = load(tmp_path / "m.podium")
     np.testing.assert_array_equal(again.predict(make(X)), model.predict(make(X)))
     assert again.categories_ == model.categories_
     for one in (model.refit(make(X), y, qid, decay=0.0), again.refit(make(X), y, qid)):
-        np.testing.assert_allclose(one.predict(make(X)), expected, atol=1e-6)
+        np.testing.assert_allclose(one.predict(make(X)), expected, atol=0.01)
     model.fit_more(make(X), y, qid, n_estimators=1)
-    np.testing.assert_allclose(model.predict(make(X)), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(make(X)), expected, atol=0.01)
     assert model.prune(make(X), y, qid).model.forest_.n_trees >= 1
     assert str(2**24 + 1) in tree_text(model, 1)
     watched = MART(**SMALL, categorical=listed).fit(make(X), y, qid, eval_set=(make(X), y, qid))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -101,15 +101,18 @@ def assert_unchanged(model, before):
     assert content(attributes) == then
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("start", ["unfitted", "fitted", "fit_more"])
 def test_a_fit_that_fails_changes_nothing(failure, start, parts, tmp_path):
     data, valid, other = parts
     (tmp_path / "other").write_text("2 qid:1 1:0.5\n")
     model = LambdaMART(**SMALL)
-    if start != "unfitted":
-        named = RankingData.from_arrays(other.X, other.y, qid=other.qid, feature_names=[f"f{n}" for n in range(24)])
-        model.fit(named, eval_set=valid)
+    if start == "fitted":  # on columns of other names, which must still be there afterwards
+        named, watched = (replace(part, feature_names=tuple(f"c{n}" for n in range(24))) for part in (other, valid))
+        model.fit(named, eval_set=watched)
+    elif start == "fit_more":
+        model.fit(other, eval_set=valid)
     parameters, rows, options = FAILURES[failure](data, valid, tmp_path)
     model.set_params(**parameters, n_estimators=12)
     before = state(model)
