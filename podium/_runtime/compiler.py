@@ -5,8 +5,9 @@ uses Numba's own threads, which abort the process when two Python threads enter 
 the processor from others, and take seconds to compile.
 
 Compiled code is cached in a folder of its own, named after the sources it came from. Numba compares only the file of
-the function it loads; a change in a function that was inlined from another file would go unnoticed. Where that folder
-cannot be written to, nothing is kept anywhere else, and a warning says so at once.
+the function it loads; a change in a function that was inlined from another file would go unnoticed. The folder is made
+when the first kernel is compiled or loaded: an import writes nothing. Where it cannot be written to, nothing is kept
+anywhere else, and a warning says so.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numba.core import config
+from numba.core.caching import FunctionCache, NullCache, _Cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -74,43 +76,61 @@ def cache_folder() -> Path:
 
 def kernels_are_kept() -> bool:
     """Whether compiled kernels outlive this process."""
-    return _usable_folder() is not None
+    return _usable_folder(cache_folder()) is not None
 
 
 def _compile(function: Function, options: dict[str, Any]) -> Function:
-    folder = _usable_folder()
-    if folder is not None:
-        with suppress(RuntimeError), _cache_in(folder):  # Numba found no place at all
-            compiled = numba.njit(cache=True, **_OPTIONS, **options)(function)
-            if _keeps_below(folder, compiled):
-                return compiled  # type: ignore[no-any-return]
-        _report_once(str(folder), "Numba refuses it")
-    return numba.njit(**_OPTIONS, **options)(function)  # type: ignore[no-any-return]
+    compiled: Any = numba.njit(**_OPTIONS, **options)(function)
+    if hasattr(compiled, "enable_caching"):  # otherwise nothing is compiled: NUMBA_DISABLE_JIT
+        compiled._cache = _KernelCache(function)
+    return compiled  # type: ignore[no-any-return]
 
 
-def _keeps_below(folder: Path, compiled: Any) -> bool:
-    """Whether a kernel is kept in the folder. Numba looks on where it cannot write, next in `__pycache__`."""
-    kept: Any = getattr(compiled, "_cache", None)
-    if kept is None:  # nothing is compiled
-        return True
-    if not Path(kept.cache_path).is_relative_to(folder):
-        return False
-    kept.save_overload = partial(_save, kept.save_overload, folder)
-    return True
+class _KernelCache(_Cache):
+    """Numba's cache of a function, made when it is first asked for and not, as Numba does, when it is decorated."""
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._named = cache_folder()  # the sources may be others by the time the function is compiled
 
-def _save(save: Callable[..., None], folder: Path, *parts: Any) -> None:
-    """Keep a compiled kernel. It is ready, so a disk that has become full is no reason to fail."""
-    try:
-        save(*parts)
-    except OSError as error:
-        _report_once(str(folder), error.strerror or str(error))
+    @cached_property
+    def _kept(self) -> Any:
+        folder = _usable_folder(self._named)
+        if folder is not None:
+            with suppress(RuntimeError), _cache_in(folder):  # Numba found no place at all
+                kept: Any = FunctionCache(self._function)  # type: ignore[no-untyped-call]
+                if Path(kept.cache_path).is_relative_to(folder):  # it looks on where it cannot write: `__pycache__`
+                    return kept
+            _report_once(str(folder), "Numba refuses it")
+        return NullCache()
+
+    @property
+    def cache_path(self) -> str | None:
+        return self._kept.cache_path  # type: ignore[no-any-return]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        return self._kept.load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled kernel. It is ready, so a disk that has become full is no reason to fail."""
+        try:
+            self._kept.save_overload(sig, data)
+        except OSError as error:
+            _report_once(str(self._named), error.strerror or str(error))
+
+    def enable(self) -> None:
+        self._kept.enable()
+
+    def disable(self) -> None:
+        self._kept.disable()
+
+    def flush(self) -> None:
+        self._kept.flush()
 
 
 @cache
-def _usable_folder() -> Path | None:
-    """The folder for compiled kernels, made when the first kernel is defined; None if it cannot be written to."""
-    folder = cache_folder()
+def _usable_folder(folder: Path) -> Path | None:
+    """The folder for compiled kernels, made now; None if it cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -134,7 +154,7 @@ def _report_once(folder: str, reason: str) -> None:
 
 @contextmanager
 def _cache_in(folder: Path) -> Iterator[None]:
-    # Numba asks for the folder when a function is decorated; the user's own functions keep theirs.
+    # Numba asks for the folder when a cache is made; the user's own functions keep theirs.
     settings: Any = config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(folder)
@@ -154,6 +174,7 @@ def _user_cache() -> Path:
     return base / "podium"
 
 
+@cache
 def _source_stamp() -> str:
     package = Path(__file__).parent.parent
     digest = hashlib.sha256(f"{package} {sys.version} {numba.__version__} {np.__version__}".encode())

@@ -1,17 +1,26 @@
-"""Serial kernels on several threads, each with its own queries; a query is never shared, so the count cannot matter."""
+"""Threads: serial work on several of them, and threads for work that waits.
+
+Blocks of work that need nothing of each other, such as whole queries, go to one pool that stays (`map_blocks`); a query
+is never shared, so the number of threads cannot matter. Work that waits for other work has threads of its own
+(`make_threads`): in the pool it could hold the thread that it waits for.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from podium._runtime.machine import usable_cores
+
+Result = TypeVar("Result")
 
 _NAME = "podium-worker"
 _FEWEST_ROWS = 65_536  # below this, handing out work costs more than it saves
@@ -27,21 +36,18 @@ def usable_threads(n_jobs: int | None) -> int:
     return n_jobs
 
 
-def map_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None = None) -> None:
-    """Call `work(block)` for every block; each must write to places of its own."""
+def map_blocks(work: Callable[[int], Result], n_blocks: int, n_jobs: int | None = None) -> list[Result]:
+    """`work(block)` of every block, in order; each must write to places of its own."""
     threads = min(usable_threads(n_jobs), n_blocks)
     if threads <= 1 or threading.current_thread().name.startswith(_NAME):  # no waiting for each other inside a pool
-        for block in range(n_blocks):
-            work(block)
-        return
-    for _ in _pool(threads).map(work, range(n_blocks)):
-        pass
+        return [work(block) for block in range(n_blocks)]
+    return list(_pool(threads).map(work, range(n_blocks)))
 
 
 @lru_cache(maxsize=4)
 def _pool(threads: int) -> ThreadPoolExecutor:
     """Threads that stay: starting some for every call would cost as much as a small evaluation."""
-    return ThreadPoolExecutor(threads, thread_name_prefix=_NAME)
+    return make_threads(threads, _NAME)
 
 
 if hasattr(os, "register_at_fork"):
@@ -59,3 +65,18 @@ def over_queries(work: Callable[[int, int], None], offsets: np.ndarray, n_jobs: 
     borders = np.unique([0, *cuts.tolist(), n_queries]).tolist()
     blocks = list(pairwise(borders))
     map_blocks(lambda block: work(*blocks[block]), len(blocks), threads)
+
+
+def make_threads(threads: int, name: str) -> ThreadPoolExecutor:
+    """Threads of the caller's own; each starts when there is work for it."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+
+@contextmanager
+def threads_for(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
+    """`make_threads` for a block of code. At its end, or when it fails, what has not begun is cancelled."""
+    pool = make_threads(threads, name)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from podium.explain.queries import QueryExplained
     from podium.models.registry import Entry
 
-_QUERIES_SHOWN = 50
-
 
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
     """One row a metric, one column a policy; then what a reader should know."""

@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from statistics import NormalDist
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.threads import usable_threads
+from podium._runtime.threads import map_blocks
 from podium.data.ranking import as_weights
 
 TESTS = ("randomisation", "t", "wilcoxon")
@@ -37,8 +36,6 @@ _SIGNS_STREAM, _BOOTSTRAP_STREAM = 1, 2
 _PERMUTATIONS_A_BLOCK = 4_096
 _DRAWS_A_BLOCK = 1 << 19
 _QUERIES_A_WORD = 64
-
-Result = TypeVar("Result")
 
 
 def paired_differences(baseline: np.ndarray, system: np.ndarray) -> np.ndarray:
@@ -89,8 +86,8 @@ def randomisation_test(
         sums = _random_sums(padded, size, _generator(seed, _SIGNS_STREAM, block))
         return int(np.count_nonzero(np.abs(sums) >= threshold))
 
-    blocks = range(-(-permutations // _PERMUTATIONS_A_BLOCK))
-    return (1 + sum(_run(count, blocks, n_jobs))) / (1 + permutations)
+    counts = map_blocks(count, -(-permutations // _PERMUTATIONS_A_BLOCK), n_jobs)
+    return (1 + sum(counts)) / (1 + permutations)
 
 
 def _count_all_patterns(terms: np.ndarray, threshold: float) -> int:
@@ -206,7 +203,7 @@ def _bootstrap_means(
         draws = _generator(seed, _BOOTSTRAP_STREAM, block).random_raw(rows * words).view(np.uint32)
         return _resampled_means(terms, draws.reshape(rows, 2 * words))
 
-    return np.concatenate(_run(means, range(-(-resamples // size)), n_jobs))
+    return np.concatenate(map_blocks(means, -(-resamples // size), n_jobs))
 
 
 @kernel
@@ -349,12 +346,3 @@ def _without_spread(values: np.ndarray) -> bool:
 
 def _generator(seed: int, stream: int, block: int) -> np.random.SFC64:
     return np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(stream, block)))
-
-
-def _run(work: Callable[[int], Result], blocks: range, n_jobs: int | None) -> list[Result]:
-    """The results of all blocks, in order, on `n_jobs` threads: None or -1 for all cores."""
-    threads = min(usable_threads(n_jobs), len(blocks))
-    if threads <= 1:
-        return [work(block) for block in blocks]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, blocks))

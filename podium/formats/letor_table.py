@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 import numpy as np
 
 from podium._runtime.progress import Report
-from podium._runtime.threads import usable_threads
+from podium._runtime.threads import threads_for, usable_threads
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.letor_faults import explain
@@ -200,7 +200,12 @@ def read_whole(rules: Rules, n_jobs: int | None, progress: Report | None) -> Tab
     threads = usable_threads(n_jobs)
     waiting: deque[tuple[Piece, Future[Rows]]] = deque()
     failure: Exception | None = None
-    with _opened(rules.path) as pieces, _pool(1) as reader, _pool(threads) as workers:
+    # Not of the shared pool: reading waits for the disk, and this thread for both.
+    with (
+        _opened(rules.path) as pieces,
+        threads_for(1, "podium-reader") as reader,
+        threads_for(threads, "podium-parser") as workers,
+    ):
         table = Table(rules, pieces, progress)
         ahead = reader.submit(pieces.read)
         while True:
@@ -234,12 +239,3 @@ def _opened(path: str) -> Iterator[Pieces]:
         yield pieces
     finally:
         pieces.close()
-
-
-@contextmanager
-def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="podium-letor")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -135,7 +135,6 @@ _RUN = _Layout("a run", "qid Q0 docno rank score tag", 5, 6, 4, "score")
 _BLANK_BYTES = b" \t\n\r\x0b\x0c"  # what bytes.split takes for blanks
 _BLANK = np.isin(np.arange(256), list(_BLANK_BYTES))
 _NOT_IN_NAMES = np.isin(np.arange(256), list(_BLANK_BYTES + b"\0"))
-_MARK = b"\xef\xbb\xbf"
 
 
 def read_qrels(path: FilePath) -> Qrels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -18,6 +19,8 @@ CategoryNames = Mapping[int, Sequence[Any]]
 _FEATURES_TOLD = 10
 _TREES_TOLD = 5
 _VALUES_TOLD = 6  # of a set of categories
+_BUNDLES_SHOWN = 5
+_RANGES_SHOWN = 6  # of the features of a bundle
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Inspection:
             shares = ", ".join(f"{name} ({share:.1%})" for name, share in self.top_features)
             lines.append(f"most gain: {shares}")
         lines += self._levels()
-        lines += [f"bundled: {', '.join(bundle)}" for bundle in self.bundles]
+        lines += self._bundles()
         lines.append(f"score before the first tree: {self.start:.6g}")
         lines.append(f"parameters: {self._parameters()}")
         return lines + ([] if self.base is None else ["started from:", *(f"  {one}" for one in self.base.sentences())])
@@ -89,6 +92,17 @@ class Inspection:
     def _parameters(self) -> str:
         told = [f"{name}={self.parameters[name]}" for name in self.changed]
         return ", ".join([*told, "all others as by default"] if told else ["all as by default"])
+
+    def _bundles(self) -> list[str]:
+        """How many features share columns, and which: as ranges, since one-hot data have hundreds."""
+        if not self.bundles:
+            return []
+        sizes, shown = [len(bundle) for bundle in self.bundles], self.bundles[:_BUNDLES_SHOWN]
+        total = f"bundled: {counted(sum(sizes), 'feature')} in {counted(len(sizes), 'bundle')}"
+        lines = [f"  {len(bundle):,} features: {_shortened_ranges(bundle)}" for bundle in shown]
+        if others := sizes[_BUNDLES_SHOWN:]:
+            lines.append(f"  and {counted(len(others), 'more bundle')} of {_span(others)} features")
+        return [total, *lines]
 
     def _levels(self) -> list[str]:
         """One split a level: which trees are so, and the questions of the first ones."""
@@ -214,6 +228,29 @@ def _one_split_a_level(tree: TreeArrays, names: Sequence[str], categories: Categ
             return None
         levels.append(question(tree, int(nodes[0]), names, categories))
         nodes = np.stack([left, left + 1], axis=1).reshape(-1)
+
+
+def _shortened_ranges(names: Sequence[str]) -> str:
+    """The first ranges of these names, and how many more there are."""
+    ranges = name_ranges(names)
+    more = len(ranges) - _RANGES_SHOWN
+    return ", ".join(ranges[:_RANGES_SHOWN]) + (f", ... ({more:,} more)" if more > 0 else "")
+
+
+def name_ranges(names: Sequence[str]) -> list[str]:
+    """Names that differ in the number at their end as ranges: `["f 3", "f 1", "f 2", "g"]` -> `["f 1 to f 3", "g"]`."""
+    numbered: dict[tuple[str, bool], list[int]] = {}
+    for name in names:
+        found = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,17})", name, re.DOTALL)  # `f01` is not the name of number 1
+        numbers = numbered.setdefault((found[1] if found else name, found is not None), [])
+        numbers += [int(found[2])] if found else []
+    return [one for (name, _), numbers in numbered.items() for one in _runs(name, sorted(numbers)) or [name]]
+
+
+def _runs(prefix: str, numbers: list[int]) -> list[str]:
+    ends = [place for place, number in enumerate(numbers, 1) if number + 1 not in numbers[place : place + 1]]
+    runs = [numbers[start:end] for start, end in zip([0, *ends], ends)]
+    return [f"{prefix}{run[0]}" + (f" to {prefix}{run[-1]}" if len(run) > 1 else "") for run in runs]
 
 
 def _size(forest: Forest) -> int:

@@ -24,6 +24,7 @@ from podium.objectives.base import BoundObjective, Judgements, Objective, check_
 
 _MOST_CLASSES = 255
 _SMALLEST_STEP = 1e-3  # between two thresholds: a grade that (almost) no document has still needs some room
+_FAR = 40.0  # from a threshold: there the sigmoid is 0 or 1
 _RAREST = 1e-6  # a share of documents is kept this far from 0 and 1, where its logit is infinite
 
 
@@ -139,17 +140,20 @@ class BoundThresholds(BoundObjective):
         self._classes = _sum_classes(classes, self.row_weights, len(thresholds) + 1)
 
     def start(self) -> float:
-        """The constant at which the (rising) sum of gradients is 0, by bisection; log odds for a single threshold."""
+        """The constant at which the (rising) sum of gradients is 0; log odds for a single threshold."""
         if len(self.thresholds) == 0 or self._classes.sum() == 0:
             return 0.0
         if len(self.thresholds) == 1:
             share = _log_odds(self._classes[:1], self._classes.sum())
             return float(self.thresholds[0] - share[0] / self.slope)
-        low, high = float(self.thresholds[0]) - 40.0, float(self.thresholds[-1]) + 40.0
-        for _ in range(80):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self._slope_at(middle) > 0 else (middle, high)
-        return 0.5 * (low + high)
+        low, high = float(self.thresholds[0]) - _FAR, float(self.thresholds[-1]) + _FAR
+        if self._slope_at(low) >= 0:  # all documents are of the lowest class
+            return low
+        if self._slope_at(high) <= 0:
+            return high
+        from scipy.optimize import brentq  # slow to import, and few models start here
+
+        return float(brentq(self._slope_at, low, high, xtol=1e-14))
 
     def _slope_at(self, score: float) -> float:
         below = 1.0 / (1.0 + np.exp(self.slope * (self.thresholds - score)))  # pulls down to each upper threshold

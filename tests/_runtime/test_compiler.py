@@ -82,18 +82,39 @@ def test_a_disk_that_becomes_full_is_told_once_and_the_kernel_runs(package, tmp_
 
 
 def test_the_command_line_says_it_in_one_line(package, tmp_path):
-    command = ("-c", "from podium.cli.commands import main; main()", "inspect", "none.podium")
-    done = run(package, *command, NUMBA_CACHE_DIR="/proc/nowhere", HOME=str(tmp_path))
-    first, second = done.stderr.splitlines()
-    assert first.startswith("podium: /proc/nowhere: compiled kernels cannot be kept there")
-    assert second == "podium: none.podium: No such file or directory"
+    code = (
+        "from podium._runtime.compiler import kernels_are_kept\n"
+        "from podium.cli.commands import app, main\n"
+        "app.command('compile')(lambda: print(kernels_are_kept()))\n"
+        "main()\n"
+    )
+    done = run(package, "-c", code, "compile", NUMBA_CACHE_DIR="/proc/nowhere", HOME=str(tmp_path))
+    assert done.stdout == "False\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("podium: /proc/nowhere: compiled kernels cannot be kept there")
 
 
-def test_kernels_are_kept_where_they_can_be_and_importing_podium_makes_no_folder(package, tmp_path):
-    done = run(package, "-c", "import podium, podium.cli.commands", XDG_CACHE_HOME=str(tmp_path / "cache"))
+EVERYTHING = """
+import importlib, pkgutil, podium
+for module in pkgutil.walk_packages(podium.__path__, "podium."):
+    if module.name != "podium.__main__":
+        importlib.import_module(module.name)
+"""
+
+
+def test_kernels_are_kept_where_they_can_be_and_no_import_writes_or_deletes_anything(package, tmp_path):
+    old = [tmp_path / "cache" / "podium" / f"kernels-{number}" for number in range(12)]
+    for folder in old:
+        folder.mkdir(parents=True)
+        os.utime(folder, (0, 0))
+    before = set(package.rglob("*"))
+    done = run(package, "-B", "-c", EVERYTHING, XDG_CACHE_HOME=str(tmp_path / "cache"), HOME=str(tmp_path / "home"))
     assert (done.returncode, done.stderr) == (0, "")
-    assert not (tmp_path / "cache").exists()
+    assert sorted((tmp_path / "cache" / "podium").iterdir()) == sorted(old)
+    assert not (tmp_path / "home").exists()
+    assert set(package.rglob("*")) == before
     done = run(package, "-c", CODE, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert (done.stdout, done.stderr) == ("ab\n", "")
     assert len(list((tmp_path / "cache").rglob("*.nbi"))) >= 1
+    assert len(list((tmp_path / "cache" / "podium").iterdir())) == 9  # the new one, and the last eight
     assert left_beside_the_sources(package) == []

@@ -114,7 +114,6 @@ def test_threads_are_all_cores_unless_told(
     from concurrent.futures import ThreadPoolExecutor
 
     from podium._runtime import threads as _threads
-    from podium.evaluation import significance
 
     started: list[int | None] = []
 
@@ -122,7 +121,7 @@ def test_threads_are_all_cores_unless_told(
         started.append(threads)
         return ThreadPoolExecutor(threads)
 
-    monkeypatch.setattr(significance, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(_threads, "_pool", pool)
     monkeypatch.setattr(_threads, "usable_cores", lambda: 5)
     randomisation_test(rng.normal(0.1, 1, 100), n_jobs=n_jobs)
     assert (started or [None]) == [expected]

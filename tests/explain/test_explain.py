@@ -209,7 +209,7 @@ def test_inspect_shows_what_was_grown_and_bundled(splits, tmp_path):
     bundled.save(tmp_path / "m.podium")
     for model in (bundled, podium.load(tmp_path / "m.podium")):
         assert model.inspect().bundles == [["feature 1", "feature 2", "feature 3"]]
-        assert "bundled: feature 1, feature 2, feature 3" in str(model.inspect())
+        assert "bundled: 3 features in 1 bundle\n  3 features: feature 1 to feature 3\n" in str(model.inspect())
 
 
 def parsed(path):

@@ -67,6 +67,21 @@ def test_ordinal_with_given_thresholds_starts_where_its_gradients_cancel():
     assert derivatives(bound, np.full(5, bound.start()))[0].sum() == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("weights", [(1, 1, 1), (5, 1, 2), (1, 0, 1e-9), (1e6, 1, 0), (1, 0, 0), (0, 0, 1), (0, 1, 0)])
+def test_ordinal_starts_where_a_slow_search_does(weights):
+    """Also where all weight is on an outer grade, and no constant is best."""
+    thresholds = [-0.5, 2.0]
+    bound = Ordinal(thresholds).bind([0.0, 1.0, 2.0], [0, 3], weights=weights)
+    low, high = -0.5 - 40, 2.0 + 40
+    for _ in range(100):
+        middle = (low + high) / 2
+        below = [1 / (1 + math.exp(t - middle)) for t in thresholds]
+        down = weights[0] * below[0] + weights[1] * below[1]
+        up = weights[1] * (1 - below[0]) + weights[2] * (1 - below[1])
+        low, high = (low, middle) if down > up else (middle, high)
+    assert bound.start() == pytest.approx(low, rel=1e-12, abs=1e-12)
+
+
 def test_ordinal_keeps_its_thresholds_apart_when_a_grade_has_no_weight():
     bound = Ordinal().bind([0.0, 1.0, 2.0], [0, 3], weights=[1.0, 0.0, 1.0])
     assert np.diff(bound.thresholds).min() > 0

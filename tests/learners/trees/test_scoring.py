@@ -10,6 +10,7 @@ from oracles import walk_slowly
 from podium._runtime.compiler import kernel
 from podium.learners.trees.scoring import simd
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.trees.scoring.tables import arrange_nodes
 from podium.learners.trees.scoring.walking import FEW, Scorer
 
 N_FEATURES = 7
@@ -118,6 +119,33 @@ def test_trees_of_more_leaves_than_a_byte_can_number_are_walked(rng):
     X = make_rows(rng, 100)
     for n in (3, 100):
         np.testing.assert_array_equal(forest.scores(X[:n]), slow_scores(forest, X[:n]))
+
+
+@pytest.mark.parametrize(("depth", "fits"), [(15, True), (16, False)])
+def test_a_forest_whose_nodes_need_more_than_eight_bytes_is_walked_without_tables(rng, depth, fits):
+    n = 2**depth - 1  # one feature per split: depth + 1 bits for the places of the keys, the others for distances
+    left = np.concatenate([2 * np.arange(n) + 1, np.arange(n, 2 * n + 1)])
+    feature = np.concatenate([np.arange(n), np.zeros(n + 1, int)])
+    threshold = np.concatenate([np.zeros(n), np.full(n + 1, np.inf)])
+    missing_right = np.concatenate([rng.integers(2, size=n), np.zeros(n + 1, int)])
+    forest = Forest.join([finish(rng, feature, threshold, left, missing_right, depth)], 0.0, n)
+    assert (forest.walk_tables is not None) == fits
+    X = rng.standard_normal((9, n)).astype(np.float32)
+    X[rng.random(X.shape) < 0.5] = np.nan
+    np.testing.assert_array_equal(forest.scores(X), slow_scores(forest, X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nodes_are_arranged_in_pairs_that_no_cache_line_parts(rng, kind):
+    forest = make_forest(rng, kind)
+    new = arrange_nodes(forest.roots, forest.left, rng.integers(0, 9, len(forest.left)))
+    assert len(set(new.tolist())) == len(new)
+    assert (new < len(new) + forest.n_trees).all()
+    for node, left in enumerate(forest.left.tolist()):
+        if left != node:
+            assert new[left] > new[node]
+            assert new[left + 1] == new[left] + 1
+            assert new[left] // 8 == new[left + 1] // 8
 
 
 @pytest.mark.parametrize("rows", [3, 70])

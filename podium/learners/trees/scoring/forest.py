@@ -24,7 +24,7 @@ from podium.learners.trees.scoring.sparse import NarrowForest
 from podium.learners.trees.scoring.tables import BitTables, WalkTables
 
 _BLOCK_ROWS = 4096
-_MOST_FEATURES = 2**31 - 1  # twice as many are still counted in 32 bits, as `tables.walk_tables` does
+_MOST_FEATURES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,7 @@ class Forest:
         return tables.bit_tables(self)
 
     @cached_property
-    def walk_tables(self) -> WalkTables:
+    def walk_tables(self) -> WalkTables | None:
         return tables.walk_tables(self)
 
     def __reduce__(self) -> tuple[Any, ...]:  # copies make their tables anew when they need them

@@ -7,7 +7,7 @@ tree by tree in double precision, so neither the batch nor the number of threads
    missing values) is made once, and the answers of the 64 are the bits of one word. Down a tree go the words of who
    reaches each node; a node costs a handful of instructions for all 64. An oblivious tree, where all nodes of a level
    make the same test, needs one word per level: its leaf is a number whose bits are the answers.
-2. One document walks down sixteen trees in step (`walk_trees`). A single walk waits for memory at each step.
+2. One document walks down 32 trees in step (`walk_trees`). A single walk waits for memory at each step.
 3. Sixteen documents walk down one tree in step (`walk_documents`). It needs no tables, so training uses it.
 
 Microseconds per document on one thread of a Xeon with AVX-512 (benchmarks/bench_score.py prints this table):
@@ -42,9 +42,11 @@ if TYPE_CHECKING:
 
 FEW = 16  # a block of 64 costs as much as 13 to 19 documents one by one, for small forests and large ones
 MOST_LEAVES = 256  # the number of a leaf is a byte
-NEVER, ALWAYS = np.int32(-(2**31)), np.int32(2**31 - 1)  # keys of missing values; ALWAYS also of leaves
-_STEP = 16  # walks that go on together
-_STEPS_A_ROUND = 5
+SIGN = np.int32(-(2**31))
+_NEVER, _ALWAYS = np.uint32(0), np.uint32(2**32 - 1)  # keys of missing values; _NEVER also of leaves
+_STEP = 16  # documents that walk together
+_TREES = 32  # down so many trees
+_FIRST_ROUND, _NEXT_ROUND = 6, 3  # steps
 _SINGLE = np.dtype(np.float32)
 
 Way = Callable[[np.ndarray, int, np.ndarray], None]
@@ -53,9 +55,9 @@ lock."""
 
 
 def fastest_way(forest: Forest, n_rows: int) -> Way:
-    if n_rows < FEW:
+    if n_rows < FEW and forest.walk_tables is not None:
         return forest.walk_tables.add_scores
-    if forest.bit_tables is not None:
+    if n_rows >= FEW and forest.bit_tables is not None:
         return forest.bit_tables.add_scores
     return lambda X, n_trees, out: forest.add_wide_scores(X, 0, n_trees, out)
 
@@ -66,10 +68,11 @@ class Scorer:
     Any number of threads may call it at once; the interpreter lock is free while the trees are at work.
     """
 
-    __slots__ = ("_base", "_forest", "_n_trees", "_sets", "_start", "n_features")
+    __slots__ = ("_base", "_few", "_many", "_n_trees", "_sets", "_start", "n_features")
 
     def __init__(self, forest: Forest, base: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
-        self._forest, self._base, self.n_features = forest, base, forest.n_features
+        self._few, self._many = fastest_way(forest, 1), fastest_way(forest, LANES)
+        self._base, self.n_features = base, forest.n_features
         self._n_trees, self._start, self._sets = forest.n_trees, forest.start, forest.sets or None
         for rows in (1, LANES):  # tables are made and kernels compiled now, so that no request waits for them
             self.exact(np.zeros((rows, self.n_features), np.float32))
@@ -90,7 +93,8 @@ class Scorer:
         """The scores in double precision, the bits of `predict`, of rows that were checked already."""
         out = np.empty(len(X))
         out.fill(self._start)
-        fastest_way(self._forest, len(X))(X if self._sets is None else self._sets.widen(X), self._n_trees, out)
+        add = self._few if len(X) < FEW else self._many
+        add(X if self._sets is None else self._sets.widen(X), self._n_trees, out)
         return out if self._base is None else out + self._base(X)
 
 
@@ -153,47 +157,60 @@ def answer_tests(
 
 
 @kernel
-def walk_trees(X: np.ndarray, nodes: np.ndarray, roots: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """The same for rows of X (rows, features) one by one: sixteen trees in step, added in the order of the trees.
+def walk_trees(
+    X: np.ndarray,
+    columns: np.ndarray,
+    nodes: np.ndarray,
+    roots: np.ndarray,
+    values: np.ndarray,
+    shift: int,
+    out: np.ndarray,
+) -> None:
+    """The same for rows of X (rows, features) one by one: 32 trees in step, added in the order of the trees.
 
     Values are compared as integers of the same order, and each stands there twice: a missing one is never above
     a threshold in the first half and always in the second, so that a step needs no question about it. After a few
     steps, only the trees whose leaf was not reached go on: a leaf lies half as deep as the deepest one of its tree.
     """
-    n_features, n_trees = X.shape[1], len(roots)
-    keys, node, found = np.empty(2 * n_features, np.int32), np.empty(_STEP, np.uint32), np.empty(n_trees)
-    never, always = keys[:n_features], keys[n_features:]
-    places, numbers = np.empty(n_trees + _STEP, np.uint32), np.empty(n_trees, np.uint32)
+    used, n_trees = len(columns), len(roots)
+    keys, node, leaves = np.empty(2 * used + 1, np.uint32), np.empty(_TREES, np.uint32), np.empty(n_trees, np.uint32)
+    places, numbers = np.empty(n_trees + _TREES, np.uint32), np.empty(n_trees, np.uint32)
+    half, top, mask = np.uint64(32), np.uint64(shift), np.uint64((1 << (shift - 32)) - 1)
+    keys[2 * used] = _NEVER
     bits = X.view(np.int32)
     for i in range(len(out)):
-        for f in range(n_features):
-            key = bits[i, f] if bits[i, f] != NEVER else np.int32(0)  # these are the bits of -0, as it happens
-            key ^= (key >> np.int32(31)) & ALWAYS
+        for c in range(used):
+            f = columns[c]
+            key = bits[i, f] if bits[i, f] != SIGN else np.int32(0)  # these are the bits of -0, as it happens
+            key ^= key >> np.int32(31) | SIGN
             there = X[i, f] == X[i, f]
-            never[f] = key if there else NEVER
-            always[f] = key if there else ALWAYS
+            keys[c] = np.uint32(key) if there else _NEVER
+            keys[used + c] = np.uint32(key) if there else _ALWAYS
         for tree in range(n_trees):
             places[tree], numbers[tree] = roots[tree], tree
-        walking = n_trees
+        walking, steps = n_trees, _FIRST_ROUND
         while walking > 0:
-            for k in range(_STEP):  # the last lanes of a short group walk with the last tree
+            for k in range(_TREES):  # the last lanes of a short group walk with the last tree
                 places[walking + k] = places[walking - 1]
             going_on = 0
-            for start in range(0, walking, _STEP):
-                for k in range(_STEP):
+            for start in range(0, walking, _TREES):
+                for k in range(_TREES):
                     node[k] = places[np.uint64(start + k)]
-                for _ in range(_STEPS_A_ROUND):
-                    for k in range(_STEP):
+                for _ in range(steps):
+                    for k in range(_TREES):
                         at = nodes[np.uint64(node[k])]
-                        node[k] = at["left"] + np.uint32(keys[np.uint64(at["place"])] > at["key"])
-                for k in range(min(_STEP, walking - start)):
-                    number = numbers[np.uint64(start + k)]
-                    found[np.uint64(number)] = values[np.uint64(node[k])]
+                        right = np.uint32(keys[at >> top] > np.uint32(at))
+                        node[k] = node[k] + np.uint32(at >> half & mask) + right
+                for k in range(min(_TREES, walking - start)):
+                    at, number = nodes[np.uint64(node[k])], numbers[np.uint64(start + k)]
+                    leaves[np.uint64(number)] = np.uint32(at)
                     places[going_on], numbers[going_on] = node[k], number
-                    going_on += int(nodes[np.uint64(node[k])]["left"] != node[k])
-            walking = going_on
+                    going_on += int((at >> half & mask) != 0)
+            walking, steps = going_on, _NEXT_ROUND
+        total = out[i]
         for tree in range(n_trees):
-            out[i] += found[tree]
+            total += values[np.uint64(leaves[tree])]
+        out[i] = total
 
 
 @kernel

@@ -6,7 +6,7 @@ How the tree grows, leaf by leaf (`leafwise.py`) or level by level (`oblivious.p
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from podium._runtime.compiler import kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.machine import memory
+from podium._runtime.threads import make_threads
 from podium.learners.trees.training.binning import MISSING, WORD, BinnedRows
 from podium.learners.trees.training.histograms import BLOCK, PACKED, STRIDE, TILE, WIDE, pack_rows, pack_wide, units_of
 from podium.learners.trees.training.layout import SCRATCH
@@ -94,7 +95,7 @@ class TreeGrower:
         )
         self._can_be_split = None if binned.layout is None else _can_be_split(binned, rules.min_samples_leaf)
         self._crew, self._tried = Crew(n_threads), False
-        self._threads = ThreadPoolExecutor(max(1, n_threads - 1), "podium-tree")  # starts them when asked to
+        self._threads = make_threads(max(1, n_threads - 1), "podium-tree")  # workers wait for each other
         self._limits = Limits(
             rules.growth == "level",
             rules.max_depth,

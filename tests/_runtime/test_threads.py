@@ -1,0 +1,50 @@
+"""Threads: results in order, errors passed on, no pool that waits for itself."""
+
+import threading
+import time
+
+import pytest
+
+from podium._runtime.threads import map_blocks, threads_for
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 5])
+@pytest.mark.parametrize("n_blocks", [0, 1, 7])
+def test_results_come_in_the_order_of_the_blocks(n_jobs, n_blocks):
+    def work(block):
+        time.sleep(0.002 * (n_blocks - block))  # the first one is done last
+        return block * block
+
+    assert map_blocks(work, n_blocks, n_jobs) == [block * block for block in range(n_blocks)]
+
+
+def test_blocks_of_blocks_do_not_wait_for_each_other():
+    assert map_blocks(lambda a: sum(map_blocks(lambda b: 10 * a + b, 3, 2)), 4, 2) == [3, 33, 63, 93]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_an_error_in_a_block_reaches_the_caller_and_the_pool_works_on(n_jobs):
+    with pytest.raises(ZeroDivisionError):
+        map_blocks(lambda block: 1 // (2 - block), 5, n_jobs)
+    assert map_blocks(abs, 3, n_jobs) == [0, 1, 2]
+
+
+def test_what_has_not_begun_when_a_block_of_code_fails_is_cancelled():
+    release, begun = threading.Event(), threading.Event()
+
+    def first():
+        begun.set()
+        release.wait(10)
+
+    def fail():
+        with threads_for(1, "test") as pool:
+            pool.submit(first)
+            waiting.append(pool.submit(time.sleep, 0))
+            begun.wait(10)
+            threading.Timer(0.05, release.set).start()
+            raise KeyError
+
+    waiting = []
+    with pytest.raises(KeyError):
+        fail()
+    assert waiting[0].cancelled()
