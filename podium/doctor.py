@@ -25,19 +25,12 @@ CORE = (
     "numba",
     "llvmlite",
     "narwhals",
-    "PyStemmer",
-    "pydantic",
     "typer",
     "rich",
 )
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "neural": ("neural rankers on JAX, on a GPU where there is one", ("jax", "optax")),
-    "tune": ("search for good parameters", ("optuna",)),
     "report": ("plots in reports, drawings of trees and explanations", ("matplotlib",)),
-    "serve": ("the HTTP service and its page", ("fastapi", "uvicorn", "jinja2", "starlette", "h11")),
     "arrow": ("Arrow tables and Parquet files", ("pyarrow",)),
-    "onnx": ("export of models to ONNX", ("onnx",)),
-    "dask": ("training on several machines", ("dask", "distributed")),
 }
 PROBE_SECONDS = 90  # compiling takes a few; more than this is a hang
 _GIB = 2**30

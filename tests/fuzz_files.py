@@ -279,6 +279,8 @@ class Checkpoints:
             except Killed:
                 self.bases.append(read_parts(self.path, CHECKPOINT))
                 self.models.append(model)
+            else:
+                raise AssertionError("the training ended before it was killed, so it left no checkpoint to edit")
             self.path.unlink()
         self.by_meta = {json.dumps(meta["run"]): model for (meta, _), model in zip(self.bases, self.models)}
 

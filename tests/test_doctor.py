@@ -81,9 +81,9 @@ def test_extras_are_those_of_the_project(found: dict[str, Any]) -> None:
 
 def test_a_missing_extra_comes_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_version", lambda name: None)
-    extra = doctor._examine_extra("tune")
+    extra = doctor._examine_extra("arrow")
     assert not extra["installed"]
-    assert extra["install"] == 'pip install "podium[tune]"'
+    assert extra["install"] == 'pip install "podium[arrow]"'
 
 
 def test_every_row_has_a_text(found: dict[str, Any]) -> None:
