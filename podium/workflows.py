@@ -129,15 +129,16 @@ def _show_on(report: NotedReport) -> Callback:
     return after
 
 
-def plan_checkpoints(path: Path | None, every: int | None, go_on: bool, out: Path) -> Checkpoints | None:
+def plan_checkpoints(path: Path | None, every: int | None, errors: str | None, out: Path) -> Checkpoints | None:
     """Checkpoints that stay until the model is written: killed in between, the next run has it in a moment."""
     if path is None:
-        if every is not None or go_on:
-            raise ValueError(f"{'--go-on' if go_on else '--every'} is for checkpoints. Add --checkpoint FILE.")
+        if every is not None or errors is not None:
+            option = "--every" if errors is None else "--checkpoint-errors"
+            raise ValueError(f"{option} needs a checkpoint file. Add --checkpoint FILE.")
         return None
     if path.resolve() == out.resolve():
         raise ValueError(f"--checkpoint {path} is --out too. Choose another name for one of them.")
-    return Checkpoints(path, every or 10, "go on" if go_on else "stop", removed_at_end=False, say=_say)
+    return Checkpoints(path, every or 10, errors or "stop", removed_at_end=False, say=_say)
 
 
 def _say(sentence: str) -> None:

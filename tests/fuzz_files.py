@@ -320,7 +320,7 @@ class Caches:
             rng.integers(0, 3, 20),
             qid=[f"q{number}" for number in rng.integers(0, 5, 20)],
             docids=[f"d{number}" * (number % 3) for number in range(20)],
-            document_weight=rng.random(20),
+            sample_weight=rng.random(20),
             query_weight=None,
         )
         self.bases = []

@@ -58,9 +58,11 @@ def test_every_name_of_ours_in_the_table_is_a_parameter_and_every_default_is_its
 
 
 def test_what_goes_into_fit_does():
-    assert {row[0].strip("`") for row in table("Arguments of fit")} == set(
-        inspect.signature(Ranker.fit).parameters
-    ) - {"self", "X", "y"}
+    assert {row[0].strip("`") for row in table("Arguments of fit")} == set(inspect.signature(Ranker.fit).parameters) - {
+        "self",
+        "X",
+        "y",
+    }
 
 
 def test_models_objectives_and_settings_of_the_other_table_exist():

@@ -264,7 +264,10 @@ def train_command(
     every: Annotated[
         int | None, typer.Option(min=1, help="Trees from one checkpoint to the next; 10 unless given.")
     ] = None,
-    go_on: Annotated[bool, typer.Option("--go-on", help="Train on when a checkpoint cannot be written.")] = False,
+    checkpoint_errors: Annotated[
+        str | None, typer.Option(help="stop (the default) or warn if a checkpoint cannot be written.")
+    ] = None,
+    go_on: Annotated[bool, typer.Option("--go-on", hidden=True)] = False,  # the old name of --checkpoint-errors warn
     as_json: AsJson = False,
 ) -> None:
     """Train a model and write it to a file. Ctrl-C stops, writes the trees so far, and exits with 130."""
@@ -276,7 +279,7 @@ def train_command(
     out, report = _output(out, as_json)
     training.refuse_bad_out(out, [train, *valid], model=True)
     plan = plan_model(model, settings, jobs, seed)
-    kept = training.plan_checkpoints(checkpoint, every, go_on, out)
+    kept = training.plan_checkpoints(checkpoint, every, checkpoint_errors or ("warn" if go_on else None), out)
     table, parts = _read_for_training(plan, train, valid)
     trained = training.train(plan, table, parts, out, early_stopping, kept)
     if as_json:

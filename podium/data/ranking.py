@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.compiler import readonly
+from podium._runtime.deprecation import renamed_argument, warn_renamed
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.sparse import Features, as_dense, as_sparse, is_sparse
 from podium.data.texts import Texts
@@ -38,7 +39,7 @@ class RankingData:
     docid_texts: Texts | None = None
     comment_texts: Texts | None = None  # the text behind `#` of a LETOR file, whole
     feature_names: tuple[str, ...] | None = None
-    document_weight: np.ndarray | None = None  # (rows,) float64
+    sample_weight: np.ndarray | None = None  # (rows,) float64
     query_weight: np.ndarray | None = None  # (queries,) float64
 
     def __post_init__(self) -> None:
@@ -59,22 +60,25 @@ class RankingData:
         group: Any = None,
         docids: Any = None,
         feature_names: Sequence[str] | None = None,
-        document_weight: Any = None,
+        sample_weight: Any = None,
         query_weight: Any = None,
+        document_weight: Any = None,
     ) -> Self:
-        """Make ranking data from arrays: one query id a row in any order, or LightGBM's `group` sizes.
+        """Create ranking data from arrays: one query id per row in any order, or `group` sizes as in LightGBM.
 
-        X may be any scipy sparse matrix, and stays sparse: what is not stored is 0, a stored NaN is missing.
-        `query_weight` has one number a query, in order of first appearance.
+        X may be any scipy sparse matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
+        `sample_weight` has one weight per row, `query_weight` one per query, in order of first appearance.
+        `document_weight` is the deprecated name of `sample_weight`.
         """
+        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         X = as_features(X, feature_names, stacklevel=3)
         n = X.shape[0]
         y = as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
         if docids is not None:
             docids = Texts.of(_as_strings(docids, "docids", n))
-        if document_weight is not None:
-            document_weight = as_weights(document_weight, n, "document_weight", "row")
+        if sample_weight is not None:
+            sample_weight = as_weights(sample_weight, n, "sample_weight", "row")
         if query_weight is not None:
             query_weight = as_weights(query_weight, len(query_ids), "query_weight", "query")
         return cls(
@@ -85,7 +89,7 @@ class RankingData:
             np.arange(n, dtype=np.int64) if order is None else order,
             docid_texts=docids,
             feature_names=as_feature_names(feature_names, X.shape[1]),
-            document_weight=document_weight,
+            sample_weight=sample_weight,
             query_weight=query_weight,
         )
 
@@ -98,12 +102,17 @@ class RankingData:
         qid: str = "qid",
         docid: str | None = None,
         features: Sequence[str] | None = None,
-        document_weight: str | None = None,
+        sample_weight: str | None = None,
         query_weight: str | None = None,
+        document_weight: str | None = None,
     ) -> Self:
-        """Make ranking data from a pandas, polars or pyarrow table; columns not named here are features."""
+        """Create ranking data from a pandas, polars or pyarrow table; columns not named here are features.
+
+        `document_weight` is the deprecated name of `sample_weight`.
+        """
         from podium.formats.frames import arrays_from_frame
 
+        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         return cls.from_arrays(
             **arrays_from_frame(
                 frame,
@@ -111,7 +120,7 @@ class RankingData:
                 qid=qid,
                 docid=docid,
                 features=features,
-                document_weight=document_weight,
+                sample_weight=sample_weight,
                 query_weight=query_weight,
             )
         )
@@ -137,6 +146,12 @@ class RankingData:
     @property
     def n_features(self) -> int:
         return int(self.X.shape[1])
+
+    @property
+    def document_weight(self) -> np.ndarray | None:
+        """The deprecated name of `sample_weight`."""
+        warn_renamed("RankingData.document_weight", "sample_weight")
+        return self.sample_weight
 
     @property
     def group(self) -> np.ndarray:
@@ -209,7 +224,7 @@ class RankingData:
             y=self.y[taken],
             docid_texts=None if self.docid_texts is None else self.docid_texts.take(taken),
             comment_texts=None if self.comment_texts is None else self.comment_texts.take(taken),
-            document_weight=None if self.document_weight is None else self.document_weight[taken],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[taken],
             **others,
         )
 
@@ -237,7 +252,7 @@ class RankingData:
             docid_texts=_concat_texts([part.docid_texts for part in parts], parts),
             comment_texts=_concat_texts([part.comment_texts for part in parts], parts),
             feature_names=parts[0].feature_names,
-            document_weight=_concat_weights([part.document_weight for part in parts], [p.n_rows for p in parts]),
+            sample_weight=_concat_weights([part.sample_weight for part in parts], [p.n_rows for p in parts]),
             query_weight=_concat_weights([part.query_weight for part in parts], [p.n_queries for p in parts]),
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.deprecation import renamed_argument
 from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
 from podium.metrics.additive import RBP
 from podium.metrics.base import Metric
@@ -84,24 +85,27 @@ def evaluate(
     policy: str | Policy | None = None,
     docids: Any = None,
     query_weight: Any = None,
-    document_weight: Any = None,
+    sample_weight: Any = None,
     gain: str | None = None,
     label_gain: Sequence[float] | None = None,
     relevant: float | None = None,
     bracket: bool = False,
     n_jobs: int | None = None,
+    document_weight: Any = None,
 ) -> Evaluation:
-    """Score a ranking.
+    """Evaluate scores.
 
-    `scores` and `y` have one number a row, `qid` one id a row in any order (or `group`: rows of each query); `y` may
-    also be a RankingData, which brings its queries, document ids and weights. `query_weight` has one number per query
-    in order of first appearance. `policy` is "standard" unless given; a Metric with a policy of its own keeps it, and
-    another one beside it is refused. `gain`, `label_gain` and `relevant` vary the policy. `bracket=True` adds the worst
-    and best value that another order of equal scores could give.
+    `scores` and `y` have one number per row, `qid` one id per row in any order (or `group`: rows per query); `y` may
+    also be a RankingData, which contains its queries, document ids and weights. `sample_weight` has one weight per row,
+    `query_weight` one per query in order of first appearance. `policy` defaults to "standard"; a Metric with a policy
+    of its own keeps it, and a different `policy` is then refused. `gain`, `label_gain` and `relevant` override parts of
+    the policy. `bracket=True` adds the lowest and highest value over all orders of tied documents.
+    `document_weight` is the deprecated name of `sample_weight`.
     """
     metrics = _listed(metrics)
+    sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
-    judged = _judged_rows(y, qid, group, docids, query_weight, document_weight)
+    judged = _judged_rows(y, qid, group, docids, query_weight, sample_weight)
     scores = as_scores(scores, len(judged.labels))
     return _evaluate_rows(judged.reordered(scores), judged, rules, metrics, bracket, n_jobs)
 
@@ -189,7 +193,7 @@ class _JudgedRows:
     queries: np.ndarray
     order: np.ndarray | None = None  # rows of the input in grouped order; None when it was grouped already
     docids: Any = None
-    document_weight: np.ndarray | None = None
+    sample_weight: np.ndarray | None = None
     query_weight: np.ndarray | None = None
     judged: tuple[np.ndarray, np.ndarray] | None = None
     whole_labels: bool = False  # known to be whole numbers
@@ -201,16 +205,16 @@ class _JudgedRows:
             labels=self.labels[order],
             order=order,
             docids=None if self.docids is None else np.asarray(self.docids, dtype=object)[order],
-            document_weight=None if self.document_weight is None else self.document_weight[order],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[order],
         )
 
     def reordered(self, values: np.ndarray) -> np.ndarray:
         return values if self.order is None else values[self.order]
 
 
-def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, document_weight: Any) -> _JudgedRows:
+def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, sample_weight: Any) -> _JudgedRows:
     if isinstance(y, RankingData):
-        weights = {"query_weight": query_weight, "document_weight": document_weight}
+        weights = {"query_weight": query_weight, "sample_weight": sample_weight}
         refuse_beside_data("evaluate", qid=qid, group=group, docids=docids, **weights)
         return _rows_of_data(y)
     labels = as_labels(y, len(y))
@@ -222,19 +226,19 @@ def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, d
         docids = np.asarray(docids, dtype=object)
         if len(docids) != n:
             raise ValueError(f"docids has {len(docids)} entries, the labels have {n} rows.")
-    if document_weight is not None:
-        document_weight = as_weights(document_weight, n, "document_weight", "row")
+    if sample_weight is not None:
+        sample_weight = as_weights(sample_weight, n, "sample_weight", "row")
     if query_weight is not None:
         query_weight = as_weights(query_weight, len(queries), "query_weight", "query")
     whole = np.asarray(y).dtype.kind in "biu"
-    rows = _JudgedRows(labels, offsets, queries, None, docids, document_weight, query_weight, whole_labels=whole)
+    rows = _JudgedRows(labels, offsets, queries, None, docids, sample_weight, query_weight, whole_labels=whole)
     return rows if order is None else rows.grouped_by(order)
 
 
 def _rows_of_data(data: RankingData) -> _JudgedRows:
     if data.n_rows == 0:
         raise ValueError("There are no rows to evaluate.")
-    weights = data.document_weight, data.query_weight
+    weights = data.sample_weight, data.query_weight
     rows = _JudgedRows(data.y, data.offsets, data.query_ids, None, data.docids, *weights)
     return rows if data.is_contiguous else rows.grouped_by(data.rows)
 
@@ -286,7 +290,7 @@ class _Rankings:
                 offsets,
                 ties=ties,
                 docids=judged.docids,
-                weights=judged.document_weight,
+                weights=judged.sample_weight,
                 judged=None if pooled else judged.judged,
                 single=self.single,
                 n_jobs=self.n_jobs,

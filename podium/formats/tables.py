@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
+from podium._runtime.deprecation import renamed_argument
 from podium._runtime.files import open_bytes, plain_suffix, write_whole
 from podium._runtime.words import did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
@@ -53,15 +54,18 @@ def read_table(
     qid: str = QID,
     docid: str | None = None,
     features: Sequence[str] | None = None,
-    document_weight: str | None = None,
+    sample_weight: str | None = None,
     query_weight: str | None = None,
+    document_weight: str | None = None,
 ) -> RankingData:
     """Read `.csv`, `.tsv` (compressed or not) or `.parquet`; `kind` overrides the suffix.
 
-    Columns named docid, document_weight and query_weight are taken as such unless they are named as features.
+    Columns named docid, sample_weight and query_weight are used as such unless they are listed in `features`.
+    `document_weight` is the deprecated name of `sample_weight`.
     """
+    sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     kind = _kind_of(path, kind)
-    given = {"docid": docid, "document_weight": document_weight, "query_weight": query_weight}
+    given = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
     try:
         if kind == "parquet":
             frame = read_parquet(path)
@@ -214,7 +218,7 @@ def _read_text(
 
 
 def _gather(path: FilePath, records: Iterator[Record], header: list[str], names: dict[str, Any]) -> dict[str, Any]:
-    amounts = [kind for kind in ("label", "document_weight", "query_weight") if names[kind] is not None]
+    amounts = [kind for kind in ("label", "sample_weight", "query_weight") if names[kind] is not None]
     features, numbers, ids, docids, large = [], [], [], [], LargeCells()
     for chunk in chunks_of(path, records, len(header)):
         features.append(cell_numbers(path, chunk, header, names["features"], missing=True, large=large))
@@ -232,7 +236,7 @@ def _gather(path: FilePath, records: Iterator[Record], header: list[str], names:
         "qid": _whole_numbers_or_text(ids),
         "docids": docids if names["docid"] is not None else None,
         "feature_names": names["features"],
-        "document_weight": found.get("document_weight"),
+        "sample_weight": found.get("sample_weight"),
         "query_weight": found.get("query_weight"),
     }
 

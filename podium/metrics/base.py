@@ -121,7 +121,7 @@ def refuse_averaged_ties(metric: Metric, lists: RankedLists) -> None:
 
 def refuse_weights(metric: Metric, lists: RankedLists) -> None:
     if lists.weights is not None:
-        raise ValueError(f"{metric.name} has no form with document weights; leave document_weight out.")
+        raise ValueError(f"{metric.name} does not support sample_weight; leave it out.")
 
 
 def refuse_labels_above_rmax(metric: Metric, labels: np.ndarray, rmax: float | None) -> None:

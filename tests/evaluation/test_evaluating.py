@@ -32,10 +32,10 @@ def test_query_weights_weigh_every_query_also_an_empty_one():
     assert result["ndcg"] == (1 * 1 + 3 * 0) / 4
 
 
-def test_document_weights_multiply_gains_and_pairs():
+def test_sample_weights_multiply_gains_and_pairs():
     scores, labels, weights = [3, 2, 1], [1, 0, 1], [0.5, 1, 2]
     result = evaluate(
-        scores, labels, qid=[1, 1, 1], document_weight=weights, metrics=["p@3", "recall@2", "dcg", "ndcg", "map", "auc"]
+        scores, labels, qid=[1, 1, 1], sample_weight=weights, metrics=["p@3", "recall@2", "dcg", "ndcg", "map", "auc"]
     )
     assert result["p@3"] == pytest.approx((0.5 + 2) / 3)
     assert result["recall@2"] == pytest.approx(0.5 / 2.5)
@@ -46,22 +46,22 @@ def test_document_weights_multiply_gains_and_pairs():
 
 
 @pytest.mark.parametrize("ties", ["standard", "letor4", "trec", "sklearn"])
-def test_document_weights_of_one_change_nothing(ties, rng):
+def test_sample_weights_of_one_change_nothing(ties, rng):
     n = 200
     scores, labels, queries = rng.integers(0, 5, n), rng.integers(0, 3, n), rng.integers(0, 12, n)
     docids = [f"d{number}" for number in range(n)]
     names = ["ndcg@5", "dcg", "map", "p@5", "recall@5", "rbp(0.5)", "auc", "inversions", "meanndcg"]
     plain = evaluate(scores, labels, qid=queries, docids=docids, metrics=names, policy=ties)
     weighted = evaluate(
-        scores, labels, qid=queries, docids=docids, metrics=names, policy=ties, document_weight=np.ones(n)
+        scores, labels, qid=queries, docids=docids, metrics=names, policy=ties, sample_weight=np.ones(n)
     )
     for name in names:
         np.testing.assert_allclose(plain.per_query[name], weighted.per_query[name], atol=1e-12)
 
 
-def test_metrics_without_a_weighted_form_refuse_document_weights():
-    with pytest.raises(ValueError, match="rr has no form with document weights"):
-        evaluate([1, 2], [0, 1], qid=[1, 1], metrics=["rr"], document_weight=[1, 2])
+def test_metrics_without_a_weighted_form_refuse_sample_weights():
+    with pytest.raises(ValueError, match="rr does not support sample_weight"):
+        evaluate([1, 2], [0, 1], qid=[1, 1], metrics=["rr"], sample_weight=[1, 2])
 
 
 def test_undefined_queries_are_left_out_and_counted():
