@@ -124,7 +124,7 @@ def test_a_failing_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_python_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    assert "no second Python" in doctor._examine_numba(30)["error"]
+    assert "no Python subprocess" in doctor._examine_numba(30)["error"]
 
 
 def test_rows_work_without_numba(found: dict[str, Any]) -> None:

@@ -126,7 +126,7 @@ class RankingData:
         )
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """A table with columns label, qid, docid (if known) and one a feature: `pandas`, `polars` or `pyarrow`."""
+        """A table with columns label, qid, docid (if known) and one per feature: `pandas`, `polars` or `pyarrow`."""
         from podium.formats.frames import frame_from_data
 
         return frame_from_data(self, backend)
@@ -175,7 +175,7 @@ class RankingData:
 
     @cached_property
     def docids(self) -> np.ndarray | None:
-        """One document id a row (dtype object), or None when the input has none."""
+        """One document id per row (dtype object), or None when the input has none."""
         return None if self.docid_texts is None else readonly(self.docid_texts.to_array())
 
     def grouped(self) -> Self:
@@ -344,13 +344,13 @@ def as_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[str,
 
 
 def as_query_ids(qid: Any, group: Any, n: int) -> np.ndarray:
-    """One id a row, as int64, uint64 or Python strings; ids that differ stay different."""
+    """One id per row, as int64, uint64 or Python strings; ids that differ stay different."""
     if qid is not None and group is not None:
-        raise ValueError("Give qid (one id a row) or group (sizes), not both.")
+        raise ValueError("Give qid (one id per row) or group (sizes), not both.")
     if group is not None:
         return _ids_from_sizes(group, n)
     if qid is None:
-        raise ValueError("qid is missing: pass one query id a row, or group= with the number of rows of each query.")
+        raise ValueError("qid is missing: pass one query id per row, or group= with the number of rows of each query.")
     ids = _ids_array(qid)
     if ids.ndim != 1:
         raise ValueError(f"qid must have one dimension; got shape {ids.shape}.")
@@ -408,7 +408,7 @@ def _ids_array(qid: Any) -> np.ndarray:
         return array.astype(np.uint64 if array.dtype.kind == "u" else np.int64, copy=False)
     if array.dtype.kind == "f":
         return _ids_from_floats(array)
-    raise ValueError(f"qid must hold whole numbers or text; got {array.dtype}.")
+    raise ValueError(f"qid must hold integers or text; got {array.dtype}.")
 
 
 def _ids_from_objects(array: np.ndarray) -> np.ndarray:
@@ -428,7 +428,7 @@ def _ids_from_objects(array: np.ndarray) -> np.ndarray:
     if all(issubclass(kind, (float, int, np.integer, np.floating)) for kind in kinds):
         return _ids_from_floats(array.astype(np.float64))
     names = sorted(kind.__name__ for kind in kinds)
-    raise ValueError(f"qid must hold whole numbers or text, not a mix; got {', '.join(names)}.")
+    raise ValueError(f"qid must hold integers or text, not a mix; got {', '.join(names)}.")
 
 
 def _ids_from_floats(array: np.ndarray) -> np.ndarray:
@@ -436,7 +436,7 @@ def _ids_from_floats(array: np.ndarray) -> np.ndarray:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"qid[{row}] is {array[row]}; as floating point, ids must be whole numbers below 2**53 "
+            f"qid[{row}] is {array[row]}; as floating point, ids must be integers below 2**53 "
             "(larger ones may have merged already). Pass integers or text."
         )
     return array.astype(np.int64)
@@ -445,7 +445,7 @@ def _ids_from_floats(array: np.ndarray) -> np.ndarray:
 def _ids_from_sizes(group: Any, n: int) -> np.ndarray:
     sizes = np.asarray(group)
     if sizes.ndim != 1 or (sizes.dtype.kind not in "iu" and not np.array_equal(sizes, np.floor(sizes))):
-        raise ValueError("group must be a list of whole numbers, the number of rows of each query.")
+        raise ValueError("group must be a list of integers, the number of rows of each query.")
     if len(sizes) and sizes.min() <= 0:
         place = int(np.flatnonzero(sizes <= 0)[0])
         raise ValueError(f"group[{place}] = {sizes[place]}; sizes must be positive.")
@@ -465,7 +465,7 @@ def _as_numbers(values: Any, name: str, n: int, unit: str) -> np.ndarray:
             raise ValueError("complex numbers have no order")
         array = np.ascontiguousarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold one number a {unit}; {error}.") from error
+        raise ValueError(f"{name} must hold one number per {unit}; {error}.") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -506,7 +506,7 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
         for name in map(str, part.query_ids):
             if name in owner:
                 raise ValueError(
-                    f"query {name!r} is in part {owner[name]} and in part {number}; a query must lie in one part."
+                    f"query {name!r} is in part {owner[name]} and in part {number}; a query must be in one part."
                 )
             owner[name] = number
 

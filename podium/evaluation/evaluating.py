@@ -1,4 +1,4 @@
-"""Evaluation: scores against labels, by named rules, one number a metric and one a query."""
+"""Evaluation: scores against labels, by named rules, one number per metric and one per query."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MetricLike = str | Metric
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Mapping[str, float]):
-    """Means by the spelling given, with what stands behind them.
+    """Mean values by metric name, and the values per query.
 
-    `per_query[name]` has one number a query (NaN: undefined, left out), `queries` their ids, `policy` the name of the
+    `per_query[name]` has one number per query (NaN: undefined, left out), `queries` their ids, `policy` the name of the
     rules, `notes` sentences a reader should know, `bracket[name]` how far ties could move the number.
     """
 
@@ -123,10 +123,10 @@ def evaluate_run(
     bracket: bool = False,
     n_jobs: int | None = None,
 ) -> Evaluation:
-    """Score a run against judgements, by the policy "trec" unless given. Documents that nobody judged have label 0.
+    """Evaluate a run against judgements, by default under the policy "trec". Unjudged documents have label 0.
 
     Judged queries that the run lacks are left out, as trec_eval does, or with `missing="zero"` score 0
-    (`trec_eval -c`); queries that nobody judged are always left out. Both are told in `notes`.
+    (`trec_eval -c`); unjudged queries are always excluded. Both are reported in `notes`.
     """
     if missing not in ("skip", "zero"):
         raise ValueError(f'missing must be "skip" or "zero"; got {missing!r}.')
@@ -156,7 +156,7 @@ def policy_of(metrics: Sequence[MetricLike], policy: str | Policy | None, defaul
         rules = get_policy(default if policy is None else policy)
     for name, other in own.items():
         if other != rules:
-            found = f"{name} has the policy {other.name!r}, and {rules.name!r} is asked for beside it"
+            found = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
             raise ValueError(f"{found}. Evaluate one policy at a time.")
     return rules
 
@@ -173,11 +173,11 @@ def as_scores(scores: Any, n: int) -> np.ndarray:
     try:
         array = np.ascontiguousarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"scores must hold one number a row; {error}.") from error
+        raise ValueError(f"scores must hold one number per row; {error}.") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape != (n,):
-        raise ValueError(f"scores has shape {array.shape}, the labels have {n} rows; expected one score a row.")
+        raise ValueError(f"scores has shape {array.shape}, the labels have {n} rows; expected one score per row.")
     if np.isnan(array.min(initial=0.0)):
         row = int(np.flatnonzero(np.isnan(array))[0])
         raise ValueError(f"scores[{row}] is NaN; a ranking needs scores that can be compared.")
@@ -196,7 +196,7 @@ class _JudgedRows:
     sample_weight: np.ndarray | None = None
     query_weight: np.ndarray | None = None
     judged: tuple[np.ndarray, np.ndarray] | None = None
-    whole_labels: bool = False  # known to be whole numbers
+    whole_labels: bool = False  # known to be integers
 
     def grouped_by(self, order: np.ndarray) -> _JudgedRows:
         """Rows in the order of the input, grouped."""
@@ -305,7 +305,7 @@ def _refuse_labels(judged: _JudgedRows, rules: Policy) -> None:
     if not np.array_equal(labels, np.floor(labels)):
         found = labels[labels != np.floor(labels)][0]
         raise ValueError(
-            f"label {found:g} is no whole number; trec_eval would cut it off silently, so policy "
+            f"label {found:g} is not an integer; trec_eval would truncate it silently, so policy "
             f"{rules.name!r} refuses it. Round the labels or use another policy."
         )
 

@@ -51,7 +51,7 @@ def arrays_from_frame(
         "docids": None if documents is None else _docids(table.get_column(documents)),
         "feature_names": [str(name) for name in names["features"]],
         "sample_weight": None if rows is None else _complete_numbers(table.get_column(rows)),
-        "query_weight": None if queries is None else one_a_query(_complete_numbers(table.get_column(queries)), ids),
+        "query_weight": None if queries is None else one_per_query(_complete_numbers(table.get_column(queries)), ids),
     }
 
 
@@ -116,8 +116,8 @@ def columns_of(data: RankingData) -> dict[str, np.ndarray]:
     return columns | {name: data.X[:, place] for place, name in enumerate(names)}
 
 
-def one_a_query(weights: np.ndarray, ids: Any) -> np.ndarray:
-    """Weights a row, equal within each query, as one a query in order of first appearance."""
+def one_per_query(weights: np.ndarray, ids: Any) -> np.ndarray:
+    """Weights per row, equal within each query, as one per query in order of first appearance."""
     order, offsets, query_ids = group_rows(as_query_ids(ids, None, len(weights)))
     grouped = weights if order is None else weights[order]
     first: np.ndarray = grouped[offsets[:-1]]
@@ -235,7 +235,7 @@ def _docids(column: nw.Series[Any]) -> list[str]:
     for row, value in enumerate(values):
         if not isinstance(value, (str, int, np.integer)):
             found = f"{value!r} at row {row} (from 0)"
-            raise ValueError(f"column {column.name!r} has {found}; document ids must be text or whole numbers.")
+            raise ValueError(f"column {column.name!r} has {found}; document ids must be text or integers.")
     return [str(value) for value in values]
 
 

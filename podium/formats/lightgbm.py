@@ -1,5 +1,5 @@
 """LightGBM's training files: rows without query ids, and beside them `FILE.query` with the number of rows of each
-query, and `FILE.weight` with one weight a row where rows have weights.
+query, and `FILE.weight` with one weight per row where rows have weights.
 
 The data file is SVM-light text (`2 0:0.5 7:1`) or a table whose first column is the label. LightGBM counts the
 features of SVM-light text from 0, unlike LETOR files, which count from 1: `0:0.5` is the first column of X here, and

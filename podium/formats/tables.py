@@ -1,7 +1,7 @@
 """Tables in files: CSV, TSV and Parquet with a named column for the label, the query id and each feature.
 
 An empty cell, or `nan`, is a missing feature. CSV and TSV are UTF-8 text with a header line; texts may be quoted. As
-such a file has no types, query ids are whole numbers when every one of them is written as one (`7`, not `007`).
+such a file has no types, query ids are integers when every one of them is written as one (`7`, not `007`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from podium.formats.frames import (
     choose_columns,
     columns_of,
     frame_from_data,
-    one_a_query,
+    one_per_query,
     optional_package,
 )
 from podium.formats.lines import FilePath, line_blocks, number_text
@@ -213,7 +213,7 @@ def _read_text(
     columns = _gather(path, records, header, names | {"label": label, "qid": qid})
     query_weight = columns["query_weight"]
     if query_weight is not None:
-        columns["query_weight"] = one_a_query(query_weight, columns["qid"])
+        columns["query_weight"] = one_per_query(query_weight, columns["qid"])
     return columns
 
 

@@ -76,7 +76,7 @@ def test_ids_that_differ_never_merge_or_wrap(ids):
     ("ids", "message"),
     [
         ([1, "1"], "not a mix; got int, str"),
-        ([1.5, 2.0], r"qid\[0\] is 1.5.*whole numbers"),
+        ([1.5, 2.0], r"qid\[0\] is 1.5.*integers"),
         ([1.0, 2.0**53], "may have merged already"),
         ([1, None], r"qid\[1\] is missing \(None\)"),
         ([1.0, float("nan")], r"qid\[1\] is"),
@@ -127,7 +127,7 @@ def test_lightgbms_group_sizes_are_accepted():
         ({"qid": [1, 1, 1], "y": [0, 1]}, "y has 2 entries, the data has 3 rows"),
         ({"qid": [1, 1, 1], "y": [0, np.nan, 1]}, r"y\[1\] is nan"),
         ({"qid": [1, 1, 1], "y": [0, -1, 1]}, r"y\[1\] is -1.0; labels must be finite numbers, 0 or larger"),
-        ({"qid": [1, 1, 1], "y": ["a", "b", "c"]}, "y must hold one number a row"),
+        ({"qid": [1, 1, 1], "y": ["a", "b", "c"]}, "y must hold one number per row"),
         ({"qid": [1, 1, 1], "X": [1, 2, 3]}, "two dimensions"),
         ({"qid": [1, 1, 1], "X": [[1], [np.inf], [2]]}, r"X\[1, 0\] is inf"),
         ({"qid": [1, 1, 1], "X": [[1], [1e39], [2]]}, r"X\[1, 0\] is 1e\+39; features must be finite as float32"),

@@ -193,7 +193,7 @@ def test_a_metric_keeps_its_own_policy_or_the_conflict_is_refused(own, given, rn
     metric = NDCG(5, policy=POLICIES[own])
     call = {"qid": qid, "docids": docids, "metrics": [metric]}
     if given is not None and own not in ("standard", given):
-        with pytest.raises(ValueError, match=f"ndcg@5 has the policy '{own}', and '{given}' is asked for beside it"):
+        with pytest.raises(ValueError, match=f"ndcg@5 has the policy '{own}', but policy='{given}' was passed"):
             evaluate(scores, labels, policy=given, **call)
         return
     result = evaluate(scores, labels, policy=given, **call)
@@ -229,7 +229,7 @@ def test_policies_with_rules_that_do_not_exist_are_refused(wrong):
 
 @pytest.mark.parametrize("cutoff", [0, -1, 2.5, True, "10", float("nan"), float("inf"), 10**400])
 def test_a_cutoff_is_a_whole_number_from_one(cutoff):
-    with pytest.raises(ValueError, match="ndcg: the cutoff must be a whole number from 1; got"):
+    with pytest.raises(ValueError, match="ndcg: the cutoff must be an integer from 1; got"):
         NDCG(cutoff)
 
 

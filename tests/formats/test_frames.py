@@ -172,7 +172,7 @@ def test_categories_and_decimals_serve_as_query_ids():
 def test_floats_and_dates_as_query_ids_are_refused_where_they_could_merge():
     with pytest.raises(ValueError, match="may have merged already"):
         RankingData.from_frame(pd.DataFrame(columns(qid=[2.0**53, 1.0, 1.0])))
-    with pytest.raises(ValueError, match="qid must hold whole numbers or text"):
+    with pytest.raises(ValueError, match="qid must hold integers or text"):
         RankingData.from_frame(pd.DataFrame(columns(qid=pd.to_datetime(["2020-01-01"] * 3))))
 
 
@@ -201,7 +201,7 @@ def test_a_query_weight_must_be_constant_within_a_query():
 
 
 def test_document_ids_that_are_floats_are_refused():
-    with pytest.raises(ValueError, match=r"column 'docid' has 1.0 at row 0 .* must be text or whole numbers"):
+    with pytest.raises(ValueError, match=r"column 'docid' has 1.0 at row 0 .* must be text or integers"):
         RankingData.from_frame(pd.DataFrame(columns(docid=[1.0, 2.0, 3.0])))
 
 
