@@ -229,7 +229,7 @@ def _numbers(name: str, values: Any) -> np.ndarray:
 def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
     array = _numbers(name, values)
     if len(array) != n:
-        raise ValueError(f"{name} must have one number a {owner}, {n}; got {len(array)}.")
+        raise ValueError(f"{name} must have one number per {owner}, {n}; got {len(array)}.")
     if array.min(initial=0.0) < 0:
         worst = int(array.argmin())
         raise ValueError(f"{name} must not be negative; {name}[{worst}] is {array[worst]:g}.")
