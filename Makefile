@@ -2,7 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test explore lint bench clean
+# Small parts of the suite for other compiler settings, about a minute each.
+BOUNDS_TESTS := $(addprefix tests/learners/trees/,test_growing.py test_bundling.py test_scoring.py) tests/metrics/test_worked_numbers.py
+PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py $(addprefix tests/objectives/,test_pairwise.py test_listwise.py) \
+	-k "not every_permutation and not long_list and not longer_lists"
+
+.PHONY: demo test test-bounds test-python test-wheel explore lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-core
@@ -10,6 +15,22 @@ demo: .venv/installed-core
 
 test: .venv/installed-dev
 	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+
+# Indices checked in compiled code. Kernels that were compiled without the checks must not be reused: another cache.
+test-bounds: .venv/installed-dev
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv/kernels-bounds $(BIN)/python -m pytest $(BOUNDS_TESTS) $(PYTEST_ARGUMENTS)
+
+# Kernels run as Python. numpy warns of integers that wrap around, as those of random numbers are meant to.
+test-python: .venv/installed-dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTHON_TESTS) -W "ignore:overflow encountered in scalar:RuntimeWarning" $(PYTEST_ARGUMENTS)
+
+# The wheel without extras in an environment of its own, and the demo run from it.
+test-wheel: | .venv/bin/python
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && set -ex && \
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir "$$folder" . && \
+	$(BIN)/python -m venv "$$folder/venv" && \
+	"$$folder/venv/bin/python" -m pip install --quiet "$$folder"/podium-*.whl && \
+	cd "$$folder" && env -u PYTHONPATH "$$folder/venv/bin/podium" demo
 
 explore: .venv/installed-dev
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m hypothesis $(PYTEST_ARGUMENTS)

@@ -1,4 +1,4 @@
-"""The doctor: what this machine and this installation offer, and what stands in the way of speed.
+"""The doctor: what this machine and this installation offer, and what limits speed.
 
 Nothing heavy is imported here. Compiled code is tried out in a second process, so that no threads are started in this
 one and a hang ends after a while.
@@ -25,19 +25,12 @@ CORE = (
     "numba",
     "llvmlite",
     "narwhals",
-    "PyStemmer",
-    "pydantic",
     "typer",
     "rich",
 )
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "neural": ("neural rankers on JAX, on a GPU where there is one", ("jax", "optax")),
-    "tune": ("search for good parameters", ("optuna",)),
     "report": ("plots in reports, drawings of trees and explanations", ("matplotlib",)),
-    "serve": ("the HTTP service and its page", ("fastapi", "uvicorn", "jinja2", "starlette", "h11")),
     "arrow": ("Arrow tables and Parquet files", ("pyarrow",)),
-    "onnx": ("export of models to ONNX", ("onnx",)),
-    "dask": ("training on several machines", ("dask", "distributed")),
 }
 PROBE_SECONDS = 90  # compiling takes a few; more than this is a hang
 _GIB = 2**30
@@ -79,7 +72,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     state = "writable" if cache["writable"] else "not writable"
     return [
         *lines,
-        ("Numba", f"{numba['threads']} threads" if numba["compiles"] else "compiling is switched off"),
+        ("Numba", f"{numba['threads']} threads" if numba["compiles"] else "compilation is disabled"),
         ("compiled code", f"{cache['folder']} ({state}, {cache['bytes'] / 1e6:.1f} MB)"),
         *_extra_rows(found),
     ]
@@ -87,7 +80,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 def sentences(found: dict[str, Any]) -> list[str]:
     """An examination as lines of text, the advice last."""
-    advice = found["advice"] or ["Everything is as it should be."]
+    advice = found["advice"] or ["No problems found."]
     return [*(f"{what}: {text}" for what, text in rows(found)), *advice]
 
 
@@ -126,7 +119,7 @@ def _examine_numba(timeout: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"error": f"a small kernel did not finish in {timeout:g} seconds"}
     except OSError as error:
-        return {"error": f"no second Python could be started ({error})"}
+        return {"error": f"no Python subprocess could be started ({error})"}
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         return {"error": f"a small kernel failed: {last}"}
@@ -184,7 +177,7 @@ def _examine_memory() -> dict[str, int | None]:
 def _physical_memory() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not every system tells
+    except (AttributeError, OSError, ValueError):  # not available on every system
         return None
 
 
@@ -224,7 +217,7 @@ def _advice_on_numba(found: dict[str, Any]) -> list[str]:
         return [f"Compiled code does not run: {numba['error']}. Reinstall it with: pip install --force-reinstall numba"]
     advice = []
     if not numba["compiles"]:
-        advice.append("Nothing is compiled, because NUMBA_DISABLE_JIT is set: all is far slower. Unset it.")
+        advice.append("Kernels are not compiled, because NUMBA_DISABLE_JIT is set, and run far slower. Unset it.")
     return advice
 
 
@@ -234,5 +227,5 @@ def _advice_on_cache(found: dict[str, Any]) -> list[str]:
         return []
     return [
         f"Compiled code cannot be kept in {cache['folder']} (not writable), so every process compiles "
-        "anew. Set NUMBA_CACHE_DIR to a folder you may write to."
+        "again. Set NUMBA_CACHE_DIR to a folder you may write to."
     ]

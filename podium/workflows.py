@@ -38,7 +38,7 @@ class Training:
     out: Path
     n_rows: int
     n_queries: int
-    tried: int  # trees grown; those behind the best iteration are dropped
+    tried: int  # trees grown; those after the best iteration are dropped
     evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
     seconds: float
     interrupted: bool = False  # by Ctrl-C, before it came to its own end
@@ -120,7 +120,7 @@ def train(
 
 
 def _show_on(report: NotedReport) -> Callback:
-    """The bar moves with the trees; beside it stands the metric of the first validation set."""
+    """A progress bar over trees, with the metric of the first validation set."""
 
     def after(step: Progress) -> None:
         curves = next(iter(step.evals.values()), {})
@@ -129,15 +129,16 @@ def _show_on(report: NotedReport) -> Callback:
     return after
 
 
-def plan_checkpoints(path: Path | None, every: int | None, go_on: bool, out: Path) -> Checkpoints | None:
+def plan_checkpoints(path: Path | None, every: int | None, errors: str | None, out: Path) -> Checkpoints | None:
     """Checkpoints that stay until the model is written: killed in between, the next run has it in a moment."""
     if path is None:
-        if every is not None or go_on:
-            raise ValueError(f"{'--go-on' if go_on else '--every'} is for checkpoints. Add --checkpoint FILE.")
+        if every is not None or errors is not None:
+            option = "--every" if errors is None else "--checkpoint-errors"
+            raise ValueError(f"{option} needs a checkpoint file. Add --checkpoint FILE.")
         return None
     if path.resolve() == out.resolve():
         raise ValueError(f"--checkpoint {path} is --out too. Choose another name for one of them.")
-    return Checkpoints(path, every or 10, "go on" if go_on else "stop", removed_at_end=False, say=_say)
+    return Checkpoints(path, every or 10, errors or "stop", removed_at_end=False, say=_say)
 
 
 def _say(sentence: str) -> None:
@@ -172,7 +173,7 @@ class Ranking:
 
     def sentence(self) -> str:
         if self.format == "scores":
-            return f"{counted(self.data.n_rows, 'score')}, one a line in the order of {self.source}"
+            return f"{counted(self.data.n_rows, 'score')}, one per line in the order of {self.source}"
         queries = counted(self.run.n_queries, "query", "queries")
         return f"a TREC run of {counted(len(self.run), 'document')} for {queries}"
 
@@ -189,19 +190,19 @@ class Ranking:
 
 
 def ranking_format(out: Path | None, given: str | None, tag: str | None, top: int | None) -> str:
-    """What to write: as told, or as the name says; `answers.run` and `answers.trec.gz` are TREC runs."""
+    """What to write: as requested, or by the file name; `answers.run` and `answers.trec.gz` are TREC runs."""
     if given is not None:
         check_choice("--format", given, RANKING_FORMATS)
     by_name = "trec" if out is not None and plain_suffix(out) in (".run", ".trec") else "scores"
     found = given or by_name
     if found == "scores" and (tag is not None or top is not None):
         option = "--tag" if tag is not None else "--top"
-        raise ValueError(f"{option} is for TREC runs; a scores file has one number a document. Add --format trec.")
+        raise ValueError(f"{option} is for TREC runs; a scores file has one number per document. Add --format trec.")
     return found
 
 
 def refuse_bad_out(out: Path, inputs: Sequence[Path], *, model: bool = False) -> None:
-    """Refuse before the work what could not be written behind it, and what would replace its own input."""
+    """Refuse, before the work, outputs that cannot be written or would replace an input."""
     if model:
         refuse_bad_model_path(out)
     else:

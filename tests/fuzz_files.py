@@ -279,6 +279,8 @@ class Checkpoints:
             except Killed:
                 self.bases.append(read_parts(self.path, CHECKPOINT))
                 self.models.append(model)
+            else:
+                raise AssertionError("the training ended before it was killed, so it left no checkpoint to edit")
             self.path.unlink()
         self.by_meta = {json.dumps(meta["run"]): model for (meta, _), model in zip(self.bases, self.models)}
 
@@ -318,7 +320,7 @@ class Caches:
             rng.integers(0, 3, 20),
             qid=[f"q{number}" for number in rng.integers(0, 5, 20)],
             docids=[f"d{number}" * (number % 3) for number in range(20)],
-            document_weight=rng.random(20),
+            sample_weight=rng.random(20),
             query_weight=None,
         )
         self.bases = []

@@ -58,13 +58,15 @@ def test_every_name_of_ours_in_the_table_is_a_parameter_and_every_default_is_its
 
 
 def test_what_goes_into_fit_does():
-    assert {row[0].strip("`") for row in table("What goes into fit")} == set(
-        inspect.signature(Ranker.fit).parameters
-    ) - {"self", "X", "y"}
+    assert {row[0].strip("`") for row in table("Arguments of fit")} == set(inspect.signature(Ranker.fit).parameters) - {
+        "self",
+        "X",
+        "y",
+    }
 
 
 def test_models_objectives_and_settings_of_the_other_table_exist():
-    for row in table("Objectives and kinds of boosting"):
+    for row in table("Objectives and boosting modes"):
         for code in re.findall(r"`([^`]*)`", row[1]):
             if code.startswith("Boosted(objective=f)"):
                 continue

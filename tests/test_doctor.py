@@ -81,9 +81,9 @@ def test_extras_are_those_of_the_project(found: dict[str, Any]) -> None:
 
 def test_a_missing_extra_comes_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_version", lambda name: None)
-    extra = doctor._examine_extra("tune")
+    extra = doctor._examine_extra("arrow")
     assert not extra["installed"]
-    assert extra["install"] == 'pip install "podium[tune]"'
+    assert extra["install"] == 'pip install "podium[arrow]"'
 
 
 def test_every_row_has_a_text(found: dict[str, Any]) -> None:
@@ -124,7 +124,7 @@ def test_a_failing_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_python_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    assert "no second Python" in doctor._examine_numba(30)["error"]
+    assert "no Python subprocess" in doctor._examine_numba(30)["error"]
 
 
 def test_rows_work_without_numba(found: dict[str, Any]) -> None:

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="podium",
-    help="Learning to rank, whole: from raw documents or feature files to a ranking that is trained, measured, "
-    "explained and served.",
+    help="End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,7 +39,7 @@ app = typer.Typer(
 
 
 class _Command(TyperCommand):
-    """A command that refuses an option given twice where one is taken; the last would win without a word."""
+    """A command that refuses an option given twice where one is allowed; the last would win silently."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
@@ -52,7 +51,7 @@ class _Command(TyperCommand):
 
 command = partial(app.command, cls=_Command)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON value.")]
 DataFile = Annotated[
     Path,
     typer.Argument(
@@ -63,11 +62,13 @@ ModelFile = Annotated[Path, typer.Argument(help="A model that podium train or mo
 Metrics = Annotated[
     list[str], typer.Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, rr, err@10, rbp(0.8), auc, ...")
 ]
-PolicyName = Annotated[str, typer.Option(help="The rules: standard, letor4, trec, lightgbm, ... or all, side by side.")]
+PolicyName = Annotated[
+    str, typer.Option(help="Details of the metrics: standard, letor4, trec, lightgbm, ..., or all for a comparison.")
+]
 
 
 def main() -> None:
-    """Run the command line; errors that the user can mend are one sentence, not a traceback."""
+    """Run the command line; errors in the user's input are printed as one sentence, not as a traceback."""
     try:
         with inputs, warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -96,7 +97,7 @@ def check_command(
     files: Annotated[list[Path], typer.Argument(help="Data files; several are splits of one experiment.")],
     as_json: AsJson = False,
 ) -> None:
-    """Lint ranking data: what would spoil training or evaluation, in sentences."""
+    """Check ranking data for problems that would harm training or evaluation."""
     from podium.lint.checks import check
 
     with warnings.catch_warnings():
@@ -119,18 +120,20 @@ def eval_command(
     run: Annotated[Path | None, typer.Option(help="TREC run.")] = None,
     metric: Metrics = ["ndcg@10", "map"],  # noqa: B006 (typer copies it)
     policy: PolicyName = "",
-    per_query: Annotated[bool, typer.Option("--per-query", help="Also one line a query.")] = False,
-    bracket: Annotated[bool, typer.Option("--bracket", help="How far equal scores could move each number.")] = False,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also one line per query.")] = False,
+    bracket: Annotated[
+        bool, typer.Option("--bracket", help="Also the lowest and highest value over all orders of tied documents.")
+    ] = False,
     missing: Annotated[
-        str, typer.Option(help="Judged queries that the run lacks: skip, or zero (trec_eval -c).")
+        str, typer.Option(help="Judged queries missing from the run: skip, or zero (trec_eval -c).")
     ] = "skip",
     gain: Annotated[
-        str | None, typer.Option(help="exponential (2^r - 1) or linear (r), instead of the policy's.")
+        str | None, typer.Option(help="exponential (2^r - 1) or linear (r), instead of that of the policy.")
     ] = None,
     relevant: Annotated[float | None, typer.Option(help="The smallest label that counts as relevant.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a ranking under the rules of any tool."""
+    """Evaluate scores or a TREC run with the metrics of a policy."""
     from podium.cli import terminal as _terminal
 
     rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket}
@@ -150,18 +153,20 @@ def eval_command(
 @command("compare")
 def compare_command(
     data: DataFile,
-    scores: Annotated[list[Path], typer.Option(help="A scores file; give two or more. The first is the baseline.")],
+    scores: Annotated[
+        list[Path], typer.Option(help="A scores file; two or more are needed. The first is the baseline.")
+    ],
     metric: Metrics = ["ndcg@10"],  # noqa: B006 (typer copies it)
     policy: PolicyName = "standard",
     pairs: Annotated[str, typer.Option(help="baseline: each against the first; all: every pair.")] = "baseline",
     test: Annotated[str, typer.Option(help="randomisation, t or wilcoxon.")] = "randomisation",
     correction: Annotated[str, typer.Option(help="holm, bonferroni or benjamini-hochberg.")] = "holm",
-    permutations: Annotated[int, typer.Option(help="Of the randomisation test.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="For the random tests.")] = 0,
+    permutations: Annotated[int, typer.Option(help="Permutations of the randomisation test.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="The random seed of the tests.")] = 0,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether one ranking is really better than another."""
+    """Test whether the difference between rankings is significant."""
     from podium.evaluation.comparing import compare
     from podium.formats.scores import read_scores
 
@@ -192,17 +197,17 @@ def compare_command(
 def convert_command(
     source: DataFile,
     target: Annotated[
-        Path, typer.Argument(help="The file to write; its name tells the format. - for standard output.")
+        Path, typer.Argument(help="The file to write; the format follows from its name. - for standard output.")
     ],
     source_format: Annotated[
-        str | None, typer.Option("--from", help="The format of SOURCE, when its name misleads.")
+        str | None, typer.Option("--from", help="The format of SOURCE, if its name does not tell.")
     ] = None,
     target_format: Annotated[
-        str | None, typer.Option("--to", help="The format of TARGET, when its name misleads.")
+        str | None, typer.Option("--to", help="The format of TARGET, if its name does not tell.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn ranking data from one format into another."""
+    """Convert ranking data from one format to another."""
     from podium._runtime.files import refuse_bad_target, refuse_own_input
     from podium.formats import files_of, format_of, write_data
 
@@ -212,7 +217,7 @@ def convert_command(
     refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
     data = _read(source, format=source_format)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is lost is told below, in one place for all formats
+        warnings.simplefilter("ignore")  # what is lost is reported below, for all formats alike
         write_data(data, target, format=kind.name)
     lost = kind.drops(data)
     found = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features, "written": str(target)}
@@ -226,10 +231,10 @@ def convert_command(
 
 @command("models")
 def models_command(
-    model: Annotated[str | None, typer.Argument(help="One of them, for its parameters.")] = None,
+    model: Annotated[str | None, typer.Argument(help="The model whose parameters to list.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the models, or the parameters of one: defaults, what is allowed, what they mean."""
+    """List the models, or the parameters of one with defaults, allowed values and meaning."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import catalogue, find_model
 
@@ -248,35 +253,46 @@ def train_command(
     train: DataFile,
     out: Annotated[Path, typer.Option(help="The file for the model; - for standard output.")],
     valid: Annotated[
-        list[Path], typer.Option(help="Data to judge the model by while it is trained; the first one can stop it.")
+        list[Path],
+        typer.Option(help="Validation data, evaluated after each tree; the first file is used for early stopping."),
     ] = [],  # noqa: B006 (typer copies it)
     settings: Annotated[
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter: podium models MODEL lists them.")
     ] = [],  # noqa: B006 (typer copies it)
     early_stopping: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many trees without progress, and keep the best number.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="early_stopping_rounds: stop after this many trees without improvement.",
+        ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads; all cores unless given. The model is the same.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all draws, as --set random_state=.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="n_jobs: the number of threads; default: all cores. The model does not depend on it."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The random seed, as --set random_state=.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Keep the training in this file; the same command then goes on from it.")
+        Path | None, typer.Option(help="Write checkpoints to this file; the same command then resumes from it.")
     ] = None,
     every: Annotated[
-        int | None, typer.Option(min=1, help="Trees from one checkpoint to the next; 10 unless given.")
+        int | None, typer.Option(min=1, help="The number of trees between two checkpoints; default 10.")
     ] = None,
-    go_on: Annotated[bool, typer.Option("--go-on", help="Train on when a checkpoint cannot be written.")] = False,
+    checkpoint_errors: Annotated[
+        str | None, typer.Option(help="stop (the default) or warn if a checkpoint cannot be written.")
+    ] = None,
+    go_on: Annotated[bool, typer.Option("--go-on", hidden=True)] = False,  # the old name of --checkpoint-errors warn
     as_json: AsJson = False,
 ) -> None:
-    """Train a model and write it to a file. Ctrl-C stops, writes the trees so far, and exits with 130."""
+    """Train a model and write it to a file. Ctrl-C stops training, writes the trees so far and exits with 130."""
     from podium import workflows as training
     from podium.models.registry import plan_model
 
     if early_stopping is not None and not valid:
-        raise ValueError("--early-stopping needs data to look at. Add --valid FILE.")
+        raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
     out, report = _output(out, as_json)
     training.refuse_bad_out(out, [train, *valid], model=True)
     plan = plan_model(model, settings, jobs, seed)
-    kept = training.plan_checkpoints(checkpoint, every, go_on, out)
+    kept = training.plan_checkpoints(checkpoint, every, checkpoint_errors or ("warn" if go_on else None), out)
     table, parts = _read_for_training(plan, train, valid)
     trained = training.train(plan, table, parts, out, early_stopping, kept)
     if as_json:
@@ -298,10 +314,10 @@ def rank_command(
         ),
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="scores (one number a line, in the order of DATA) or trec (a run).")
+        str | None, typer.Option(help="scores (one number per line, in the order of DATA) or trec (a run).")
     ] = None,
-    tag: Annotated[str | None, typer.Option(help="The name in the last column of a run; podium unless given.")] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="Only the best K documents of each query of a run.")] = None,
+    tag: Annotated[str | None, typer.Option(help="The name in the last column of a run; default: podium.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Only the top K documents per query of a run.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score every document with a saved model."""
@@ -331,11 +347,11 @@ def inspect_command(
     model: ModelFile,
     tree: Annotated[int | None, typer.Option(min=1, help="Show this tree, counted from 1.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Draw the tree, or without --tree the learning curves: an .svg or .png file.")
+        Path | None, typer.Option(help="Draw the tree, or without --tree the learning curves, to an .svg or .png file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a saved model is made of: trees, features, parameters."""
+    """Describe a saved model: trees, features, parameters."""
     from podium import workflows as training
     from podium.explain import drawings
     from podium.models import inspection
@@ -362,16 +378,16 @@ def inspect_command(
 def explain_command(
     model: ModelFile,
     data: DataFile,
-    query: Annotated[str, typer.Option(help="The query whose ranking is explained, as DATA names it.")],
+    query: Annotated[str, typer.Option(help="The id of the query whose ranking is explained.")],
     documents: Annotated[
         tuple[str, str] | None,
-        typer.Option(help="Why one stands above the other: two ids, or without ids places in DATA, from 1."),
+        typer.Option(help="Two documents to compare: their ids, or row numbers in DATA, from 1, if it has no ids."),
     ] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="The best K documents of the query; 5 unless given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw it too: an .svg or .png file.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="The top K documents of the query; default 5.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also draw a plot to an .svg or .png file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why documents stand where they do: what each feature adds to their scores."""
+    """Explain the ranking of a query: the contribution of each feature to the scores."""
     from podium import workflows as training
     from podium.cli import terminal as _terminal
     from podium.explain import drawings, queries
@@ -404,7 +420,7 @@ def demo_command(
     out: Annotated[Path, typer.Option(help="The folder for the data files of the demo.")] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Make the embedded data set, check it, train a model on it, and compare that with simpler rankings."""
+    """Create the bundled data set, check it, train a model and compare it with simple baselines."""
     from podium.demo.show import show_demo, take_tour
 
     tour = take_tour(out)
@@ -416,7 +432,7 @@ def demo_command(
 
 @command("doctor")
 def doctor_command(as_json: AsJson = False) -> None:
-    """Show versions, processor, threads, folders, and what each extra adds."""
+    """Report versions, processor, threads, folders, and what each extra adds."""
     from podium import doctor
     from podium.cli import terminal as _terminal
 

@@ -1,4 +1,4 @@
-"""Tables for the terminal. They say in words and columns what the library returns as values."""
+"""Tables for the terminal. They show what the library returns as values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str],
 
 
 def print_queries(evaluation: Evaluation) -> None:
-    """Tab-separated, a header and one line a query: made to be read by other programs too."""
+    """Tab-separated, a header and one line per query: for other programs."""
     print("\t".join(["query", *evaluation]))
     for q, query in enumerate(evaluation.queries):
         print("\t".join([str(query), *(f"{evaluation.per_query[name][q]:.6f}" for name in evaluation)]))

@@ -1,7 +1,7 @@
-"""Single precision: features are float32, which keeps all whole numbers apart up to 2**24 only.
+"""Single precision: features are float32, which keeps all integers apart up to 2**24 only.
 
 Time stamps in seconds and long ids lie above that, and neighbours become one value. A column is reported if different
-whole numbers of it become one or, where it has fractions too, if half of its values or more are lost: rounding alone is
+integers of it become one or, where it has fractions too, if half of its values or more are lost: rounding alone is
 no harm to an ordinary decimal.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-EXACT = 2**24  # whole numbers below it are all different in float32
+EXACT = 2**24  # integers below it are all different in float32
 _PIECE = 1 << 19  # values looked at in one go: they stay in the cache
 
 Pair = tuple[Any, Any]
@@ -103,7 +103,7 @@ def warn_of_merged(merged: Mapping[Any, Pair], stacklevel: int, where: str = "")
     column, (one, other) = next(iter(merged.items()))
     more = f" The same holds for {len(merged) - 1} more: {_listed(list(merged)[1:])}." if len(merged) > 1 else ""
     warnings.warn(
-        f"{where}column {column!r}: {one} and {other} become one number in float32, which keeps whole numbers apart "
+        f"{where}column {column!r}: {one} and {other} become one number in float32, which keeps integers apart "
         f"up to {EXACT:,} only.{more} Subtract a start, so that the numbers get smaller; if they are ids, give fit the "
         "array or table itself and list the column in categorical=.",
         UserWarning,

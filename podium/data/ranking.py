@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.compiler import readonly
+from podium._runtime.deprecation import renamed_argument, warn_renamed
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.sparse import Features, as_dense, as_sparse, is_sparse
 from podium.data.texts import Texts
@@ -38,7 +39,7 @@ class RankingData:
     docid_texts: Texts | None = None
     comment_texts: Texts | None = None  # the text behind `#` of a LETOR file, whole
     feature_names: tuple[str, ...] | None = None
-    document_weight: np.ndarray | None = None  # (rows,) float64
+    sample_weight: np.ndarray | None = None  # (rows,) float64
     query_weight: np.ndarray | None = None  # (queries,) float64
 
     def __post_init__(self) -> None:
@@ -59,22 +60,25 @@ class RankingData:
         group: Any = None,
         docids: Any = None,
         feature_names: Sequence[str] | None = None,
-        document_weight: Any = None,
+        sample_weight: Any = None,
         query_weight: Any = None,
+        document_weight: Any = None,
     ) -> Self:
-        """Make ranking data from arrays: one query id a row in any order, or LightGBM's `group` sizes.
+        """Create ranking data from arrays: one query id per row in any order, or `group` sizes as in LightGBM.
 
-        X may be any scipy sparse matrix, and stays sparse: what is not stored is 0, a stored NaN is missing.
-        `query_weight` has one number a query, in order of first appearance.
+        X may be any scipy sparse matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
+        `sample_weight` has one weight per row, `query_weight` one per query, in order of first appearance.
+        `document_weight` is the deprecated name of `sample_weight`.
         """
+        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         X = as_features(X, feature_names, stacklevel=3)
         n = X.shape[0]
         y = as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
         if docids is not None:
             docids = Texts.of(_as_strings(docids, "docids", n))
-        if document_weight is not None:
-            document_weight = as_weights(document_weight, n, "document_weight", "row")
+        if sample_weight is not None:
+            sample_weight = as_weights(sample_weight, n, "sample_weight", "row")
         if query_weight is not None:
             query_weight = as_weights(query_weight, len(query_ids), "query_weight", "query")
         return cls(
@@ -85,7 +89,7 @@ class RankingData:
             np.arange(n, dtype=np.int64) if order is None else order,
             docid_texts=docids,
             feature_names=as_feature_names(feature_names, X.shape[1]),
-            document_weight=document_weight,
+            sample_weight=sample_weight,
             query_weight=query_weight,
         )
 
@@ -98,12 +102,17 @@ class RankingData:
         qid: str = "qid",
         docid: str | None = None,
         features: Sequence[str] | None = None,
-        document_weight: str | None = None,
+        sample_weight: str | None = None,
         query_weight: str | None = None,
+        document_weight: str | None = None,
     ) -> Self:
-        """Make ranking data from a pandas, polars or pyarrow table; columns not named here are features."""
+        """Create ranking data from a pandas, polars or pyarrow table; columns not named here are features.
+
+        `document_weight` is the deprecated name of `sample_weight`.
+        """
         from podium.formats.frames import arrays_from_frame
 
+        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         return cls.from_arrays(
             **arrays_from_frame(
                 frame,
@@ -111,13 +120,13 @@ class RankingData:
                 qid=qid,
                 docid=docid,
                 features=features,
-                document_weight=document_weight,
+                sample_weight=sample_weight,
                 query_weight=query_weight,
             )
         )
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """A table with columns label, qid, docid (if known) and one a feature: `pandas`, `polars` or `pyarrow`."""
+        """A table with columns label, qid, docid (if known) and one per feature: `pandas`, `polars` or `pyarrow`."""
         from podium.formats.frames import frame_from_data
 
         return frame_from_data(self, backend)
@@ -137,6 +146,12 @@ class RankingData:
     @property
     def n_features(self) -> int:
         return int(self.X.shape[1])
+
+    @property
+    def document_weight(self) -> np.ndarray | None:
+        """The deprecated name of `sample_weight`."""
+        warn_renamed("RankingData.document_weight", "sample_weight")
+        return self.sample_weight
 
     @property
     def group(self) -> np.ndarray:
@@ -160,7 +175,7 @@ class RankingData:
 
     @cached_property
     def docids(self) -> np.ndarray | None:
-        """One document id a row (dtype object), or None when the input has none."""
+        """One document id per row (dtype object), or None when the input has none."""
         return None if self.docid_texts is None else readonly(self.docid_texts.to_array())
 
     def grouped(self) -> Self:
@@ -209,7 +224,7 @@ class RankingData:
             y=self.y[taken],
             docid_texts=None if self.docid_texts is None else self.docid_texts.take(taken),
             comment_texts=None if self.comment_texts is None else self.comment_texts.take(taken),
-            document_weight=None if self.document_weight is None else self.document_weight[taken],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[taken],
             **others,
         )
 
@@ -237,7 +252,7 @@ class RankingData:
             docid_texts=_concat_texts([part.docid_texts for part in parts], parts),
             comment_texts=_concat_texts([part.comment_texts for part in parts], parts),
             feature_names=parts[0].feature_names,
-            document_weight=_concat_weights([part.document_weight for part in parts], [p.n_rows for p in parts]),
+            sample_weight=_concat_weights([part.sample_weight for part in parts], [p.n_rows for p in parts]),
             query_weight=_concat_weights([part.query_weight for part in parts], [p.n_queries for p in parts]),
         )
 
@@ -329,13 +344,13 @@ def as_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[str,
 
 
 def as_query_ids(qid: Any, group: Any, n: int) -> np.ndarray:
-    """One id a row, as int64, uint64 or Python strings; ids that differ stay different."""
+    """One id per row, as int64, uint64 or Python strings; ids that differ stay different."""
     if qid is not None and group is not None:
-        raise ValueError("Give qid (one id a row) or group (sizes), not both.")
+        raise ValueError("Give qid (one id per row) or group (sizes), not both.")
     if group is not None:
         return _ids_from_sizes(group, n)
     if qid is None:
-        raise ValueError("qid is missing: pass one query id a row, or group= with the number of rows of each query.")
+        raise ValueError("qid is missing: pass one query id per row, or group= with the number of rows of each query.")
     ids = _ids_array(qid)
     if ids.ndim != 1:
         raise ValueError(f"qid must have one dimension; got shape {ids.shape}.")
@@ -393,7 +408,7 @@ def _ids_array(qid: Any) -> np.ndarray:
         return array.astype(np.uint64 if array.dtype.kind == "u" else np.int64, copy=False)
     if array.dtype.kind == "f":
         return _ids_from_floats(array)
-    raise ValueError(f"qid must hold whole numbers or text; got {array.dtype}.")
+    raise ValueError(f"qid must hold integers or text; got {array.dtype}.")
 
 
 def _ids_from_objects(array: np.ndarray) -> np.ndarray:
@@ -413,7 +428,7 @@ def _ids_from_objects(array: np.ndarray) -> np.ndarray:
     if all(issubclass(kind, (float, int, np.integer, np.floating)) for kind in kinds):
         return _ids_from_floats(array.astype(np.float64))
     names = sorted(kind.__name__ for kind in kinds)
-    raise ValueError(f"qid must hold whole numbers or text, not a mix; got {', '.join(names)}.")
+    raise ValueError(f"qid must hold integers or text, not a mix; got {', '.join(names)}.")
 
 
 def _ids_from_floats(array: np.ndarray) -> np.ndarray:
@@ -421,7 +436,7 @@ def _ids_from_floats(array: np.ndarray) -> np.ndarray:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"qid[{row}] is {array[row]}; as floating point, ids must be whole numbers below 2**53 "
+            f"qid[{row}] is {array[row]}; as floating point, ids must be integers below 2**53 "
             "(larger ones may have merged already). Pass integers or text."
         )
     return array.astype(np.int64)
@@ -430,7 +445,7 @@ def _ids_from_floats(array: np.ndarray) -> np.ndarray:
 def _ids_from_sizes(group: Any, n: int) -> np.ndarray:
     sizes = np.asarray(group)
     if sizes.ndim != 1 or (sizes.dtype.kind not in "iu" and not np.array_equal(sizes, np.floor(sizes))):
-        raise ValueError("group must be a list of whole numbers, the number of rows of each query.")
+        raise ValueError("group must be a list of integers, the number of rows of each query.")
     if len(sizes) and sizes.min() <= 0:
         place = int(np.flatnonzero(sizes <= 0)[0])
         raise ValueError(f"group[{place}] = {sizes[place]}; sizes must be positive.")
@@ -450,7 +465,7 @@ def _as_numbers(values: Any, name: str, n: int, unit: str) -> np.ndarray:
             raise ValueError("complex numbers have no order")
         array = np.ascontiguousarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold one number a {unit}; {error}.") from error
+        raise ValueError(f"{name} must hold one number per {unit}; {error}.") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -491,7 +506,7 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
         for name in map(str, part.query_ids):
             if name in owner:
                 raise ValueError(
-                    f"query {name!r} is in part {owner[name]} and in part {number}; a query must lie in one part."
+                    f"query {name!r} is in part {owner[name]} and in part {number}; a query must be in one part."
                 )
             owner[name] = number
 

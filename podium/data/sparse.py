@@ -21,7 +21,7 @@ _PIECE = 1 << 20  # entries looked at in one go: no mask as large as the data
 
 def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix or array of scipy. Nothing is while scipy.sparse has not been imported."""
-    if type(X) is np.ndarray:  # the usual case, asked several times a document
+    if type(X) is np.ndarray:  # the usual case, asked several times per document
         return False
     module = sys.modules.get("scipy.sparse")
     return module is not None and bool(module.issparse(X))
@@ -96,7 +96,7 @@ def _check_arrays(X: Any, length: int, width: int, line: str, place: str) -> Non
     """Refuse arrays that lead outside of themselves or of the matrix."""
     values, indices, ends = (np.asarray(array) for array in (X.data, X.indices, X.indptr))
     if indices.dtype.kind not in "iu" or ends.dtype.kind not in "iu" or {values.ndim, indices.ndim, ends.ndim} != {1}:
-        raise ValueError("X is no proper sparse matrix: indices and indptr must be whole numbers in one dimension.")
+        raise ValueError("X is no proper sparse matrix: indices and indptr must be integers in one dimension.")
     if len(values) != len(indices):
         raise ValueError(
             f"X is no proper sparse matrix: it has {len(values)} values but {len(indices)} indices; expected as many."

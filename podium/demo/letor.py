@@ -54,7 +54,7 @@ FEATURE_NAMES = (
     "shard_position",
 )
 _COLLECTION = 9973  # documents; a prime, so that every step through it visits them all
-_SHORTEST, _LONGEST = 5, 120  # documents a query
+_SHORTEST, _LONGEST = 5, 120  # documents per query
 _CUTOFFS = (0.6, 1.7, 2.8, 3.7)  # relevance needed for labels 1, 2, 3 and 4
 
 
@@ -67,7 +67,7 @@ class Splits(NamedTuple):
 
 
 def make_letor(seed: int = 2008, n_queries: int = 300) -> RankingData:
-    """Make the synthetic data set: about 43 documents a query, 24 features, labels 0 to 4, some values missing."""
+    """Make the synthetic data set: about 43 documents per query, 24 features, labels 0 to 4, some values missing."""
     if n_queries < 1:
         raise ValueError(f"n_queries must be at least 1; got {n_queries}.")
     draws = _Draws(seed)
@@ -121,7 +121,7 @@ class _Draws:
         return np.asarray((words >> np.uint64(11)) * 2.0**-53)
 
     def whole(self, n: int, low: int, high: int) -> np.ndarray:
-        """n whole numbers from low to high, both included."""
+        """n integers from low to high, both included."""
         steps: np.ndarray = np.floor((high - low + 1) * self.uniform(n))
         return steps.astype(np.int64) + low
 

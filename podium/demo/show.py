@@ -110,26 +110,30 @@ def show_demo(tour: Tour) -> None:
 
     from podium.cli.terminal import console
 
-    print("1. Data: made by code, in the manner of LETOR, written to", tour.files[0].parent)
+    print("1. Data: synthetic, LETOR-like, written to", tour.files[0].parent)
     for path, size in zip(tour.files, tour.sizes.values()):
         print(f"   {path.name}: {size}")
-    print("\n2. Check: what a careful colleague would say about it")
+    print("\n2. Check: podium check reports")
     for sentence in tour.report.sentences():
         print(f"   {sentence}")
     trees = tour.model.forest_.n_trees
-    print(f"\n3. Train: LambdaMART learns from train.txt; by valid.txt, {trees} trees are best")
-    print(f"\n4. Rank the test queries: by {tour.best_feature!r}, by the sum of all features, and by LambdaMART")
+    print(f"\n3. Train: LambdaMART on train.txt; early stopping on valid.txt keeps {trees} trees")
+    print(
+        f"\n4. Rank the test queries by the best feature ({tour.best_feature}), the sum of all features, and LambdaMART"
+    )
     table = Table("ranking", "policy", *METRICS)
     for name, found in tour.evaluations.items():
         for one in found:
             table.add_row(name, one.policy, *(f"{one[metric]:.4f}" for metric in METRICS))
     console().print(table)
-    print("   One ranking, three policies, three numbers: that is why every number here carries its policy's name.")
-    print("\n5. Is one of them really better?")
+    print(
+        "   The same ranking has different values under different policies, so every value is reported with its policy."
+    )
+    print("\n5. Are the differences significant?")
     for row in tour.comparison.rows:
         print(f"   {row.explain()}")
     folder = tour.files[0].parent
-    print("\n6. Go on yourself")
+    print("\n6. Next steps")
     print(f"   podium train lambdamart {folder}/train.txt --valid {folder}/valid.txt --out {folder}/lambdamart.podium")
     print(f"   podium rank {folder}/lambdamart.podium {folder}/test.txt --out {folder}/mine.scores")
     print(f"   podium eval {folder}/test.txt --scores {folder}/mine.scores --policy all")

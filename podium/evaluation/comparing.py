@@ -65,7 +65,7 @@ def compare(
     settings = Settings(test, correction, level, permutations, resamples, moved, seed)
     metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
     names = _check_systems(systems, "scores")
-    _pairs(names, baseline, pairs)  # a misspelt name is told before the work starts
+    _pairs(names, baseline, pairs)  # a misspelt name is reported before the work starts
     scores = {name: _scores_of(name, systems[name], len(y)) for name in names}
     results = {
         name: evaluate(scores[name], y, qid=qid, metrics=metrics, policy=policy, n_jobs=n_jobs, **rules)
@@ -123,7 +123,7 @@ def compare_values(
     settings: Settings | None = None,
     n_jobs: int | None = None,
 ) -> Comparison:
-    """Compare systems by one value a query each, NaN where undefined: {"a": values, "b": values}.
+    """Compare systems by one value per query each, NaN where undefined: {"a": values, "b": values}.
 
     With weights that differ, means, interval, effect size and randomisation test are weighted; the t and Wilcoxon
     tests, which know no weights, are NaN, and an error when one of them is the chosen test.
@@ -263,7 +263,7 @@ def _scores_of(name: str, scores: Any, n: int) -> np.ndarray:
 def _as_column(values: Any, name: str, n: int) -> np.ndarray:
     column = np.asarray(values, dtype=np.float64)
     if column.shape != (n,):
-        raise ValueError(f"system {name!r} has values of shape {column.shape}; expected one a query, {n} in all.")
+        raise ValueError(f"system {name!r} has values of shape {column.shape}; expected one per query, {n} in all.")
     if np.isinf(column).any():
         query = int(np.flatnonzero(np.isinf(column))[0])
         raise ValueError(f"system {name!r} has the value {column[query]} at query {query}; expected numbers, or NaN.")
@@ -286,15 +286,15 @@ def _differ(weights: np.ndarray) -> bool:
 def _higher_is_better(metric: Any) -> bool:
     parsed = parse_metric(metric)
     if getattr(parsed, "pooled", False):
-        raise ValueError(f"{metric} is one value for all queries together; a comparison needs one a query.")
+        raise ValueError(f"{metric} is one value for all queries together; a comparison needs one per query.")
     return parsed.higher_is_better
 
 
 def _common_policy(evaluations: Mapping[str, Evaluation]) -> str:
     policies = {name: result.policy for name, result in evaluations.items()}
     if len(set(policies.values())) > 1:
-        told = ", ".join(f"{name}: {policy}" for name, policy in policies.items())
-        raise ValueError(f"the systems were evaluated by different policies ({told}); numbers would not compare.")
+        found = ", ".join(f"{name}: {policy}" for name, policy in policies.items())
+        raise ValueError(f"the systems were evaluated under different policies ({found}) and cannot be compared.")
     return next(iter(policies.values()))
 
 

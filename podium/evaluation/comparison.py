@@ -2,7 +2,7 @@
 
 A comparison has one row for each metric and pair of systems: means, their difference with its bootstrap interval,
 p-values of three tests as they are and corrected for the number of comparisons, effect size, queries won and lost,
-and the queries that moved most. Everything is computed from one value a query, so a query without a value in either
+and the queries that moved most. Everything is computed from one value per query, so a query without a value in either
 system (NaN) or of weight 0 is left out of their row, and counted.
 """
 
@@ -26,7 +26,7 @@ from podium.evaluation.significance import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-_LEAST_DRAWS = 1_000  # fewer cannot tell p = 0.01 from p = 0.005
+_LEAST_DRAWS = 1_000  # fewer cannot distinguish p = 0.01 from p = 0.005
 _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -57,9 +57,9 @@ class Settings:
         for name, least in (("permutations", _LEAST_DRAWS), ("resamples", _LEAST_DRAWS), ("moved", 0), ("seed", 0)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be a whole number, {least} or larger; got {value!r}.")
+                raise ValueError(f"{name} must be an integer, {least} or larger; got {value!r}.")
         if not 0 < self.level < 1:
-            raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {self.level!r}.")
+            raise ValueError(f"level must be between 0 and 1, such as 0.95; got {self.level!r}.")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Evaluation: scores against labels, by named rules, one number a metric and one a query."""
+"""Evaluation: scores against labels, by named rules, one number per metric and one per query."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.deprecation import renamed_argument
 from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
 from podium.metrics.additive import RBP
 from podium.metrics.base import Metric
@@ -25,9 +26,9 @@ MetricLike = str | Metric
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Mapping[str, float]):
-    """Means by the spelling given, with what stands behind them.
+    """Mean values by metric name, and the values per query.
 
-    `per_query[name]` has one number a query (NaN: undefined, left out), `queries` their ids, `policy` the name of the
+    `per_query[name]` has one number per query (NaN: undefined, left out), `queries` their ids, `policy` the name of the
     rules, `notes` sentences a reader should know, `bracket[name]` how far ties could move the number.
     """
 
@@ -84,24 +85,27 @@ def evaluate(
     policy: str | Policy | None = None,
     docids: Any = None,
     query_weight: Any = None,
-    document_weight: Any = None,
+    sample_weight: Any = None,
     gain: str | None = None,
     label_gain: Sequence[float] | None = None,
     relevant: float | None = None,
     bracket: bool = False,
     n_jobs: int | None = None,
+    document_weight: Any = None,
 ) -> Evaluation:
-    """Score a ranking.
+    """Evaluate scores.
 
-    `scores` and `y` have one number a row, `qid` one id a row in any order (or `group`: rows of each query); `y` may
-    also be a RankingData, which brings its queries, document ids and weights. `query_weight` has one number per query
-    in order of first appearance. `policy` is "standard" unless given; a Metric with a policy of its own keeps it, and
-    another one beside it is refused. `gain`, `label_gain` and `relevant` vary the policy. `bracket=True` adds the worst
-    and best value that another order of equal scores could give.
+    `scores` and `y` have one number per row, `qid` one id per row in any order (or `group`: rows per query); `y` may
+    also be a RankingData, which contains its queries, document ids and weights. `sample_weight` has one weight per row,
+    `query_weight` one per query in order of first appearance. `policy` defaults to "standard"; a Metric with a policy
+    of its own keeps it, and a different `policy` is then refused. `gain`, `label_gain` and `relevant` override parts of
+    the policy. `bracket=True` adds the lowest and highest value over all orders of tied documents.
+    `document_weight` is the deprecated name of `sample_weight`.
     """
     metrics = _listed(metrics)
+    sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
-    judged = _judged_rows(y, qid, group, docids, query_weight, document_weight)
+    judged = _judged_rows(y, qid, group, docids, query_weight, sample_weight)
     scores = as_scores(scores, len(judged.labels))
     return _evaluate_rows(judged.reordered(scores), judged, rules, metrics, bracket, n_jobs)
 
@@ -119,10 +123,10 @@ def evaluate_run(
     bracket: bool = False,
     n_jobs: int | None = None,
 ) -> Evaluation:
-    """Score a run against judgements, by the policy "trec" unless given. Documents that nobody judged have label 0.
+    """Evaluate a run against judgements, by default under the policy "trec". Unjudged documents have label 0.
 
     Judged queries that the run lacks are left out, as trec_eval does, or with `missing="zero"` score 0
-    (`trec_eval -c`); queries that nobody judged are always left out. Both are told in `notes`.
+    (`trec_eval -c`); unjudged queries are always excluded. Both are reported in `notes`.
     """
     if missing not in ("skip", "zero"):
         raise ValueError(f'missing must be "skip" or "zero"; got {missing!r}.')
@@ -152,7 +156,7 @@ def policy_of(metrics: Sequence[MetricLike], policy: str | Policy | None, defaul
         rules = get_policy(default if policy is None else policy)
     for name, other in own.items():
         if other != rules:
-            found = f"{name} has the policy {other.name!r}, and {rules.name!r} is asked for beside it"
+            found = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
             raise ValueError(f"{found}. Evaluate one policy at a time.")
     return rules
 
@@ -169,11 +173,11 @@ def as_scores(scores: Any, n: int) -> np.ndarray:
     try:
         array = np.ascontiguousarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"scores must hold one number a row; {error}.") from error
+        raise ValueError(f"scores must hold one number per row; {error}.") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape != (n,):
-        raise ValueError(f"scores has shape {array.shape}, the labels have {n} rows; expected one score a row.")
+        raise ValueError(f"scores has shape {array.shape}, the labels have {n} rows; expected one score per row.")
     if np.isnan(array.min(initial=0.0)):
         row = int(np.flatnonzero(np.isnan(array))[0])
         raise ValueError(f"scores[{row}] is NaN; a ranking needs scores that can be compared.")
@@ -189,10 +193,10 @@ class _JudgedRows:
     queries: np.ndarray
     order: np.ndarray | None = None  # rows of the input in grouped order; None when it was grouped already
     docids: Any = None
-    document_weight: np.ndarray | None = None
+    sample_weight: np.ndarray | None = None
     query_weight: np.ndarray | None = None
     judged: tuple[np.ndarray, np.ndarray] | None = None
-    whole_labels: bool = False  # known to be whole numbers
+    whole_labels: bool = False  # known to be integers
 
     def grouped_by(self, order: np.ndarray) -> _JudgedRows:
         """Rows in the order of the input, grouped."""
@@ -201,16 +205,16 @@ class _JudgedRows:
             labels=self.labels[order],
             order=order,
             docids=None if self.docids is None else np.asarray(self.docids, dtype=object)[order],
-            document_weight=None if self.document_weight is None else self.document_weight[order],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[order],
         )
 
     def reordered(self, values: np.ndarray) -> np.ndarray:
         return values if self.order is None else values[self.order]
 
 
-def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, document_weight: Any) -> _JudgedRows:
+def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, sample_weight: Any) -> _JudgedRows:
     if isinstance(y, RankingData):
-        weights = {"query_weight": query_weight, "document_weight": document_weight}
+        weights = {"query_weight": query_weight, "sample_weight": sample_weight}
         refuse_beside_data("evaluate", qid=qid, group=group, docids=docids, **weights)
         return _rows_of_data(y)
     labels = as_labels(y, len(y))
@@ -222,19 +226,19 @@ def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, d
         docids = np.asarray(docids, dtype=object)
         if len(docids) != n:
             raise ValueError(f"docids has {len(docids)} entries, the labels have {n} rows.")
-    if document_weight is not None:
-        document_weight = as_weights(document_weight, n, "document_weight", "row")
+    if sample_weight is not None:
+        sample_weight = as_weights(sample_weight, n, "sample_weight", "row")
     if query_weight is not None:
         query_weight = as_weights(query_weight, len(queries), "query_weight", "query")
     whole = np.asarray(y).dtype.kind in "biu"
-    rows = _JudgedRows(labels, offsets, queries, None, docids, document_weight, query_weight, whole_labels=whole)
+    rows = _JudgedRows(labels, offsets, queries, None, docids, sample_weight, query_weight, whole_labels=whole)
     return rows if order is None else rows.grouped_by(order)
 
 
 def _rows_of_data(data: RankingData) -> _JudgedRows:
     if data.n_rows == 0:
         raise ValueError("There are no rows to evaluate.")
-    weights = data.document_weight, data.query_weight
+    weights = data.sample_weight, data.query_weight
     rows = _JudgedRows(data.y, data.offsets, data.query_ids, None, data.docids, *weights)
     return rows if data.is_contiguous else rows.grouped_by(data.rows)
 
@@ -286,7 +290,7 @@ class _Rankings:
                 offsets,
                 ties=ties,
                 docids=judged.docids,
-                weights=judged.document_weight,
+                weights=judged.sample_weight,
                 judged=None if pooled else judged.judged,
                 single=self.single,
                 n_jobs=self.n_jobs,
@@ -301,7 +305,7 @@ def _refuse_labels(judged: _JudgedRows, rules: Policy) -> None:
     if not np.array_equal(labels, np.floor(labels)):
         found = labels[labels != np.floor(labels)][0]
         raise ValueError(
-            f"label {found:g} is no whole number; trec_eval would cut it off silently, so policy "
+            f"label {found:g} is not an integer; trec_eval would truncate it silently, so policy "
             f"{rules.name!r} refuses it. Round the labels or use another policy."
         )
 

@@ -1,14 +1,14 @@
 """Significance: how sure a mean difference over queries is.
 
-All functions take the paired differences of two systems, one number a query (system minus baseline, finite), and
+All functions take the paired differences of two systems, one number per query (system minus baseline, finite), and
 some take query weights. The statistic is always the weighted mean, sum(w d) / sum(w):
 
-- the randomisation test flips the sign of each difference at random and asks how often the weighted mean gets as far
+- the randomisation test flips the sign of each difference at random and counts how often the weighted mean gets as far
   from 0 as it was; the weights stay with their queries;
 - the bootstrap draws queries with equal chance, each bringing its weight along;
 - the t test and the Wilcoxon test know no weights: they take differences only.
 
-Random numbers come from numpy's SFC64, one generator a block of work, seeded by (seed, stream, block). Blocks are cut
+Random numbers come from numpy's SFC64, one generator per block, seeded by (seed, stream, block). Blocks are divided
 by the size of the data, never by the number of threads, so the results do not depend on it.
 """
 
@@ -255,7 +255,7 @@ def wilcoxon_test(differences: Any) -> float:
 
     # Rounding makes equal moves tie in rank; scipy then chooses between exact and normal by size and ties.
     moves = np.round(values[values != 0] / np.abs(values).max(), 12)
-    with warnings.catch_warnings():  # small samples make some versions warn; the p-value says as much
+    with warnings.catch_warnings():  # some versions warn of small samples; the p-value shows it already
         warnings.simplefilter("ignore")
         return min(1.0, float(wilcoxon(moves).pvalue))
 
@@ -330,7 +330,7 @@ def _as_sample(differences: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
     """Finite differences and positive weights (ones unless given); queries of weight 0 are dropped."""
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1:
-        raise ValueError(f"differences must have one dimension, one number a query; got shape {values.shape}.")
+        raise ValueError(f"differences must have one dimension, one number per query; got shape {values.shape}.")
     if not np.isfinite(values).all():
         query = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"differences[{query}] is {values[query]}; leave queries without a value out.")

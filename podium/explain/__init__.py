@@ -1,6 +1,6 @@
 """Explain: what a model of trees has learned, and why it ranks as it does.
 
-`importance(model)` counts splits, `shap_values(model, X)` takes scores apart, `why(model, X, i, j)` says what puts one
+`importance(model)` counts splits, `shap_values(model, X)` decomposes scores, `why(model, X, i, j)` what ranks one
 document above another, `partial_dependence(model, X, feature)` moves one feature, `draw_tree` and `draw_curves` draw.
 """
 

@@ -54,10 +54,10 @@ class Attributions:
 
 
 def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | None = None) -> Attributions:
-    """What each feature adds to the score of each row of X: exact Shapley values, as `shap.TreeExplainer` has them.
+    """The contribution of each feature to the score of each row of X: exact Shapley values, as `shap.TreeExplainer`.
 
-    An absent feature is replaced by the training rows that came by each split. With `qid`, one query id a row, the
-    values are centred per query. A missing value (NaN) is a value too, and goes where training sent it.
+    Where a feature is unknown, both children of a split count, weighted by their training rows. With `qid`, one query
+    id per row, the values are centred per query. Missing values (NaN) follow the default direction of a split.
     """
     refuse_other_models(model)
     rows = model._rows(X)

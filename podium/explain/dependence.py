@@ -32,7 +32,7 @@ class Dependence:
         return {"feature": self.feature, "grid": self.grid.tolist(), "mean": self.mean.tolist()}
 
     def picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the mean, and the curves of single rows behind it, to an SVG or PNG file. Needs matplotlib."""
+        """Draw the mean, and the curves of single rows in the background, to an SVG or PNG file. Needs matplotlib."""
         from podium.explain.drawings import draw_dependence
 
         draw_dependence(self, path)
@@ -62,7 +62,7 @@ def partial_dependence(
 
 
 def _open_column(rows: Features, column: int) -> tuple[Features, np.ndarray, Any]:
-    """A copy of the rows, the array of its values, and where in it those of one column stand."""
+    """A copy of the rows, the array of its values, and the positions of the entries of one column in it."""
     if not is_sparse(rows):
         changed = rows.copy()
         return changed, changed, (slice(None), column)

@@ -118,7 +118,7 @@ def draw_dependence(dependence: Dependence, path: str | os.PathLike[str]) -> Non
 
 
 def refuse_other_suffixes(path: str | os.PathLike[str]) -> None:
-    """What cannot be drawn is better told before the work than behind it."""
+    """Report what cannot be drawn before the work, not after it."""
     check_choice(f"{os.fspath(path)}: the suffix of a picture", Path(path).suffix.lower(), SUFFIXES)
 
 
@@ -156,7 +156,7 @@ def _places(tree: TreeArrays) -> tuple[np.ndarray, np.ndarray]:
             continue
         down[left] = down[left + 1] = down[node] + 1
         waiting += [left + 1, left]
-    for node in range(n - 1, -1, -1):  # children stand behind their parents
+    for node in range(n - 1, -1, -1):  # children come after their parents
         left = int(tree.left[node])
         if left != node:
             across[node] = (across[left] + across[left + 1]) / 2

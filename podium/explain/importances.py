@@ -27,7 +27,7 @@ _ROWS_PRINTED = 20
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """One number a feature, in the order of the features. Print it, or take `sorted()`, `top(k)` or `as_dict()`."""
+    """One number per feature, in the order of the features. Print it, or take `sorted()`, `top(k)` or `as_dict()`."""
 
     kind: str
     names: tuple[str, ...]

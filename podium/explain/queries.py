@@ -1,4 +1,4 @@
-"""What `podium explain` says of one query: why its best documents are up there, or why one stands above another."""
+"""What `podium explain` prints about one query: why its top documents are ranked there, or one above another."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Placed:
     features: tuple[Told, ...]  # the largest contributions first
 
     def sentence(self) -> str:
-        told = ", ".join(
+        reasons = ", ".join(
             f"{one.feature} is {'missing' if one.value is None else format(one.value, '.4g')} ({one.contribution:+.3g})"
             for one in self.features
         )
-        return f"{self.place}. {self.document}, score {self.score:.4f}: {told or 'as the mean document'}"
+        return f"{self.place}. {self.document}, score {self.score:.4f}: {reasons or 'as the mean document'}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
 
 
 def explain_pair(model: Any, data: RankingData, query: str, documents: tuple[str, str]) -> Why:
-    """Why the first of two documents of a query stands above, or below, the second."""
+    """Why the first of two documents of a query is ranked above, or below, the second."""
     part, called = find_query(data, query)
     for document in documents:
         if document not in called:

@@ -1,4 +1,4 @@
-"""Why one document stands above another: the features that put it there, in words, as a table and as a picture."""
+"""Why one document is ranked above another: the contributing features, as a sentence, a table or a plot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _REASONS_FOR, _REASONS_AGAINST = 3, 2
-_WORTH_TELLING = 0.05  # of the largest reason
+_REPORTED_SHARE = 0.05  # of the largest reason
 _ROUNDING = 1e-12  # of the largest value: what adding up in another order can change
 
 
@@ -46,13 +46,13 @@ class Why:
 
     @property
     def text(self) -> str:
-        """In a sentence or two, from the side of the document that stands above."""
+        """One or two sentences about the document that is ranked above."""
         if self.difference == 0:
             return self._tie()
-        helps = self._told(speaking_for=True)[:_REASONS_FOR]
-        hinders = self._told(speaking_for=False)[:_REASONS_AGAINST]
+        helps = self._main_reasons(speaking_for=True)[:_REASONS_FOR]
+        hinders = self._main_reasons(speaking_for=False)[:_REASONS_AGAINST]
         upper, lower = self.documents if self.difference > 0 else self.documents[::-1]
-        found = f"Document {upper} stands above document {lower} by {abs(self.difference):.4g}"
+        found = f"Document {upper} is ranked above document {lower} by {abs(self.difference):.4g}"
         text = f"{found}, mainly because {self._listed(helps)}." if helps else f"{found}."
         return f"{text} Against that, {self._listed(hinders)}." if hinders else text
 
@@ -97,14 +97,14 @@ class Why:
         found = f"Documents {self.documents[0]} and {self.documents[1]} have the same score, {self.scores[0]:.4g}"
         if not self.reasons:
             return f"{found}: the model sees no difference between them."
-        return f"{found}: what their features add is the same in sum."
+        return f"{found}: the contributions of their features have the same sum."
 
-    def _told(self, speaking_for: bool) -> list[Reason]:
-        """The reasons of one side that are worth telling; the largest one that speaks for it always is."""
+    def _main_reasons(self, speaking_for: bool) -> list[Reason]:
+        """The reasons of one side that are large enough to report; always the largest one in favour."""
         side = [one for one in self.reasons if ((one.contribution > 0) == (self.difference > 0)) == speaking_for]
-        least = _WORTH_TELLING * max((abs(reason.contribution) for reason in self.reasons), default=0.0)
-        told = [reason for reason in side if abs(reason.contribution) >= least]
-        return told or (side[:1] if speaking_for else [])
+        least = _REPORTED_SHARE * max((abs(reason.contribution) for reason in self.reasons), default=0.0)
+        large = [reason for reason in side if abs(reason.contribution) >= least]
+        return large or (side[:1] if speaking_for else [])
 
     def _listed(self, reasons: Sequence[Reason]) -> str:
         """`bm25 is 12.1 against 8.3 (+0.30), age is missing against 3 (+0.1)`, the upper document first."""
@@ -125,9 +125,9 @@ def why(
     *,
     documents: tuple[str, str] | None = None,
 ) -> Why:
-    """Why row i of X stands above row j, or below it: the difference of their scores, feature by feature.
+    """Why row i of X is ranked above row j, or below it: the difference of their scores, per feature.
 
-    `names` are those of the features, `documents` what to call the two; their rows unless given.
+    `names` are those of the features, `documents` the names of the two documents; by default their row numbers.
     """
     refuse_other_models(model)
     rows = model._rows(X)

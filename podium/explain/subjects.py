@@ -32,7 +32,7 @@ def refuse_other_models(model: Any) -> None:
 
 
 def names_for(model: BoostedTrees, X: Any = None, names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """One name a feature: as given, as the model knows them, as the data has them, or their numbers from 1."""
+    """One name per feature: as given, as the model knows them, as the data has them, or their numbers from 1."""
     if names is not None:
         return as_feature_names(names, model.n_features_in_) or ()
     if isinstance(X, RankingData) and X.feature_names is not None and not hasattr(model, "feature_names_in_"):

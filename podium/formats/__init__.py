@@ -28,14 +28,14 @@ class Format:
     def drops(self, data: RankingData) -> list[str]:
         """What this data has and a file of this format does not keep."""
         texts = {"docids": data.docid_texts, "comments": data.comment_texts}
-        extras = {name: getattr(data, name) for name in ("feature_names", "document_weight", "query_weight")}
+        extras = {name: getattr(data, name) for name in ("feature_names", "sample_weight", "query_weight")}
         present = [name for name, value in {**texts, **extras}.items() if value is not None]
         present += [] if data.is_contiguous else [_ORDER]
         return [name for name in ["query_ids", *present] if name not in self.keeps]
 
 
 _ORDER = "the order of interleaved rows"
-_TABLE = (_ORDER, "query_ids", "docids", "feature_names", "document_weight", "query_weight")
+_TABLE = (_ORDER, "query_ids", "docids", "feature_names", "sample_weight", "query_weight")
 _LETOR = ("", ".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
 _TEXT = (_ORDER, "query_ids", "docids", "comments")
 _FORMATS = {
@@ -45,7 +45,7 @@ _FORMATS = {
         Format("csv", (".csv",), "a table of text, columns separated by commas", _TABLE),
         Format("tsv", (".tsv",), "a table of text, columns separated by tabs", _TABLE),
         Format("parquet", (".parquet",), "a table in Apache Parquet; needs podium[arrow]", _TABLE),
-        Format("lightgbm", (), "LightGBM's text without qid, and a FILE.query beside it", ("document_weight",)),
+        Format("lightgbm", (), "LightGBM's text without qid, and a FILE.query beside it", ("sample_weight",)),
         Format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments")),
     )
 }

@@ -99,9 +99,9 @@ def _arrays_of(data: RankingData) -> dict[str, np.ndarray]:
     names = None if data.feature_names is None else Texts.of(data.feature_names)
     for name, texts in (("docids", data.docid_texts), ("comments", data.comment_texts), ("feature_names", names)):
         arrays |= {} if texts is None else _text_arrays(name, texts)
-    for name in ("document_weight", "query_weight"):
-        if getattr(data, name) is not None:
-            arrays[name] = getattr(data, name)
+    for name, weights in (("document_weight", data.sample_weight), ("query_weight", data.query_weight)):
+        if weights is not None:
+            arrays[name] = weights
     arrays["X"] = data.X
     return arrays
 
@@ -171,7 +171,7 @@ def _assembled(arrays: dict[str, np.ndarray], features: _Features) -> MappedRank
         "docid_texts": documents,
         "comment_texts": comments,
         "feature_names": None if names is None else as_feature_names(list(names), n_features),
-        "document_weight": weights,
+        "sample_weight": weights,
         "query_weight": _weights(arrays, "query_weight", len(offsets) - 1, "query"),
         "_features": features,
     }

@@ -282,7 +282,7 @@ def _entry(item: Any) -> Entry:
     if dtype not in _DTYPES or len(shape) > _MOST_DIMENSIONS:
         raise ValueError(f"{name} has an unknown dtype or too many dimensions")
     if any(type(number) is not int or not 0 <= number < _LARGEST for number in (*shape, offset, *checksums)):
-        raise ValueError(f"{name} has a length or checksum that is no whole number")
+        raise ValueError(f"{name} has a length or checksum that is not an integer")
     if _elements(shape) > _LARGEST:
         raise ValueError(f"{name} is too large")
     return Entry(name, dtype, tuple(shape), offset, tuple(checksums))

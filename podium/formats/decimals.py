@@ -88,7 +88,7 @@ def word_at(text: np.ndarray, place: np.uint64) -> np.uint64:
 
 @kernel
 def leading_digits(word: np.uint64) -> tuple[np.uint64, np.uint64, Truth]:
-    """The digits at the start of eight characters: (how many, their values one a byte, whether another one follows).
+    """The digits at the start of eight characters: (how many, their values one per byte, whether another one follows).
 
     With eight digits the count is 0 and the third part False: there may be more of them.
     """
@@ -327,7 +327,7 @@ def _product(left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
 def write_float32(out: np.ndarray, place: np.uint64, value: np.float32, powers: np.ndarray) -> np.uint64:
     """Write the shortest text that reads back to a finite float32 or NaN; the place behind it.
 
-    Whole numbers have no point, and a power of ten stands behind `e` as in Python: below 1e-4 and from 1e16 on.
+    Integers have no point, and a power of ten stands behind `e` as in Python: below 1e-4 and from 1e16 on.
     """
     if value != value:
         for letter in (110, 97, 110):

@@ -1,6 +1,6 @@
 """Frames: ranking data as a table with named columns, one row a document (pandas, polars, pyarrow and their kin).
 
-Columns `label`, `qid` and, where known, `docid`, `document_weight` and `query_weight`; every other column is a
+Columns `label`, `qid` and, where known, `docid`, `sample_weight` and `query_weight`; every other column is a
 feature. A null in a feature is a missing value (NaN); the index of a pandas table is ignored.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.deprecation import renamed_argument
 from podium._runtime.words import did_you_mean
 from podium.data.precision import Pair, merged_columns, warn_of_merged
 from podium.data.ranking import RankingData, as_query_ids, group_rows
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("pandas", "polars", "pyarrow")
 LABEL, QID = "label", "qid"
-KNOWN = ("docid", "document_weight", "query_weight")  # taken as such when present and not named as features
+KNOWN = ("docid", "sample_weight", "query_weight")  # used as such if present and not listed as features
+_OLD_WEIGHT = "document_weight"  # the column of sample weights in tables of earlier versions
 
 
 def arrays_from_frame(
@@ -33,12 +35,12 @@ def arrays_from_frame(
     qid: str = QID,
     docid: str | None = None,
     features: Sequence[str] | None = None,
-    document_weight: str | None = None,
+    sample_weight: str | None = None,
     query_weight: str | None = None,
 ) -> dict[str, Any]:
     """The keyword arguments of `RankingData.from_arrays` from any table that narwhals knows."""
     table = _eager(frame)
-    given = {"docid": docid, "document_weight": document_weight, "query_weight": query_weight}
+    given = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
     names = choose_columns(table.columns, label, qid, given, features)
     documents, rows, queries = (names[name] for name in KNOWN)
     ids = _ids(table.get_column(qid))
@@ -48,8 +50,8 @@ def arrays_from_frame(
         "qid": ids,
         "docids": None if documents is None else _docids(table.get_column(documents)),
         "feature_names": [str(name) for name in names["features"]],
-        "document_weight": None if rows is None else _complete_numbers(table.get_column(rows)),
-        "query_weight": None if queries is None else one_a_query(_complete_numbers(table.get_column(queries)), ids),
+        "sample_weight": None if rows is None else _complete_numbers(table.get_column(rows)),
+        "query_weight": None if queries is None else one_per_query(_complete_numbers(table.get_column(queries)), ids),
     }
 
 
@@ -84,6 +86,9 @@ def choose_columns(
             raise ValueError(f"there is no column {name!r}; found: {shown}.{did_you_mean(name, map(str, columns))}")
     free = set(columns) - set(wanted)
     names: dict[str, Any] = {known: given[known] or (known if known in free else None) for known in KNOWN}
+    if _OLD_WEIGHT in free:
+        column = "the column document_weight"
+        names["sample_weight"] = renamed_argument(column, _OLD_WEIGHT, "sample_weight", names["sample_weight"], 6)
     taken = {label, qid, *names.values()}
     names["features"] = [name for name in columns if name not in taken] if features is None else list(features)
     twice = set(names["features"]) & taken
@@ -100,19 +105,19 @@ def columns_of(data: RankingData) -> dict[str, np.ndarray]:
     columns = {LABEL: data.y, QID: _tidy_texts(data.qid, "qid")}
     if data.docids is not None:
         columns["docid"] = _tidy_texts(data.docids, "docid")
-    if data.document_weight is not None:
-        columns["document_weight"] = data.document_weight
+    if data.sample_weight is not None:
+        columns["sample_weight"] = data.sample_weight
     if data.query_weight is not None:
         columns["query_weight"] = data.query_weight[data.query_numbers]
     names = data.feature_names or tuple(f"f{number}" for number in range(1, data.n_features + 1))
     for name in names:
-        if name in (LABEL, QID, *KNOWN):
+        if name in (LABEL, QID, *KNOWN, _OLD_WEIGHT):
             raise ValueError(f"a feature is named {name!r}, which is the name of another column. Rename it first.")
     return columns | {name: data.X[:, place] for place, name in enumerate(names)}
 
 
-def one_a_query(weights: np.ndarray, ids: Any) -> np.ndarray:
-    """Weights a row, equal within each query, as one a query in order of first appearance."""
+def one_per_query(weights: np.ndarray, ids: Any) -> np.ndarray:
+    """Weights per row, equal within each query, as one per query in order of first appearance."""
     order, offsets, query_ids = group_rows(as_query_ids(ids, None, len(weights)))
     grouped = weights if order is None else weights[order]
     first: np.ndarray = grouped[offsets[:-1]]
@@ -230,7 +235,7 @@ def _docids(column: nw.Series[Any]) -> list[str]:
     for row, value in enumerate(values):
         if not isinstance(value, (str, int, np.integer)):
             found = f"{value!r} at row {row} (from 0)"
-            raise ValueError(f"column {column.name!r} has {found}; document ids must be text or whole numbers.")
+            raise ValueError(f"column {column.name!r} has {found}; document ids must be text or integers.")
     return [str(value) for value in values]
 
 

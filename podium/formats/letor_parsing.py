@@ -62,7 +62,7 @@ def make_rules(
         raise ValueError(f'missing must be "zero" or "nan"; got {missing!r}.')
     name, limit = ("max_features", max_features) if n_features is None else ("n_features", n_features)
     if not isinstance(limit, int | np.integer) or not 1 <= limit <= _MOST_FEATURES:
-        raise ValueError(f"{name} must be a whole number from 1 to {_MOST_FEATURES}; got {limit!r}.")
+        raise ValueError(f"{name} must be an integer from 1 to {_MOST_FEATURES}; got {limit!r}.")
     absent = np.float32(np.nan if missing == "nan" else 0.0)
     base = 0 if zero_based else 1
     return Rules(os.fspath(path), with_qid, base, int(limit), f"{name}={limit}", int(n_features or 0), absent)

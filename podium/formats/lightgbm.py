@@ -1,5 +1,5 @@
 """LightGBM's training files: rows without query ids, and beside them `FILE.query` with the number of rows of each
-query, and `FILE.weight` with one weight a row where rows have weights.
+query, and `FILE.weight` with one weight per row where rows have weights.
 
 The data file is SVM-light text (`2 0:0.5 7:1`) or a table whose first column is the label. LightGBM counts the
 features of SVM-light text from 0, unlike LETOR files, which count from 1: `0:0.5` is the first column of X here, and
@@ -43,7 +43,7 @@ def read_lightgbm(path: FilePath, *, zero_based: bool = True) -> RankingData:
     except ValueError as error:  # about the arrays: it has no file's name yet
         raise FormatError(path, f"does not fit {beside(path, '.query')}: {error}") from error
     weights = beside(path, ".weight")
-    return data if weights is None else replace(data, document_weight=_read_weights(weights, path, data.n_rows))
+    return data if weights is None else replace(data, sample_weight=_read_weights(weights, path, data.n_rows))
 
 
 def write_lightgbm(data: RankingData, path: FilePath) -> None:
@@ -70,10 +70,10 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
     query, weight = _plain(path) + ".query", _plain(path) + ".weight"
     with ExitStack() as stack:  # left in reverse: the large file takes its name first, as the others cannot fail then
         _write_lines(stack, query, data.group.tolist())
-        if data.document_weight is not None:
-            _write_lines(stack, weight, data.document_weight.tolist())
+        if data.sample_weight is not None:
+            _write_lines(stack, weight, data.sample_weight.tolist())
         _write_rows(data, stack.enter_context(write_whole(path)))
-    if data.document_weight is None:
+    if data.sample_weight is None:
         with suppress(FileNotFoundError):
             os.unlink(weight)
 

@@ -42,7 +42,7 @@ def line_blocks(path: FilePath) -> Iterator[tuple[int, bytes]]:
 
 
 def read_numbers(path: FilePath, advice: str) -> np.ndarray:
-    """One finite number a line, so number i stands in line i + 1; blank lines may follow. `advice` ends messages."""
+    """One finite number per line, so number i stands in line i + 1; blank lines may follow. `advice` ends messages."""
     parts: list[np.ndarray] = []
     blank: int | None = None  # the first of the blank lines: fine at the end, an error when a number follows
     for first_line, block in line_blocks(path):

@@ -105,7 +105,7 @@ def _refuse_sparse_names(X: Any, asked: set[int]) -> None:
 
 
 def _distinct_numbers(values: Any) -> list[Any] | None:
-    """The distinct numbers of a column, rising; None if float32 keeps them apart, from all whole numbers too."""
+    """The distinct numbers of a column, rising; None if float32 keeps them apart, from all integers too."""
     array = np.asarray(values)
     if array.dtype.kind == "O":
         array = np.array([value for value in array.tolist() if value is not None and value == value])

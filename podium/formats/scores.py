@@ -1,4 +1,4 @@
-"""Scores files: one number a line, in the order of the data file."""
+"""Scores files: one number per line, in the order of the data file."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from podium.formats.lines import FilePath, number_text, read_numbers
 
 
 def read_scores(path: FilePath, n_rows: int | None = None) -> np.ndarray:
-    """Read one finite number a line (float64); with `n_rows`, exactly that many are expected."""
-    scores = read_numbers(path, "Scores files have one number a line.")
+    """Read one finite number per line (float64); with `n_rows`, exactly that many are expected."""
+    scores = read_numbers(path, "Scores files have one number per line.")
     if n_rows is not None and len(scores) != n_rows:
         message = (
-            f"has {len(scores)} scores, the data has {n_rows} rows; expected one number a row, in the data's order."
+            f"has {len(scores)} scores, the data has {n_rows} rows; expected one number per row, in the data's order."
         )
         raise FormatError(path, message)
     if n_rows is None and len(scores) == 0:
-        raise FormatError(path, "is empty; expected one number a line.")
+        raise FormatError(path, "is empty; expected one number per line.")
     return scores
 
 
 def write_scores(scores: Any, path: FilePath) -> None:
-    """Write one number a line, each as the shortest text that reads back as the same float64."""
+    """Write one number per line, each as the shortest text that reads back as the same float64."""
     with write_whole(path) as stream:
         stream.writelines(score_lines(scores))
 

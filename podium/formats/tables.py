@@ -1,7 +1,7 @@
 """Tables in files: CSV, TSV and Parquet with a named column for the label, the query id and each feature.
 
 An empty cell, or `nan`, is a missing feature. CSV and TSV are UTF-8 text with a header line; texts may be quoted. As
-such a file has no types, query ids are whole numbers when every one of them is written as one (`7`, not `007`).
+such a file has no types, query ids are integers when every one of them is written as one (`7`, not `007`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
+from podium._runtime.deprecation import renamed_argument
 from podium._runtime.files import open_bytes, plain_suffix, write_whole
 from podium._runtime.words import did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
@@ -32,7 +33,7 @@ from podium.formats.frames import (
     choose_columns,
     columns_of,
     frame_from_data,
-    one_a_query,
+    one_per_query,
     optional_package,
 )
 from podium.formats.lines import FilePath, line_blocks, number_text
@@ -53,15 +54,18 @@ def read_table(
     qid: str = QID,
     docid: str | None = None,
     features: Sequence[str] | None = None,
-    document_weight: str | None = None,
+    sample_weight: str | None = None,
     query_weight: str | None = None,
+    document_weight: str | None = None,
 ) -> RankingData:
     """Read `.csv`, `.tsv` (compressed or not) or `.parquet`; `kind` overrides the suffix.
 
-    Columns named docid, document_weight and query_weight are taken as such unless they are named as features.
+    Columns named docid, sample_weight and query_weight are used as such unless they are listed in `features`.
+    `document_weight` is the deprecated name of `sample_weight`.
     """
+    sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     kind = _kind_of(path, kind)
-    given = {"docid": docid, "document_weight": document_weight, "query_weight": query_weight}
+    given = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
     try:
         if kind == "parquet":
             frame = read_parquet(path)
@@ -209,12 +213,12 @@ def _read_text(
     columns = _gather(path, records, header, names | {"label": label, "qid": qid})
     query_weight = columns["query_weight"]
     if query_weight is not None:
-        columns["query_weight"] = one_a_query(query_weight, columns["qid"])
+        columns["query_weight"] = one_per_query(query_weight, columns["qid"])
     return columns
 
 
 def _gather(path: FilePath, records: Iterator[Record], header: list[str], names: dict[str, Any]) -> dict[str, Any]:
-    amounts = [kind for kind in ("label", "document_weight", "query_weight") if names[kind] is not None]
+    amounts = [kind for kind in ("label", "sample_weight", "query_weight") if names[kind] is not None]
     features, numbers, ids, docids, large = [], [], [], [], LargeCells()
     for chunk in chunks_of(path, records, len(header)):
         features.append(cell_numbers(path, chunk, header, names["features"], missing=True, large=large))
@@ -232,7 +236,7 @@ def _gather(path: FilePath, records: Iterator[Record], header: list[str], names:
         "qid": _whole_numbers_or_text(ids),
         "docids": docids if names["docid"] is not None else None,
         "feature_names": names["features"],
-        "document_weight": found.get("document_weight"),
+        "sample_weight": found.get("sample_weight"),
         "query_weight": found.get("query_weight"),
     }
 

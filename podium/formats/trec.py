@@ -32,7 +32,7 @@ class Pairs:
 
     query_ids: np.ndarray  # (queries,) str (object), each once
     offsets: np.ndarray  # (queries + 1,) int64
-    docid_texts: Texts  # one a pair, each once in a query
+    docid_texts: Texts  # one per pair, each once in a query
     values: np.ndarray  # (pairs,) float64, finite
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Pairs:
 
     @cached_property
     def docids(self) -> np.ndarray:
-        """One document id a pair (dtype object)."""
+        """One document id per pair (dtype object)."""
         return readonly(self.docid_texts.to_array())
 
     @property
@@ -113,7 +113,7 @@ class Run(Pairs):
     def ranked(self, top: int | None = None) -> Self:
         """The same answer with the documents of each query best first, or the best `top` of them only."""
         if top is not None and top < 1:
-            raise ValueError(f"top must be a whole number from 1; got {top}.")
+            raise ValueError(f"top must be an integer from 1; got {top}.")
         orders = [order[:top] for _, order in _ranked(self)]
         rows = np.concatenate([np.empty(0, np.int64), *orders])
         offsets = np.cumsum([0, *map(len, orders)], dtype=np.int64)
@@ -251,7 +251,7 @@ def _columns_of(data: RankingData, values: Any, what: str) -> Columns:
 def _checked(queries: list[str], offsets: np.ndarray, documents: list[str], values: Any) -> Columns:
     numbers = np.array(values, dtype=np.float64)
     if numbers.shape != (len(documents),):
-        raise ValueError(f"expected one number a document ({len(documents)}); got shape {numbers.shape}.")
+        raise ValueError(f"expected one number per document ({len(documents)}); got shape {numbers.shape}.")
     if len(set(queries)) < len(queries):
         twice = next(query for query in queries if queries.count(query) > 1)
         raise ValueError(f"query {twice!r} is there more than once, as number and as text.")

@@ -1,6 +1,6 @@
-"""A linter for ranking data: findings are sentences that say what was found, what it means and what to do.
+"""A linter for ranking data: each finding states what was found, what it means and what to do.
 
-Three levels. An *error* makes training or measuring fail, or makes its result untrue. A *warning* is probably a
+Three levels. An *error* makes training or evaluation fail or its result invalid. A *warning* is probably a
 mistake, or costs quality. A *note* is worth knowing; nothing breaks. Features without names are numbered from 1, as
 in LETOR files; rows are counted from 1 in the order of the input.
 """
@@ -26,7 +26,7 @@ from podium.lint.rules import RULES, Finding, Level, Report
 
 LARGEST_LABEL = 31  # the exponential gain 2^label - 1 stops here
 LONGEST_LIST = 10_000  # LightGBM's limit for its ranking objectives
-_LABEL_GAP = 5  # a step of 5 grades multiplies the gain by 32
+_LABEL_GAP = 5  # a gap of 5 grades multiplies the gain by 32
 _ONE_LABEL_SHARE = 0.95
 _LONGER_THAN_MOST = 5  # times the length that nine queries in ten keep to
 _SCALE_RATIO = 1000
@@ -40,7 +40,7 @@ _LISTED = 100  # in the details
 class _Part:
     name: str
     data: RankingData  # grouped
-    rows: np.ndarray  # where each row of it stands in the input
+    rows: np.ndarray  # the row number in the input of each row
     facts: facts.Facts
     path: FilePath | None = None  # the file it was read from
 
@@ -51,7 +51,7 @@ class _Part:
 
 
 def check(parts: Mapping[str, RankingData], paths: Mapping[str, FilePath] | None = None) -> Report:
-    """Look at data sets, named by file; several are taken as the splits of one experiment.
+    """Check data sets, named by file; several are treated as the splits of one experiment.
 
     `paths` are the files that they were read from, whose text may have more digits than the data keep.
     """
@@ -77,7 +77,7 @@ def check(parts: Mapping[str, RankingData], paths: Mapping[str, FilePath] | None
 
 
 def _alike(parts: Sequence[_Part]) -> list[Sequence[_Part]]:
-    """Splits of the same features are looked at together: one finding, not one a file."""
+    """Splits of the same features are looked at together: one finding, not one per file."""
     if len({part.data.n_features for part in parts}) == 1:
         return [parts]
     return [[part] for part in parts]

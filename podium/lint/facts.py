@@ -1,7 +1,7 @@
 """What the linter measures: one pass over the features, in blocks small enough for the cache.
 
 Equality is found by 64-bit hashes and then confirmed value by value, so a report never rests on a collision. Two
-missing values count as equal, and so do 0.0 and -0.0. Plain NumPy on blocks runs at about 8 ns a value; compiling a
+missing values count as equal, and so do 0.0 and -0.0. Plain NumPy on blocks runs at about 8 ns per value; compiling a
 kernel would take longer than it saves on most files.
 """
 
@@ -14,14 +14,14 @@ import numpy as np
 
 from podium.data.texts import Texts
 
-_BLOCK = 1 << 19  # values a block: 2 MB as float32
+_BLOCK = 1 << 19  # values per block: 2 MB as float32
 _PAIR_DRAWS = 1 << 18
 _PAIR_VALUES = 20_000_000  # values compared at most when looking for leaks
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What one pass over a data set tells about its features (one entry a feature) and rows."""
+    """What one pass over a data set finds out about its features (one entry per feature) and rows."""
 
     missing: np.ndarray  # int64: number of NaN
     low: np.ndarray  # float32: smallest value, NaN when all are missing
@@ -30,7 +30,7 @@ class Facts:
     varies: np.ndarray  # bool: not the same in all rows
     varies_in_query: np.ndarray  # bool: not the same in all rows of at least one query
     column_hashes: np.ndarray  # uint64
-    row_hashes: np.ndarray  # uint64, one a row
+    row_hashes: np.ndarray  # uint64, one per row
 
 
 def measure(X: np.ndarray, offsets: np.ndarray) -> Facts:

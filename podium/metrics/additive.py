@@ -23,13 +23,13 @@ Gain = str | tuple[float, ...]
 
 @dataclass(frozen=True)
 class AdditiveMetric(KernelMetric):
-    """The frame: members say what a label gains, what a place weighs and what the sum is divided by."""
+    """The common part: members define the gain of a label, the weight of a rank and the normaliser."""
 
     def gains(self, labels: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
     def place_weights(self, n: int) -> np.ndarray:
-        """Weights of the first n places before normalising; 0 behind the cutoff."""
+        """Weights of the first n places before normalising; 0 beyond the cutoff."""
         raise NotImplementedError
 
     def normalisers(self, lists: RankedLists) -> np.ndarray:
@@ -150,7 +150,7 @@ class RBP(RelevanceMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.persistence < 1:
-            raise ValueError(f"rbp: persistence must lie between 0 and 1; got {self.persistence}.")
+            raise ValueError(f"rbp: persistence must be between 0 and 1; got {self.persistence}.")
 
     def resolve(self, largest_label: float) -> Self:
         return replace(self, rmax=largest_label) if self.graded and self.rmax is None else self
@@ -188,7 +188,7 @@ class DCG(AdditiveMetric):
         return super().ranked_gains(lists)
 
     def _refuse_labels_without_gain(self, lists: RankedLists) -> None:
-        """Wherever they stand: the cutoff must not hide them."""
+        """At any rank: the cutoff does not apply to them."""
         gain = self.policy.gain if self.gain is None else self.gain
         self.gains(lists.labels if isinstance(gain, tuple) else np.array([lists.largest_label]))
 

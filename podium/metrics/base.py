@@ -41,7 +41,7 @@ class Metric:
         if given is None:
             return
         if isinstance(given, bool) or not isinstance(given, _NUMBERS) or not 1 <= given < 2**53 or given % 1 != 0:
-            raise ValueError(f"{self.spelling}: the cutoff must be a whole number from 1; got {given!r}.")
+            raise ValueError(f"{self.spelling}: the cutoff must be an integer from 1; got {given!r}.")
         object.__setattr__(self, "cutoff", int(given))
 
     @property
@@ -49,8 +49,8 @@ class Metric:
         """The spelling that `parse_metric` reads back: `ndcg@10`, `err@10(rmax=4)`."""
         cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
         settings = [self._setting(f.name) for f in fields(self) if f.name not in ("cutoff", "policy")]
-        told = [setting for setting in settings if setting]
-        return f"{self.spelling}{cutoff}{'(' + ', '.join(told) + ')' if told else ''}"
+        given = [setting for setting in settings if setting]
+        return f"{self.spelling}{cutoff}{'(' + ', '.join(given) + ')' if given else ''}"
 
     def __str__(self) -> str:
         return self.name
@@ -60,7 +60,7 @@ class Metric:
         raise NotImplementedError(f"{type(self).__name__} must define value(ranked_labels, judged=None)")
 
     def values(self, lists: RankedLists) -> np.ndarray:
-        """One number a query; NaN where the metric is undefined."""
+        """One number per query; NaN where the metric is undefined."""
         if lists.judged is None:
             return np.array([self.value(lists.query(q)) for q in range(lists.n_queries)])
         judged, ends = lists.all_judged
@@ -121,7 +121,7 @@ def refuse_averaged_ties(metric: Metric, lists: RankedLists) -> None:
 
 def refuse_weights(metric: Metric, lists: RankedLists) -> None:
     if lists.weights is not None:
-        raise ValueError(f"{metric.name} has no form with document weights; leave document_weight out.")
+        raise ValueError(f"{metric.name} does not support sample_weight; leave it out.")
 
 
 def refuse_labels_above_rmax(metric: Metric, labels: np.ndarray, rmax: float | None) -> None:

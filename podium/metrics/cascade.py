@@ -1,4 +1,4 @@
-"""Metrics of a user who stops: reading from the top, at each place they may have found what they wanted."""
+"""Cascade metrics: a user reads from the top and stops, with some probability, at each rank."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ERR(KernelMetric):
         return out
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
-        """Places between i and j are reached more or less often by one factor; those behind j as often as before."""
+        """The probability of reaching ranks between i and j changes by one factor; beyond j it is unchanged."""
         labels = np.asarray(ranked_labels, dtype=np.float64)
         n, top = len(labels), self.top(len(labels))
         stop = self.stops(labels)

@@ -25,7 +25,7 @@ class RankedLists:
     labels: np.ndarray  # (n,) float64
     offsets: np.ndarray  # (queries + 1,) int64
     tied: np.ndarray | None = None  # (n,) bool: the same score as the place above (False at the top of a list)
-    weights: np.ndarray | None = None  # (n,) float64: a weight a document
+    weights: np.ndarray | None = None  # (n,) float64: a weight per document
     judged: np.ndarray | None = None  # labels of all judged documents, when lists do not hold them all
     judged_offsets: np.ndarray | None = None
     average_ties: bool = False
@@ -84,7 +84,7 @@ def rank_lists(
     single: bool = False,
     n_jobs: int | None = None,
 ) -> RankedLists:
-    """Order each query by falling score; equal scores as `ties` says. `single` compares scores as float32."""
+    """Sort each query by descending score; tied scores according to `ties`. `single` compares scores as float32."""
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     ranked, tied = np.empty(len(labels)), np.empty(len(labels), dtype=np.bool_)
     if weights is None:
@@ -335,7 +335,7 @@ def _count_block(
 
 @kernel
 def _count_grades(values: np.ndarray, counts: np.ndarray, out: np.ndarray) -> bool:
-    """The largest of some whole numbers from 0 to 255, sorted; False, with nothing done, if there is any other."""
+    """The largest of some integers from 0 to 255, sorted; False, with nothing done, if there is any other."""
     grades = True
     for k in range(len(values)):
         grade = np.uint8(min(max(values[k], 0.0), 255.0))

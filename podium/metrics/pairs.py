@@ -1,4 +1,4 @@
-"""Metrics of pairs: how many pairs of differently labelled documents stand in the right order."""
+"""Pairwise metrics: how many pairs of documents with different labels are ordered correctly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from podium.metrics.lists import RankedLists
 class Inversions(KernelMetric):
     """Pairs out of order: a lower label above a higher one; equal scores count one half.
 
-    At a cutoff, pairs whose upper document is among the first k places. With document weights a pair counts as the
+    At a cutoff, pairs whose upper document is in the top k. With sample weights a pair counts as the
     product of its two weights.
     """
 
@@ -153,7 +153,7 @@ def _change_inversions(codes: np.ndarray, i: int, top: int, changes: np.ndarray)
         if x != y:
             after_i = n - i - 1
             gone = after_i - _up_to(behind_i, x) + _up_to(between, y - 1)
-            # Behind the new label y at i stand all but the one at j, and x itself at j.
+            # After the new label y at i come all but the one at j, and x itself at j.
             new = after_i - _up_to(behind_i, y) + (1.0 if y < x else 0.0) + _up_to(between, x - 1)
             if j < top:
                 after_j = n - j - 1

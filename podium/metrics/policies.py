@@ -64,7 +64,7 @@ class Policy:
                 raise ValueError(f"policy {self.name!r}: {rule} must be a finite number; got {number!r}.")
         places = self.default_cutoff
         if places is not None and (isinstance(places, bool) or not isinstance(places, int) or places < 1):
-            raise ValueError(f"policy {self.name!r}: default_cutoff must be a whole number from 1; got {places!r}.")
+            raise ValueError(f"policy {self.name!r}: default_cutoff must be an integer from 1; got {places!r}.")
 
     def vary(
         self,
@@ -73,7 +73,7 @@ class Policy:
         label_gain: Sequence[float] | None = None,
         relevant: float | None = None,
     ) -> Policy:
-        """The same policy with another gain or threshold, and a name that says so."""
+        """The same policy with another gain or threshold, which its name shows."""
         varied = self
         if gain is not None and label_gain is not None:
             raise ValueError("Give gain or label_gain, not both.")
@@ -161,7 +161,7 @@ def gains(labels: np.ndarray, gain: str | tuple[float, ...]) -> np.ndarray:
     places = labels.astype(np.int64)
     if not np.array_equal(places, labels):
         found = float(labels[places != labels][0])
-        raise ValueError(f"label {found:g} is no whole number, so label_gain has no entry for it.")
+        raise ValueError(f"label {found:g} is not an integer, so label_gain has no entry for it.")
     if largest >= len(gain):
         raise ValueError(
             f"label {largest:g} has no gain; label_gain has {len(gain)} entries (labels 0..{len(gain) - 1})."

@@ -18,7 +18,7 @@ from podium.metrics.lists import RankedLists
 class AveragePrecision(KernelMetric):
     """AP@k; its mean over queries is MAP. Relevant documents that are not found count as precision 0.
 
-    With document weights it is the weighted mean of the precisions. Under a policy that averages ties, equal scores
+    With sample weights it is the weighted mean of the precisions. Under a policy that averages ties, equal scores
     are one threshold, as in scikit-learn's `average_precision_score`.
     """
 
@@ -35,7 +35,7 @@ class AveragePrecision(KernelMetric):
     def values(self, lists: RankedLists) -> np.ndarray:
         if lists.average_ties and self.cutoff is not None:
             raise ValueError(
-                f"{self.name}: a cutoff has no meaning when ties are averaged (policy {self.policy.name!r})."
+                f"{self.name}: a cutoff is not supported when ties are averaged (policy {self.policy.name!r})."
             )
         labels, offsets = readonly(lists.labels), readonly(lists.offsets)
         weights = readonly(np.empty(0) if lists.weights is None else lists.weights)

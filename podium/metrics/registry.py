@@ -99,6 +99,6 @@ def _empty_as_zero(kind: type[Metric], metric: str) -> dict[str, float]:
 def _hint(metric: str) -> str:
     name, at, rest = metric.strip().lower().partition("@")
     if name in METRICS and at:
-        return " Behind @ stands a whole number from 1, then settings in parentheses."
+        return " Expected name@cutoff(settings), with an integer cutoff from 1."
     guess = did_you_mean(name.split("(")[0], [*METRICS, *_OTHER_NAMES], cutoff=0.5)
     return guess.replace("'?", f"{at}{rest}'?") or f" Known: {', '.join(METRICS)}."

@@ -38,7 +38,7 @@ def make_room(longest: int) -> Room:
 def sort_places(scores: np.ndarray, room: Room, single: bool) -> np.ndarray:
     """The places of the scores, largest score first; `single` compares them as float32.
 
-    The result lies in `room` until the next call, and so do the keys: places with equal keys have equal scores.
+    The result is valid in `room` until the next call, and so do the keys: places with equal keys have equal scores.
     """
     keys, packed, other, counts, places = room
     n = len(scores)

@@ -162,7 +162,7 @@ class BoostedTrees(Ranker):
         data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=True)
         rules, base_scores, data = self._rules(), self._base_scores(data), data.grouped()
         target = self._objective().bind(
-            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+            data.y, data.offsets, weights=data.sample_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
         )
         model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, base_scores, self.n_jobs)
         return model
@@ -209,7 +209,7 @@ class BoostedTrees(Ranker):
         objective, base_scores = self._objective(), self._base_scores(data)
         data = data.grouped()
         target = objective.bind(
-            data.y, data.offsets, weights=data.document_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
+            data.y, data.offsets, weights=data.sample_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
         )
         grown = getattr(self, "_grown", None)
         boosting = Boosting(

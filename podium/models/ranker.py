@@ -112,7 +112,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         same training that was killed, it goes on from it, and the model has the same bytes as one of a run that never
         stopped; a file of another training is refused. The file is removed when the training comes to its end, as the
         model is then the result and the next training would be refused; Ctrl-C and errors leave it. If it cannot be
-        written, `checkpoint_errors="stop"` raises the error, "go on" warns once; the last one stays whole.
+        written, `checkpoint_errors="stop"` raises the error, "warn" warns once; the last checkpoint stays valid.
 
         A fit that fails leaves the model as it was before. Ctrl-C is noticed when a step is done (a second one at
         once): the steps so far are kept on the model, and KeyboardInterrupt is raised. Before the first step, it is a
@@ -167,7 +167,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                     raise ValueError("score needs qid (or group): the model was trained on many queries.")
                 warnings.warn(_one_query(np.shape(X)[0]), UserWarning, stacklevel=2)
                 group = [np.shape(X)[0]]
-            found = evaluate(self.predict(X), y, qid=qid, group=group, metrics=[metric], document_weight=sample_weight)
+            found = evaluate(self.predict(X), y, qid=qid, group=group, metrics=[metric], sample_weight=sample_weight)
         return found[metric.name] * (1 if metric.higher_is_better else -1)
 
     def _judging_metric(self) -> Metric:
@@ -290,7 +290,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             y,
             qid,
             group=group,
-            document_weight=sample_weight,
+            sample_weight=sample_weight,
             query_weight=query_weight,
         )
 

@@ -143,7 +143,9 @@ class BoundObjective:
     def _scores(self, scores: np.ndarray) -> np.ndarray:
         given = np.ascontiguousarray(scores, dtype=np.float64)
         if given.shape != self.labels.shape:
-            raise ValueError(f"scores must have one number a row, shape {self.labels.shape}; got shape {given.shape}.")
+            raise ValueError(
+                f"scores must have one number per row, shape {self.labels.shape}; got shape {given.shape}."
+            )
         return readonly(given)
 
     def _chosen(self, queries: np.ndarray | None) -> np.ndarray:
@@ -155,7 +157,7 @@ class BoundObjective:
         if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
             raise ValueError(f"queries must be a list of query numbers; got {chosen.dtype} of shape {chosen.shape}.")
         if chosen.min() < 0 or chosen.max() >= self.n_queries:
-            raise ValueError(f"queries must lie in 0..{self.n_queries - 1}; got {chosen.min()}..{chosen.max()}.")
+            raise ValueError(f"queries must be in 0..{self.n_queries - 1}; got {chosen.min()}..{chosen.max()}.")
         return readonly(chosen.astype(np.int64, copy=False))
 
     def _refuse_bad_scores(self, scores: np.ndarray, queries: np.ndarray) -> None:
@@ -227,7 +229,7 @@ def _numbers(name: str, values: Any) -> np.ndarray:
 def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
     array = _numbers(name, values)
     if len(array) != n:
-        raise ValueError(f"{name} must have one number a {owner}, {n}; got {len(array)}.")
+        raise ValueError(f"{name} must have one number per {owner}, {n}; got {len(array)}.")
     if array.min(initial=0.0) < 0:
         worst = int(array.argmin())
         raise ValueError(f"{name} must not be negative; {name}[{worst}] is {array[worst]:g}.")

@@ -120,7 +120,7 @@ class BoundBayesRank(BoundObjective):
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 
-# A number a place of one order: log sum exp of the scores left, the gain to expect, the worth of what comes later.
+# A number per place of one order: log sum exp of the scores left, the gain to expect, the worth of what comes later.
 Outlook = tuple[np.ndarray, np.ndarray, np.ndarray]
 # Of one query: scores below the largest, their exponentials, gains. `near` scores have exponentials without underflow.
 Documents = tuple[np.ndarray, np.ndarray, np.ndarray]

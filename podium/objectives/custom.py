@@ -17,8 +17,8 @@ Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
 class Custom(Objective):
     """`function(scores, labels, offsets) -> (gradients, hessians)`, of a cost to be minimised.
 
-    scores and labels are float64 (n,), offsets int64 (queries + 1,); both results need one finite number a row. Weights
-    multiply the results: a document's and its query's. There is no loss.
+    scores and labels are float64 (n,), offsets int64 (queries + 1,); both results need one finite number per row.
+    Sample weights and query weights multiply the results. There is no loss.
     """
 
     name: ClassVar[str] = "custom"

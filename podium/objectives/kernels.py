@@ -125,7 +125,7 @@ def logistic_row(
 ) -> np.float32:
     """`formula_row` of the logistic loss for all documents before i, from `powers`, which are e^score.
 
-    rho is the share of the worse document in the sum of both: one division a pair and no exponential. `summed` says
+    rho is the share of the worse document in the sum of both: one division per pair and no exponential. `summed` says
     whether each pair's weight is divided by `nearest + inverse |o|`, by the same division, and the sizes of the forces
     are added up.
     """

@@ -12,9 +12,9 @@ _U8 = np.uint64
 
 
 def check_seed(name: str, seed: Any) -> None:
-    """Refuse a seed that is no whole number from 0."""
+    """Refuse a seed that is not an integer from 0."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
-        raise ValueError(f"{name}: seed must be a whole number from 0; got {seed!r}.")
+        raise ValueError(f"{name}: seed must be an integer from 0; got {seed!r}.")
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Rows of |dZ|: how much a metric changes when a document swaps places with each one below it.
 
 A metric travels as its swaps. Those that add up need only gains of documents and weights of places; AP, RR and ERR have
-closed forms that need a few numbers a place; any other metric answers by its own `swaps`, in Python.
+closed forms that need a few numbers per place; any other metric answers by its own `swaps`, in Python.
 
 Documents lie worst first: place p of n is index n - 1 - p, and the row of index i has the indices 0 .. i - 1. The
 weights of a row are |dZ| with a sign, positive where i is the better document. All rows here are of one query, before
@@ -101,7 +101,7 @@ def _inverse(divisors: np.ndarray) -> np.ndarray:
 # --- kernels -----------------------------------------------------------------------------------------------------
 
 # float32 (longest + BLOCK,): gains (or relevance) of the documents, and weights of places;
-# float64 (longest + 1,): four numbers a place for the closed forms, as the functions that load them say
+# float64 (longest + 1,): four numbers per place for the closed forms, as the functions that load them say
 ChangeRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -225,7 +225,7 @@ def closed_form_row(
     four: np.ndarray,
     row: np.ndarray,
 ) -> None:
-    """The rows of the metrics that do not add up; the numbers a place are those `load_changes` put down."""
+    """The rows of the metrics that do not add up; the numbers per place are those `load_changes` put down."""
     if kind == AVERAGE_PRECISION:
         _precision_row(i, values, one if values[i] > 0 else two, row)
     elif kind == RECIPROCAL_RANK:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from podium import __version__
+from podium._runtime.deprecation import warn_renamed
 from podium._runtime.files import COMPRESSIONS, real_path, refuse_bad_target, remove_left_over
 from podium._runtime.threads import map_blocks
 from podium._runtime.words import check_choice
@@ -35,7 +36,7 @@ from podium.metrics.policies import Policy
 from podium.objectives.base import Objective
 from podium.persistence.values import from_plain, to_plain
 
-ERRORS = ("stop", "go on")
+ERRORS = ("stop", "warn")
 _BLOCK = 4 << 20
 _TOLD = 3  # differences named in a refusal
 _DEEPEST = 5  # how far functions are followed into what they were made with
@@ -54,7 +55,7 @@ class Checkpoints:
 
     path: Path
     every: int = 10  # steps
-    errors: str = "stop"  # or "go on"
+    errors: str = "stop"  # or "warn"
     removed_at_end: bool = True  # otherwise by who calls `remove`, once the model is safe
     say: Callable[[str], None] = _be_silent
     ended: bool = False  # the training came to its own end
@@ -65,6 +66,9 @@ class Checkpoints:
         steps: Any = self.every
         if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
             raise ValueError(f"every must be a whole number of steps from 1; got {self.every!r}.")
+        if self.errors == "go on":
+            warn_renamed('checkpoint_errors="go on"', '"warn"', stacklevel=7)
+            self.errors = "warn"
         check_choice("checkpoint_errors", self.errors, ERRORS)
         if self.path.name.lower().endswith(COMPRESSIONS):
             raise ValueError(f"{self.path}: a checkpoint cannot be compressed; drop the suffix.")
@@ -186,7 +190,7 @@ def checksum(arrays: Sequence[np.ndarray], n_jobs: int | None = None) -> str:
 
 
 def _describe_data(data: RankingData, n_jobs: int | None) -> str:
-    weights = [np.empty(0) if given is None else given for given in (data.document_weight, data.query_weight)]
+    weights = [np.empty(0) if given is None else given for given in (data.sample_weight, data.query_weight)]
     names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
     total = checksum([*arrays_of(data.X), data.y, data.offsets, *weights, names], n_jobs)
     sizes = f"{data.n_rows:,} rows of {data.n_queries:,} queries with {data.n_features:,} features"

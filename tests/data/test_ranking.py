@@ -28,12 +28,12 @@ def test_rows_keep_their_order_and_are_grouped_by_rows_and_offsets():
 
 
 def test_the_grouped_form_has_the_rows_of_a_query_side_by_side():
-    data = make([7, 3, 7, 3, 9], docids=list("abcde"), document_weight=[1, 2, 3, 4, 5], query_weight=[10, 20, 30])
+    data = make([7, 3, 7, 3, 9], docids=list("abcde"), sample_weight=[1, 2, 3, 4, 5], query_weight=[10, 20, 30])
     grouped = data.grouped()
     assert grouped.qid.tolist() == [7, 7, 3, 3, 9]
     assert grouped.y.tolist() == [0, 2, 1, 3, 4]
     assert grouped.docids.tolist() == list("acbde")
-    assert grouped.document_weight.tolist() == [1, 3, 2, 4, 5]
+    assert grouped.sample_weight.tolist() == [1, 3, 2, 4, 5]
     assert grouped.query_weight.tolist() == [10, 20, 30]
     assert data.scatter(grouped.y).tolist() == data.y.tolist()
 
@@ -76,7 +76,7 @@ def test_ids_that_differ_never_merge_or_wrap(ids):
     ("ids", "message"),
     [
         ([1, "1"], "not a mix; got int, str"),
-        ([1.5, 2.0], r"qid\[0\] is 1.5.*whole numbers"),
+        ([1.5, 2.0], r"qid\[0\] is 1.5.*integers"),
         ([1.0, 2.0**53], "may have merged already"),
         ([1, None], r"qid\[1\] is missing \(None\)"),
         ([1.0, float("nan")], r"qid\[1\] is"),
@@ -127,7 +127,7 @@ def test_lightgbms_group_sizes_are_accepted():
         ({"qid": [1, 1, 1], "y": [0, 1]}, "y has 2 entries, the data has 3 rows"),
         ({"qid": [1, 1, 1], "y": [0, np.nan, 1]}, r"y\[1\] is nan"),
         ({"qid": [1, 1, 1], "y": [0, -1, 1]}, r"y\[1\] is -1.0; labels must be finite numbers, 0 or larger"),
-        ({"qid": [1, 1, 1], "y": ["a", "b", "c"]}, "y must hold one number a row"),
+        ({"qid": [1, 1, 1], "y": ["a", "b", "c"]}, "y must hold one number per row"),
         ({"qid": [1, 1, 1], "X": [1, 2, 3]}, "two dimensions"),
         ({"qid": [1, 1, 1], "X": [[1], [np.inf], [2]]}, r"X\[1, 0\] is inf"),
         ({"qid": [1, 1, 1], "X": [[1], [1e39], [2]]}, r"X\[1, 0\] is 1e\+39; features must be finite as float32"),
@@ -135,7 +135,7 @@ def test_lightgbms_group_sizes_are_accepted():
         ({"qid": [1, 1, 1], "X": [["a"], ["b"], ["c"]]}, "X must hold numbers"),
         ({"qid": [1, 1, 1], "docids": ["a"]}, "docids has 1 entries, the data has 3 rows"),
         ({"qid": [1, 1, 1], "feature_names": ["a", "b"]}, "feature_names has 2 entries, X has 1 columns"),
-        ({"qid": [1, 1, 1], "document_weight": [1, 2, -1]}, r"document_weight\[2\] is -1.0"),
+        ({"qid": [1, 1, 1], "sample_weight": [1, 2, -1]}, r"sample_weight\[2\] is -1.0"),
         ({"qid": [1, 1, 2], "query_weight": [1, 2, 3]}, "query_weight has 3 entries, the data has 2 queries"),
     ],
 )
@@ -166,12 +166,12 @@ def test_nan_is_missing_and_the_matrix_is_single_precision_in_c_order():
 
 
 def test_subset_takes_whole_queries_with_everything_that_belongs_to_them():
-    data = make([7, 3, 7, 3, 9], docids=list("abcde"), document_weight=[1, 2, 3, 4, 5], query_weight=[10, 20, 30])
+    data = make([7, 3, 7, 3, 9], docids=list("abcde"), sample_weight=[1, 2, 3, 4, 5], query_weight=[10, 20, 30])
     for chosen in ([2, 0], np.array([2, 0])):
         part = data.subset(chosen)
         assert part.query_ids.tolist() == [9, 7]
         assert part.docids.tolist() == ["e", "a", "c"]
-        assert part.document_weight.tolist() == [5, 1, 3]
+        assert part.sample_weight.tolist() == [5, 1, 3]
         assert part.query_weight.tolist() == [30, 10]
         assert part.rows.tolist() == [0, 1, 2]
     assert data.subset([True, False, True]).query_ids.tolist() == [7, 9]

@@ -56,13 +56,13 @@ def arrays_of(order, sparse=False):
 
 def columns(order) -> dict:
     table = {"label": Y[order], "qid": QID[order], "docid": [f"d{row}" for row in order]}
-    table |= {"document_weight": WEIGHT[order], "query_weight": [QUERY_WEIGHT[query] for query in QID[order].tolist()]}
+    table |= {"sample_weight": WEIGHT[order], "query_weight": [QUERY_WEIGHT[query] for query in QID[order].tolist()]}
     return table | {name: X[order, place] for place, name in enumerate(NAMES)}
 
 
 def from_arrays(order, tmp_path=None, sparse=False) -> RankingData:
     rows, y, qid = arrays_of(order, sparse)
-    own = {"docids": [f"d{row}" for row in order], "document_weight": WEIGHT[order]}
+    own = {"docids": [f"d{row}" for row in order], "sample_weight": WEIGHT[order]}
     return RankingData.from_arrays(rows, y, qid, query_weight=[QUERY_WEIGHT[q] for q in first_seen(order)], **own)
 
 
@@ -105,8 +105,8 @@ def test_data_are_in_the_order_of_the_caller(tmp_path, source, order):
     assert data.qid.tolist() == QID[rows].tolist()
     assert data.docids.tolist() == [f"d{row}" for row in rows]
     assert data.query_ids.tolist() == first_seen(rows)
-    if data.document_weight is not None:
-        assert data.document_weight.tolist() == WEIGHT[rows].tolist()
+    if data.sample_weight is not None:
+        assert data.sample_weight.tolist() == WEIGHT[rows].tolist()
         assert data.query_weight.tolist() == [QUERY_WEIGHT[query] for query in first_seen(rows)]
     for query, (start, end) in zip(data.query_ids, pairwise(data.offsets)):
         assert data.rows[start:end].tolist() == np.flatnonzero(QID[rows] == query).tolist()
@@ -165,8 +165,8 @@ def test_a_ranking_is_judged_alike_in_any_order(tmp_path, model, source, order):
     found = evaluate(SCORES[rows], bare, metrics=["ndcg@5"])
     assert dict(zip(found.queries.tolist(), found.per_query["ndcg@5"])) == pytest.approx(by_query)
     assert found["ndcg@5"] == pytest.approx(sum(by_query.values()) / len(by_query))
-    if data.document_weight is not None:
-        given = {"document_weight": WEIGHT, "query_weight": list(QUERY_WEIGHT.values())}
+    if data.sample_weight is not None:
+        given = {"sample_weight": WEIGHT, "query_weight": list(QUERY_WEIGHT.values())}
         weighted = evaluate(SCORES, Y, qid=QID, metrics=["p@3"], **given)["p@3"]
         assert evaluate(SCORES[rows], data, metrics=["p@3"])["p@3"] == pytest.approx(weighted)
     ours = compare({"a": SCORES[rows], "b": OTHER[rows]}, bare, metrics=["ndcg@5"], **FEW)
@@ -192,7 +192,7 @@ def test_a_model_is_the_same_whatever_the_rows_come_in(tmp_path, source, order):
     else:
         table = SOURCES[source](rows, tmp_path)
         given, data = {}, (table,)
-        weighted = {} if table.document_weight is None else weighted
+        weighted = {} if table.sample_weight is None else weighted
     whole = small(init=OTHER / N).fit(X, Y, QID, eval_set=(X, Y, QID), **weighted)
     model = small(init=OTHER[rows] / N).fit(*data, eval_set=data if len(data) == 3 else data[0], **given)
     np.testing.assert_allclose(model.forest_.scores(X), whole.forest_.scores(X), rtol=1e-12)
@@ -244,7 +244,7 @@ def test_lightgbm_files_hold_the_rows_query_by_query(tmp_path, order):
     again = read_data(path, format="lightgbm")
     grouped = [row for query in first_seen(rows) for row in rows if QID[row] == query]
     np.testing.assert_array_equal(again.X, X[grouped])
-    assert again.document_weight.tolist() == WEIGHT[grouped].tolist()
+    assert again.sample_weight.tolist() == WEIGHT[grouped].tolist()
     found = CliRunner().invoke(app, ["convert", str(path), str(tmp_path / "x.podium-data")])
     assert found.exit_code == 0
 
@@ -299,7 +299,7 @@ def test_the_command_line_reads_and_writes_scores_in_the_order_of_the_file(tmp_p
 
 def test_a_shuffled_frame_judges_its_own_labels_as_perfect():
     rows = ORDERS["shuffled"]
-    frame = pd.DataFrame(columns(rows)).drop(columns=["document_weight", "query_weight"])
+    frame = pd.DataFrame(columns(rows)).drop(columns=["sample_weight", "query_weight"])
     data = RankingData.from_frame(frame)
     assert evaluate(frame["label"].to_numpy(), data)["ndcg@10"] == pytest.approx(1.0)
     assert podium.check({"shuffled": data}).findings  # it says which rows are interleaved

@@ -61,7 +61,7 @@ def broken(name, value, kind=csr_array):
         (broken("indptr", [1, 1, 1, 3, 4]), "rise from 0"),
         (broken("indptr", [0, 4]), "indptr must have 5 numbers, one more than there are rows"),
         (broken("indptr", [0, 1, 4], csc_array), "indptr must have 4 numbers, one more than there are columns"),
-        (broken("indptr", [0.0, 1, 1, 3, 4]), "whole numbers"),
+        (broken("indptr", [0.0, 1, 1, 3, 4]), "integers"),
         (broken("data", [1.0, 2.0]), "2 values but 4 indices"),
         (csr_array(X * 1j), "real numbers; got a sparse matrix of complex128"),
         (coo_array(np.ones(3)), r"two dimensions \(rows, features\); got shape \(3,\)"),

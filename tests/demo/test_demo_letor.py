@@ -8,6 +8,7 @@ import pytest
 
 from podium.data.ranking import RankingData
 from podium.demo.letor import FEATURE_NAMES, demo_splits, make_letor, write_demo
+from podium.formats.letor import read_letor
 from podium.lint.checks import check
 
 DATA = make_letor()
@@ -149,11 +150,10 @@ def test_numbers_of_queries_that_make_no_sense_are_refused() -> None:
 
 
 def test_written_files_read_back_as_the_same_data(tmp_path: Path) -> None:
-    letor = pytest.importorskip("podium.formats.letor")
     paths = write_demo(tmp_path / "demo", n_queries=10)
     assert [path.name for path in paths] == ["train.txt", "valid.txt", "test.txt"]
     train = demo_splits(n_queries=10).train
-    read = letor.read_letor(paths[0], missing="nan")
+    read = read_letor(paths[0], missing="nan")
     assert np.array_equal(read.X, train.X, equal_nan=True)
     assert np.array_equal(read.y, train.y)
     assert read.docid_texts == train.docid_texts

@@ -390,10 +390,10 @@ def test_evaluations_that_do_not_compare_are_refused(ranked) -> None:
     [
         ({"test": "wilcoxn"}, "test must be one of .*; got 'wilcoxn'. Did you mean 'wilcoxon'?"),
         ({"correction": "hom"}, "correction must be one of .* Did you mean 'holm'?"),
-        ({"permutations": 999}, "permutations must be a whole number, 1000 or larger; got 999"),
-        ({"permutations": 1e5}, "permutations must be a whole number"),
-        ({"resamples": 10}, "resamples must be a whole number, 1000 or larger"),
-        ({"level": 95}, "level must lie between 0 and 1, such as 0.95; got 95"),
+        ({"permutations": 999}, "permutations must be an integer, 1000 or larger; got 999"),
+        ({"permutations": 1e5}, "permutations must be an integer"),
+        ({"resamples": 10}, "resamples must be an integer, 1000 or larger"),
+        ({"level": 95}, "level must be between 0 and 1, such as 0.95; got 95"),
         ({"moved": -1}, "moved must be"),
         ({"seed": -1}, "seed must be"),
         ({"pairs": "al"}, "pairs must be one of baseline, all; got 'al'. Did you mean 'all'?"),
@@ -423,7 +423,7 @@ def test_bad_systems_are_told(ranked) -> None:
 
 
 def test_bad_values_are_told() -> None:
-    with pytest.raises(ValueError, match=r"system 'b' has values of shape \(4,\); expected one a query, 5 in all"):
+    with pytest.raises(ValueError, match=r"system 'b' has values of shape \(4,\); expected one per query, 5 in all"):
         values_of(a=A, b=B[1:])
     with pytest.raises(ValueError, match="system 'b' has the value inf at query 2"):
         values_of(a=A, b=[1, 1, math.inf, 1, 1])

@@ -32,10 +32,10 @@ def test_query_weights_weigh_every_query_also_an_empty_one():
     assert result["ndcg"] == (1 * 1 + 3 * 0) / 4
 
 
-def test_document_weights_multiply_gains_and_pairs():
+def test_sample_weights_multiply_gains_and_pairs():
     scores, labels, weights = [3, 2, 1], [1, 0, 1], [0.5, 1, 2]
     result = evaluate(
-        scores, labels, qid=[1, 1, 1], document_weight=weights, metrics=["p@3", "recall@2", "dcg", "ndcg", "map", "auc"]
+        scores, labels, qid=[1, 1, 1], sample_weight=weights, metrics=["p@3", "recall@2", "dcg", "ndcg", "map", "auc"]
     )
     assert result["p@3"] == pytest.approx((0.5 + 2) / 3)
     assert result["recall@2"] == pytest.approx(0.5 / 2.5)
@@ -46,22 +46,22 @@ def test_document_weights_multiply_gains_and_pairs():
 
 
 @pytest.mark.parametrize("ties", ["standard", "letor4", "trec", "sklearn"])
-def test_document_weights_of_one_change_nothing(ties, rng):
+def test_sample_weights_of_one_change_nothing(ties, rng):
     n = 200
     scores, labels, queries = rng.integers(0, 5, n), rng.integers(0, 3, n), rng.integers(0, 12, n)
     docids = [f"d{number}" for number in range(n)]
     names = ["ndcg@5", "dcg", "map", "p@5", "recall@5", "rbp(0.5)", "auc", "inversions", "meanndcg"]
     plain = evaluate(scores, labels, qid=queries, docids=docids, metrics=names, policy=ties)
     weighted = evaluate(
-        scores, labels, qid=queries, docids=docids, metrics=names, policy=ties, document_weight=np.ones(n)
+        scores, labels, qid=queries, docids=docids, metrics=names, policy=ties, sample_weight=np.ones(n)
     )
     for name in names:
         np.testing.assert_allclose(plain.per_query[name], weighted.per_query[name], atol=1e-12)
 
 
-def test_metrics_without_a_weighted_form_refuse_document_weights():
-    with pytest.raises(ValueError, match="rr has no form with document weights"):
-        evaluate([1, 2], [0, 1], qid=[1, 1], metrics=["rr"], document_weight=[1, 2])
+def test_metrics_without_a_weighted_form_refuse_sample_weights():
+    with pytest.raises(ValueError, match="rr does not support sample_weight"):
+        evaluate([1, 2], [0, 1], qid=[1, 1], metrics=["rr"], sample_weight=[1, 2])
 
 
 def test_undefined_queries_are_left_out_and_counted():
@@ -193,7 +193,7 @@ def test_a_metric_keeps_its_own_policy_or_the_conflict_is_refused(own, given, rn
     metric = NDCG(5, policy=POLICIES[own])
     call = {"qid": qid, "docids": docids, "metrics": [metric]}
     if given is not None and own not in ("standard", given):
-        with pytest.raises(ValueError, match=f"ndcg@5 has the policy '{own}', and '{given}' is asked for beside it"):
+        with pytest.raises(ValueError, match=f"ndcg@5 has the policy '{own}', but policy='{given}' was passed"):
             evaluate(scores, labels, policy=given, **call)
         return
     result = evaluate(scores, labels, policy=given, **call)
@@ -229,7 +229,7 @@ def test_policies_with_rules_that_do_not_exist_are_refused(wrong):
 
 @pytest.mark.parametrize("cutoff", [0, -1, 2.5, True, "10", float("nan"), float("inf"), 10**400])
 def test_a_cutoff_is_a_whole_number_from_one(cutoff):
-    with pytest.raises(ValueError, match="ndcg: the cutoff must be a whole number from 1; got"):
+    with pytest.raises(ValueError, match="ndcg: the cutoff must be an integer from 1; got"):
         NDCG(cutoff)
 
 

@@ -1,4 +1,4 @@
-"""Explanations of models: importances, attributions, why one document stands above another, dependence, drawings."""
+"""Explanations of models: importances, attributions, why one document is ranked above another, dependence, drawings."""
 
 import json
 import sys
@@ -110,7 +110,7 @@ def test_why_names_the_feature_from_the_side_of_the_upper_document(stump):
     low, high = 4 / 3, 4
     for i, j in ((1, 0), (0, 1)):
         found = explain.why(stump, X, i, j, names=["bm25", "age"])
-        text = "Document 1 stands above document 0 by 2.667, mainly because bm25 is 6 against 2 (+2.67)."
+        text = "Document 1 is ranked above document 0 by 2.667, mainly because bm25 is 6 against 2 (+2.67)."
         assert found.text == text
         assert found.difference == pytest.approx((high - low) * (1 if i else -1))
         assert [reason.feature for reason in found.reasons] == ["bm25"]
@@ -128,7 +128,7 @@ def test_why_tells_what_speaks_against_and_what_is_missing():
     )
     found = explain.Why(("3", "7"), (1.4, 1.001), reasons)
     assert found.text == (
-        "Document 3 stands above document 7 by 0.399, mainly because bm25 is 12.1 against 8.3 (+0.5), links is 7 in "
+        "Document 3 is ranked above document 7 by 0.399, mainly because bm25 is 12.1 against 8.3 (+0.5), links is 7 in "
         "both (+0.1). Against that, age is missing against 3 (-0.2)."
     )
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["reasons"][1]["value"] is None

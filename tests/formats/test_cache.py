@@ -25,7 +25,7 @@ def sample(qid=("q1", "q2", "q1", "q3"), **more) -> RankingData:
     options = {
         "docids": ["d1", "", "é", "d 4"],
         "feature_names": ["bm25", "länge", "x"],
-        "document_weight": [1, 2, 0.5, 4],
+        "sample_weight": [1, 2, 0.5, 4],
         "query_weight": [1, 0.25, 3],
     }
     return RankingData.from_arrays(features, [0, 1.5, 2, 3], qid=list(qid), **options | more)
@@ -36,7 +36,7 @@ def bare(n: int = 4, width: int = 3) -> RankingData:
 
 
 def arrays_of(data: RankingData) -> dict:
-    names = ("X", "y", "offsets", "query_ids", "rows", "document_weight", "query_weight")
+    names = ("X", "y", "offsets", "query_ids", "rows", "sample_weight", "query_weight")
     found = {name: getattr(data, name) for name in names}
     texts = {"docids": data.docid_texts, "comments": data.comment_texts, "names": data.feature_names}
     return found | {name: None if value is None else list(value) for name, value in texts.items()}
@@ -81,7 +81,7 @@ def test_comments_come_back(tmp_path):
 
 def test_the_cache_knows_every_field_of_ranking_data():
     names = {"X", "y", "offsets", "query_ids", "rows", "docid_texts", "comment_texts", "feature_names"}
-    assert {field.name for field in fields(RankingData)} == names | {"document_weight", "query_weight"}
+    assert {field.name for field in fields(RankingData)} == names | {"sample_weight", "query_weight"}
 
 
 def test_equal_data_gives_equal_bytes(tmp_path):
@@ -119,7 +119,7 @@ def test_an_older_file_gives_its_rows_in_the_order_of_its_input(tmp_path, rows):
     data = read_cache(tmp_path / "x")
     assert data.y.tolist() == data.X[:, 0].tolist() == [0, 1, 2, 3]
     assert data.docids.tolist() == list("abcd")
-    assert data.document_weight.tolist() == [1, 2, 3, 4]
+    assert data.sample_weight.tolist() == [1, 2, 3, 4]
     assert data.qid.tolist() == ["q1", "q2", "q1", "q3"]
     assert data.rows.tolist() == [0, 2, 1, 3]
     assert not data.X.flags.writeable
@@ -322,7 +322,7 @@ class Lie:
         ({"rows": np.array([2, 0, 1, 3])}, "rising within each query"),
         ({"feature_names": ("a", "a", "b")}, "names must differ"),
         ({"feature_names": ("a",)}, "feature_names has 1 entries instead of 3"),
-        ({"document_weight": np.array([1.0, 1.0, np.inf, 1.0])}, "weights must be finite"),
+        ({"sample_weight": np.array([1.0, 1.0, np.inf, 1.0])}, "weights must be finite"),
         ({"query_weight": np.ones(9)}, "query_weight has 9 entries"),
         ({"X": np.array([[np.inf] * 3] * 4, dtype=np.float32)}, "X holds an infinite value"),
     ],

@@ -31,7 +31,7 @@ def sample() -> RankingData:
         qid=np.repeat([7, 3, 12], 10),
         docids=[f"d{row}" for row in range(30)],
         feature_names=["a", "b", "c", "d"],
-        document_weight=rng.random(30),
+        sample_weight=rng.random(30),
         query_weight=[1, 2, 0.5],
     )
 
@@ -47,7 +47,7 @@ def assert_kept(data: RankingData, again: RankingData, dropped: list[str]) -> No
     np.testing.assert_array_equal(again.X, data.X)
     np.testing.assert_array_equal(again.y, data.y)
     np.testing.assert_array_equal(again.offsets, data.offsets)
-    for name in ("query_ids", "docids", "feature_names", "document_weight", "query_weight"):
+    for name in ("query_ids", "docids", "feature_names", "sample_weight", "query_weight"):
         if name not in dropped and getattr(data, name) is not None:
             np.testing.assert_array_equal(getattr(again, name), getattr(data, name), err_msg=name)
 

@@ -27,7 +27,7 @@ def assert_same(left: RankingData, right: RankingData) -> None:
     for name in ("X", "y", "qid", "offsets"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
     assert left.docid_texts == right.docid_texts
-    for name in ("document_weight", "query_weight"):
+    for name in ("sample_weight", "query_weight"):
         one, other = getattr(left, name), getattr(right, name)
         assert (one is None and other is None) or np.array_equal(one, other)
 
@@ -41,7 +41,7 @@ def test_a_round_trip_keeps_everything(backend, ids):
         qid=ids,
         docids=["d1", "", "é #", "d 4"],
         feature_names=["bm25", "with, comma"],
-        document_weight=[1, 2, 0.5, 4],
+        sample_weight=[1, 2, 0.5, 4],
         query_weight=[1, 0.25, 3][: len(set(ids))],
     )
     again = RankingData.from_frame(data.to_frame(backend))
@@ -121,9 +121,9 @@ def test_nulls_in_features_are_missing_and_large_query_ids_stay_apart(backend):
 
 
 @every_backend
-@pytest.mark.parametrize("column", ["label", "qid", "docid", "document_weight"])
+@pytest.mark.parametrize("column", ["label", "qid", "docid", "sample_weight"])
 def test_a_null_where_a_value_is_needed_is_refused_by_column_and_row(backend, column):
-    table = columns(docid=["x", "y", "z"], document_weight=[1.0, 1.0, 1.0])
+    table = columns(docid=["x", "y", "z"], sample_weight=[1.0, 1.0, 1.0])
     table[column] = [table[column][0], None, table[column][2]]
     with pytest.raises(ValueError, match=rf"column '{column}' is missing a value at row 1 \(from 0\)"):
         RankingData.from_frame(MAKE[backend](table))
@@ -172,23 +172,23 @@ def test_categories_and_decimals_serve_as_query_ids():
 def test_floats_and_dates_as_query_ids_are_refused_where_they_could_merge():
     with pytest.raises(ValueError, match="may have merged already"):
         RankingData.from_frame(pd.DataFrame(columns(qid=[2.0**53, 1.0, 1.0])))
-    with pytest.raises(ValueError, match="qid must hold whole numbers or text"):
+    with pytest.raises(ValueError, match="qid must hold integers or text"):
         RankingData.from_frame(pd.DataFrame(columns(qid=pd.to_datetime(["2020-01-01"] * 3))))
 
 
 def test_named_columns_are_used_and_the_rest_are_features():
     table = pl.DataFrame({"rel": [1, 0], "query": ["q", "q"], "url": ["u", "v"], "w": [1, 2], "qid": [3, 4]})
-    data = RankingData.from_frame(table, label="rel", qid="query", docid="url", document_weight="w")
+    data = RankingData.from_frame(table, label="rel", qid="query", docid="url", sample_weight="w")
     assert data.feature_names == ("qid",)
     assert data.docids.tolist() == ["u", "v"]
-    assert data.document_weight.tolist() == [1, 2]
+    assert data.sample_weight.tolist() == [1, 2]
 
 
 def test_known_names_are_features_when_named_so():
-    table = pd.DataFrame(columns(document_weight=[1.0, 2.0, 3.0]))
-    assert RankingData.from_frame(table).document_weight.tolist() == [1, 2, 3]
-    data = RankingData.from_frame(table, features=["document_weight", "a"])
-    assert data.document_weight is None
+    table = pd.DataFrame(columns(sample_weight=[1.0, 2.0, 3.0]))
+    assert RankingData.from_frame(table).sample_weight.tolist() == [1, 2, 3]
+    data = RankingData.from_frame(table, features=["sample_weight", "a"])
+    assert data.sample_weight is None
     assert data.X[:, 0].tolist() == [1, 2, 3]
 
 
@@ -201,7 +201,7 @@ def test_a_query_weight_must_be_constant_within_a_query():
 
 
 def test_document_ids_that_are_floats_are_refused():
-    with pytest.raises(ValueError, match=r"column 'docid' has 1.0 at row 0 .* must be text or whole numbers"):
+    with pytest.raises(ValueError, match=r"column 'docid' has 1.0 at row 0 .* must be text or integers"):
         RankingData.from_frame(pd.DataFrame(columns(docid=[1.0, 2.0, 3.0])))
 
 

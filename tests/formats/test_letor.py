@@ -460,8 +460,8 @@ def test_a_matrix_larger_than_memory_is_refused_before_it_is_made(tmp_path, monk
     ("options", "words"),
     [
         ({"missing": "none"}, 'missing must be "zero" or "nan"; got \'none\''),
-        ({"n_features": 0}, "n_features must be a whole number from 1"),
-        ({"max_features": 2.5}, "max_features must be a whole number from 1"),
+        ({"n_features": 0}, "n_features must be an integer from 1"),
+        ({"max_features": 2.5}, "max_features must be an integer from 1"),
         ({"n_jobs": 0}, "n_jobs must be positive"),
     ],
 )

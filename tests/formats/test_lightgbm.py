@@ -40,14 +40,14 @@ def columns_in_lightgbm(source, folder, **more) -> list[str]:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_lightgbm_loads_what_is_written(tmp_path, rng, weighted):
-    data = sample(rng, document_weight=rng.integers(1, 5, 120) / 2 if weighted else None)
+    data = sample(rng, sample_weight=rng.integers(1, 5, 120) / 2 if weighted else None)
     write_lightgbm(data, tmp_path / "rank.train")
     dataset = lightgbm.Dataset(str(tmp_path / "rank.train"), params=BINS).construct()
     np.testing.assert_array_equal(dataset.get_label(), data.y)
     np.testing.assert_array_equal(dataset.get_group(), data.group)
     assert (dataset.num_data(), dataset.num_feature()) == data.X.shape
     if weighted:
-        np.testing.assert_array_equal(dataset.get_weight(), data.document_weight)
+        np.testing.assert_array_equal(dataset.get_weight(), data.sample_weight)
     else:
         assert dataset.get_weight() is None
 
@@ -78,13 +78,13 @@ def test_lightgbm_counts_features_from_0(tmp_path):
 
 @pytest.mark.parametrize("name", ["rank.train", "rank.train.xz", "rank.train.gz"])
 def test_a_round_trip_keeps_rows_groups_and_weights(tmp_path, rng, name):
-    data = sample(rng, document_weight=rng.random(120))
+    data = sample(rng, sample_weight=rng.random(120))
     write_lightgbm(data, tmp_path / name)
     again = read_lightgbm(tmp_path / name)
     np.testing.assert_array_equal(again.X, data.X)
     np.testing.assert_array_equal(again.y, data.y)
     np.testing.assert_array_equal(again.offsets, data.offsets)
-    np.testing.assert_array_equal(again.document_weight, data.document_weight)
+    np.testing.assert_array_equal(again.sample_weight, data.sample_weight)
     assert {path.name for path in tmp_path.iterdir()} == {name, "rank.train.query", "rank.train.weight"}
 
 
@@ -97,7 +97,7 @@ def test_tables_with_the_label_first_are_read(tmp_path, delimiter, header):
     np.testing.assert_array_equal(data.X, np.array([[0.5, np.nan], [np.nan, 3], [1e-3, 4]], np.float32))
     assert data.y.tolist() == [1, 0, 2]
     assert data.group.tolist() == [1, 2]
-    assert data.document_weight.tolist() == [1, 1, 0.5]
+    assert data.sample_weight.tolist() == [1, 1, 0.5]
     assert data.feature_names == (None if header is None else ("bm25", "len"))
 
 
@@ -149,14 +149,14 @@ def test_text_with_query_ids_is_sent_to_the_right_reader(tmp_path, separator):
 
 
 def test_an_old_weight_file_does_not_survive_data_without_weights(tmp_path, rng):
-    write_lightgbm(sample(rng, document_weight=np.ones(120)), tmp_path / "rank.train")
+    write_lightgbm(sample(rng, sample_weight=np.ones(120)), tmp_path / "rank.train")
     write_lightgbm(sample(rng), tmp_path / "rank.train")
     assert {path.name for path in tmp_path.iterdir()} == {"rank.train", "rank.train.query"}
 
 
 @pytest.mark.parametrize("failing", ["_write_rows", "feature_lines", "number_text"])
 def test_a_failure_leaves_the_old_files(tmp_path, rng, monkeypatch, failing):
-    write_lightgbm(sample(rng, document_weight=np.ones(120)), tmp_path / "rank.train")
+    write_lightgbm(sample(rng, sample_weight=np.ones(120)), tmp_path / "rank.train")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def fail(*arguments, **options):

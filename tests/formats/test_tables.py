@@ -32,13 +32,13 @@ def sample() -> RankingData:
         qid=["q,1", 'q"2', 'q"2', " q3"],
         docids=["d1", "", "é\r\nline", " #\t;"],
         feature_names=["bm25", 'with, "comma"'],
-        document_weight=[1, 2, 0.1, 4],
+        sample_weight=[1, 2, 0.1, 4],
         query_weight=[1, 0.25, 1 / 3],
     )
 
 
 def assert_same(left: RankingData, right: RankingData) -> None:
-    for name in ("y", "qid", "offsets", "document_weight", "query_weight"):
+    for name in ("y", "qid", "offsets", "sample_weight", "query_weight"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
     number = ~np.isnan(left.X)
     np.testing.assert_array_equal(left.X, right.X)
@@ -136,12 +136,12 @@ def test_columns_can_be_named(tmp_path):
     content = "rel\tquery\turl\tw\tv\ta\tb\n1\tq\tu1\t2\t3\t0\t5\n0\tq\tu2\t1\t3\t1\t6\n"
     data = read_table(
         written(tmp_path, content, "t.tsv"),
-        **{"label": "rel", "qid": "query", "docid": "url", "document_weight": "w", "query_weight": "v"},
+        **{"label": "rel", "qid": "query", "docid": "url", "sample_weight": "w", "query_weight": "v"},
         features=["b"],
     )
     assert data.X.tolist() == [[5], [6]]
     assert data.docids.tolist() == ["u1", "u2"]
-    assert data.document_weight.tolist() == [2, 1]
+    assert data.sample_weight.tolist() == [2, 1]
     assert data.query_weight.tolist() == [3]
 
 
@@ -241,7 +241,7 @@ def test_equal_data_gives_equal_compressed_bytes(tmp_path):
     for name in ("one.csv.gz", "two.csv.gz"):
         write_table(sample(), tmp_path / name)
     assert (tmp_path / "one.csv.gz").read_bytes() == (tmp_path / "two.csv.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "one.csv.gz").read_bytes()).startswith(b"label,qid,docid,document_weight,")
+    assert gzip.decompress((tmp_path / "one.csv.gz").read_bytes()).startswith(b"label,qid,docid,sample_weight,")
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])

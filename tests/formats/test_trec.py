@@ -120,7 +120,7 @@ def test_the_best_of_each_query_are_ranked_as_a_written_run_is():
     assert list(run.ranked().to_dict()["7"].items()) == [("b", 3.0), ("c", 1.0), ("a", 1.0)]
     assert run.ranked(2).to_dict() == {"7": {"b": 3.0, "c": 1.0}, "8": {}, "9": {"z": -2.0}}
     assert Run.from_dict({}).ranked(5).to_dict() == {}
-    with pytest.raises(ValueError, match="top must be a whole number from 1; got 0"):
+    with pytest.raises(ValueError, match="top must be an integer from 1; got 0"):
         run.ranked(0)
 
 
@@ -205,7 +205,7 @@ def test_ranking_data_without_document_ids_gives_no_run():
 
 def test_scores_must_fit_the_data_and_be_finite():
     data = small_data(docids=["a", "b", "c"])
-    with pytest.raises(ValueError, match=r"expected one number a document \(3\); got shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"expected one number per document \(3\); got shape \(2,\)"):
         Run.from_scores(data, [1, 2])
     with pytest.raises(ValueError, match="query '7', document 'c': nan is no finite number"):
         Run.from_scores(data, [1, 2, np.nan])

@@ -153,7 +153,7 @@ def test_trec_without_document_ids_says_that_ties_fall_to_input_order():
 
 
 def test_trec_refuses_fractional_labels():
-    with pytest.raises(ValueError, match=r"label 0\.5 is no whole number"):
+    with pytest.raises(ValueError, match=r"label 0\.5 is not an integer"):
         evaluate([1, 2], [0.5, 1], qid=[1, 1], policy="trec")
 
 

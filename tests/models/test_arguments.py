@@ -19,11 +19,10 @@ VALUES = {
     "group": [10] * 4,
     "sample_weight": np.ones(40),
     "query_weight": np.ones(4),
-    "document_weight": np.ones(40),
     "docids": [str(row) for row in range(40)],
 }
 FIT = ["y", "qid", "group", "sample_weight", "query_weight"]
-JUDGE = ["qid", "group", "docids", "query_weight", "document_weight"]
+JUDGE = ["qid", "group", "docids", "query_weight", "sample_weight"]
 CALLS = {
     "fit": (FIT, lambda model, **given: model.fit(DATA, **given)),
     "refit": (FIT, lambda model, **given: model.refit(DATA, **given)),

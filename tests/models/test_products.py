@@ -344,7 +344,8 @@ def test_frames_of_all_kinds_give_the_same_scores():
 WHY = "documents repeated in a list take ranks of their own, and smallest leaf sizes count rows, not weights"
 
 
-@pytest.mark.parametrize("kind", [LambdaMART, MART, RegressionTree, Boosted])
+# LambdaSMART needs a base model with the features of each data set that scikit-learn makes; it is LambdaMART(init=...).
+@pytest.mark.parametrize("kind", [kind for kind in MODELS.values() if kind is not LambdaSMART])
 @pytest.mark.filterwarnings(
     "ignore:qid not given:UserWarning", "ignore:0 of:UserWarning", "ignore:no tree could:UserWarning"
 )

@@ -166,14 +166,14 @@ def test_descending_each_listwise_gradient_sorts_the_list(rng):
 
 def test_wrong_settings_and_labels_are_answered():
     for objective, words in (
-        (lambda: XENDCG(seed=-1), "seed must be a whole number"),
+        (lambda: XENDCG(seed=-1), "seed must be an integer"),
         (lambda: XENDCG(gain="cubic"), "exponential"),
         (lambda: XENDCG().bind([0.0, -1.0], [0, 2]), "xendcg: labels must not be negative"),
         (lambda: XENDCG().bind([0.0, 40.0], [0, 2]), 'gain="linear"'),
         (lambda: ApproxNDCG(alpha=0), "alpha must be a positive number"),
         (lambda: BayesRank("map"), "does not add up over places"),
         (lambda: BayesRank(samples=0), "samples must be a positive number"),
-        (lambda: BayesRank(seed=None), "seed must be a whole number"),
+        (lambda: BayesRank(seed=None), "seed must be an integer"),
     ):
         with pytest.raises(ValueError, match=words):
             objective()

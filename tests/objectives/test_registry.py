@@ -89,9 +89,9 @@ def test_what_a_function_returns_is_checked(result, words):
         ([0.0, 1.0], [0, 1], {}, "from 0 to the number of labels, 2; they go from 0 to 1"),
         ([0.0, 1.0], [], {}, "from 0 to the number of labels"),
         ([0.0, 1.0, 2.0], [0, 2, 1, 3], {}, "fall from 2 to 1 at query 1"),
-        ([0.0, 1.0], [0, 2], {"weights": [1.0]}, "one number a document, 2; got 1"),
+        ([0.0, 1.0], [0, 2], {"weights": [1.0]}, "one number per document, 2; got 1"),
         ([0.0, 1.0], [0, 2], {"weights": [1.0, -1.0]}, r"must not be negative; weights\[1\] is -1"),
-        ([0.0, 1.0], [0, 2], {"query_weights": [1.0, 1.0]}, "one number a query, 1; got 2"),
+        ([0.0, 1.0], [0, 2], {"query_weights": [1.0, 1.0]}, "one number per query, 1; got 2"),
         ([0.0, 1.0], [0, 2], {"query_weights": [np.inf]}, "must be finite"),
     ],
 )
@@ -113,7 +113,7 @@ def test_derivatives_say_what_is_wrong():
         ((good, out, frozen), "hessians is filled in place"),
         ((good, [0, 0, 0], out), "got list"),
         ((good, out, out, np.array([2])), r"0\.\.1; got 2\.\.2"),
-        ((good, out, out, np.array([-1])), "queries must lie in"),
+        ((good, out, out, np.array([-1])), "queries must be in"),
         ((good, out, out, np.array([0.0])), "query numbers; got float64"),
     ):
         with pytest.raises(ValueError, match=words):

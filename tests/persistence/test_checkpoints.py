@@ -70,12 +70,10 @@ def test_a_run_stopped_again_and_again_ends_in_the_same_bytes(name, every, parts
     kind, parameters = RUNS[name]
     data, *evals = parts
     options = {"eval_set": evals, "early_stopping_rounds": 5}
-    whole = saved(kind(**parameters).fit(data, **options), tmp_path)
-    for step in range(2, parameters["n_estimators"], 4):
-        try:
-            kill(kind(**parameters), data, step, path, every=every, **options)
-        except pytest.fail.Exception:  # early stopping came first
-            break
+    uninterrupted = kind(**parameters).fit(data, **options)
+    whole, (curve, *_) = saved(uninterrupted, tmp_path), uninterrupted.evals_["eval_0"].values()
+    for step in range(2, len(curve), 4):  # early stopping may come before n_estimators
+        kill(kind(**parameters), data, step, path, every=every, **options)
     model = kind(**parameters, n_jobs=1).fit(data, checkpoint=path, every=every, **options)
     assert saved(model, tmp_path) == whole
     assert not path.exists()
@@ -245,7 +243,7 @@ def test_other_files_are_never_written_over(parts, path, tmp_path):
     assert path.read_bytes() == before
     path.write_text("2 qid:1 1:0.5\n")
     with pytest.raises(FormatError, match="is no Podium checkpoint"):
-        LambdaMART(**SMALL).fit(parts[0], checkpoint=path, checkpoint_errors="go on")
+        LambdaMART(**SMALL).fit(parts[0], checkpoint=path, checkpoint_errors="warn")
     path.unlink()
     kill(LambdaMART(**SMALL), parts[0], 5, path, every=2)
     with pytest.raises(FormatError, match="holds a training under way, not a model"):
@@ -259,7 +257,7 @@ def test_other_files_are_never_written_over(parts, path, tmp_path):
     [
         ({"every": 0}, "every must be a whole number of steps from 1; got 0"),
         ({"every": True}, "every must be a whole number"),
-        ({"checkpoint_errors": "ignore"}, "checkpoint_errors must be one of stop, go on; got 'ignore'"),
+        ({"checkpoint_errors": "ignore"}, "checkpoint_errors must be one of stop, warn; got 'ignore'"),
         ({"checkpoint": "run.gz"}, r"run\.gz: a checkpoint cannot be compressed"),
     ],
 )
@@ -286,7 +284,7 @@ def test_a_folder_that_takes_no_file_is_told_before_the_training(where, parts, t
     with pytest.raises(FileNotFoundError, match=r"does not exist\. Create it first"):
         LambdaMART(**SMALL).fit(parts[0], checkpoint=tmp_path / where, callbacks=[never])
     with pytest.warns(UserWarning, match=r"does not exist.*The training goes on all the same") as told:
-        model = LambdaMART(**SMALL).fit(parts[0], checkpoint=tmp_path / where, every=1, checkpoint_errors="go on")
+        model = LambdaMART(**SMALL).fit(parts[0], checkpoint=tmp_path / where, every=1, checkpoint_errors="warn")
     assert len(told) == 1
     assert model.forest_.n_trees == 12
 
@@ -308,10 +306,19 @@ def test_a_folder_that_goes_away_stops_the_training_or_does_not(parts, tmp_path)
     assert len(Checkpoints(path).read()[1]["depths"]) == 4  # still whole
     with pytest.warns(UserWarning, match="The training goes on all the same") as told:
         LambdaMART(**SMALL).fit(
-            parts[0], checkpoint=path, every=2, checkpoint_errors="go on", callbacks=[away, back, killed_after(99)]
+            parts[0], checkpoint=path, every=2, checkpoint_errors="warn", callbacks=[away, back, killed_after(99)]
         )
     assert len(told) == 1
     assert not path.exists()
+
+
+def test_the_old_value_of_checkpoint_errors_is_taken_with_a_warning(parts, tmp_path):
+    path = tmp_path / "none" / "run.checkpoint"
+    with pytest.warns() as caught:
+        LambdaMART(**SMALL).fit(parts[0], checkpoint=path, checkpoint_errors="go on")
+    assert [warning.category for warning in caught] == [DeprecationWarning, UserWarning]
+    assert 'checkpoint_errors="go on" is deprecated and will be removed; use "warn".' in str(caught[0].message)
+    assert caught[0].filename == __file__
 
 
 QUOTA = """
@@ -336,7 +343,7 @@ except OSError as error:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits of the system")
-@pytest.mark.parametrize("errors", ["stop", "go on"])
+@pytest.mark.parametrize("errors", ["stop", "warn"])
 def test_a_disk_that_is_full_leaves_the_last_checkpoint_whole(errors, path, tmp_path):
     """The system lets no file grow beyond 4 kB from the fifth tree on."""
     command = [sys.executable, "-c", QUOTA, str(path), errors]
@@ -472,7 +479,7 @@ def test_the_command_refuses_bad_checkpoints_before_it_reads_the_data(podium_tra
     assert "--checkpoint m.podium is --out too" in err
     code, _, err = podium_train("--out", "m.podium", "--every", "3")
     assert code == 2
-    assert "--every is for checkpoints. Add --checkpoint FILE." in err
+    assert "--every needs a checkpoint file. Add --checkpoint FILE." in err
     code, _, err = podium_train("--out", "m.podium", "--checkpoint", "valid.txt")
     assert code == 2
     assert "valid.txt: is no Podium checkpoint" in err
@@ -481,8 +488,9 @@ def test_the_command_refuses_bad_checkpoints_before_it_reads_the_data(podium_tra
     assert "the folder none does not exist" in err
 
 
-def test_the_command_can_go_on_without_checkpoints(podium_train):
-    code, out, err = podium_train("--out", "m.podium", "--checkpoint", "none/run", "--go-on")
+@pytest.mark.parametrize("option", ["--checkpoint-errors=warn", "--go-on"])
+def test_the_command_can_go_on_without_checkpoints(podium_train, option):
+    code, out, err = podium_train("--out", "m.podium", "--checkpoint", "none/run", option)
     assert code == 0
     assert "m.podium: written" in out
     assert err.count("The training goes on all the same.") == 1
