@@ -186,7 +186,10 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_conflicts": (0.5, {"bundle_features": True}),
     "monotone": ({0: -1}, {"feature_fraction": 1.0}),
     "categorical": ([3], {}),
-    "category_smoothing": (0.0, {"categorical": [3], "feature_fraction": 1.0, "min_samples_leaf": 1}),
+    "category_smoothing": (
+        1e4,
+        {"category_smoothing": 0.0, "categorical": [3], "feature_fraction": 1.0, "min_samples_leaf": 1},
+    ),
     "init": (np.sin(np.arange(240)), {}),
     "eval_metric": ("rr", {}),
     "random_state": (1, {"feature_fraction": 0.4}),
