@@ -5,15 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
-from podium._runtime.words import check_choice, counted
+from podium._runtime.words import counted
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import Features
@@ -28,6 +27,16 @@ from podium.learners.trees.training.sampling import SamplingRules
 from podium.metrics.base import Metric
 from podium.metrics.registry import parse_metric
 from podium.models.no_splits import explain_no_splits, has_gradients, without_splits
+from podium.models.parameters import (
+    ABOVE_0,
+    INTEGER,
+    LARGE,
+    NAME,
+    STRUCTURE,
+    SWITCH,
+    parameter,
+    parametrized,
+)
 from podium.models.ranker import Callback, Interrupted, Progress, Ranker
 from podium.models.resuming import Keeper
 from podium.persistence.checkpoints import Checkpoints, describe_run
@@ -38,77 +47,152 @@ if TYPE_CHECKING:
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree")
+GOSS_UNITS = ("row", "query")
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+def _is_goss_pair(value: Any) -> bool:
+    try:
+        pair = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return pair.shape == (2,) and bool((pair >= 0).all() and pair[1] > 0 and pair.sum() <= 1)
+
+
+def _is_feature_list(value: Any) -> bool:
+    return not isinstance(value, str) and bool(np.iterable(value))
+
+
+def _is_sign_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(sign in (1, -1) for sign in value.values())
+
+
+@parametrized
+class GrowthParameters:
+    """The shape of trees that are not always oblivious."""
+
+    max_leaf_nodes: int = parameter(31, "Maximum number of leaves per tree.", low=2, high=2**16)
+    min_samples_leaf: int = parameter(20, "Minimum number of documents per leaf.", low=1, high=2**40)
+    max_impurity: float = parameter(
+        0.0, "A tree stops growing once its impurity is not above this; 0 for no limit.", low=0, high=LARGE
+    )
+    growth: str = parameter(
+        "leaf",
+        '"leaf" splits the leaf with the largest gain, "level" all leaves of a level before those of the next, '
+        '"oblivious" all leaves of a level by the same split: then max_depth is the depth of the tree (None: as '
+        "max_leaf_nodes allows), and min_samples_leaf and max_impurity are not used.",
+        choices=GROWTHS,
+    )
+
+
+@parametrized
+class BoostingParameters:
+    """Trees that are added to the scores of earlier ones, and the samples they are grown on."""
+
+    learning_rate: float = parameter(0.1, "Factor for the values of each tree (shrinkage).", low=ABOVE_0, high=1e3)
+    row_fraction: float = parameter(1.0, "Fraction of the documents sampled per tree.", low=ABOVE_0, high=1)
+    query_fraction: float = parameter(1.0, "Fraction of the queries sampled per tree.", low=ABOVE_0, high=1)
+    goss: Any = parameter(
+        None,
+        "Gradient-based one-side sampling (a, b): each tree is grown on the fraction a of the documents with the "
+        "largest gradients and on a random fraction b, which stands for all others. None uses all documents.",
+        kind=STRUCTURE,
+        optional=True,
+        holds=_is_goss_pair,
+        words="two fractions such as [0.2, 0.1], the second above 0, together at most 1, or None",
+    )
+    goss_by: str = parameter(
+        "row", 'What GOSS keeps and samples: single documents, "row", or whole queries, "query".', choices=GOSS_UNITS
+    )
+    drop_rate: float = parameter(
+        0.0, "DART: fraction of the trees that is dropped while the next one is grown; 0 for no DART.", low=0, high=1
+    )
+    skip_drop: float = parameter(0.5, "DART: probability that no tree is dropped in a step.", low=0, high=1)
+    max_drop: int = parameter(50, "DART: maximum number of trees dropped per step.", low=1, high=10**6)
+    init: Any = parameter(
+        None,
+        "Base model: the trees are added to its scores.",
+        kind=NAME,
+        optional=True,
+        words="a fitted model (on the command line its file), one score per training row, or None",
+    )
+
+
+@parametrized
 class BoostedTrees(Ranker):
-    """Trees added one by one. What they fit is the subclass's affair; the parameters of trees stand here.
+    """Trees added one by one. Subclasses define the objective."""
 
-    Parameters
-    ----------
-    n_estimators : the number of trees.
-    learning_rate : how much of each tree is added.
-    max_leaf_nodes : the most leaves of a tree.
-    max_depth : the most cuts from the root to a leaf.
-    min_samples_leaf : the fewest documents of a leaf.
-    min_hessian : the smallest sum of second derivatives in a leaf.
-    min_gain : a cut must gain more than this.
-    max_impurity : a tree is done once its impurity is no more than this; 0 sets no bound.
-    l2_regularization : draws leaf values towards 0.
-    max_delta_step : the largest leaf value before the learning rate; 0 sets no bound.
-    step : a leaf's value by Newton's step, the "mean" of the gradients, "exact"ly to the minimum, or the mean with one
-        step size for the whole "tree".
-    growth : "leaf" cuts the leaf that gains most, "level" every leaf of a level before the next, "oblivious" all leaves
-        of a level by one question (then max_depth rules, or else the depth that max_leaf_nodes allows).
-    row_fraction : the share of the documents that a tree gets to see.
-    query_fraction : the share of the queries that a tree gets to see.
-    feature_fraction : the share of the features that a tree gets to see.
-    goss : (a, b): a tree sees the share a of the documents with the largest gradients and a draw of the share b, which
-        stands for all others; None sees all.
-    goss_by : keep and draw single documents, "row", or whole lists, "query".
-    drop_rate : DART: the share of the trees that is left out while a new one is grown; 0 leaves out none.
-    skip_drop : how often DART leaves out none.
-    max_drop : the most trees that DART leaves out.
-    max_bins : the most bins of a feature.
-    bundle_features : features that are hardly ever away from their usual values together are looked at as one; None: if
-        X is sparse, or dense with one value nearly everywhere in most columns.
-    max_conflicts : the share of the documents in which features of a bundle may collide; 0 loses nothing.
-    categorical : features, by name or number from 0, whose values are names without an order; a table's columns of
-        categories are taken as such without being listed.
-    category_smoothing : draws categories with few documents to the middle when a cut puts them in order.
-    monotone : {feature: 1 or -1}, by name or number from 0: the score may not fall (1) or not rise (-1) as it grows.
-    init : a fitted model, or one score a training row, to start from.
-    eval_metric : what evaluation sets are judged by; None takes what the model itself aims at, or ndcg@10.
-    """
+    n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
+    max_depth: int | None = parameter(
+        None, "Maximum depth of a tree; None for no limit.", kind=INTEGER, low=1, high=2**16, optional=True
+    )
+    min_hessian: float = parameter(1e-3, "Minimum sum of hessians per leaf.", low=0, high=LARGE)
+    min_gain: float = parameter(0.0, "Minimum gain to split: a split must gain more.", low=0, high=LARGE)
+    l2_regularization: float = parameter(0.0, "L2 penalty on leaf values.", low=0, high=LARGE)
+    max_delta_step: float = parameter(
+        0.0, "Maximum absolute leaf value before the learning rate; 0 for no limit.", low=0, high=LARGE
+    )
+    step: str = parameter(
+        "newton",
+        'How leaf values are computed: a "newton" step, the "mean" of the negative gradients, the "exact" minimum of '
+        'the loss per leaf, or the mean gradients with one step size per "tree".',
+        choices=STEPS,
+    )
+    feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
+    max_bins: int = parameter(255, "Maximum number of bins per feature.", low=2, high=255)
+    bundle_features: bool | None = parameter(
+        None,
+        "Exclusive feature bundling (EFB): features that hardly ever have non-default values in the same document "
+        "share a histogram. None bundles if X is sparse, or dense with one value nearly everywhere in most columns.",
+        kind=SWITCH,
+        optional=True,
+    )
+    max_conflicts: float = parameter(
+        0.0,
+        "Maximum fraction of the documents in which features of a bundle may collide; 0 keeps the trees exact.",
+        low=0,
+        high=1,
+    )
+    monotone: Any = parameter(
+        None,
+        "Monotone constraints, by feature name or number from 0: 1 if the score must not fall as the feature grows, -1 "
+        "if it must not rise.",
+        kind=STRUCTURE,
+        optional=True,
+        holds=_is_sign_mapping,
+        words='a mapping from features to 1 or -1 such as {"3": 1, "price": -1}, or None',
+    )
+    categorical: Any = parameter(
+        None,
+        "Categorical features, by name or number from 0. Columns of a table that have a categorical type need not be "
+        "listed.",
+        kind=STRUCTURE,
+        optional=True,
+        holds=_is_feature_list,
+        words='a list of features such as [3, "colour"], or None',
+    )
+    category_smoothing: float = parameter(
+        10.0,
+        "Added to the hessian of each category when categories are ordered for a split: rare ones move to the middle.",
+        low=0,
+        high=LARGE,
+    )
+    eval_metric: Any = parameter(
+        None,
+        "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10.",
+        kind=NAME,
+        optional=True,
+        words="a metric, or None",
+    )
 
-    n_estimators: int = 100
-    learning_rate: float = 0.1
-    max_leaf_nodes: int = 31
-    max_depth: int | None = None
-    min_samples_leaf: int = 20
-    min_hessian: float = 1e-3
-    min_gain: float = 0.0
-    max_impurity: float = 0.0
-    l2_regularization: float = 0.0
-    max_delta_step: float = 0.0
-    step: str = "newton"
-    growth: str = "leaf"
-    row_fraction: float = 1.0
-    query_fraction: float = 1.0
-    feature_fraction: float = 1.0
-    goss: Any = None
-    goss_by: str = "row"
-    drop_rate: float = 0.0
-    skip_drop: float = 0.5
-    max_drop: int = 50
-    max_bins: int = 255
-    bundle_features: bool | None = None
-    max_conflicts: float = 0.0
-    monotone: Any = None
-    categorical: Any = None
-    category_smoothing: float = 10.0
-    init: Any = None
-    eval_metric: Any = None
+    # The values of models without the groups of parameters above.
+    max_leaf_nodes, min_samples_leaf, max_impurity, growth = 31, 20, 0.0, "leaf"
+    learning_rate, row_fraction, query_fraction, goss_by = 1.0, 1.0, 1.0, "row"
+    drop_rate, skip_drop, max_drop = 0.0, 0.5, 50
+    goss, init = cast(Any, None), cast(Any, None)
+
+    # Parameters of older model files: those with a fixed value now, and those that never had an effect.
+    _fixed: ClassVar[tuple[str, ...]] = ()
+    _unused: ClassVar[tuple[str, ...]] = ()
 
     def _objective(self) -> Any:
         raise NotImplementedError
@@ -128,7 +212,7 @@ class BoostedTrees(Ranker):
         check_is_fitted(self)
         more: Any = n_estimators
         if isinstance(more, bool) or not isinstance(more, Integral) or int(more) < 1:
-            raise ValueError(f"fit_more: n_estimators must be a whole number from 1; got {more!r}.")
+            raise ValueError(f"fit_more: n_estimators must be an integer from 1; got {more!r}.")
         before, self._grown = self.n_estimators, self.forest_
         try:
             self.n_estimators = self.forest_.n_trees + int(n_estimators)
@@ -290,7 +374,7 @@ class BoostedTrees(Ranker):
     def _check_trees(self, n_trees: Any) -> int:
         there = self.forest_.n_trees
         if isinstance(n_trees, bool) or not isinstance(n_trees, Integral) or not 0 <= int(n_trees) <= there:
-            raise ValueError(f"n_trees must be a whole number from 0 to {there}, the trees there are; got {n_trees!r}.")
+            raise ValueError(f"n_trees must be an integer from 0 to {there}, the number of trees; got {n_trees!r}.")
         return int(n_trees)
 
     def _scores(self, X: Features, n_trees: int | None = None) -> np.ndarray:
@@ -381,11 +465,7 @@ class BoostedTrees(Ranker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name, choices in self._choices().items():
-            if getattr(self, name) not in choices:
-                check_choice(f"{type(self).__name__}: {name}", getattr(self, name), map(str, choices))
         self._check_goss()
-        self._check_views()
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
@@ -426,60 +506,14 @@ class BoostedTrees(Ranker):
         about = f"one of {', '.join(names[:8])}" if names else f"a number below {self.n_features_in_}"
         raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
 
-    def _check_views(self) -> None:
-        switch: Any = self.bundle_features
-        if switch is not None and not isinstance(switch, (bool, np.bool)):
-            what = "True, False or None (where X is sparse or nearly so)"
-            raise ValueError(f"{type(self).__name__}: bundle_features must be {what}; got {switch!r}.")
-        if self.categorical is not None and (isinstance(self.categorical, str) or not np.iterable(self.categorical)):
-            what = "a list of features, by name or number"
-            raise ValueError(f"{type(self).__name__}: categorical must be {what}; got {self.categorical!r}.")
-        if self.monotone is None:
-            return
-        good = isinstance(self.monotone, Mapping) and all(sign in (1, -1) for sign in self.monotone.values())
-        if not good:
-            what = "a mapping from features to 1 (the score may not fall) or -1 (not rise)"
-            raise ValueError(f"{type(self).__name__}: monotone must be {what}; got {self.monotone!r}.")
-
     def _check_goss(self) -> None:
+        """Refuse parameters that GOSS does not go with."""
         if self.goss is None:
             return
-        pair = np.asarray(self.goss, dtype=np.float64) if np.ndim(self.goss) == 1 else np.empty(0)
-        if pair.shape != (2,) or not (pair >= 0).all() or pair[1] == 0 or pair.sum() > 1:
-            what = "two shares (a, b), a at least 0, b above 0, together at most 1"
-            raise ValueError(f"{type(self).__name__}: goss must be {what}; got {self.goss!r}.")
         if self.row_fraction < 1 or self.query_fraction < 1:
             raise ValueError(f"{type(self).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
         if self.step in ("exact", "tree"):
             raise ValueError(f"{type(self).__name__}: goss goes with step 'newton' or 'mean'; got {self.step!r}.")
-
-    def _choices(self) -> dict[str, tuple[str | None, ...]]:
-        return {"growth": GROWTHS, "step": STEPS, "goss_by": ("row", "query")}
-
-    def _ranges(self) -> dict[str, tuple[float, float, str]]:
-        tiny, large = 1e-12, 1e12
-        share = (tiny, 1.0, "above 0 and at most 1")
-        return super()._ranges() | {
-            "n_estimators": (1, 10**6, "a whole number from 1 to 1,000,000"),
-            "learning_rate": (tiny, 1e3, "above 0 and at most 1,000"),
-            "max_leaf_nodes": (2, 2**16, "a whole number from 2 to 65,536"),
-            "max_depth": (1, 2**16, "a whole number from 1, or None"),
-            "min_samples_leaf": (1, 2**40, "a whole number from 1"),
-            "min_hessian": (0, large, "0 or larger"),
-            "min_gain": (0, large, "0 or larger"),
-            "max_impurity": (0, large, "0 or larger"),
-            "l2_regularization": (0, large, "0 or larger"),
-            "max_delta_step": (0, large, "0 or larger"),
-            "row_fraction": share,
-            "query_fraction": share,
-            "feature_fraction": share,
-            "max_bins": (2, 255, "a whole number from 2 to 255"),
-            "max_conflicts": (0, 1, "from 0 to 1"),
-            "category_smoothing": (0, large, "0 or larger"),
-            "drop_rate": (0, 1, "from 0 to 1"),
-            "skip_drop": (0, 1, "from 0 to 1"),
-            "max_drop": (1, 10**6, "a whole number from 1"),
-        }
 
 
 class _Watch:

@@ -1,21 +1,10 @@
-"""The named models, each a product of a learner and an objective.
-
-| model | learner | objective |
-| --- | --- | --- |
-| RegressionTree | one tree | squared error |
-| MART | boosted trees | squared error, logistic or ordinal, or any other |
-| LambdaMART | boosted trees | lambda of a metric |
-| LambdaSMART | boosted trees on top of a base model's scores | lambda of a metric |
-| MatrixNet | boosted oblivious trees | Plackett-Luce likelihood, lambda or any other |
-| RandomForest | the mean of trees, each from a draw of the queries | squared error or any other of single documents |
-| Boosted | boosted trees | any |
-"""
+"""The named models, each a product of a learner and an objective; `registry.py` lists them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,27 +13,19 @@ from podium._runtime.words import check_choice
 from podium.formats.errors import FormatError
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.training.boosting import BoostingRules
-from podium.models.boosted import BoostedTrees
+from podium.models.boosted import BoostedTrees, BoostingParameters, GrowthParameters
+from podium.models.parameters import LambdaParameters, MetricParameter, ObjectiveParameter, parameter, parametrized
 from podium.models.ranker import Ranker
+from podium.models.registry import MODELS
 from podium.objectives import Objective, parse_objective
-from podium.objectives.lambdas import NORMALIZATIONS
 from podium.persistence.storage import load_parts, save_parts
 from podium.persistence.validation import INNER, check_model, check_parts, known_parameters
 from podium.persistence.values import plain_parameters, read_parameters
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class Boosted(BoostedTrees):
-    """Boosted trees x any objective, by name, by value or as a Python callable.
-
-    Parameters
-    ----------
-    objective : what the trees fit the derivatives of.
-    metric : what the objective "lambda" steers by.
-    """
-
-    objective: Any = "lambda"
-    metric: Any = "ndcg@10"
+@parametrized
+class _AnyObjective(ObjectiveParameter, MetricParameter, BoostedTrees):
+    """Boosted trees with any objective; "lambda" takes the metric."""
 
     def _objective(self) -> Any:
         if self.objective == "lambda":
@@ -55,13 +36,16 @@ class Boosted(BoostedTrees):
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class MART(BoostedTrees):
-    """Multiple additive regression trees: boosted trees x squared error (or "logistic", "ordinal", any objective).
+@parametrized
+class Boosted(BoostingParameters, GrowthParameters, _AnyObjective):
+    """Boosted trees with any objective: a name, an Objective or a Python function."""
 
-    Parameters
-    ----------
-    objective : what the trees fit the derivatives of.
+
+@parametrized
+class MART(ObjectiveParameter, BoostingParameters, GrowthParameters, BoostedTrees):
+    """Multiple additive regression trees.
+
+    They fit squared error, "logistic", "ordinal" or any other objective.
     """
 
     objective: Any = "squared"
@@ -73,9 +57,9 @@ class MART(BoostedTrees):
         return False
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class RegressionTree(BoostedTrees):
-    """One least-squares tree: the mean label of the leaf a document falls into."""
+@parametrized
+class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
+    """One least-squares tree: the score of a document is the mean label of its leaf."""
 
     n_estimators: int = 1
     learning_rate: float = 1.0
@@ -87,20 +71,12 @@ class RegressionTree(BoostedTrees):
         return False
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class LambdaMART(BoostedTrees):
-    """Boosted trees x lambda of a metric. With `init=` a fitted model or its scores this is LambdaSMART.
+@parametrized
+class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, BoostedTrees):
+    """Boosted trees that optimize a ranking metric by lambda gradients.
 
-    Parameters
-    ----------
-    metric : steers the lambdas; its cutoff bounds the pairs.
-    sigma : the slope of the logistic.
-    normalize : scales the lambdas: None as in the papers, "lightgbm" or "xgboost" as those libraries do.
+    With `init=` a fitted model or its scores this is LambdaSMART.
     """
-
-    metric: Any = "ndcg@10"
-    sigma: float = 1.0
-    normalize: str | None = "lightgbm"
 
     def _objective(self) -> Any:
         return parse_objective("lambda", metric=self.metric, sigma=self.sigma, normalize=self.normalize)
@@ -108,47 +84,47 @@ class LambdaMART(BoostedTrees):
     def _aim(self) -> Any:
         return self.metric
 
-    def _choices(self) -> dict[str, tuple[str | None, ...]]:
-        return super()._choices() | {"normalize": (None, *NORMALIZATIONS)}
 
-    def _ranges(self) -> dict[str, tuple[float, float, str]]:
-        return super()._ranges() | {"sigma": (1e-12, 1e12, "above 0")}
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
+@parametrized
 class LambdaSMART(LambdaMART):
-    """LambdaMART that starts from a base model: `init` is required."""
+    """LambdaMART that starts from the scores of a base model; init is required."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.init is None:
-            message = "LambdaSMART: init must be a fitted model or one score a training row; got None."
+            message = "LambdaSMART: init must be a fitted model or one score per training row; got None."
             raise ValueError(f"{message} On the command line, name a model's file: --set init=FILE.")
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class MatrixNet(Boosted):
-    """Boosted oblivious trees x Plackett-Luce likelihood (or "lambda" with a metric, or any objective)."""
+@parametrized
+class MatrixNet(BoostingParameters, _AnyObjective):
+    """Boosted trees with one split per level.
+
+    They fit the Plackett-Luce likelihood, "lambda" with a metric, or any other objective.
+    """
 
     objective: Any = "listmle"
-    growth: str = "oblivious"
-    max_depth: int | None = 6
+    max_depth: int = parameter(6, "Maximum depth of a tree; no tree has more than 16 levels.", low=1, high=2**16)
+
+    growth = "oblivious"
+    _fixed = ("growth",)
+    _unused = ("max_leaf_nodes", "min_samples_leaf", "max_impurity")
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class RandomForest(BoostedTrees):
-    """The mean of many trees, each from as many queries as there are, drawn with replacement, and from some features.
+@parametrized
+class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
+    """Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.
 
-    Parameters
-    ----------
-    objective : what each tree fits from the start: "squared", "logistic", or another one of single documents.
+    The score of a document is the mean over the trees.
     """
 
     objective: Any = "squared"
-    learning_rate: float = 1.0
     max_leaf_nodes: int = 100
     min_samples_leaf: int = 5
     feature_fraction: float = 0.3
+
+    _fixed = ("learning_rate", "row_fraction", "query_fraction", "goss", "drop_rate")
+    _unused = ("goss_by", "skip_drop", "max_drop")
 
     def _objective(self) -> Any:
         return parse_objective(self.objective)
@@ -160,19 +136,8 @@ class RandomForest(BoostedTrees):
         rules = super()._rules()
         return replace(rules, average=True, sampling=replace(rules.sampling, bootstrap=True))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("init", "goss", "drop_rate", "row_fraction", "query_fraction"):
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                raise ValueError(f"RandomForest: {name} has no meaning here: its trees do not see each other.")
-
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
-        raise ValueError("RandomForest: fit_more has no meaning here; fit with a larger n_estimators.")
-
-
-MODELS: dict[str, type[BoostedTrees]] = {
-    model.__name__: model for model in (RegressionTree, MART, LambdaMART, LambdaSMART, MatrixNet, RandomForest, Boosted)
-}
+        raise ValueError("RandomForest: fit_more is not supported; fit with a larger n_estimators.")
 
 
 def save(model: Ranker, path: str | os.PathLike[str]) -> None:

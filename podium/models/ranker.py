@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -28,6 +28,7 @@ from podium.formats.names import Names, encode
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
+from podium.models.parameters import INTEGER, check_parameters, parameter, parametrized
 from podium.persistence.checkpoints import Checkpoints
 
 Callback = Callable[["Progress"], bool | None]
@@ -69,18 +70,20 @@ class Progress:
     evals: dict[str, dict[str, list[float]]]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parametrized
 class Ranker(BaseEstimator):  # type: ignore[misc]
-    """The frame: checks input, remembers feature names, scores, ranks, saves. Members define `_fit` and `_scores`.
+    """The frame: checks input, remembers feature names, scores, ranks, saves. Members define `_fit` and `_scores`."""
 
-    Parameters
-    ----------
-    n_jobs : threads; None or -1 for all cores. The model is the same for any number.
-    random_state : the seed of every draw.
-    """
-
-    n_jobs: int | None = None
-    random_state: int = 0
+    n_jobs: int | None = parameter(
+        None,
+        "Number of threads. The model is the same for any number.",
+        kind=INTEGER,
+        low=-1,
+        high=4096,
+        optional=True,
+        words="an integer from 1 to 4,096, or -1 or None for all cores",
+    )
+    random_state: int = parameter(0, "Seed of all random numbers.", low=0, high=2**63 - 1)
 
     @all_or_nothing
     def fit(
@@ -245,24 +248,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return {}
 
     def _check_parameters(self) -> None:
-        """Refuse parameters out of range; subclasses extend `_ranges`."""
-        kinds = {f.name: Integral if str(f.type).startswith("int") else Real for f in fields(self)}
-        for name, (low, high, what) in self._ranges().items():
-            value = getattr(self, name)
-            if value is None and name in self._may_be_none():
-                continue
-            good = isinstance(value, kinds[name]) and not isinstance(value, (bool, np.bool))
-            if not good or not low <= value <= high:
-                raise ValueError(f"{type(self).__name__}: {name} must be {what}; got {value!r}.")
-
-    def _ranges(self) -> dict[str, tuple[float, float, str]]:
-        return {
-            "n_jobs": (-1, 4096, "a whole number from 1 to 4,096, or -1 or None for all cores"),
-            "random_state": (0, 2**63 - 1, "a whole number, 0 or larger"),
-        }
-
-    def _may_be_none(self) -> set[str]:
-        return {f.name for f in fields(self) if f.default is None}
+        """Refuse values that the parameters do not take; subclasses add what holds between parameters."""
+        check_parameters(self)
 
     def _training_data(
         self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any, *, known: bool = False

@@ -1,65 +1,128 @@
-"""The catalogue: what each model and each of its parameters is, read from the code that runs.
+"""The registry: one entry per model, with the module that holds its class; and settings written as text.
 
-Names and defaults are the fields of a model's class, limits its ranges and choices, words its docstring, learner and
-objective the table at the top of `models.py`. Nothing is written down a second time, so nothing here can grow stale.
+A class is imported when it is asked for, so that models of any module can be listed here. Names, defaults, limits and
+words of parameters are the fields of the class (`parameters.py`).
 """
 
 from __future__ import annotations
 
-import inspect
-import json
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from podium._runtime.threads import usable_threads
 from podium._runtime.words import check_choice
-from podium.metrics.registry import METRICS
-from podium.models import products as models
-from podium.models.boosted import BoostedTrees
-from podium.models.products import MODELS, load
-from podium.models.ranker import Ranker
-from podium.objectives.registry import OBJECTIVES
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a model."""
-
-    name: str
-    default: Any
-    allowed: str
-    about: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "default": self.default, "allowed": self.allowed, "about": self.about}
+if TYPE_CHECKING:
+    from podium.models.boosted import BoostedTrees
+    from podium.models.parameters import Parameter
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of the catalogue."""
+    """One model."""
 
-    name: str  # as on the command line
-    kind: type[BoostedTrees]
+    class_name: str
+    module: str
     learner: str
     objective: str
     about: str
 
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        return self.class_name.lower()
+
+    @property
+    def kind(self) -> type[BoostedTrees]:
+        """The class; imports its module."""
+        found: type[BoostedTrees] = getattr(import_module(self.module), self.class_name)
+        return found
+
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
-        words = _parameter_words(self.kind)
-        return {
-            field.name: Parameter(field.name, field.default, _allowed(self.kind, field.name), words[field.name])
-            for field in fields(self.kind)
-        }
+        from podium.models.parameters import parameters_of
+
+        return parameters_of(self.kind)
 
     def to_json(self, with_parameters: bool = False) -> dict[str, Any]:
-        plain = {"name": self.name, "class": self.kind.__name__, "learner": self.learner, "objective": self.objective}
+        plain = {"name": self.name, "class": self.class_name, "learner": self.learner, "objective": self.objective}
         listed = {"parameters": [parameter.to_json() for parameter in self.parameters.values()]}
         return plain | {"about": self.about} | (listed if with_parameters else {})
+
+
+_PRODUCTS = "podium.models.products"
+REGISTRY = (
+    Entry(
+        "RegressionTree",
+        _PRODUCTS,
+        learner="one tree",
+        objective="squared error",
+        about="One least-squares tree: the score of a document is the mean label of its leaf.",
+    ),
+    Entry(
+        "MART",
+        _PRODUCTS,
+        learner="boosted trees",
+        objective="squared error, logistic, ordinal or any other",
+        about="Multiple additive regression trees.",
+    ),
+    Entry(
+        "LambdaMART",
+        _PRODUCTS,
+        learner="boosted trees",
+        objective="lambda of a metric",
+        about="Boosted trees that optimize a ranking metric by lambda gradients.",
+    ),
+    Entry(
+        "LambdaSMART",
+        _PRODUCTS,
+        learner="boosted trees on top of a base model",
+        objective="lambda of a metric",
+        about="LambdaMART that starts from the scores of a base model; init is required.",
+    ),
+    Entry(
+        "MatrixNet",
+        _PRODUCTS,
+        learner="boosted oblivious trees",
+        objective="Plackett-Luce likelihood, lambda or any other",
+        about="Boosted trees with one split per level.",
+    ),
+    Entry(
+        "RandomForest",
+        _PRODUCTS,
+        learner="mean of independent trees",
+        objective="squared error or any other pointwise objective",
+        about="Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.",
+    ),
+    Entry(
+        "Boosted",
+        _PRODUCTS,
+        learner="boosted trees",
+        objective="any",
+        about="Boosted trees with any objective: a name, an Objective or a Python function.",
+    ),
+)
+
+
+class _Classes(Mapping[str, "type[BoostedTrees]"]):
+    """The classes of the registry by their names, each imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._entries = {entry.class_name: entry for entry in REGISTRY}
+
+    def __getitem__(self, name: str) -> type[BoostedTrees]:
+        return self._entries[name].kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+MODELS = _Classes()
 
 
 @dataclass(frozen=True)
@@ -72,20 +135,21 @@ class Plan:
 
 def catalogue() -> list[Entry]:
     """All models."""
-    rows = re.findall(r"^\| (\w+) \| (.*?) \| (.*?) \|$", models.__doc__ or "", re.MULTILINE)
-    products = {name: (learner, objective) for name, learner, objective in rows}
-    return [Entry(name.lower(), kind, *products[name], about=_first_line(kind)) for name, kind in MODELS.items()]
+    return list(REGISTRY)
 
 
 def find_model(name: str) -> Entry:
     """The model with this name, in letters of any case."""
-    entries = {entry.name: entry for entry in catalogue()}
+    entries = {entry.name: entry for entry in REGISTRY}
     check_choice("model", name.lower(), entries)
     return entries[name.lower()]
 
 
 def plan_model(name: str, settings: Sequence[str] = (), jobs: int | None = None, seed: int | None = None) -> Plan:
     """A model with the settings of the command line (`learning_rate=0.05`), refused here if any of them is wrong."""
+    from podium._runtime.threads import usable_threads
+    from podium.models.products import load
+
     entry = find_model(name)
     given = read_settings(entry, settings)
     for option, parameter, value in (("--jobs", "n_jobs", jobs), ("--seed", "random_state", seed)):
@@ -106,7 +170,7 @@ def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals:
             raise ValueError(f"--set takes name=value, such as learning_rate=0.05; got {setting!r}.")
-        check_choice(f"{entry.kind.__name__}: a parameter", name, entry.parameters)
+        check_choice(f"{entry.class_name}: a parameter", name, entry.parameters)
         if name in given:
             raise ValueError(f"--set {name}=... is given twice ({given[name]} and {text}); give it once.")
         given[name] = _value(entry, name, text)
@@ -114,67 +178,8 @@ def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(entry: Entry, name: str, text: str) -> Any:
-    """The text as the first of the parameter's types that can read it."""
-    types = _types(entry.kind, name)
-    if NoneType in types and text.lower() == "none":
-        return None
-    for kind, read in ({str: json.loads} if name in _STRUCTURED else _READERS).items():
-        if kind in types:
-            try:
-                return read(text)
-            except (ValueError, KeyError):
-                continue
-    raise ValueError(f"{entry.kind.__name__}: {name} must be {entry.parameters[name].allowed}; got {text!r}.")
-
-
-_READERS: dict[type, Callable[[str], Any]] = {
-    bool: lambda text: {"true": True, "false": False}[text.lower()],
-    int: int,
-    float: float,
-    str: str,
-}
-_TYPE_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "None"}
-# What takes a Python value in Python takes a name on the command line.
-_NAMED = {
-    "init": "the file of a saved model, or None",
-    "metric": f"a metric: {', '.join(METRICS)}, with a cutoff or without",
-    "eval_metric": "a metric, or None",
-    "objective": ", ".join(OBJECTIVES),
-    "categorical": 'features such as [3, "colour"], or None',
-    "goss": "two shares such as [0.2, 0.1], or None",
-    "monotone": 'features and signs such as {"3": 1, "price": -1}, or None',
-}
-_STRUCTURED = ("goss", "monotone", "categorical")  # written as JSON
-
-
-def _types(kind: type[Ranker], name: str) -> tuple[Any, ...]:
-    hint = get_type_hints(kind)[name]
-    if hint is Any:
-        return (str, NoneType) if getattr(kind, name) is None else (str,)
-    return get_args(hint) or (hint,)
-
-
-def _allowed(kind: type[BoostedTrees], name: str) -> str:
-    model = kind()
-    if name in _NAMED:
-        return _NAMED[name]
-    if name in model._ranges():
-        return model._ranges()[name][2]
-    if name in model._choices():
-        return ", ".join(map(str, model._choices()[name]))
-    return " or ".join(_TYPE_WORDS[one] for one in _types(kind, name))
-
-
-def _first_line(kind: type) -> str:
-    return (inspect.getdoc(kind) or "").partition("\n")[0]
-
-
-def _parameter_words(kind: type[Ranker]) -> dict[str, str]:
-    """`name : words` from the sections "Parameters" of a class and its bases; the class itself has the last word."""
-    found = {field.name: "" for field in fields(kind)}
-    for owner in reversed(kind.__mro__):
-        section = inspect.cleandoc(owner.__doc__ or "").partition("Parameters\n----------\n")[2]
-        if issubclass(owner, Ranker):
-            for name, words in re.findall(r"^(\w+) : (.*(?:\n +.*)*)", section, re.MULTILINE):
-                found[name] = re.sub(r"\s+", " ", words)
-    return found
+    declaration = entry.parameters[name].declaration
+    try:
+        return declaration.read(text)
+    except (ValueError, KeyError):
+        raise declaration.refuse(entry.class_name, name, text) from None

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from podium._runtime.words import check_choice
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS
 from podium.models.boosted import BoostedTrees
 from podium.models.ranker import Ranker
@@ -121,11 +121,7 @@ def _check_features(meta: Mapping[str, Any]) -> None:
 def check_model(model: BoostedTrees) -> None:
     """Refuse parameters out of range, and a model whose parts do not fit together."""
     Ranker._check_parameters(model)  # objectives and metrics are read where they are used
-    for name, choices in model._choices().items():
-        if getattr(model, name) not in choices:
-            check_choice(name, getattr(model, name), map(str, choices))
     model._check_goss()
-    model._check_views()
     model.forest_.check()
     if model.best_iteration_ > model.forest_.n_trees:
         raise ValueError(f"best_iteration is {model.best_iteration_} of {model.forest_.n_trees} trees")
@@ -147,6 +143,8 @@ def _check_base(model: BoostedTrees) -> None:
     base = model._base_model()
     if base is None:
         return
+    if "init" not in model.get_params(deep=False):
+        raise ValueError(f"{type(model).__name__} takes no init")
     if base.n_features_in_ != model.n_features_in_ or base.categories_ != model.categories_:
         raise ValueError("the model and its init were trained on other features")
     if not math.isfinite(largest_score(model)):
@@ -160,10 +158,18 @@ def largest_score(model: Any) -> float:
 
 
 def known_parameters(model: type[BoostedTrees], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a file, all of which the model has; how many threads to use is not the file's affair."""
+    """The parameters of a file, all of which the model has; how many threads to use is not the file's affair.
+
+    Those that only older versions had are left out, with a warning where further training would have used them.
+    """
     known = {one.name for one in fields(model)} - {"n_jobs", "init"}
-    _refuse_other_keys("the parameters", given, set(), known)
-    return dict(given)
+    _refuse_other_keys("the parameters", given, set(), known | {*model._fixed, *model._unused})
+    for name in model._fixed:
+        if name in given and given[name] != getattr(model, name):
+            told = f"{name}={_shown(given[name])}, which {model.__name__} no longer takes"
+            advice = f"Scores stay as they were; further training uses {getattr(model, name)!r}."
+            warnings.warn(f"the model file holds {told}. {advice}", UserWarning, stacklevel=5)
+    return {name: value for name, value in given.items() if name in known}
 
 
 def _shown(value: Any) -> str:

@@ -323,13 +323,13 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["lambdamrt"], "model must be one of regressiontree, mart, "),
         (["lambdamrt"], "got 'lambdamrt'. Did you mean 'lambdamart'?"),
         (["lambdamart", "--set", "learning_rat=1"], "Did you mean 'learning_rate'?"),
-        (["mart", "--set", "sigma=1"], "MART: a parameter must be one of n_jobs, random_state, n_estimators, "),
+        (["mart", "--set", "sigma=1"], "MART: a parameter must be one of objective, learning_rate, row_fraction, "),
         (["lambdamart", "--set", "learning_rate"], "--set takes name=value, such as learning_rate=0.05"),
         (["lambdamart", "--set", "learning_rate=fast"], "learning_rate must be above 0 and at most 1,000; got 'fast'"),
         (["lambdamart", "--set", "learning_rate=-1"], "LambdaMART: learning_rate must be above 0 and at most 1,000"),
         (["lambdamart", "--set", "learning_rate=nan"], "learning_rate must be above 0 and at most 1,000; got nan"),
         (["lambdamart", "--set", "learning_rate=none"], "at most 1,000; got 'none'"),
-        (["lambdamart", "--set", "n_estimators=2.5"], "must be a whole number from 1 to 1,000,000; got '2.5'"),
+        (["lambdamart", "--set", "n_estimators=2.5"], "must be an integer from 1 to 1,000,000; got '2.5'"),
         (["lambdamart", "--set", "n_estimators=1", "--set", "n_estimators=2"], "n_estimators=... is given twice (1 an"),
         (
             ["lambdamart", "--set", "growth=leafs"],
@@ -341,7 +341,7 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["boosted", "--set", "objective=ranket"], "Did you mean 'ranknet'?"),
         (["lambdamart", "--jobs", "0"], "n_jobs must be positive, or -1 for all cores; got 0"),
         (["lambdamart", "--jobs", "1", "--set", "n_jobs=2"], "Give --jobs or --set n_jobs=..., not both"),
-        (["lambdamart", "--seed", "-1"], "random_state must be a whole number, 0 or larger; got -1"),
+        (["lambdamart", "--seed", "-1"], "random_state must be an integer from 0; got -1"),
         (["lambdamart", "--early-stopping", "5"], "--early-stopping needs validation data. Add --valid FILE"),
         (["lambdasmart"], "On the command line, name a model's file: --set init=FILE"),
         (["lambdasmart", "--set", "init=good.txt"], "good.txt: is no Podium model"),
@@ -508,8 +508,8 @@ def test_models_lists_every_model_and_the_parameters_of_one(podium):
     assert parameters["max_depth"] == {
         "name": "max_depth",
         "default": None,
-        "allowed": "a whole number from 1, or None",
-        "about": "the most cuts from the root to a leaf.",
+        "allowed": "an integer from 1 to 65,536, or None",
+        "about": "Maximum depth of a tree; None for no limit.",
     }
     code, out, err = podium("models", "lamdamart")
     assert (code, out) == (2, "")

@@ -1,28 +1,243 @@
-"""The catalogue: every model and parameter has words, and text becomes values of the right types."""
+"""The registry: every parameter is declared, described, checked and has an effect; settings are read from text."""
 
-from dataclasses import dataclass
+import json
+import pydoc
+import subprocess
+import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
-from podium.models.products import MODELS, LambdaMART
+import podium
+from podium.learners.trees.scoring.forest import FOREST_ARRAYS
+from podium.models.parameters import (
+    ABOVE_0,
+    INTEGER,
+    LARGE,
+    NUMBER,
+    LambdaParameters,
+    parameter,
+    parameters_of,
+    parametrized,
+)
+from podium.models.products import MART, MODELS, LambdaMART, LambdaSMART
+from podium.models.ranker import Ranker
 from podium.models.registry import Entry, catalogue, find_model, plan_model, read_settings
+
+DECLARED = [(entry, one) for entry in catalogue() for one in entry.parameters.values()]
+
+
+def named(entry_and_parameter):
+    entry, one = entry_and_parameter
+    return f"{entry.name}-{one.name}"
 
 
 @pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
-def test_every_model_and_every_parameter_is_explained(entry):
+def test_every_model_and_every_parameter_is_described(entry):
     assert entry.learner
     assert entry.objective
-    assert entry.about
-    model = entry.kind()
-    for parameter in entry.parameters.values():
-        assert parameter.about, parameter.name
-        assert parameter.allowed, parameter.name
-        assert parameter.default == getattr(model, parameter.name)
+    assert (entry.kind.__doc__ or "").startswith(entry.about)
+    assert podium._HOME[entry.class_name] == entry.module
+    model, page = entry.kind(), pydoc.render_doc(entry.kind, renderer=pydoc.plaintext)
+    assert set(entry.parameters) == set(model.get_params())
+    for one in entry.parameters.values():
+        assert one.about.endswith("."), one.name
+        assert one.allowed, one.name
+        assert one.default == getattr(model, one.name)
+        assert f"|  {one.name} : " in page
+        assert " ".join(one.about.split()) in " ".join(page.replace("|", " ").split())
 
 
-def test_the_catalogue_has_every_model_once_and_finds_it_in_any_case():
+def test_the_registry_has_every_model_once_and_finds_it_in_any_case():
     assert [entry.kind for entry in catalogue()] == list(MODELS.values())
+    assert [entry.class_name for entry in catalogue()] == list(dict.fromkeys(MODELS))
     assert find_model("LambdaMART").kind is find_model("lambdamart").kind is LambdaMART
+
+
+def test_listing_the_models_imports_none_of_them():
+    code = (
+        "import sys; from podium.models.registry import catalogue; print([entry.name for entry in catalogue()]); "
+        "print([name for name in ('numpy', 'podium.models.products') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{[name.lower() for name in MODELS]}\n[]\n"
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_where_python_strips_docstrings():
+    command = [sys.executable, "-OO", "-m", "podium", "models", "lambdamart", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == find_model("lambdamart").to_json(with_parameters=True)
+
+
+# --- declarations -------------------------------------------------------------------------------------------------
+
+
+def test_parameters_that_models_share_have_one_declaration():
+    """Whatever the default is there; only the depth of oblivious trees is another parameter."""
+    found: dict[str, Any] = {}
+    for entry, one in DECLARED:
+        if (entry.class_name, one.name) != ("MatrixNet", "max_depth"):
+            assert found.setdefault(one.name, one.declaration) is one.declaration, named((entry, one))
+    assert all(found[name] is one.declaration for name, one in parameters_of(LambdaParameters).items())
+
+
+@pytest.mark.parametrize("declared", DECLARED, ids=named)
+def test_values_are_taken_within_the_limits_and_refused_beyond_them(declared):
+    """By the words alone: what an error asks for is read from its sentence, and then taken."""
+    entry, one = declared
+    declaration = one.declaration
+    model = entry.kind(**{one.name: one.default})
+    Ranker._check_parameters(model)
+    wrong: list[Any] = []
+    if declaration.kind in (INTEGER, NUMBER):
+        low, high = declaration.low, declaration.high
+        for good in (low, high):
+            Ranker._check_parameters(model.set_params(**{one.name: good}))
+        wrong = [low - 1, high * 2, np.nan, np.inf, True, "7", [1]]
+        wrong += [2.5] if declaration.kind is INTEGER else []
+    if declaration.choices:
+        for good in declaration.choices:
+            Ranker._check_parameters(model.set_params(**{one.name: good}))
+        wrong = ["None", declaration.choices[0].upper(), 1, True, list(declaration.choices)]
+    for bad in wrong if declaration.optional else [*wrong, None] * bool(wrong):
+        with pytest.raises(ValueError, match=rf"^{entry.class_name}: {one.name} must be .*; got ") as told:
+            Ranker._check_parameters(model.set_params(**{one.name: bad}))
+        assert repr(bad) in str(told.value)
+    if declaration.optional:
+        Ranker._check_parameters(model.set_params(**{one.name: None}))
+
+
+def test_bounds_that_the_words_leave_out_are_named_when_they_are_crossed():
+    for given, expected in (
+        ({"l2_regularization": LARGE * 10}, "l2_regularization must be at most 1e+12; got 10000000000000.0."),
+        ({"l2_regularization": -1}, "l2_regularization must be 0 or larger; got -1."),
+        ({"sigma": ABOVE_0 / 10}, "sigma must be at least 1e-12; got 1e-13."),
+        ({"sigma": 0}, "sigma must be above 0; got 0."),
+        ({"random_state": 2**63}, "random_state must be at most 9.22337e+18; got 9223372036854775808."),
+    ):
+        with pytest.raises(ValueError, match="must be") as told:
+            LambdaMART(**given)._check_parameters()
+        assert str(told.value) == f"LambdaMART: {expected}"
+
+
+@parametrized
+class _Switched(LambdaMART):
+    """A model with a switch."""
+
+    switch: bool = parameter(False, "On or off.")
+    n_estimators: int = 7
+
+
+def test_a_new_model_needs_only_its_fields_and_an_entry():
+    entry = Entry("_Switched", __name__, "trees", "lambda", "A model with a switch.")
+    assert (entry.name, entry.kind) == ("_switched", _Switched)
+    assert list(entry.parameters)[:2] == ["switch", "n_estimators"]
+    assert entry.parameters["switch"].about == "On or off."
+    assert entry.parameters["switch"].allowed == "True or False"
+    assert entry.parameters["n_estimators"].default == _Switched().n_estimators == 7
+    assert "n_estimators : an integer from 1 to 1,000,000, default=7\n    Number of trees." in _Switched.__doc__
+    assert read_settings(entry, ["switch=True"]) == {"switch": True}
+    with pytest.raises(ValueError, match="switch must be True or False; got '1'"):
+        read_settings(entry, ["switch=1"])
+    with pytest.raises(ValueError, match="n_estimators must be an integer from 1 to 1,000,000; got 0"):
+        _Switched(n_estimators=0)._check_parameters()
+
+
+def test_a_parameter_without_a_declaration_is_refused_when_the_class_is_made():
+    with pytest.raises(ValueError, match=r"Bare: depth has no declaration; give it one by parameter"):
+
+        @parametrized
+        class Bare(LambdaMART):
+            depth: int = 3
+
+
+# --- effects ------------------------------------------------------------------------------------------------------
+
+# Another value, and the parameters beside which it has an effect.
+EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "objective": ("logistic", {}),
+    "metric": ("map", {"objective": "lambda"}),
+    "sigma": (3.0, {}),
+    "normalize": (None, {}),
+    "n_estimators": (3, {}),
+    "learning_rate": (0.37, {}),
+    "max_leaf_nodes": (3, {}),
+    "max_depth": (1, {}),
+    "min_samples_leaf": (60, {}),
+    "min_hessian": (60.0, {}),
+    "min_gain": (1e9, {}),
+    "max_impurity": (1e9, {}),
+    "l2_regularization": (50.0, {}),
+    "max_delta_step": (1e-3, {}),
+    "step": ("mean", {"l2_regularization": 50.0}),
+    "growth": ("oblivious", {}),
+    "row_fraction": (0.5, {}),
+    "query_fraction": (0.5, {}),
+    "feature_fraction": (0.7, {}),
+    "goss": ((0.2, 0.2), {}),
+    "goss_by": ("query", {"goss": (0.2, 0.2)}),
+    "drop_rate": (0.9, {"skip_drop": 0.0}),
+    "skip_drop": (1.0, {"drop_rate": 0.9, "skip_drop": 0.0}),
+    "max_drop": (1, {"drop_rate": 1.0, "skip_drop": 0.0}),
+    "max_bins": (3, {}),
+    "bundle_features": (True, {"max_conflicts": 0.5}),
+    "max_conflicts": (0.5, {"bundle_features": True}),
+    "monotone": ({0: -1}, {"feature_fraction": 1.0}),
+    "categorical": ([3], {}),
+    "category_smoothing": (
+        1e4,
+        {"category_smoothing": 0.0, "categorical": [3], "feature_fraction": 1.0, "min_samples_leaf": 1},
+    ),
+    "init": (np.sin(np.arange(240)), {}),
+    "eval_metric": ("rr", {}),
+    "random_state": (1, {"feature_fraction": 0.4}),
+    "n_jobs": (2, {}),
+}
+
+
+def rows():
+    draws = np.random.default_rng(5)
+    X = draws.standard_normal((240, 6)).astype(np.float32)
+    X[:, 3] = 12 * draws.random(240) ** 3 // 1  # categories, few of them frequent
+    X[:, 4:] *= draws.random((240, 2)) < 0.15  # sparse columns, which collide in some rows
+    y = np.clip(np.round(X[:, 0] + np.cos(2 * X[:, 3]) + X[:, 4] + draws.standard_normal(240) / 2), 0, 3)
+    return X, y, np.arange(240) // 12
+
+
+def trained(kind, **parameters):
+    """All that a training makes."""
+    X, y, qid = rows()
+    model = kind(**parameters).fit(X, y, qid, eval_set=(X, y, qid))
+    return [*(getattr(model.forest_, name).tobytes() for name in FOREST_ARRAYS), model.evals_, model.bundles_]
+
+
+@pytest.mark.parametrize("declared", DECLARED, ids=named)
+@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning")
+def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
+    entry, one = declared
+    value, beside = EFFECTS[one.name]
+    few = {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 5, "n_jobs": 1} | beside
+    common = {name: given for name, given in few.items() if name in entry.parameters}
+    if entry.kind is LambdaSMART:
+        common["init"] = np.cos(np.arange(240))
+    same = trained(entry.kind, **common) == trained(entry.kind, **common | {one.name: value})
+    assert same == (one.name == "n_jobs")
+
+
+@pytest.mark.parametrize("name", ["RandomForest", "MatrixNet"])
+def test_what_a_model_had_no_use_for_is_no_parameter_of_it(name):
+    gone = {*MODELS[name]._fixed, *MODELS[name]._unused, *(["init"] if name == "RandomForest" else [])}
+    assert gone == set(MART().get_params()) - set(MODELS[name]().get_params())
+    for parameter_name in sorted(gone):
+        with pytest.raises(TypeError, match=parameter_name):
+            MODELS[name](**{parameter_name: 1})
+        with pytest.raises(ValueError, match=f"{name}: a parameter must be one of .*; got '{parameter_name}'"):
+            plan_model(name, [f"{parameter_name}=1"])
+
+
+# --- settings as text ---------------------------------------------------------------------------------------------
 
 
 def test_settings_have_the_types_of_the_fields():
@@ -36,37 +251,14 @@ def test_settings_have_the_types_of_the_fields():
         "growth": "level",
     }
     assert type(found["learning_rate"]) is float
-    assert read_settings(find_model("lambdamart"), ["max_depth=3", "normalize=none", "init=none"]) == {
+    texts = ["max_depth=3", "normalize=none", "init=none", "goss=[0.2, 0.1]", "bundle_features=true"]
+    assert read_settings(find_model("lambdamart"), texts) == {
         "max_depth": 3,
         "normalize": None,
         "init": None,
+        "goss": [0.2, 0.1],
+        "bundle_features": True,
     }
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Switched(LambdaMART):
-    """A model with a switch.
-
-    Parameters
-    ----------
-    switch : on
-        or off.
-    """
-
-    switch: bool = False
-    limit: int | float | str = 0
-
-
-def test_a_new_model_needs_only_its_fields_and_its_docstring():
-    entry = Entry("switched", _Switched, "trees", "lambda", "A model with a switch.")
-    assert entry.parameters["switch"].about == "on or off."
-    assert entry.parameters["switch"].allowed == "true or false"
-    assert entry.parameters["sigma"].about == find_model("lambdamart").parameters["sigma"].about
-    assert read_settings(entry, ["switch=True", "limit=3"]) == {"switch": True, "limit": 3}
-    assert read_settings(entry, ["limit=0.5"]) == {"limit": 0.5}
-    assert read_settings(entry, ["limit=none"]) == {"limit": "none"}
-    with pytest.raises(ValueError, match="switch must be true or false; got '1'"):
-        read_settings(entry, ["switch=1"])
 
 
 def test_a_plan_holds_all_parameters_and_the_conveniences_of_the_command_line():

@@ -91,7 +91,7 @@ def test_a_base_model_of_another_library_has_its_say(lists):
 @pytest.mark.parametrize("n_trees", [-1, 13, 2.0, True, "3"])
 def test_trees_that_are_not_there_are_refused(n_trees, lists, model):
     for ask in (lambda: model.predict(lists[0], n_trees=n_trees), lambda: model.scorer(n_trees)):
-        with pytest.raises(ValueError, match="n_trees must be a whole number from 0 to 12, the trees there are; got"):
+        with pytest.raises(ValueError, match="n_trees must be an integer from 0 to 12, the number of trees; got"):
             ask()
 
 

@@ -58,7 +58,6 @@ def test_a_random_forest_has_the_same_bytes_for_any_number_of_threads(splits, tm
     assert (tmp_path / "1.podium").read_bytes() == (tmp_path / "2.podium").read_bytes()
 
 
-@pytest.mark.parametrize("given", [{"drop_rate": 0.1}, {"goss": (0.2, 0.1)}, {"row_fraction": 0.5}, {"init": [0.0]}])
-def test_what_means_nothing_to_a_random_forest_is_refused(splits, given):
-    with pytest.raises(ValueError, match="has no meaning here"):
-        RandomForest(**given).fit(splits.train)
+def test_a_random_forest_refuses_more_trees(splits):
+    with pytest.raises(ValueError, match="fit_more is not supported; fit with a larger n_estimators"):
+        RandomForest(n_estimators=2, max_leaf_nodes=4).fit(splits.train).fit_more(splits.train, n_estimators=1)

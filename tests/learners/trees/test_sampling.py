@@ -87,7 +87,7 @@ def test_shares_of_rows_queries_and_features(rng):
 
 @pytest.mark.parametrize("goss", [(0.5, 0.6), (0.2, 0.0), (-0.1, 0.5), (0.2,), 0.3, "no"])
 def test_shares_that_cannot_be_are_refused(goss):
-    with pytest.raises(ValueError, match="goss must be two shares"):
+    with pytest.raises(ValueError, match="goss must be two fractions"):
         LambdaMART(goss=goss).fit(np.zeros((4, 1)), [0, 1, 0, 1], group=[4])
 
 

@@ -1,0 +1,246 @@
+"""Parameters: fields of a dataclass with type, limits, choices and words as metadata.
+
+    max_leaf_nodes: int = parameter(31, "Maximum number of leaves per tree.", low=2, high=65_536)
+
+The checks before training, the values of `--set name=value`, the tables of `podium models` and the docstring of a class
+all come from these declarations. None is read from a docstring, which `python -OO` strips.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from numbers import Integral, Real
+from textwrap import fill
+from typing import Any, TypeVar, dataclass_transform
+
+import numpy as np
+
+from podium._runtime.words import did_you_mean
+from podium.metrics.registry import METRICS
+from podium.objectives.lambdas import NORMALIZATIONS
+from podium.objectives.registry import OBJECTIVES
+
+Made = TypeVar("Made")
+
+ABOVE_0 = 1e-12  # the least number that counts as above 0
+LARGE = 1e12  # bounds from here on only keep sums finite, and are left out of the words
+_KEY = "parameter"
+_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of values: its name, which values are of it, and how one is read from text."""
+
+    words: str
+    holds: Callable[[Any], bool]
+    read: Callable[[str], Any]
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool))
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+INTEGER = Kind("an integer", lambda value: isinstance(value, Integral) and not _is_bool(value), int)
+NUMBER = Kind("a number", lambda value: isinstance(value, Real) and not _is_bool(value), float)
+SWITCH = Kind("True or False", _is_bool, lambda text: {"true": True, "false": False}[text.lower()])
+TEXT = Kind("text", lambda value: isinstance(value, str), str)
+NAME = Kind("a name", _anything, str)  # or what it stands for; whoever looks it up refuses others
+STRUCTURE = Kind("JSON", _anything, json.loads)
+_KINDS: dict[type, Kind] = {int: INTEGER, float: NUMBER, bool: SWITCH, str: TEXT}
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a parameter may be, and what it does."""
+
+    about: str
+    kind: Kind
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False  # None is allowed
+    words: str | None = None  # for what is allowed, where the other fields do not say it
+    holds: Callable[[Any], bool] = _anything  # a condition that limits and choices cannot say
+
+    @property
+    def allowed(self) -> str:
+        """`"an integer from 2 to 65,536"`, `"leaf, level, oblivious"`."""
+        if self.words is not None:
+            return self.words
+        if self.choices:
+            return ", ".join(("None", *self.choices) if self.optional else self.choices)
+        if self.kind is SWITCH and self.optional:
+            return "True, False or None"
+        return self._range() + (", or None" if self.optional else "")
+
+    @property
+    def signature(self) -> str:
+        """What is allowed, in numpydoc's notation."""
+        if not self.choices:
+            return self.allowed
+        return f"{{{', '.join(map(repr, (None, *self.choices) if self.optional else self.choices))}}}"
+
+    def _range(self) -> str:
+        if self.low is None or self.high is None:
+            return self.kind.words
+        if self.kind is INTEGER:
+            return f"an integer from {self.low:,}" + (f" to {self.high:,}" if self.high < LARGE else "")
+        if self.low == ABOVE_0:
+            return "above 0" + (f" and at most {self.high:,g}" if self.high < LARGE else "")
+        return f"{self.low:g} or larger" if self.high >= LARGE else f"from {self.low:g} to {self.high:g}"
+
+    def takes(self, value: Any) -> bool:
+        if value is None and self.optional:
+            return True
+        if not self.kind.holds(value) or (self.choices and value not in self.choices):
+            return False
+        return self._reaches(value) and not self._exceeds(value) and self.holds(value)
+
+    def read(self, text: str) -> Any:
+        """The value that is written so; ValueError or KeyError for a text of another type."""
+        return None if self.optional and text.lower() == "none" else self.kind.read(text)
+
+    def refuse(self, owner: str, name: str, value: Any) -> ValueError:
+        """The error for a value that is not taken, also beyond the bounds that `allowed` leaves out."""
+        expected = f"one of {self.allowed}" if self.choices else self.allowed
+        if self.kind in (INTEGER, NUMBER) and self.kind.holds(value):
+            if self._exceeds(value) and (self.high or 0) >= LARGE:
+                expected = f"at most {self.high:g}"
+            elif not self._reaches(value) and value > 0 and self.low == ABOVE_0:
+                expected = f"at least {self.low:g}"
+        return ValueError(f"{owner}: {name} must be {expected}; got {value!r}.{did_you_mean(value, self.choices)}")
+
+    def _reaches(self, value: Any) -> bool:
+        return self.low is None or bool(value >= self.low)
+
+    def _exceeds(self, value: Any) -> bool:
+        return self.high is not None and not value <= self.high
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a model: its declaration with the name and the default it has there."""
+
+    name: str
+    default: Any
+    declaration: Declaration
+
+    @property
+    def allowed(self) -> str:
+        return self.declaration.allowed
+
+    @property
+    def about(self) -> str:
+        return self.declaration.about
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "default": self.default, "allowed": self.allowed, "about": self.about}
+
+
+def parameter(default: Any, about: str, *, kind: Kind | None = None, **more: Any) -> Any:
+    """A field with a `Declaration`. `kind` follows from the default unless that is None or a name."""
+    declaration = Declaration(about, kind or _KINDS[type(default)], **more)
+    return field(default=default, metadata={_KEY: declaration})
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True)
+def parametrized(made: type[Made]) -> type[Made]:
+    """Make a class a dataclass of keyword parameters, with all of them in its docstring.
+
+    A subclass that gives an inherited parameter another default, `n_estimators: int = 1`, inherits its declaration.
+    """
+    summary = inspect.cleandoc(made.__doc__ or "")  # before dataclass puts a signature in the place of an empty one
+    for name in inspect.get_annotations(made):
+        inherited = _inherited(made, name)
+        if inherited is not None and not isinstance(made.__dict__.get(name, inherited), Field):
+            setattr(made, name, field(default=made.__dict__[name], metadata=inherited.metadata))
+    made = dataclass(eq=False, repr=False, kw_only=True)(made)
+    made.__doc__ = f"{summary}\n\n{_section(made)}".strip()
+    return made
+
+
+def _inherited(made: type, name: str) -> Any:
+    found = (getattr(base, "__dataclass_fields__", {}).get(name) for base in made.__mro__[1:])
+    return next((one for one in found if one is not None), None)
+
+
+def parameters_of(made: type[Any]) -> dict[str, Parameter]:
+    """All parameters of a class, by name: its own first, then those of its bases, as scikit-learn orders them."""
+    known = {one.name: one for one in fields(made)}
+    order = dict.fromkeys(name for owner in made.__mro__ for name in inspect.get_annotations(owner) if name in known)
+    undeclared = [name for name in order if _KEY not in known[name].metadata]
+    if undeclared:
+        raise ValueError(f"{made.__name__}: {undeclared[0]} has no declaration; give it one by parameter(...).")
+    return {name: Parameter(name, known[name].default, known[name].metadata[_KEY]) for name in order}
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse values that the fields of a model do not take."""
+    for one in fields(model):
+        declaration, value = one.metadata.get(_KEY), getattr(model, one.name)
+        if declaration is not None and not declaration.takes(value):
+            raise declaration.refuse(type(model).__name__, one.name, value)
+
+
+def _section(made: type) -> str:
+    """The parameters as numpydoc writes them."""
+    lines = ["Parameters", "----------"]
+    for one in parameters_of(made).values():
+        lines.append(f"{one.name} : {one.declaration.signature}, default={one.default!r}")
+        lines.append(fill(one.about, _WIDTH, initial_indent="    ", subsequent_indent="    "))
+    return "\n".join(lines)
+
+
+# --- groups of parameters that learners of every kind share ---------------------------------------------------------
+
+
+@parametrized
+class ObjectiveParameter:
+    """The objective of a model that takes any."""
+
+    objective: Any = parameter(
+        "lambda",
+        "Objective that is minimized: a name, an Objective, or a Python function of (scores, labels, offsets) that "
+        "returns (gradients, hessians).",
+        kind=NAME,
+        words=", ".join(OBJECTIVES),
+    )
+
+
+@parametrized
+class MetricParameter:
+    """The metric that lambda gradients optimize."""
+
+    metric: Any = parameter(
+        "ndcg@10",
+        'Metric that the objective "lambda" optimizes; its cutoff limits the pairs. Evaluation sets are judged by it '
+        "unless eval_metric is given.",
+        kind=NAME,
+        words=f"a metric: {', '.join(METRICS)}, with or without a cutoff",
+    )
+
+
+@parametrized
+class PairParameters:
+    """The gradients of pairs of documents."""
+
+    sigma: float = parameter(1.0, "Steepness of the logistic function of score differences.", low=ABOVE_0, high=LARGE)
+    normalize: str | None = parameter(
+        "lightgbm",
+        'Scaling of the lambdas: None as in the papers, "lightgbm" or "xgboost" as in these libraries.',
+        choices=NORMALIZATIONS,
+        optional=True,
+    )
+
+
+@parametrized
+class LambdaParameters(MetricParameter, PairParameters):
+    """All parameters of lambda gradients."""
