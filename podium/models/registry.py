@@ -19,10 +19,10 @@ from podium._runtime.threads import usable_threads
 from podium._runtime.words import check_choice
 from podium.metrics.registry import METRICS
 from podium.models import products as models
-from podium.models.boosted import BoostedTrees
-from podium.models.products import MODELS, load
+from podium.models.products import MODELS
 from podium.models.ranker import Ranker
 from podium.objectives.registry import OBJECTIVES
+from podium.persistence.saving import load
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Entry:
     """One model of the catalogue."""
 
     name: str  # as on the command line
-    kind: type[BoostedTrees]
+    kind: type[Ranker]
     learner: str
     objective: str
     about: str
@@ -66,7 +66,7 @@ class Entry:
 class Plan:
     """A model to be trained, and its parameters as plain values: `init` as the name of a file."""
 
-    model: BoostedTrees
+    model: Ranker
     parameters: dict[str, Any]
 
 
@@ -154,7 +154,7 @@ def _types(kind: type[Ranker], name: str) -> tuple[Any, ...]:
     return get_args(hint) or (hint,)
 
 
-def _allowed(kind: type[BoostedTrees], name: str) -> str:
+def _allowed(kind: type[Ranker], name: str) -> str:
     model = kind()
     if name in _NAMED:
         return _NAMED[name]

@@ -490,13 +490,13 @@ def test_rank_refuses_what_is_wrong_and_writes_nothing(podium, work, words, mess
 
 
 def test_models_lists_every_model_and_the_parameters_of_one(podium):
-    from podium.models.products import MODELS
+    from podium.models.products import TREE_MODELS
 
     code, out, err = podium("models")
     assert (code, err) == (0, "")
-    assert all(f" {name.lower()} " in out for name in MODELS)
+    assert all(f" {name.lower()} " in out for name in TREE_MODELS)
     found = json.loads(podium("models", "--json")[1])["models"]
-    assert [entry["class"] for entry in found] == list(MODELS)
+    assert [entry["class"] for entry in found] == list(TREE_MODELS)
     code, out, _ = podium("models", "lambdamart")
     assert code == 0
     assert out.startswith("lambdamart: boosted trees x lambda of a metric\n")

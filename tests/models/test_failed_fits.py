@@ -108,8 +108,9 @@ def test_a_fit_that_fails_changes_nothing(failure, start, parts, tmp_path):
     (tmp_path / "other").write_text("2 qid:1 1:0.5\n")
     model = LambdaMART(**SMALL)
     if start != "unfitted":
-        named = RankingData.from_arrays(other.X, other.y, qid=other.qid, feature_names=[f"f{n}" for n in range(24)])
-        model.fit(named, eval_set=valid)
+        names = [f"f{n}" for n in range(24)]
+        named = RankingData.from_arrays(other.X, other.y, qid=other.qid, feature_names=names)
+        model.fit(named, eval_set=RankingData.from_arrays(valid.X, valid.y, qid=valid.qid, feature_names=names))
     parameters, rows, options = FAILURES[failure](data, valid, tmp_path)
     model.set_params(**parameters, n_estimators=12)
     before = state(model)
@@ -161,7 +162,7 @@ def test_parameters_that_a_callback_changes_stay_as_it_has_set_them():
 def test_more_trees_are_a_number_from_one(wrong, parts):
     model = LambdaMART(**SMALL).fit(parts[0])
     before = state(model)
-    with pytest.raises(ValueError, match="fit_more: n_estimators must be a whole number from 1; got"):
+    with pytest.raises(ValueError, match="fit_more: n_estimators must be an integer from 1; got"):
         model.fit_more(parts[0], n_estimators=wrong)
     assert_unchanged(model, before)
 
@@ -196,7 +197,7 @@ def test_an_interrupt_in_a_callback_keeps_the_step_it_came_after(name, patience,
     options = {"eval_set": evals, "early_stopping_rounds": patience}
     for step in range(1, 1 + len(kind(**parameters).fit(data, **options).evals_["eval_0"]["ndcg@10"])):
         model = kind(**parameters)
-        with pytest.raises(KeyboardInterrupt, match="they are kept"):
+        with pytest.raises(KeyboardInterrupt, match="what was learned is kept"):
             model.fit(data, callbacks=[raises_at(step, KeyboardInterrupt)], **options)
         expected = kind(**parameters | {"n_estimators": step}).fit(data, **options)
         assert trees_of(model) == trees_of(expected)

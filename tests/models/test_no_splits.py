@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from podium.models.products import MART, MODELS, Boosted, LambdaMART, MatrixNet, RandomForest, RegressionTree
+from podium.models.products import MART, TREE_MODELS, Boosted, LambdaMART, MatrixNet, RandomForest, RegressionTree
 
 FREE = {"min_samples_leaf": 1, "min_hessian": 0.0, "min_gain": 0.0, "max_impurity": 0.0, "feature_fraction": 1.0}
 
@@ -99,7 +99,7 @@ def test_trees_that_are_added_without_a_split_are_told_too():
         model.fit_more(X, y, qid, n_estimators=2)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "LambdaSMART"])
+@pytest.mark.parametrize("name", [name for name in TREE_MODELS if name != "LambdaSMART"])
 def test_it_is_told_exactly_when_nothing_splits_and_the_cure_cures(name):
     """Random rules on small data: the parameter that is named, set free, lets the model split."""
     draws, silent, cured = np.random.default_rng(7), 0, 0
@@ -115,7 +115,7 @@ def test_it_is_told_exactly_when_nothing_splits_and_the_cure_cures(name):
             "growth": "oblivious" if name == "MatrixNet" else str(draws.choice(["leaf", "level", "oblivious"])),
             "feature_fraction": float(draws.choice([1.0, 0.4])),
         }
-        model = MODELS[name](n_estimators=1, **parameters)
+        model = TREE_MODELS[name](n_estimators=1, **parameters)
         warned = [text for text in told_by(model, X, y, qid) if text.startswith("no tree could split")]
         assert bool(warned) == (not has_splits(model) and (np.ptp(y) > 0 or not model._needs_pairs()))
         silent += not warned

@@ -16,8 +16,9 @@ from podium.metrics import POLICIES
 from podium.metrics.additive import NDCG
 from podium.metrics.pairs import Inversions
 from podium.metrics.precision import AveragePrecision
-from podium.models.products import MART, MODELS, Boosted, LambdaMART, LambdaSMART, RandomForest, RegressionTree, load
+from podium.models.products import MART, TREE_MODELS, Boosted, LambdaMART, LambdaSMART, RandomForest, RegressionTree
 from podium.objectives import OBJECTIVES, BayesRank, Lambda
+from podium.persistence.saving import load
 
 # The lecture notes' example: (x1, x2, label).
 POINTS = np.concatenate(
@@ -65,9 +66,9 @@ def test_models_beat_the_best_single_feature(splits, kind):
     assert ours > single + 0.05
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "LambdaSMART"])
+@pytest.mark.parametrize("name", [name for name in TREE_MODELS if name != "LambdaSMART"])
 def test_saving_and_cloning_keep_every_score(name, splits, tmp_path):
-    model = small(MODELS[name]).fit(splits.train)
+    model = small(TREE_MODELS[name]).fit(splits.train)
     model.save(tmp_path / "m.podium")
     again = load(tmp_path / "m.podium")
     np.testing.assert_array_equal(again.predict(splits.test), model.predict(splits.test))
@@ -143,7 +144,7 @@ def test_ctrl_c_keeps_the_trees_so_far(splits):
             raise KeyboardInterrupt
 
     model = small()
-    with pytest.raises(KeyboardInterrupt, match="stopped after 3 trees; they are kept"):
+    with pytest.raises(KeyboardInterrupt, match="stopped after 3 trees; what was learned is kept"):
         model.fit(splits.train, callbacks=[interrupt])
     assert model.forest_.n_trees == 3
     assert np.isfinite(model.predict(splits.test)).all()
