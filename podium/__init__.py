@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.linear import Linear as Linear
     from podium.models.products import MART as MART
     from podium.models.products import Boosted as Boosted
     from podium.models.products import LambdaMART as LambdaMART
@@ -40,13 +41,14 @@ if TYPE_CHECKING:
     from podium.models.products import MatrixNet as MatrixNet
     from podium.models.products import RandomForest as RandomForest
     from podium.models.products import RegressionTree as RegressionTree
-    from podium.models.products import load as load
     from podium.objectives.registry import parse_objective as parse_objective
+    from podium.persistence.saving import load as load
 
 _HOME = {
     "Boosted": "podium.models.products",
     "LambdaMART": "podium.models.products",
     "LambdaSMART": "podium.models.products",
+    "Linear": "podium.models.linear",
     "MatrixNet": "podium.models.products",
     "RandomForest": "podium.models.products",
     "MART": "podium.models.products",
@@ -60,7 +62,7 @@ _HOME = {
     "compare": "podium.evaluation.comparing",
     "evaluate": "podium.evaluation.evaluating",
     "evaluate_run": "podium.evaluation.evaluating",
-    "load": "podium.models.products",
+    "load": "podium.persistence.saving",
     "parse_metric": "podium.metrics.registry",
     "parse_objective": "podium.objectives.registry",
     "read_data": "podium.formats",

@@ -38,7 +38,7 @@ class Training:
     out: Path
     n_rows: int
     n_queries: int
-    tried: int  # trees grown; those after the best iteration are dropped
+    tried: int  # steps taken; those after the best one are dropped
     evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
     seconds: float
     interrupted: bool = False  # by Ctrl-C, before it came to its own end
@@ -48,15 +48,20 @@ class Training:
         return type(self.plan.model).__name__
 
     @property
-    def trees(self) -> int:
-        return int(self.plan.model.forest_.n_trees)
+    def steps(self) -> int:
+        """Trees or rounds of the saved model."""
+        return int(self.plan.model.best_iteration_)
+
+    @property
+    def unit(self) -> str:
+        return self.plan.model._UNIT
 
     def to_json(self) -> dict[str, Any]:
         return {
             "model": self.name.lower(),
             "out": str(self.out),
-            "trees": self.trees,
-            "best_iteration": self.plan.model.best_iteration_,
+            f"{self.unit}s": self.steps,
+            "best_iteration": self.steps,
             "policy": self.plan.model._judging_metric().policy.name,
             "metrics": {name: found.to_json()["metrics"] for name, found in self.evaluations.items()},
             "seconds": self.seconds,
@@ -65,12 +70,12 @@ class Training:
         }
 
     def sentences(self) -> list[str]:
-        best = f", the best of {self.tried} tried" if self.tried > self.trees else ""
+        best = f", the best of {self.tried} tried" if self.tried > self.steps else ""
         source = f"{counted(self.n_rows, 'document')} of {counted(self.n_queries, 'query', 'queries')}"
         stopped = ["stopped by Ctrl-C; what was trained until then is kept"] if self.interrupted else []
         return [
             *stopped,
-            f"{self.name}: {counted(self.trees, 'tree')}{best}; trained on {source}",
+            f"{self.name}: {counted(self.steps, self.unit)}{best}; trained on {source}",
             *(
                 f"{name}: {metric} {value:.4f} (policy {found.policy})"
                 for name, found in self.evaluations.items()
@@ -103,19 +108,19 @@ def train(
                 checkpoint=checkpoints,
             )
         except KeyboardInterrupt:
-            if not hasattr(model, "forest_"):
-                _say(f"stopped before the first tree; {out} is not written.")
+            if not hasattr(model, "best_iteration_"):
+                _say(f"stopped before the first {model._UNIT}; {out} is not written.")
                 raise
             interrupted = True
     seconds = perf_counter() - started
-    if model.forest_.n_trees == 0:
-        raise ValueError(f"{out}: not one tree was kept, so nothing is written.")
+    if model.best_iteration_ == 0:
+        raise ValueError(f"{out}: not one {model._UNIT} was kept, so nothing is written.")
     model.save(out)  # before anything else can go wrong
     if checkpoints is not None and checkpoints.ended:
         checkpoints.remove()
     metric = model._judging_metric()
     found = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
-    tried = max([model.forest_.n_trees, *(len(curves[metric.name]) for curves in model.evals_.values())])
+    tried = max([model.best_iteration_, *(len(curves[metric.name]) for curves in model.evals_.values())])
     return Training(plan, out, data.n_rows, data.n_queries, tried, found, seconds, interrupted)
 
 

@@ -18,12 +18,13 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from families import TREE_MODELS
 
 import podium
 from podium.formats import container
 from podium.formats.cache import read_cache, write_cache
 from podium.formats.kinds import CHECKPOINT, DATA, MODEL
-from podium.models.products import MODELS, LambdaMART, LambdaSMART, MatrixNet, RandomForest
+from podium.models.products import LambdaMART, LambdaSMART, MatrixNet, RandomForest
 
 SECONDS = 20  # for one file: more is an endless loop
 ROOM = 2 << 30  # bytes of memory beyond what the first files needed
@@ -35,7 +36,7 @@ HOSTILE = [
     *(None, True, False, 0, -1, 1, 7, 2**31, 2**62, 2**63, 2**64, -(2**63), 10**400, 0.5, -0.0, 1e308, -1e308, 5e-324),
     *("", "nan", "inf", "x", "\ud800", "0", "x" * 5000, [], {}, [[]], [None], [0], {"a": 1}, {"": []}, DEEP),
 ]
-KINDS = [*MODELS, "", "Ranker", "object", 3, None, "x" * 500]
+KINDS = [*TREE_MODELS, "", "Ranker", "object", 3, None, "x" * 500]
 
 
 def rows(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -188,9 +189,9 @@ def edited(kind, meta, arrays, rng):
 def slow_scores(meta, arrays, X) -> np.ndarray:
     """The scores that a model file says, node by node."""
     scores = np.array([slow_score(meta["n_features"], meta["start"], arrays, row) for row in X])
-    if "init" in meta:
+    if "children" in meta:
         inner = {name.removeprefix("init/"): array for name, array in arrays.items() if name.startswith("init/")}
-        scores = scores + slow_scores(meta["init"]["meta"], inner, X)
+        scores = scores + slow_scores(meta["children"]["init"]["meta"], inner, X)
     return scores
 
 

@@ -28,6 +28,7 @@ PUBLIC = [
     "Boosted",
     "LambdaMART",
     "LambdaSMART",
+    "Linear",
     "MART",
     "MatrixNet",
     "Metric",

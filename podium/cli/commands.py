@@ -322,7 +322,7 @@ def rank_command(
 ) -> None:
     """Score every document with a saved model."""
     from podium import workflows as training
-    from podium.models.products import load
+    from podium.persistence.saving import load
 
     kind, report = training.ranking_format(out, format, tag, top), sys.stdout
     if out is not None:
@@ -355,7 +355,7 @@ def inspect_command(
     from podium import workflows as training
     from podium.explain import drawings
     from podium.models import inspection
-    from podium.models.products import load
+    from podium.persistence.saving import load
 
     if out is not None:
         drawings.refuse_other_suffixes(out)
@@ -391,7 +391,7 @@ def explain_command(
     from podium import workflows as training
     from podium.cli import terminal as _terminal
     from podium.explain import drawings, queries
-    from podium.models.products import load
+    from podium.persistence.saving import load
 
     if documents is not None and top is not None:
         raise ValueError("Give --documents I J or --top K, not both.")
@@ -470,8 +470,9 @@ def _read_for_training(plan: Plan, train: Path, valid: list[Path]) -> tuple[Rank
     from podium.workflows import Columns
 
     table = _read(train)
-    if plan.model.init is not None:
-        table = Columns.of_model(plan.model.init, plan.parameters["init"]).give(table, train)
+    base = getattr(plan.model, "init", None)
+    if base is not None:
+        table = Columns.of_model(base, plan.parameters["init"]).give(table, train)
     columns = Columns.of_data(table, train)
     return table, {str(path): columns.give(_read(path), path) for path in valid}
 

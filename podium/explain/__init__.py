@@ -1,7 +1,8 @@
-"""Explain: what a model of trees has learned, and why it ranks as it does.
+"""Explain: what a model has learned, and why it ranks as it does.
 
 `importance(model)` counts splits, `shap_values(model, X)` decomposes scores, `why(model, X, i, j)` what ranks one
-document above another, `partial_dependence(model, X, feature)` moves one feature, `draw_tree` and `draw_curves` draw.
+document above another; these are for models of trees. For any model, `partial_dependence(model, X, feature)` varies one
+feature and `permutation_importance(model, data)` shuffles each. `draw_tree` and `draw_curves` draw.
 """
 
 from podium.explain.attributions import Attributions as Attributions
@@ -12,6 +13,8 @@ from podium.explain.drawings import draw_curves as draw_curves
 from podium.explain.drawings import draw_tree as draw_tree
 from podium.explain.importances import Importance as Importance
 from podium.explain.importances import importance as importance
+from podium.explain.permutation import PermutationImportance as PermutationImportance
+from podium.explain.permutation import permutation_importance as permutation_importance
 from podium.explain.reasons import Reason as Reason
 from podium.explain.reasons import Why as Why
 from podium.explain.reasons import why as why

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from podium.data.sparse import Features, as_dense, is_sparse
-from podium.explain.subjects import find_feature, names_for, refuse_other_models
+from podium.explain.subjects import find_feature, names_for, refuse_unfitted
 
 _POINTS = 20
 
@@ -49,7 +49,7 @@ def partial_dependence(
 
     The grid is a list of values, or how many quantiles of the feature to take; equal ones count once.
     """
-    refuse_other_models(model)
+    refuse_unfitted(model)
     rows, known = model._rows(X), names_for(model, X, names)
     column = find_feature(feature, known)
     points = _points(as_dense(rows[:, [column]]).ravel(), grid, known[column])

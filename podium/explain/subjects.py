@@ -12,6 +12,7 @@ from podium.data.ranking import RankingData, as_feature_names
 from podium.learners.trees.scoring.forest import Forest
 from podium.models.boosted import BoostedTrees
 from podium.models.inspection import feature_names
+from podium.models.ranker import Ranker
 
 
 def forests_of(model: Any) -> list[Forest]:
@@ -31,7 +32,14 @@ def refuse_other_models(model: Any) -> None:
     check_is_fitted(model)
 
 
-def names_for(model: BoostedTrees, X: Any = None, names: Sequence[str] | None = None) -> tuple[str, ...]:
+def refuse_unfitted(model: Any) -> None:
+    """Any fitted model of Podium can be asked about its scores."""
+    if not isinstance(model, Ranker):
+        raise ValueError(f"expected a model of Podium, such as podium.LambdaMART; got {type(model).__name__}.")
+    check_is_fitted(model)
+
+
+def names_for(model: Ranker, X: Any = None, names: Sequence[str] | None = None) -> tuple[str, ...]:
     """One name per feature: as given, as the model knows them, as the data has them, or their numbers from 1."""
     if names is not None:
         return as_feature_names(names, model.n_features_in_) or ()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import copy
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -11,20 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
-from podium._runtime.words import counted
+from podium._runtime.warn import warn
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import Features
-from podium.evaluation.evaluating import evaluate
 from podium.formats.names import Names, find_names
-from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.monitor import Monitor
+from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.scoring.walking import Scorer
-from podium.learners.trees.training.boosting import Boosting, BoostingRules, boost, refit_values
+from podium.learners.trees.training.boosting import Boosting, BoostingRules, refit_values
 from podium.learners.trees.training.bundling import LayoutRules
 from podium.learners.trees.training.growing import GrowthRules
 from podium.learners.trees.training.sampling import SamplingRules
-from podium.metrics.base import Metric
 from podium.metrics.registry import parse_metric
 from podium.models.no_splits import explain_no_splits, has_gradients, without_splits
 from podium.models.parameters import (
@@ -37,9 +34,8 @@ from podium.models.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.ranker import Callback, Interrupted, Progress, Ranker
-from podium.models.resuming import Keeper
-from podium.persistence.checkpoints import Checkpoints, describe_run
+from podium.models.ranker import Ranker, all_or_nothing, refuse_number_as_qid
+from podium.persistence.validation import TREE_FACTS, Fact
 
 if TYPE_CHECKING:
     from podium.models.inspection import Inspection
@@ -194,16 +190,7 @@ class BoostedTrees(Ranker):
     _fixed: ClassVar[tuple[str, ...]] = ()
     _unused: ClassVar[tuple[str, ...]] = ()
 
-    def _objective(self) -> Any:
-        raise NotImplementedError
-
-    def _judging_metric(self) -> Metric:
-        return parse_metric(self._aim() if self.eval_metric is None else self.eval_metric)
-
-    def _aim(self) -> Any:
-        """The metric that the objective steers by, where it has one."""
-        return getattr(self._objective(), "target", "ndcg@10")
-
+    @all_or_nothing
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
         """Add `n_estimators` trees to a fitted model, on the same or other data; `options` are those of `fit`.
 
@@ -213,14 +200,7 @@ class BoostedTrees(Ranker):
         more: Any = n_estimators
         if isinstance(more, bool) or not isinstance(more, Integral) or int(more) < 1:
             raise ValueError(f"fit_more: n_estimators must be an integer from 1; got {more!r}.")
-        before, self._grown = self.n_estimators, self.forest_
-        try:
-            self.n_estimators = self.forest_.n_trees + int(n_estimators)
-            return self.fit(X, y, qid, **options)
-        finally:
-            if self.forest_ is self._grown:  # it failed, and nothing else has changed either
-                self.n_estimators = before
-            del self._grown
+        return self._train(X, y, qid, **options, more=int(more))
 
     def refit(
         self,
@@ -245,10 +225,7 @@ class BoostedTrees(Ranker):
         model = copy(self)
         data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=True)
         rules, base_scores, data = self._rules(), self._base_scores(data), data.grouped()
-        target = self._objective().bind(
-            data.y, data.offsets, weights=data.sample_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
-        )
-        model.forest_ = refit_values(self.forest_, data.X, target, rules, decay, base_scores, self.n_jobs)
+        model.forest_ = refit_values(self.forest_, data.X, self._bind(data), rules, decay, base_scores, self.n_jobs)
         return model
 
     def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
@@ -265,7 +242,7 @@ class BoostedTrees(Ranker):
         data = self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0)
         judge = self._judging_metric() if metric is None else parse_metric(metric)
         model = copy(self)
-        model.forest_, steps = prune_forest(self.forest_, data, _offset(self, data), judge, tolerance, self.n_jobs)
+        model.forest_, steps = prune_forest(self.forest_, data, self._offset(data), judge, tolerance, self.n_jobs)
         model.best_iteration_ = model.forest_.n_trees
         return Pruning(model, judge.name, steps)
 
@@ -282,67 +259,98 @@ class BoostedTrees(Ranker):
 
         return inspect(self)
 
-    def _fit(
-        self,
-        data: RankingData,
-        evals: list[RankingData],
-        patience: int | None,
-        callbacks: Sequence[Callback],
-        checkpoints: Checkpoints | None = None,
-    ) -> None:
-        objective, base_scores = self._objective(), self._base_scores(data)
-        data = data.grouped()
-        target = objective.bind(
-            data.y, data.offsets, weights=data.sample_weight, query_weights=data.query_weight, n_jobs=self.n_jobs
-        )
-        grown = getattr(self, "_grown", None)
-        boosting = Boosting(
+    def _learner(self, data: RankingData, continued: bool) -> Boosting:
+        base_scores, data = self._base_scores(data), data.grouped()
+        return Boosting(
             data.X,
             data.offsets,
-            target,
+            self._bind(data),
             self._rules(),
             base_scores=base_scores,
-            forest=grown,
+            forest=self.forest_ if continued else None,
             n_jobs=self.n_jobs,
         )
-        check_interrupts()
-        watch = _Watch(self, boosting, evals, self._judging_metric(), patience, callbacks)
-        after = watch.after
-        if checkpoints is not None:
-            keeper = Keeper(checkpoints, boosting, watch, self.n_estimators, describe_run(self, data, evals, patience))
-            keeper.resume()
-            watch.settle()
-            after = keeper.after
-        try:
-            with undisguised_interrupts():
-                boost(boosting, self.n_estimators, after)
-        except KeyboardInterrupt as interrupt:
-            if not watch.steps:
-                raise
-            self._keep(boosting, watch)
-            raise Interrupted(f"stopped after {counted(len(boosting.trees), 'tree')}; they are kept.") from interrupt
-        self._warn_if_nothing_splits(boosting, boosting.trees[len(boosting.trees) - watch.steps :])
-        self._keep(boosting, watch)
-        if checkpoints is not None:
-            checkpoints.end()
 
-    def _warn_if_nothing_splits(self, boosting: Boosting, trees: Sequence[TreeArrays]) -> None:
-        """Where only lists with different labels teach, `fit` has told already that there are none."""
-        if without_splits(trees) and (has_gradients(boosting) or not self._needs_pairs()):
-            warnings.warn(explain_no_splits(boosting), UserWarning, stacklevel=4)
+    def _n_steps(self) -> int:
+        return self.n_estimators
 
-    def _keep(self, boosting: Boosting, watch: _Watch) -> None:
-        """What was trained becomes the fitted state: that of the last step that was done wholly."""
-        boosting.trees, evals = watch.kept()
-        self.best_iteration_, self.bundles_ = len(boosting.trees), boosting.bundles()
-        self.evals_, self.forest_ = evals, boosting.finished()
+    _UNIT: ClassVar[str] = Boosting.unit
+    _FACTS: ClassVar[Mapping[str, Fact]] = TREE_FACTS
+    _ARRAYS: ClassVar[tuple[str, ...]] = FOREST_ARRAYS
 
-    _fit_with_checkpoints = _fit  # trees can be resumed
+    def _fitted_meta(self) -> dict[str, Any]:
+        return {"start": self.forest_.start, "bundles": self.bundles_}
 
-    def predict(self, X: Any, n_trees: int | None = None) -> np.ndarray:
-        """One score a row, by the first `n_trees` trees or by all; a query id is not needed."""
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self.forest_, name) for name in FOREST_ARRAYS}
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
+        self.forest_ = Forest(**arrays, start=float(meta["start"]), n_features=self.n_features_in_)
+
+    def _children(self) -> dict[str, Ranker]:
+        base = self._base_model()
+        return {} if base is None else {"init": base}
+
+    def _set_child(self, name: str, child: Ranker) -> None:
+        if name != "init":
+            super()._set_child(name, child)
+        self.init = child
+
+    @classmethod
+    def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {**parameters, "step": "tree"} if parameters.get("step") == "length" else dict(parameters)
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        self._check_goss()
+        self.forest_.check()
+        if self.best_iteration_ > self.forest_.n_trees:
+            raise ValueError(f"best_iteration is {self.best_iteration_} of {self.forest_.n_trees} trees")
+        self._check_categories()
+        self._check_base()
+
+    def _check_categories(self) -> None:
+        """A category in a split is the place of its name in the column's list."""
+        sets = self.forest_.sets
+        for column, names in self.categories_.items():
+            own = sets.feature == self._feature_number("categories", column)
+            values = sets.values[np.repeat(own, np.diff(sets.start))]
+            if (values < 0).any() or (values >= len(names)).any() or (values != np.floor(values)).any():
+                raise ValueError(f"a split asks for a category of {column!r} that is not there")
+
+    def _check_base(self) -> None:
+        base = self._base_model()
+        if base is None:
+            return
+        if "init" not in self.get_params(deep=False):
+            raise ValueError(f"{type(self).__name__} takes no init")
+        if base.n_features_in_ != self.n_features_in_ or base.categories_ != self.categories_:
+            raise ValueError("the model and its init were trained on other features")
+        if not np.isfinite(self._largest_score()):
+            raise ValueError("the scores of the model and its init could be infinite together")
+
+    def _largest_score(self) -> float:
+        """No score is further from 0, with those of the models that this one started from."""
+        base = self._base_model()
+        return float(self.forest_.largest_score + (0.0 if base is None else base._largest_score()))
+
+    def _set_fitted(self, learner: Boosting) -> None:
+        self.bundles_, self.forest_ = learner.bundles(), learner.finished()
+
+    def _warn_if_nothing_learned(self, learner: Boosting, monitor: Monitor) -> None:
+        """Where only queries with different labels teach, `fit` has warned already that there are none."""
+        grown = learner.trees[len(learner.trees) - monitor.steps :]
+        if without_splits(grown) and (has_gradients(learner) or not self._needs_pairs()):
+            warn(explain_no_splits(learner))
+
+    def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None) -> np.ndarray:
+        """One score per row, by the first `n_trees` trees or by all; query ids are not needed."""
+        if n_trees is None:
+            return super().predict(X, qid)
+        refuse_number_as_qid(qid)
         X = self._rows(X)
-        return self._scores(X, None if n_trees is None else self._check_trees(n_trees))
+        return self._scores(X, self._check_trees(n_trees))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """The scores after one tree, after two, and so on; the n-th are those of `predict(X, n_trees=n)`."""
@@ -380,6 +388,9 @@ class BoostedTrees(Ranker):
     def _scores(self, X: Features, n_trees: int | None = None) -> np.ndarray:
         scores = self.forest_.scores(X, n_trees, self.n_jobs)
         return scores if self._base_model() is None else scores + self._base_predictions(X)
+
+    def _offset(self, data: RankingData) -> np.ndarray | float:
+        return 0.0 if self._base_model() is None else self._base_predictions(data.X)
 
     def _base_model(self) -> Any:
         return self.init if hasattr(self.init, "predict") else None
@@ -469,12 +480,7 @@ class BoostedTrees(Ranker):
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
-    def _adds_to_itself(self) -> bool:
-        return getattr(self, "_grown", None) is not None
-
     def _find_names(self, X: Any) -> Names:
-        if self._adds_to_itself():  # more trees for the same names
-            return self.categories_
         return find_names(X, self.categorical or ())
 
     def _categorical(self) -> tuple[int, ...]:
@@ -514,73 +520,3 @@ class BoostedTrees(Ranker):
             raise ValueError(f"{type(self).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
         if self.step in ("exact", "tree"):
             raise ValueError(f"{type(self).__name__}: goss goes with step 'newton' or 'mean'; got {self.step!r}.")
-
-
-class _Watch:
-    """Looks at evaluation sets after each tree, remembers the curves, and says when to stop."""
-
-    def __init__(
-        self,
-        model: BoostedTrees,
-        boosting: Boosting,
-        evals: Sequence[RankingData],
-        metric: Metric,
-        patience: int | None,
-        callbacks: Sequence[Callback],
-    ) -> None:
-        self.model, self.boosting, self.metric, self.patience = model, boosting, metric, patience
-        self.parts, self.callbacks = evals, callbacks
-        before = boosting.forest()
-        self.scores = [before.scores(part.X, n_jobs=model.n_jobs) + _offset(model, part) for part in evals]
-        self.evals: dict[str, dict[str, list[float]]] = {
-            f"eval_{number}": {metric.name: []} for number in range(len(evals))
-        }
-        self.best, self.best_value, self.best_trees = 0, -np.inf, list(boosting.trees)
-        self._started_from = len(boosting.trees)
-        self.settle()
-
-    def after(self, iteration: int, changes: list[TreeArrays]) -> bool:
-        values = [self._judge(number, changes) for number in range(len(self.parts))]
-        for curves, value in zip(self.evals.values(), values):
-            curves[self.metric.name].append(value)
-        if self.parts:
-            first = values[0] * (1 if self.metric.higher_is_better else -1)
-            if self.patience is not None and np.isnan(first):
-                raise ValueError(
-                    f"eval_set[0]: {self.metric.name} is undefined for all of its queries; nothing to judge by."
-                )
-            if first > self.best_value:
-                self.best, self.best_value = iteration, first
-                self.best_trees = list(self.boosting.trees)  # later steps may change the values of earlier trees
-        self.settle()
-        progress = Progress(self.model, iteration, self.model.n_estimators, self.evals)
-        stops = [bool(callback(progress)) for callback in self.callbacks]
-        check_interrupts()
-        waited = self.patience is not None and self.parts and iteration - self.best >= self.patience
-        return any(stops) or bool(waited)
-
-    @property
-    def steps(self) -> int:
-        """Those that were done wholly, trees and curves, in this training and in the one it was resumed from."""
-        return len(self._settled[0]) - self._started_from
-
-    def kept(self) -> tuple[list[TreeArrays], dict[str, dict[str, list[float]]]]:
-        """The trees that become the model, and the curves, which an interrupt may have left a value longer."""
-        trees, best_trees = self._settled
-        evals = {
-            part: {name: curve[: self.steps] for name, curve in curves.items()} for part, curves in self.evals.items()
-        }
-        return (best_trees if self.patience is not None and self.parts else trees), evals
-
-    def settle(self) -> None:
-        """The step is done; one assignment, so that an interrupt finds it done or not begun."""
-        self._settled = self.boosting.trees, self.best_trees
-
-    def _judge(self, number: int, changes: list[TreeArrays]) -> float:
-        few, part = Forest.join(changes, 0.0, self.boosting.X.shape[1]), self.parts[number]
-        few.add_scores(part.X, 0, len(changes), self.scores[number])
-        return evaluate(self.scores[number], part, metrics=[self.metric], n_jobs=self.model.n_jobs)[self.metric.name]
-
-
-def _offset(model: BoostedTrees, part: RankingData) -> np.ndarray | float:
-    return 0.0 if model._base_model() is None else model._base_predictions(part.X)

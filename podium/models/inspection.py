@@ -260,3 +260,49 @@ def _size(forest: Forest) -> int:
 def _span(numbers: Sequence[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low}" if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True)
+class ModelInspection:
+    """A fitted model of any kind: what it was trained on, and its parameters."""
+
+    model: str
+    n_features: int
+    parameters: dict[str, Any]
+    changed: list[str]  # the parameters that are not as by default
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, unrounded, for `json.dumps`."""
+        return asdict(self)
+
+    def sentences(self) -> list[str]:
+        return [f"{self.model}: {counted(self.n_features, 'feature')}", *self._details(), self._parameters()]
+
+    def _details(self) -> list[str]:
+        return []
+
+    def _parameters(self) -> str:
+        shown = [f"{name}={self.parameters[name]}" for name in self.changed]
+        return f"parameters: {', '.join(shown) if shown else 'all as by default'}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+
+@dataclass(frozen=True)
+class LinearInspection(ModelInspection):
+    """A fitted linear model: its weights, the largest first."""
+
+    weights: list[tuple[str, float]]
+    intercept: float
+
+    def _details(self) -> list[str]:
+        shown = ", ".join(f"{name} {weight:+.4g}" for name, weight in self.weights[:_FEATURES_TOLD])
+        return [f"largest weights: {shown}", f"intercept: {self.intercept:.6g}"]
+
+
+def shown_parameters(model: Any) -> tuple[dict[str, Any], list[str]]:
+    """All parameters of a model as plain values, and which of them are not as by default."""
+    known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
+    changed = [one.name for one in known if getattr(model, one.name) != one.default]
+    return {one.name: _plain(getattr(model, one.name)) for one in known}, changed

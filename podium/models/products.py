@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from podium._runtime.words import check_choice
-from podium.formats.errors import FormatError
-from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.training.boosting import BoostingRules
 from podium.models.boosted import BoostedTrees, BoostingParameters, GrowthParameters
 from podium.models.parameters import LambdaParameters, MetricParameter, ObjectiveParameter, parameter, parametrized
-from podium.models.ranker import Ranker
-from podium.models.registry import MODELS
 from podium.objectives import Objective, parse_objective
-from podium.persistence.storage import load_parts, save_parts
-from podium.persistence.validation import INNER, check_model, check_parts, known_parameters
-from podium.persistence.values import plain_parameters, read_parameters
 
 
 @parametrized
@@ -138,78 +126,3 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
 
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
         raise ValueError("RandomForest: fit_more is not supported; fit with a larger n_estimators.")
-
-
-def save(model: Ranker, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model."""
-    kind, meta, arrays = _to_parts(model)
-    try:
-        _from_parts(kind, meta, arrays)  # what could not be loaded is not written
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"{os.fspath(path)}: {kind} cannot be saved ({error}). Nothing is written.") from error
-    save_parts(path, kind, meta, arrays)
-
-
-def load(path: str | os.PathLike[str]) -> Ranker:
-    """Read a model that `save` wrote. Nothing in the file is run."""
-    kind, meta, arrays = load_parts(path)
-    try:
-        return _from_parts(kind, meta, arrays)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise FormatError(path, f"holds no model this version understands ({error}).") from error
-
-
-def _to_parts(model: Any) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
-    if type(model).__name__ not in MODELS:
-        raise ValueError(f"{type(model).__name__} cannot be saved; it is no model of Podium.")
-    forest = model.forest_
-    meta: dict[str, Any] = {
-        "parameters": plain_parameters(model, [f.name for f in fields(model) if f.name not in ("n_jobs", "init")]),
-        "n_features": int(model.n_features_in_),
-        "n_queries": int(model.n_queries_),
-        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
-        "categories": model.categories_,
-        "best_iteration": int(model.best_iteration_),
-        "evals": _swap_curves(model.evals_, np.isnan, None),
-        "start": forest.start,
-        "bundles": model.bundles_,
-    }
-    arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS}
-    if model._base_model() is not None:
-        kind, inner, inner_arrays = _to_parts(model.init)
-        meta["init"] = {"kind": kind, "meta": inner}
-        arrays |= {f"{INNER}{name}": array for name, array in inner_arrays.items()}
-    return type(model).__name__, meta, arrays
-
-
-def _swap_curves(evals: Mapping[str, Any], is_old: Callable[[Any], Any], new: float | None) -> dict[str, Any]:
-    """The learning curves with one value in place of another: JSON has no NaN."""
-    return {
-        part: {metric: [new if is_old(value) else value for value in curve] for metric, curve in curves.items()}
-        for part, curves in evals.items()
-    }
-
-
-def _renamed(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as they are spelt today; older files may hold other spellings."""
-    return {**parameters, "step": "tree"} if parameters.get("step") == "length" else dict(parameters)
-
-
-def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
-    check_choice("model", kind, MODELS)
-    check_parts(meta, arrays)
-    model = MODELS[kind](**known_parameters(MODELS[kind], _renamed(read_parameters(meta["parameters"]))))
-    model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
-    if meta["feature_names"] is not None:
-        model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
-    model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
-    model.best_iteration_ = int(meta["best_iteration"])
-    model.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
-    model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
-    own = {name: arrays[name] for name in FOREST_ARRAYS}
-    model.forest_ = Forest(**own, start=float(meta["start"]), n_features=model.n_features_in_)
-    if "init" in meta:
-        inner = {name.removeprefix(INNER): array for name, array in arrays.items() if name.startswith(INNER)}
-        model.init = _from_parts(meta["init"]["kind"], meta["init"]["meta"], inner)
-    check_model(model)
-    return model

@@ -6,18 +6,19 @@ brings a learner and an objective together; what they are, a subclass says.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from numbers import Integral
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from podium._runtime.interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
+from podium._runtime.warn import warn
+from podium._runtime.words import counted
 from podium.data.columns import SAME_COLUMNS, first_difference, refuse_other_columns
 from podium.data.precision import merged_columns, warn_of_merged
 from podium.data.ranking import RankingData, as_features, as_query_ids, group_rows, refuse_beside_data
@@ -25,11 +26,15 @@ from podium.data.sparse import Features, as_sparse, is_sparse
 from podium.evaluation.evaluating import evaluate
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
+from podium.learners.monitor import Curves, Monitor
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
+from podium.models.fitting import Keeper, run_steps
 from podium.models.parameters import INTEGER, check_parameters, parameter, parametrized
-from podium.persistence.checkpoints import Checkpoints
+from podium.models.scoring import RowScorer
+from podium.persistence.checkpoints import Checkpoints, describe_run
+from podium.persistence.validation import Fact
 
 Callback = Callable[["Progress"], bool | None]
 
@@ -67,7 +72,7 @@ class Progress:
     model: Ranker
     iteration: int  # steps done
     total: int
-    evals: dict[str, dict[str, list[float]]]
+    evals: Curves
 
 
 @parametrized
@@ -121,26 +126,136 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         once): the steps so far are kept on the model, and KeyboardInterrupt is raised. Before the first step, it is a
         fit that fails.
         """
+        given = {"group": group, "sample_weight": sample_weight, "query_weight": query_weight}
+        watched = {"eval_set": eval_set, "early_stopping_rounds": early_stopping_rounds, "callbacks": callbacks}
+        kept = {"checkpoint": checkpoint, "every": every, "checkpoint_errors": checkpoint_errors}
+        return self._train(X, y, qid, **given, **watched, **kept, verbose=verbose)
+
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        verbose: int | None = None,
+        checkpoint: Any = None,
+        every: int = 10,
+        checkpoint_errors: str = "stop",
+        more: int | None = None,
+    ) -> Self:
+        """`fit`, or with `more` so many further steps of the fitted model."""
         self._check_parameters()
         kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
-        _check_patience(early_stopping_rounds, eval_set)
-        self.categories_ = self._find_names(X)
-        known = self._adds_to_itself()
-        data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=known)
+        _check_early_stopping(early_stopping_rounds, eval_set)
+        if more is None:
+            self.categories_ = self._find_names(X)
+        data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=more is not None)
         self.n_queries_ = data.n_queries
         self._warn_if_nothing_to_learn(data)
-        evals = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
+        self._supported(data.X, "the training data")
+        eval_sets = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
+        for number, part in enumerate(eval_sets):
+            self._supported(part.X, f"eval_set[{number}]")
         listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
         check_interrupts()
-        if kept is None:
-            self._fit(data, evals, early_stopping_rounds, listeners)
-        else:
-            self._fit_with_checkpoints(data, evals, early_stopping_rounds, listeners, kept)
+        self._run(data, eval_sets, early_stopping_rounds, listeners, kept, more)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """One score a row; scores order documents within a query and need no query id."""
-        return self._scores(self._rows(X))
+    def _run(
+        self,
+        data: RankingData,
+        eval_sets: list[RankingData],
+        early_stopping_rounds: int | None,
+        callbacks: Sequence[Callback],
+        checkpoints: Checkpoints | None,
+        more: int | None,
+    ) -> None:
+        """Let the learner take its steps; what it has learned becomes the fitted state."""
+        learner = self._learner(data, continued=more is not None)
+        n_steps = self._n_steps() if more is None else learner.n_steps + more
+        for part in eval_sets:
+            learner.follow(part.X, self._offset(part))
+        check_interrupts()
+
+        def report(steps: int, curves: Curves) -> bool:
+            progress = Progress(self, steps, n_steps, curves)
+            answers = [bool(callback(progress)) for callback in callbacks]  # all are called
+            return any(answers)
+
+        watched = eval_sets, self._judging_metric(), early_stopping_rounds
+        monitor, keeper = Monitor(learner, *watched, report, self.n_jobs), None
+        if checkpoints is not None:
+            description = describe_run(self, data.grouped(), eval_sets, early_stopping_rounds)
+            keeper = Keeper(checkpoints, learner, monitor, n_steps, description | {"steps": str(n_steps)})
+            keeper.resume()
+        try:
+            with undisguised_interrupts():
+                run_steps(learner, monitor, n_steps, keeper)
+        except KeyboardInterrupt as interrupt:
+            if not monitor.steps:
+                raise
+            self._keep(learner, monitor)
+            stopped = f"stopped after {counted(learner.n_steps, learner.unit)}; what was learned is kept."
+            raise Interrupted(stopped) from interrupt
+        self._warn_if_nothing_learned(learner, monitor)
+        self._keep(learner, monitor)
+        if checkpoints is not None:
+            checkpoints.end()
+
+    def _keep(self, learner: Any, monitor: Monitor) -> None:
+        """What was learned up to the last completed step, or the best one, becomes the fitted state."""
+        snapshot, curves = monitor.result()
+        learner.keep(snapshot)
+        self._set_fitted(learner)
+        self.best_iteration_, self.evals_ = learner.n_steps, curves
+
+    def _objective(self) -> Any:
+        """What the learner fits the derivatives of."""
+        raise NotImplementedError
+
+    def _learner(self, data: RankingData, continued: bool) -> Any:
+        """The learner, on the training rows; `continued`: from the fitted state."""
+        raise NotImplementedError
+
+    def _n_steps(self) -> int:
+        """How many steps `fit` takes."""
+        raise NotImplementedError
+
+    def _set_fitted(self, learner: Any) -> None:
+        """Take over what was learned."""
+        raise NotImplementedError
+
+    def _scores(self, X: Features) -> np.ndarray:
+        """One score per row of checked rows."""
+        raise NotImplementedError
+
+    def _offset(self, data: RankingData) -> np.ndarray | float:
+        """The scores that rows of an evaluation set have before the first step."""
+        return 0.0
+
+    def _warn_if_nothing_learned(self, learner: Any, monitor: Monitor) -> None:
+        """Members that can tell why warn."""
+
+    def _bind(self, data: RankingData) -> Any:
+        """The objective on the (grouped) training rows."""
+        weights = {"weights": data.sample_weight, "query_weights": data.query_weight}
+        return self._objective().bind(data.y, data.offsets, **weights, n_jobs=self.n_jobs)
+
+    def predict(self, X: Any, qid: Any = None) -> np.ndarray:
+        """One score per row. Scores order the documents of a query; only list-aware models need `qid` for that."""
+        refuse_number_as_qid(qid)
+        return self._scores(self._supported(self._rows(X), "the rows"))
+
+    def scorer(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread."""
+        check_is_fitted(self)
+        return RowScorer(self._scores, self.n_features_in_)
 
     def rank(self, X: Any, qid: Any = None) -> np.ndarray:
         """The rows, best first within each query; queries in order of first appearance."""
@@ -168,38 +283,90 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if qid is None and group is None:
                 if getattr(self, "n_queries_", 1) > 1:
                     raise ValueError("score needs qid (or group): the model was trained on many queries.")
-                warnings.warn(_one_query(np.shape(X)[0]), UserWarning, stacklevel=2)
+                warn(_one_query(np.shape(X)[0]))
                 group = [np.shape(X)[0]]
             found = evaluate(self.predict(X), y, qid=qid, group=group, metrics=[metric], sample_weight=sample_weight)
         return found[metric.name] * (1 if metric.higher_is_better else -1)
 
     def _judging_metric(self) -> Metric:
-        return parse_metric("ndcg@10")
+        """The metric of evaluation sets and of `score`."""
+        chosen = getattr(self, "eval_metric", None)
+        return parse_metric(self._aim() if chosen is None else chosen)
 
-    def save(self, path: Any) -> None:
-        """Write the model as one checked file without code in it; `podium.load` reads it."""
-        from podium.models.products import save
+    def _aim(self) -> Any:
+        """The metric that the objective steers by, where it has one."""
+        return getattr(self._objective(), "target", "ndcg@10")
 
-        save(self, path)
+    def inspect(self) -> Any:
+        """What the model is made of. Print it."""
+        from podium.models.inspection import ModelInspection, shown_parameters
 
-    def _fit(
-        self, data: RankingData, evals: list[RankingData], patience: int | None, callbacks: Sequence[Callback]
-    ) -> None:
-        raise NotImplementedError
+        check_is_fitted(self)
+        return ModelInspection(type(self).__name__, self.n_features_in_, *shown_parameters(self))
 
-    def _fit_with_checkpoints(
-        self,
-        data: RankingData,
-        evals: list[RankingData],
-        patience: int | None,
-        callbacks: Sequence[Callback],
-        checkpoints: Checkpoints,
-    ) -> None:
-        """`_fit` that can be resumed; members that define it say when the training came to its end."""
-        raise ValueError(f"{type(self).__name__} keeps no checkpoints; leave checkpoint out.")
+    def save(self, target: Any, *, score_only: bool = False) -> None:
+        """Write the model, to a path or a binary file object, as one checked file without code; `podium.load` reads it.
 
-    def _scores(self, X: Features) -> np.ndarray:
-        raise NotImplementedError
+        Parameters that are Python functions are refused, unless `score_only`: then they are left out, and the loaded
+        model scores but cannot be trained until they are set again.
+        """
+        from podium.persistence.saving import save
+
+        check_is_fitted(self)
+        save(self, target, score_only)
+
+    _UNIT: ClassVar[str] = "step"  # what the learner calls a step
+
+    # What rows may hold; where they hold something else, the error says what to do.
+    _ALLOWS_MISSING: ClassVar[bool] = True
+    _ALLOWS_SPARSE: ClassVar[bool] = True
+
+    def _supported(self, X: Features, where: str) -> Features:
+        """The rows, or an error that says what the model does not support."""
+        name = type(self).__name__
+        if is_sparse(X) and not self._ALLOWS_SPARSE:
+            raise ValueError(f"{name} does not support sparse rows ({where}). Use X.toarray(), or a model of trees.")
+        if not self._ALLOWS_MISSING and not is_sparse(X):
+            missing = np.isnan(X).any(axis=0)
+            if missing.any():
+                column = int(missing.argmax())
+                found = f"column {column} of {where} has NaN"
+                advice = "Fill them first, for example with scikit-learn's SimpleImputer, or use a model of trees."
+                raise ValueError(f"{name} does not support missing values; {found}. {advice}")
+        return X
+
+    # What a model file holds of a fitted model; members say.
+    _FACTS: ClassVar[Mapping[str, Fact]] = {}  # keys of `_fitted_meta`
+    _ARRAYS: ClassVar[tuple[str, ...]] = ()  # keys of `_fitted_arrays`
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        return {}
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over what a file holds, which has been checked by type."""
+
+    def _check_fitted(self) -> None:
+        """Refuse parameters out of range, and a model whose parts do not fit together."""
+        Ranker._check_parameters(self)  # objectives and metrics are read where they are used
+
+    def _children(self) -> dict[str, Ranker]:
+        """Models that are parts of this one and saved with it, by name."""
+        return {}
+
+    def _set_child(self, name: str, child: Ranker) -> None:
+        raise ValueError(f"{type(self).__name__} has no part that is called {name!r}")
+
+    def _largest_score(self) -> float:
+        """No score is further from 0 than this, where the model knows a bound."""
+        return 0.0
+
+    @classmethod
+    def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters as they are spelt today; older files may hold other spellings."""
+        return dict(parameters)
 
     def _rows(self, X: Any) -> Features:
         """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
@@ -270,7 +437,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         else:
             X, y = validate_data(self, self._known_to_sklearn(X, None), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
-            warnings.warn(_one_query(len(y)), UserWarning, stacklevel=4)
+            warn(_one_query(len(y)))
             group = [len(y)]
         return RankingData.from_arrays(
             _as_float32(X),
@@ -310,15 +477,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         labels = data.y if data.is_contiguous else data.y[data.rows]
         low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
         if self._needs_pairs() and not (low < high).any() and data.n_rows > 1:
-            warnings.warn(
-                f"0 of {data.n_queries} queries have two different labels; the model is constant.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _adds_to_itself(self) -> bool:
-        """Whether this fit goes on from the model as it is, so that the columns are known."""
-        return False
+            warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")
 
     def _needs_pairs(self) -> bool:
         return True
@@ -327,8 +486,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._ALLOWS_MISSING
+        tags.input_tags.sparse = self._ALLOWS_SPARSE
         return tags
 
 
@@ -382,13 +541,20 @@ def _refuse_empty(data: RankingData) -> None:
             raise ValueError(f"fit: the data have no {what}, so there is nothing to learn from. {advice}")
 
 
-def _check_patience(rounds: Any, eval_set: Any) -> None:
+def _check_early_stopping(rounds: Any, eval_set: Any) -> None:
     if rounds is None:
         return
     if isinstance(rounds, (bool, np.bool)) or not isinstance(rounds, Integral) or rounds < 1:
         raise ValueError(f"early_stopping_rounds must be an integer from 1, or None; got {rounds!r}.")
     if eval_set is None or (isinstance(eval_set, (list, tuple)) and len(eval_set) == 0):
         raise ValueError("early_stopping_rounds needs an eval_set to look at; got none. Add eval_set=(X, y, qid).")
+
+
+def refuse_number_as_qid(qid: Any) -> None:
+    if isinstance(qid, Integral):
+        raise ValueError(
+            f"predict: qid must have one id per row; got {qid}. For the first trees only, give n_trees={qid}."
+        )
 
 
 def _as_eval_sets(eval_set: Any) -> list[Any]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from podium._runtime.words import check_choice
 
 if TYPE_CHECKING:
-    from podium.models.boosted import BoostedTrees
     from podium.models.parameters import Parameter
+    from podium.models.ranker import Ranker
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Entry:
         return self.class_name.lower()
 
     @property
-    def kind(self) -> type[BoostedTrees]:
+    def kind(self) -> type[Ranker]:
         """The class; imports its module."""
-        found: type[BoostedTrees] = getattr(import_module(self.module), self.class_name)
+        found: type[Ranker] = getattr(import_module(self.module), self.class_name)
         return found
 
     @cached_property
@@ -103,16 +103,23 @@ REGISTRY = (
         objective="any",
         about="Boosted trees with any objective: a name, an Objective or a Python function.",
     ),
+    Entry(
+        "Linear",
+        "podium.models.linear",
+        learner="linear scoring function",
+        objective="any",
+        about="One weight per feature, trained by L-BFGS on any objective.",
+    ),
 )
 
 
-class _Classes(Mapping[str, "type[BoostedTrees]"]):
+class _Classes(Mapping[str, "type[Ranker]"]):
     """The classes of the registry by their names, each imported when it is asked for."""
 
     def __init__(self) -> None:
         self._entries = {entry.class_name: entry for entry in REGISTRY}
 
-    def __getitem__(self, name: str) -> type[BoostedTrees]:
+    def __getitem__(self, name: str) -> type[Ranker]:
         return self._entries[name].kind
 
     def __iter__(self) -> Iterator[str]:
@@ -129,7 +136,7 @@ MODELS = _Classes()
 class Plan:
     """A model to be trained, and its parameters as plain values: `init` as the name of a file."""
 
-    model: BoostedTrees
+    model: Ranker
     parameters: dict[str, Any]
 
 
@@ -148,7 +155,7 @@ def find_model(name: str) -> Entry:
 def plan_model(name: str, settings: Sequence[str] = (), jobs: int | None = None, seed: int | None = None) -> Plan:
     """A model with the settings of the command line (`learning_rate=0.05`), refused here if any of them is wrong."""
     from podium._runtime.threads import usable_threads
-    from podium.models.products import load
+    from podium.persistence.saving import load
 
     entry = find_model(name)
     given = read_settings(entry, settings)

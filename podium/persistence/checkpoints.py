@@ -1,8 +1,8 @@
 """Checkpoints: a training on disk, so that a run that was killed goes on as if nothing had happened.
 
 The file is a sealed container, wholly old or wholly new at every moment. What the run is stands in it in words, and a
-training that differs in one of them refuses the file and says in which. What else it holds is the learner's affair:
-for trees, `resuming` has it.
+training that differs in one of them refuses the file and says in which. What else it holds is the state of the learner
+and of the monitor.
 """
 
 from __future__ import annotations

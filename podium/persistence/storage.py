@@ -7,9 +7,12 @@ damaged. Loading runs no code and follows no path, and the arrays take no more m
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -22,12 +25,20 @@ from podium.formats.lines import FilePath
 _LONGEST_KIND = 200  # characters
 
 
-def save_parts(path: FilePath, kind: str, meta: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def save_parts(target: FilePath | IO[bytes], kind: str, meta: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Write a model's parts as one file, wholly old or wholly new; equal parts give equal bytes.
+
+    A binary file object gets the same bytes in one piece.
 
     `meta` is plain JSON: text keys, lists, text, whole numbers, finite floats, true, false and null. The arrays are of
     bool, whole numbers or floats of at most 64 bits.
     """
+    if not isinstance(target, (str, os.PathLike)):
+        with _temporary_file() as copy:
+            save_parts(copy, kind, meta, arrays)
+            target.write(copy.read_bytes())
+        return
+    path = target
     refuse_bad_model_path(path)
     if not isinstance(kind, str) or not kind:
         raise ValueError(f"{os.fspath(path)}: the kind of a model must be its name; got {kind!r}.")
@@ -44,8 +55,21 @@ def refuse_bad_model_path(path: FilePath) -> None:
     refuse_bad_target(Path(path))
 
 
-def load_parts(path: FilePath) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+@contextmanager
+def _temporary_file() -> Iterator[Path]:
+    """A name for a file that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="podium-") as folder:
+        yield Path(folder) / "model.podium"
+
+
+def load_parts(source: FilePath | IO[bytes]) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """The kind, facts and arrays of a saved model, all of them checked; the arrays are read-only, ordered by name."""
+    if not isinstance(source, (str, os.PathLike)):
+        with _temporary_file() as copy:
+            with open(copy, "xb") as stream:
+                shutil.copyfileobj(source, stream)
+            return load_parts(copy)
+    path = source
     with open_container(path, MODEL) as container:
         kind, meta = container.meta.get("kind"), container.meta.get("meta")
         named = isinstance(kind, str) and 0 < len(kind) <= _LONGEST_KIND

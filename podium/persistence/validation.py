@@ -2,7 +2,7 @@
 
 A checksum says that a file is as it was written, not that it was written by Podium. So every key of `meta` has its
 exact type and range here, keys and arrays that are not known are refused, and lengths are compared with one another.
-What the arrays of the trees hold is checked by `Forest.check`.
+Each model declares the facts and arrays of its own (`Ranker._FACTS`, `Ranker._ARRAYS`) and checks what they hold.
 """
 
 from __future__ import annotations
@@ -10,17 +10,12 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from podium.learners.trees.scoring.forest import FOREST_ARRAYS
-from podium.models.boosted import BoostedTrees
-from podium.models.ranker import Ranker
-
-INNER = "init/"  # before the names of the arrays of the model that this one started from
 _MOST_FEATURES = 2**31 - 1
 _LARGEST_COUNT = 2**62
 
@@ -38,7 +33,7 @@ def _is_count(value: Any, most: int = _LARGEST_COUNT) -> bool:
     return type(value) is int and 0 <= value <= most
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Finite as float64; an integer of JSON may have any length."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
@@ -55,9 +50,13 @@ def _is_list(value: Any, holds: Callable[[Any], bool]) -> bool:
     return isinstance(value, list) and all(map(holds, value))
 
 
+def _is_child(value: Any) -> bool:
+    return _is_mapping(value, lambda inner: True) and value.keys() == {"kind", "meta"}
+
+
 def _are_names(value: Any) -> bool:
     """Categories of a column: all different, text or numbers."""
-    return _is_list(value, lambda name: isinstance(name, (str, bool)) or _is_number(name)) and len(set(value)) == len(
+    return _is_list(value, lambda name: isinstance(name, (str, bool)) or is_number(name)) and len(set(value)) == len(
         value
     )
 
@@ -77,27 +76,30 @@ META: dict[str, Fact] = {
         "finite numbers or null, by set and metric",
         lambda value: _is_mapping(value, lambda curves: _is_mapping(curves, _is_curve)),
     ),
-    "start": Fact("a finite number", _is_number),
+    "children": Fact("models by name", lambda value: _is_mapping(value, _is_child), required=False),
+    "init": Fact("a kind and meta", lambda value: _is_child(value), required=False),  # files of the first format
+}
+TREE_FACTS: dict[str, Fact] = {
+    "start": Fact("a finite number", is_number),
     "bundles": Fact("lists of features", lambda value: _is_list(value, lambda one: _is_list(one, _is_count))),
-    "init": Fact(
-        "a kind and meta",
-        lambda value: _is_mapping(value, lambda inner: True) and value.keys() == {"kind", "meta"},
-        required=False,
-    ),
 }
 
 
-def check_parts(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse facts that are not of the right type or do not fit together, and arrays that are missing or not known."""
+def check_parts(
+    meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray], own_facts: Mapping[str, Fact], own_arrays: Sequence[str]
+) -> None:
+    """Refuse facts that are not of the right type or do not fit together, and arrays that are missing or not known.
+
+    own_facts, own_arrays: those that only this kind of model has; arrays of its children are not among `arrays`.
+    """
     if not isinstance(meta, Mapping):
         raise ValueError("meta must have keys")
-    _refuse_other_keys("meta", meta, {key for key, fact in META.items() if fact.required}, set(META))
-    for key, fact in META.items():
+    facts = META | dict(own_facts)
+    _refuse_other_keys("meta", meta, {key for key, fact in facts.items() if fact.required}, set(facts))
+    for key, fact in facts.items():
         if key in meta and not fact.holds(meta[key]):
             raise ValueError(f"{key} must be {fact.expected}, not {_shown(meta[key])}")
-    inner = {name for name in arrays if name.startswith(INNER)}
-    own = set(FOREST_ARRAYS)
-    _refuse_other_keys("the arrays", arrays, own, own | (inner if "init" in meta else set()))
+    _refuse_other_keys("the arrays", arrays, set(own_arrays), set(own_arrays))
     _check_features(meta)
 
 
@@ -113,51 +115,12 @@ def _check_features(meta: Mapping[str, Any]) -> None:
     n, names = meta["n_features"], meta["feature_names"]
     if names is not None and len(names) != n:
         raise ValueError(f"there are {len(names)} feature names for {n} features")
-    bundled = [feature for bundle in meta["bundles"] for feature in bundle]
+    bundled = [feature for bundle in meta.get("bundles", []) for feature in bundle]
     if any(feature >= n for feature in bundled) or len(set(bundled)) < len(bundled):
         raise ValueError("a bundle holds a feature that is not there, or one that is in a bundle already")
 
 
-def check_model(model: BoostedTrees) -> None:
-    """Refuse parameters out of range, and a model whose parts do not fit together."""
-    Ranker._check_parameters(model)  # objectives and metrics are read where they are used
-    model._check_goss()
-    model.forest_.check()
-    if model.best_iteration_ > model.forest_.n_trees:
-        raise ValueError(f"best_iteration is {model.best_iteration_} of {model.forest_.n_trees} trees")
-    _check_categories(model)
-    _check_base(model)
-
-
-def _check_categories(model: BoostedTrees) -> None:
-    """A category in a split is the place of its name in the column's list."""
-    sets = model.forest_.sets
-    for column, names in model.categories_.items():
-        own = sets.feature == model._feature_number("categories", column)
-        values = sets.values[np.repeat(own, np.diff(sets.start))]
-        if (values < 0).any() or (values >= len(names)).any() or (values != np.floor(values)).any():
-            raise ValueError(f"a split asks for a category of {column!r} that is not there")
-
-
-def _check_base(model: BoostedTrees) -> None:
-    base = model._base_model()
-    if base is None:
-        return
-    if "init" not in model.get_params(deep=False):
-        raise ValueError(f"{type(model).__name__} takes no init")
-    if base.n_features_in_ != model.n_features_in_ or base.categories_ != model.categories_:
-        raise ValueError("the model and its init were trained on other features")
-    if not math.isfinite(largest_score(model)):
-        raise ValueError("the scores of the model and its init could be infinite together")
-
-
-def largest_score(model: Any) -> float:
-    """No score is further from 0, with those of the models that this one started from."""
-    base = model._base_model()
-    return float(model.forest_.largest_score + (0.0 if base is None else largest_score(base)))
-
-
-def known_parameters(model: type[BoostedTrees], given: Mapping[str, Any]) -> dict[str, Any]:
+def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a file, all of which the model has; how many threads to use is not the file's affair.
 
     Those that only older versions had are left out, with a warning where further training would have used them.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -32,9 +32,19 @@ Made = TypeVar("Made")
 _DEEPEST = 6  # objective, metric, policy, table of gains; and what a crafted file can make of it ends here
 
 
-def plain_parameters(model: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The parameters of a model with these names, for its file; what only code could say is refused."""
-    return {name: _plain_parameter(model, name) for name in names}
+@dataclass(frozen=True)
+class NotSaved:
+    """Stands for a parameter that was code, in a model that was saved to score only."""
+
+    about: str
+
+    def __repr__(self) -> str:
+        return f"<not saved: {self.about}>"
+
+
+def plain_parameters(model: Any, names: Sequence[str], score_only: bool = False) -> dict[str, Any]:
+    """The parameters of a model with these names, for its file; what only code could say is refused, or left out."""
+    return {name: _plain_parameter(model, name, score_only) for name in names}
 
 
 def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,13 +52,15 @@ def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {name: from_plain(value, name) for name, value in plain.items()}
 
 
-def _plain_parameter(model: Any, name: str) -> Any:
+def _plain_parameter(model: Any, name: str, score_only: bool) -> Any:
     value = getattr(model, name)
     try:
         return to_plain(value)
     except ValueError as error:
+        if score_only:
+            return {"type": "not saved", "about": _short(value)}
         default = repr(type(model).__dataclass_fields__[name].default)
-        advice = f"Set another one first, such as model.set_params({name}={default}): trees and scores stay the same."
+        advice = f"Set another one first, such as model.set_params({name}={default}), or save(..., score_only=True)."
         raise ValueError(f"{type(model).__name__}: {name} cannot be saved: {error}. {advice}") from error
 
 
@@ -58,6 +70,8 @@ def to_plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, NotSaved):
+        return {"type": "not saved", "about": value.about}
     if isinstance(value, Policy) and POLICIES.get(value.name) == value:
         return {"type": "policy", "name": value.name}
     if isinstance(value, (Metric, Objective, Policy)):
@@ -126,6 +140,13 @@ def _items(plain: Mapping[str, Any], where: str, depth: int) -> list[Any]:
     return [from_plain(item, where, depth) for item in plain["items"]]
 
 
+def _read_not_saved(plain: Mapping[str, Any], where: str, depth: int) -> NotSaved:
+    _check_keys(plain, where, {"about"})
+    if not isinstance(plain["about"], str):
+        raise ValueError(f"{where}: about must be text")
+    return NotSaved(plain["about"])
+
+
 def _read_set(plain: Mapping[str, Any], where: str, depth: int) -> set[Any]:
     items = _items(plain, where, depth)
     if not all(isinstance(item, (int, float, str)) for item in items):
@@ -183,6 +204,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
     "objective": _read_objective,
     "objective class": _read_class,
     "policy": _read_policy,
+    "not saved": _read_not_saved,
 }
 
 

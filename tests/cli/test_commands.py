@@ -492,7 +492,7 @@ def test_rank_refuses_what_is_wrong_and_writes_nothing(podium, work, words, mess
 
 
 def test_models_lists_every_model_and_the_parameters_of_one(podium):
-    from podium.models.products import MODELS
+    from podium.models.registry import MODELS
 
     code, out, err = podium("models")
     assert (code, err) == (0, "")

@@ -5,9 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+from families import TREE_MODELS
 from scipy import sparse
 
-from podium.models.products import MART, MODELS, Boosted, LambdaMART, MatrixNet, RandomForest, RegressionTree
+from podium.models.products import MART, Boosted, LambdaMART, MatrixNet, RandomForest, RegressionTree
 
 FREE = {"min_samples_leaf": 1, "min_hessian": 0.0, "min_gain": 0.0, "max_impurity": 0.0, "feature_fraction": 1.0}
 
@@ -99,7 +100,7 @@ def test_trees_that_are_added_without_a_split_are_told_too():
         model.fit_more(X, y, qid, n_estimators=2)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "LambdaSMART"])
+@pytest.mark.parametrize("name", [name for name in TREE_MODELS if name != "LambdaSMART"])
 def test_it_is_told_exactly_when_nothing_splits_and_the_cure_cures(name):
     """Random rules on small data: the parameter that is named, set free, lets the model split."""
     draws, silent, cured = np.random.default_rng(7), 0, 0
@@ -115,7 +116,7 @@ def test_it_is_told_exactly_when_nothing_splits_and_the_cure_cures(name):
             "growth": str(draws.choice(["leaf", "level", "oblivious"])),
             "feature_fraction": float(draws.choice([1.0, 0.4])),
         }
-        model = MODELS[name](n_estimators=1)
+        model = TREE_MODELS[name](n_estimators=1)
         model.set_params(**{name: value for name, value in parameters.items() if name in model.get_params()})
         warned = [text for text in told_by(model, X, y, qid) if text.startswith("no tree could split")]
         assert bool(warned) == (not has_splits(model) and (np.ptp(y) > 0 or not model._needs_pairs()))

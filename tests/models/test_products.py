@@ -8,6 +8,7 @@ from inspect import signature
 
 import numpy as np
 import pytest
+from families import TREE_MODELS
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -17,8 +18,9 @@ from podium.metrics import POLICIES
 from podium.metrics.additive import NDCG
 from podium.metrics.pairs import Inversions
 from podium.metrics.precision import AveragePrecision
-from podium.models.products import MART, MODELS, Boosted, LambdaMART, LambdaSMART, RandomForest, RegressionTree, load
+from podium.models.products import MART, Boosted, LambdaMART, LambdaSMART, RandomForest, RegressionTree
 from podium.objectives import OBJECTIVES, BayesRank, Lambda
+from podium.persistence.saving import load
 
 # The lecture notes' example: (x1, x2, label).
 POINTS = np.concatenate(
@@ -67,9 +69,9 @@ def test_models_beat_the_best_single_feature(splits, kind):
     assert ours > single + 0.05
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "LambdaSMART"])
+@pytest.mark.parametrize("name", [name for name in TREE_MODELS if name != "LambdaSMART"])
 def test_saving_and_cloning_keep_every_score(name, splits, tmp_path):
-    model = small(MODELS[name]).fit(splits.train)
+    model = small(TREE_MODELS[name]).fit(splits.train)
     model.save(tmp_path / "m.podium")
     again = load(tmp_path / "m.podium")
     np.testing.assert_array_equal(again.predict(splits.test), model.predict(splits.test))
@@ -145,7 +147,7 @@ def test_ctrl_c_keeps_the_trees_so_far(splits):
             raise KeyboardInterrupt
 
     model = small()
-    with pytest.raises(KeyboardInterrupt, match="stopped after 3 trees; they are kept"):
+    with pytest.raises(KeyboardInterrupt, match="stopped after 3 trees; what was learned is kept"):
         model.fit(splits.train, callbacks=[interrupt])
     assert model.forest_.n_trees == 3
     assert np.isfinite(model.predict(splits.test)).all()
@@ -347,7 +349,7 @@ WHY = "documents repeated in a list take ranks of their own, and smallest leaf s
 
 
 # LambdaSMART needs a base model with the features of each data set that scikit-learn makes; it is LambdaMART(init=...).
-@pytest.mark.parametrize("kind", [kind for kind in MODELS.values() if kind is not LambdaSMART])
+@pytest.mark.parametrize("kind", [kind for kind in TREE_MODELS.values() if kind is not LambdaSMART])
 @pytest.mark.filterwarnings(
     "ignore:qid not given:UserWarning", "ignore:0 of:UserWarning", "ignore:no tree could:UserWarning"
 )

@@ -100,11 +100,11 @@ def test_crafted_facts_are_refused(tmp_path, base, key, values, inner):
     meta, arrays = base
     for value in values:
         edited = json.loads(json.dumps(meta))
-        (edited["meta"]["init"]["meta"] if inner else edited["meta"])[key] = value
+        (edited["meta"]["children"]["init"]["meta"] if inner else edited["meta"])[key] = value
         refusal(tmp_path / "m.podium", edited, arrays)
     if key not in ("other", "init"):
         edited = json.loads(json.dumps(meta))
-        del (edited["meta"]["init"]["meta"] if inner else edited["meta"])[key]
+        del (edited["meta"]["children"]["init"]["meta"] if inner else edited["meta"])[key]
         refusal(tmp_path / "m.podium", edited, arrays)
 
 
@@ -126,7 +126,7 @@ def raw_header(facts, meta: str) -> bytes:
 
 def test_a_model_of_billions_of_features_is_shown_at_once(tmp_path, base):
     meta, arrays = base
-    edited = json.loads(json.dumps(meta["meta"]["init"]))
+    edited = json.loads(json.dumps(meta["meta"]["children"]["init"]))
     edited["meta"] |= {"n_features": 2**31 - 9, "feature_names": None, "categories": {}, "bundles": []}
     own = {name.removeprefix("init/"): array for name, array in arrays.items() if name.startswith("init/")}
     named = own["feature"] >= 4  # sets of categories are numbered behind the features

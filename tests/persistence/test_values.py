@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
+from families import TREE_MODELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +17,10 @@ from podium.metrics import METRICS, POLICIES, Policy
 from podium.metrics.additive import DCG, NDCG, RBP, Precision
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR
-from podium.models.products import MODELS, Boosted, LambdaMART, LambdaSMART, RandomForest, load
+from podium.models.products import Boosted, LambdaMART, LambdaSMART, RandomForest
 from podium.objectives import OBJECTIVES, Lambda, Logistic, Ordinal, RankNet
 from podium.persistence.checkpoints import describe_run
+from podium.persistence.saving import load
 from podium.persistence.storage import load_parts, save_parts
 from podium.persistence.values import from_plain, to_plain
 
@@ -124,14 +126,14 @@ def parameters(draw, kind):
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    base = MODELS["MART"](**SMALL).fit(data)
+    base = TREE_MODELS["MART"](**SMALL).fit(data)
     return {
         name: kind(**small(kind), **({"init": base} if kind is LambdaSMART else {})).fit(data)
-        for name, kind in MODELS.items()
+        for name, kind in TREE_MODELS.items()
     }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TREE_MODELS)
 @settings(max_examples=40)
 @given(draws=st.data())
 def test_a_loaded_model_has_the_parameters_of_the_saved_one(name, draws, fitted, tmp_path_factory, data):
@@ -140,7 +142,7 @@ def test_a_loaded_model_has_the_parameters_of_the_saved_one(name, draws, fitted,
     before = model.get_params(deep=False)
     path = tmp_path_factory.mktemp("models") / "m.podium"
     try:
-        model.set_params(**draws.draw(parameters(MODELS[name])))
+        model.set_params(**draws.draw(parameters(TREE_MODELS[name])))
         model.save(path)
         again = load(path)
         assert same_parameters(model, again)
@@ -177,11 +179,11 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TREE_MODELS)
 def test_refit_and_fit_more_work_on_a_loaded_model_as_on_the_saved_one(name, data, tmp_path):
-    kind = MODELS[name]
+    kind = TREE_MODELS[name]
     known = {field.name for field in fields(kind)}
-    base = {"init": MODELS["MART"](**SMALL).fit(data)} if kind is LambdaSMART else {}
+    base = {"init": TREE_MODELS["MART"](**SMALL).fit(data)} if kind is LambdaSMART else {}
     for parameter, values in VALUES.items():
         if parameter not in known:
             continue
@@ -383,10 +385,10 @@ def others_of(kind, name):
     return values.get(name, [3, 4])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TREE_MODELS)
 def test_other_parameters_have_other_descriptions(name, data):
     """Equal descriptions imply equal training: each parameter, and each field of what it can be, is in them."""
-    kind = MODELS[name]
+    kind = TREE_MODELS[name]
     for field in fields(kind):
         if field.name in ("n_jobs", "init"):
             continue

@@ -8,10 +8,10 @@ goes on from n trees ends as one that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from podium._runtime.compiler import kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.sparse import Features
-from podium.learners.trees.scoring.forest import Forest, TreeArrays
+from podium.learners.protocol import Target
+from podium.learners.stored import read_count, read_numbers, refuse_other_names
+from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArrays
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
 from podium.learners.trees.training.finishing import finish_tree
@@ -33,15 +35,6 @@ from podium.learners.trees.training.sampling import (
     draw_features,
     draw_rows,
 )
-
-
-class Target(Protocol):
-    """What boosting needs of an objective that is bound to the training rows."""
-
-    def begin(self, iteration: int) -> None: ...
-    def start(self) -> float: ...
-    def derivatives(self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None: ...
-    def loss(self, scores: np.ndarray) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,10 @@ class BoostingRules:
 
 
 class Boosting:
-    """A forest under way: the scores of the training rows and the trees that made them."""
+    """The learner of boosted trees: the scores of the training rows and the trees that made them."""
+
+    unit = "tree"
+    is_done = False
 
     def __init__(
         self,
@@ -91,6 +87,63 @@ class Boosting:
         if forest is not None:  # tree by tree behind the base, as an uninterrupted run would
             forest.add_scores(X, 0, forest.n_trees, self.scores)
         self._gradients, self._hessians = np.empty(n, np.float32), np.empty(n, np.float32)
+        self.followed: list[np.ndarray] = []
+        self._followed_rows: list[Features] = []
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.trees)
+
+    def step(self) -> None:
+        changes = Forest.join(self.add_tree(), 0.0, self.X.shape[1])
+        for X, scores in zip(self._followed_rows, self.followed):
+            changes.add_scores(X, 0, changes.n_trees, scores)
+
+    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+        self._followed_rows.append(X)
+        self.followed.append(self.forest().scores(X, n_jobs=self.n_threads) + offset)
+
+    def snapshot(self) -> list[TreeArrays]:
+        return self.trees  # each step makes a new list: later ones may change the values of earlier trees
+
+    def keep(self, snapshot: list[TreeArrays]) -> None:
+        self.trees = snapshot
+
+    def state(self, best: list[TreeArrays]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The trees, the scores they have given (with DART not their sum to the last bit), and the best trees.
+
+        Random draws depend on the seed and the number of the tree alone.
+        """
+        forest = self.forest()
+        arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS} | {"scores": self.scores}
+        arrays |= {f"eval_{number}/scores": scores for number, scores in enumerate(self.followed)}
+        if any(kept is not tree for kept, tree in zip(best, self.trees)):
+            # DART has changed trees since the best step: their values, never their shape
+            arrays["best_leaves"] = np.concatenate([tree.value for tree in best])
+        return {"best_trees": len(best)}, arrays
+
+    def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
+        return self._stored_forest(arrays).n_trees
+
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[TreeArrays]:
+        followed = [f"eval_{number}/scores" for number in range(len(self.followed))]
+        refuse_other_names({"best_trees"}, meta)
+        refuse_other_names({*FOREST_ARRAYS, "scores", *followed}, arrays.keys() - {"best_leaves"})
+        forest = self._stored_forest(arrays)
+        n_best = read_count(meta, "best_trees", forest.n_trees)
+        scores = read_numbers(arrays, "scores", len(self.scores))
+        others = [read_numbers(arrays, name, len(own)) for name, own in zip(followed, self.followed)]
+        leaves = read_numbers(arrays, "best_leaves", int(forest.roots[n_best])) if "best_leaves" in arrays else None
+
+        self.trees, self.scores, self.followed = forest.split(), scores, others
+        best = self.trees[:n_best]
+        return best if leaves is None else _with_values(best, leaves)
+
+    def _stored_forest(self, arrays: Mapping[str, np.ndarray]) -> Forest:
+        trees = {name: arrays[name] for name in FOREST_ARRAYS}
+        forest = Forest(**trees, start=self.start, n_features=self.X.shape[1])
+        forest.check()
+        return forest
 
     def _bin(self) -> BinnedRows:
         X, rules, threads = self.X, self.rules, self.n_threads
@@ -164,10 +217,6 @@ class Boosting:
         share = 1.0 / max(len(self.trees), 1)
         trees = [tree.times(share) for tree in self.trees] if self.rules.average else self.trees
         return checked_forest(trees, self.start, self.X.shape[1])
-
-    def restore(self, forest: Forest, scores: np.ndarray) -> None:
-        """Go back to where `forest()` and `scores` were these; nothing else passes from one tree to the next."""
-        self.trees, self.scores = forest.split(), scores
 
     def _leaf_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
         rules = self.rules
@@ -244,12 +293,9 @@ def draw_dropped(n_trees: int, rules: BoostingRules, rng: np.random.Generator) -
     return dropped if len(dropped) <= rules.max_drop else np.sort(rng.permutation(dropped)[: rules.max_drop])
 
 
-def boost(boosting: Boosting, n_trees: int, after: Callable[[int, list[TreeArrays]], bool]) -> None:
-    """Add trees until there are `n_trees`, or `after(number, changes)` says stop."""
-    while len(boosting.trees) < n_trees:
-        changes = boosting.add_tree()
-        if after(len(boosting.trees), changes):
-            return
+def _with_values(trees: Sequence[TreeArrays], values: np.ndarray) -> list[TreeArrays]:
+    ends = np.cumsum([len(tree.value) for tree in trees])
+    return [replace(tree, value=values[end - len(tree.value) : end]) for tree, end in zip(trees, ends.tolist())]
 
 
 def limit_step(values: np.ndarray, rules: BoostingRules) -> np.ndarray:

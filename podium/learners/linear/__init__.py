@@ -1,0 +1,1 @@
+"""Linear scoring functions: one weight per feature."""

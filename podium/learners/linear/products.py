@@ -1,0 +1,59 @@
+"""Products of the rows with a vector, in a fixed order of additions.
+
+scores = X w and the gradient X' g are the cost of a linear model. BLAS may add in another order for another number of
+threads; here rows are divided into blocks of a fixed size, each block is one loop, and the sums of blocks are added in
+their order. So the result has the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from podium._runtime.compiler import fast_kernel, readonly
+from podium._runtime.threads import map_blocks
+
+_BLOCK_ROWS = 8192
+
+
+def multiply(X: np.ndarray, weights: np.ndarray, out: np.ndarray, n_jobs: int | None = None) -> None:
+    """out = X weights. X (n, features) float32 in C order, weights (features,) and out (n,) float64."""
+    X = readonly(X)
+
+    def work(block: int) -> None:
+        part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        _multiply_block(X[part], weights, out[part])
+
+    map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+
+
+def multiply_transposed(X: np.ndarray, values: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    """X' values, float64. values (n,) float64."""
+    X = readonly(X)
+    sums = np.zeros((-(-len(X) // _BLOCK_ROWS), X.shape[1]))
+
+    def work(block: int) -> None:
+        part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        _add_block(X[part], values[part], sums[block])
+
+    map_blocks(work, len(sums), n_jobs)
+    total = np.zeros(X.shape[1])
+    for block in sums:
+        total += block
+    return total
+
+
+@fast_kernel
+def _multiply_block(X: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    for i in range(len(X)):
+        total = 0.0
+        for f in range(X.shape[1]):
+            total += X[i, f] * weights[f]
+        out[i] = total
+
+
+@fast_kernel
+def _add_block(X: np.ndarray, values: np.ndarray, total: np.ndarray) -> None:
+    for i in range(len(X)):
+        value = values[i]
+        for f in range(X.shape[1]):
+            total[f] += X[i, f] * value

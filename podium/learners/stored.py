@@ -1,0 +1,33 @@
+"""Stored values: what a checkpoint holds, checked before training continues with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def refuse_other_names(expected: Iterable[str], found: Iterable[str]) -> None:
+    """An error if a name is missing, or not known."""
+    wrong = set(expected) ^ set(found)
+    if wrong:
+        raise ValueError(f"{min(wrong)[:60]!r} is missing, or not known")
+
+
+def read_count(meta: Mapping[str, Any], key: str, most: int) -> int:
+    value = meta[key]
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{key} must be an integer from 0 to {most}")
+    return value
+
+
+def read_numbers(arrays: Mapping[str, np.ndarray], name: str, length: int, unset: float | None = None) -> np.ndarray:
+    """A copy of stored float64 numbers that training can change; all are finite, or `unset`."""
+    found = arrays[name]
+    if found.dtype != np.float64 or found.shape != (length,):
+        raise ValueError(f"{name} has dtype {found.dtype} and shape {found.shape}, not float64 and ({length},)")
+    other = found[~np.isfinite(found)]
+    if len(other) and (unset is None or not np.array_equal(other, np.full(len(other), unset), equal_nan=True)):
+        raise ValueError(f"{name} holds a number that is not finite")
+    return found.copy()

@@ -1,0 +1,23 @@
+"""Scoring for services: a bare function that checks its rows and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from podium.learners.rows import are_scorable, describe_unscorable
+
+
+class RowScorer:
+    """float32 rows in C order in, float32 scores out, on the caller's thread; any number of threads may call it."""
+
+    def __init__(self, exact: Callable[[np.ndarray], np.ndarray], n_features: int) -> None:
+        """`exact` gives float64 scores of rows that were checked."""
+        self.exact, self.n_features = exact, n_features
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """One score per row."""
+        if not are_scorable(X, self.n_features):
+            raise ValueError(describe_unscorable(X, self.n_features))
+        return self.exact(X).astype(np.float32)

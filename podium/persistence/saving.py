@@ -1,0 +1,113 @@
+"""Saving and loading models: parameters, fitted facts and arrays, and children by name, in one checked file.
+
+A model says what it is made of (`Ranker._fitted_meta`, `_fitted_arrays`, `_children`); a child (a base model, a member
+of a blend) is saved in the same way, its arrays under its name. Loading checks every key and array before use, and runs
+no code of the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import IO, Any
+
+import numpy as np
+
+from podium._runtime.words import check_choice
+from podium.formats.errors import FormatError
+from podium.formats.lines import FilePath
+from podium.models.ranker import Ranker
+from podium.models.registry import MODELS
+from podium.persistence.storage import load_parts, save_parts
+from podium.persistence.validation import check_parts, known_parameters
+from podium.persistence.values import plain_parameters, read_parameters
+
+_NOT_SAVED = ("n_jobs", "init")  # threads are the machine's affair; a base model is a child
+
+
+def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) -> None:
+    """Write a fitted model to a path or a binary file object.
+
+    `score_only` accepts Python functions as parameters: they are not in the file, and the loaded model scores but
+    cannot be trained until they are set again.
+    """
+    kind, meta, arrays = _to_parts(model, score_only)
+    try:
+        _from_parts(kind, meta, arrays)  # what could not be loaded is not written
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        where = f"{os.fspath(target)}: " if isinstance(target, (str, os.PathLike)) else ""
+        raise ValueError(f"{where}{kind} cannot be saved ({error}). Nothing is written.") from error
+    save_parts(target, kind, meta, arrays)
+
+
+def load(source: FilePath | IO[bytes]) -> Ranker:
+    """Read a model that `save` wrote, from a path or a binary file object. Nothing in the file is run."""
+    kind, meta, arrays = load_parts(source)
+    try:
+        return _from_parts(kind, meta, arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", "the file")
+        raise FormatError(str(name), f"holds no model this version understands ({error}).") from error
+
+
+def _to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    kind = type(model).__name__
+    if MODELS.get(kind) is not type(model):
+        raise ValueError(f"{kind} cannot be saved; it is not a model of Podium.")
+    saved = [f.name for f in fields(model) if f.name not in _NOT_SAVED]
+    meta: dict[str, Any] = {
+        "parameters": plain_parameters(model, saved, score_only),
+        "n_features": int(model.n_features_in_),
+        "n_queries": int(model.n_queries_),
+        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
+        "categories": model.categories_,
+        "best_iteration": int(model.best_iteration_),
+        "evals": _swap_curves(model.evals_, np.isnan, None),
+        **model._fitted_meta(),
+    }
+    arrays, children = dict(model._fitted_arrays()), model._children()
+    if children:
+        meta["children"] = {}
+    for name, child in children.items():
+        inner_kind, inner_meta, inner_arrays = _to_parts(child, score_only)
+        meta["children"][name] = {"kind": inner_kind, "meta": inner_meta}
+        arrays |= {f"{name}/{inner}": array for inner, array in inner_arrays.items()}
+    return kind, meta, arrays
+
+
+def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
+    check_choice("model", kind, MODELS)
+    made: Any = MODELS[kind]
+    if not isinstance(meta, Mapping) or not isinstance(meta.get("children", {}), Mapping):
+        raise ValueError("meta and its children must have keys")
+    children = dict(meta.get("children", {}))
+    if "init" in meta:  # as files of the first format have it
+        children["init"] = meta["init"]
+    own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
+    check_parts(meta, own, made._FACTS, made._ARRAYS)
+    model: Ranker = made(**known_parameters(made, made._renamed(read_parameters(meta["parameters"]))))
+    model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
+    if meta["feature_names"] is not None:
+        model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
+    model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
+    model.best_iteration_ = int(meta["best_iteration"])
+    model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
+    for name, child in children.items():
+        model._set_child(name, _from_parts(child["kind"], child["meta"], _below(name, arrays)))
+    model._restore_fitted(meta, own)
+    model._check_fitted()
+    return model
+
+
+def _below(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a child, by their own names."""
+    return {inner.removeprefix(f"{name}/"): array for inner, array in arrays.items() if inner.startswith(f"{name}/")}
+
+
+def _swap_curves(evals: Mapping[str, Any], is_old: Callable[[Any], Any], new: float | None) -> dict[str, Any]:
+    """The learning curves with one value in place of another: JSON has no NaN."""
+    return {
+        part: {metric: [new if is_old(value) else value for value in curve] for metric, curve in curves.items()}
+        for part, curves in evals.items()
+    }
