@@ -40,7 +40,7 @@ def refuse_unknown_categories(model: Any, where: str) -> None:
     if coded:
         raise ValueError(
             f"{where} is a RankingData, but the model numbers the categories of column {coded[0]!r} by itself. "
-            "Give a table or an array with the same columns as in training, and y and qid beside it."
+            "Give a table or an array with the same columns as in training, and y and qid with it."
         )
 
 

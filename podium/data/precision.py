@@ -1,6 +1,6 @@
-"""Single precision: features are float32, which keeps all integers apart up to 2**24 only.
+"""Single precision: features are float32, which distinguishes all integers up to 2**24 only.
 
-Time stamps in seconds and long ids lie above that, and neighbours become one value. A column is reported if different
+Timestamps in seconds and long ids are larger, and neighbours become one value. A column is reported if different
 integers of it become one or, where it has fractions too, if half of its values or more are lost: rounding alone is
 no harm to an ordinary decimal.
 """
@@ -103,7 +103,7 @@ def warn_of_merged(merged: Mapping[Any, Pair], stacklevel: int, where: str = "")
     column, (one, other) = next(iter(merged.items()))
     more = f" The same holds for {len(merged) - 1} more: {_listed(list(merged)[1:])}." if len(merged) > 1 else ""
     warnings.warn(
-        f"{where}column {column!r}: {one} and {other} become one number in float32, which keeps integers apart "
+        f"{where}column {column!r}: {one} and {other} become one number in float32, which distinguishes integers "
         f"up to {EXACT:,} only.{more} Subtract a start, so that the numbers get smaller; if they are ids, give fit the "
         "array or table itself and list the column in categorical=.",
         UserWarning,

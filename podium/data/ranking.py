@@ -1,7 +1,7 @@
 """RankingData: the documents of many queries, each a row of features with a label.
 
 Rows stay in the order in which they were given. Query q owns the rows `rows[offsets[q]:offsets[q + 1]]`, in their
-order; queries are numbered by first appearance. Kernels want the rows of a query side by side: `grouped()`.
+order; queries are numbered by first appearance. Kernels need the rows of a query to be contiguous: `grouped()`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RankingData:
     query_ids: np.ndarray  # (queries,) int64, uint64 or str (object)
     rows: np.ndarray  # (rows,) int64: the rows of query 0, then those of query 1, ...; 0, 1, 2, ... if contiguous
     docid_texts: Texts | None = None
-    comment_texts: Texts | None = None  # the text behind `#` of a LETOR file, whole
+    comment_texts: Texts | None = None  # the text after `#` of a LETOR file, whole
     feature_names: tuple[str, ...] | None = None
     sample_weight: np.ndarray | None = None  # (rows,) float64
     query_weight: np.ndarray | None = None  # (queries,) float64
@@ -155,12 +155,12 @@ class RankingData:
 
     @property
     def group(self) -> np.ndarray:
-        """Documents a query, as LightGBM's `group`."""
+        """Documents per query, as `group` in LightGBM."""
         return np.diff(self.offsets)
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """Whether the rows of each query lie side by side, the queries in their order."""
+        """Whether the rows of each query are contiguous, the queries in their order."""
         return not len(self.rows) or bool(self.rows[0] == 0 and (np.diff(self.rows) == 1).all())
 
     @cached_property
@@ -179,7 +179,7 @@ class RankingData:
         return None if self.docid_texts is None else readonly(self.docid_texts.to_array())
 
     def grouped(self) -> Self:
-        """The same data with the rows of each query side by side: itself, without a copy, if they are already.
+        """The same data with the rows of each query contiguous: itself, without a copy, if they are already.
 
         Row k of it is row `rows[k]` of this one.
         """
@@ -238,7 +238,7 @@ class RankingData:
 
     @classmethod
     def concat(cls, parts: Sequence[RankingData]) -> Self:
-        """Put data sets one behind the other, rows in order. They must have the same features and share no query."""
+        """Concatenate data sets, rows in order. They must have the same features and share no query."""
         if not parts:
             raise ValueError("concat needs at least one data set; got none.")
         _refuse_unlike_parts(parts)
@@ -264,11 +264,11 @@ class RankingData:
 
 
 def refuse_beside_data(what: str, **given: Any) -> None:
-    """Refuse arguments that a RankingData brings itself: they would be ignored, or contradict it."""
+    """Refuse arguments that a RankingData contains itself: they would be ignored, or contradict it."""
     names = [name for name, value in given.items() if value is not None]
     if names:
         raise ValueError(
-            f"{what}: got {', '.join(names)} beside a RankingData, which brings its own labels, queries and weights. "
+            f"{what}: got {', '.join(names)} together with a RankingData, which has its own labels and weights. "
             "Leave them out, or make the data with them: RankingData.from_arrays(X, y, qid, ...)."
         )
 

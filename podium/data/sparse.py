@@ -1,6 +1,6 @@
 """Sparse features: for each row its stored entries alone, in columns that rise (CSR). What is not stored is 0.
 
-A stored NaN is a missing value. Whatever kind of scipy matrix comes in, one kind goes on from here, and its arrays have
+A stored NaN is a missing value. Any kind of scipy matrix is converted to one kind, and its arrays have
 been checked: neither scipy's compiled code nor a kernel looks whether a column is there before it writes to it.
 """
 
@@ -77,7 +77,7 @@ def _checked_rows(X: Any) -> Any:
         try:
             return csr_array((_known_to_scipy(X.data), (X.row, X.col)), shape=X.shape)  # looks at rows and columns
         except ValueError as error:
-            raise ValueError(f"X is no proper sparse matrix: {error}.") from error
+            raise ValueError(f"X is not a valid sparse matrix: {error}.") from error
     arrays = _known_to_scipy(X.data), X.indices, X.indptr
     n, width = X.shape
     if X.format == "csr":
@@ -96,20 +96,20 @@ def _check_arrays(X: Any, length: int, width: int, line: str, place: str) -> Non
     """Refuse arrays that lead outside of themselves or of the matrix."""
     values, indices, ends = (np.asarray(array) for array in (X.data, X.indices, X.indptr))
     if indices.dtype.kind not in "iu" or ends.dtype.kind not in "iu" or {values.ndim, indices.ndim, ends.ndim} != {1}:
-        raise ValueError("X is no proper sparse matrix: indices and indptr must be integers in one dimension.")
+        raise ValueError("X is not a valid sparse matrix: indices and indptr must be integers in one dimension.")
     if len(values) != len(indices):
         raise ValueError(
-            f"X is no proper sparse matrix: it has {len(values)} values but {len(indices)} indices; expected as many."
+            f"X is not a valid sparse matrix: it has {len(values)} values but {len(indices)} indices; expected as many."
         )
     if len(ends) != length + 1 or ends[0] != 0 or ends[-1] > len(indices) or (ends[1:] < ends[:-1]).any():
         raise ValueError(
-            f"X is no proper sparse matrix: indptr must have {length + 1} numbers, one more than there are {line}s, "
+            f"X is not a valid sparse matrix: indptr must have {length + 1} numbers, one more than there are {line}s, "
             f"that rise from 0 to at most {len(indices)}, the number of entries."
         )
     used = indices[: ends[-1]]
     if len(used) and (used.min() < 0 or used.max() >= width):
         at = int(np.flatnonzero((used < 0) | (used >= width))[0])
-        raise ValueError(f"X is no proper sparse matrix: indices[{at}] is {used[at]}, but it has {width} {place}s.")
+        raise ValueError(f"X is not a valid sparse matrix: indices[{at}] is {used[at]}, but it has {width} {place}s.")
 
 
 def _refuse_infinite(rows: Any, values: np.ndarray) -> None:

@@ -39,7 +39,7 @@ class Paths:
     """What the ways down a forest have in common for all documents."""
 
     forest: Forest
-    same: np.ndarray  # (nodes,) int64: the node behind the last split of this one's feature above it, or the root
+    same: np.ndarray  # (nodes,) int64: the node after the last split of this one's feature above it, or the root
     share: np.ndarray  # (nodes,) float64: rows of the node / rows of its parent
     kept: np.ndarray  # (nodes,) float64: the product of the shares of all splits of the parent's feature; 1 in roots
     n_points: np.ndarray  # (trees,) int64: what the rule needs to be exact

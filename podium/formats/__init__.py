@@ -45,7 +45,7 @@ _FORMATS = {
         Format("csv", (".csv",), "a table of text, columns separated by commas", _TABLE),
         Format("tsv", (".tsv",), "a table of text, columns separated by tabs", _TABLE),
         Format("parquet", (".parquet",), "a table in Apache Parquet; needs podium[arrow]", _TABLE),
-        Format("lightgbm", (), "LightGBM's text without qid, and a FILE.query beside it", ("sample_weight",)),
+        Format("lightgbm", (), "LightGBM text without qid, and a FILE.query next to it", ("sample_weight",)),
         Format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments")),
     )
 }
@@ -57,9 +57,9 @@ def formats() -> tuple[Format, ...]:
 
 
 def format_of(path: str | os.PathLike[str], name: str | None = None, *, reading: bool = True) -> Format:
-    """The format called `name`, or the one that the path says.
+    """The format called `name`, or the one that follows from the path.
 
-    When reading, a `.query` file beside the path means LightGBM's layout, and any suffix that is not known LETOR: what
+    When reading, a `.query` file next to the path means LightGBM's layout, and any suffix that is not known LETOR: what
     the file holds is seen soon enough. When writing, such a suffix is refused: it is more likely a mistake.
     """
     if name is not None:
@@ -84,7 +84,7 @@ def _refuse_unknown(path: str | os.PathLike[str], suffix: str) -> NoReturn:
 
 
 def files_of(path: str | os.PathLike[str], kind: Format) -> list[str]:
-    """The file of this name, and those that this format has beside it, whether they are there or not."""
+    """The file of this name, and those that this format has next to it, whether they are there or not."""
     if kind.name != "lightgbm":
         return [os.fspath(path)]
     from podium.formats.lightgbm import side_files

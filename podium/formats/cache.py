@@ -80,7 +80,7 @@ def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
     try:
         data = _assembled(arrays, features)
     except (ValueError, IndexError, KeyError) as error:
-        raise FormatError(path, f"is no proper data cache: {error}") from error
+        raise FormatError(path, f"is not a valid data cache: {error}") from error
     if verify:
         data.X  # noqa: B018 (its first use checks it)
     return data
@@ -137,7 +137,7 @@ class _Features:
     """The features in the mapped file, not yet looked at."""
 
     array: MappedArray
-    order: np.ndarray | None = None  # of an older file, in which the rows of a query lie side by side
+    order: np.ndarray | None = None  # of an older file, in which the rows of a query are contiguous
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
     64 bytes    magic, kind, format, length of the header, length of the file, digest of these and of the header
     header      JSON: `meta`, the facts of this kind of file; for each array its name, dtype, shape, place, and a CRC-32
                 for each block of 4 MiB; in a sealed kind also one digest of all arrays
-    arrays      little-endian, one behind the other, each filled up with zeros to a multiple of 64 bytes
+    arrays      little-endian, one after the other, each filled up with zeros to a multiple of 64 bytes
 
 Nothing in the file depends on when, where or by whom it was written: equal content gives equal bytes. Every length and
 place is compared with the size of the file before memory is asked for; reading runs no code and follows no path.
@@ -167,7 +167,7 @@ class MappedArray:
 
 
 def _stored(path: FilePath, name: str, array: np.ndarray) -> np.ndarray:
-    """The array as it goes into the file: little-endian, rows one behind the other."""
+    """The array as it goes into the file: little-endian, rows one after the other."""
     dtype = "<" + array.dtype.str[1:]
     if not _is_name(name):
         raise ValueError(f"{os.fspath(path)}: the name of an array must be 1 to 200 ASCII characters; got {name!r}.")
@@ -263,7 +263,7 @@ def _parsed(header: bytes, kind: FileKind) -> tuple[dict[str, Any], str, list[En
 
 
 def _placed(path: FilePath, kind: FileKind, listed: list[Entry], room: int) -> dict[str, Entry]:
-    """The arrays by name, after it is sure that they lie one behind the other and fill the file."""
+    """The arrays by name, after it is sure that they lie one after the other and fill the file."""
     end = 0
     for entry in listed:
         if entry.offset != end or len(entry.checksums) != -(-entry.padded // _BLOCK):

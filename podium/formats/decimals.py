@@ -11,7 +11,7 @@ with the middle, and the float64 is moved to the side of the text before it is r
 Writing gives the shortest text that reads back to the same float32.
 
 Kernels count in uint64: Numba guards every signed index against being negative, and that guard costs more than the
-work here. A text must have `PADDING` bytes behind its end, because eight bytes are looked at in one step.
+work here. A text must have `PADDING` bytes after its end, because eight bytes are looked at in one step.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _eight_digits(digits: np.uint64) -> np.uint64:
 
 @kernel
 def read_decimal(text: np.ndarray, place: np.uint64, powers: np.ndarray) -> tuple[float, np.uint64, Whole]:
-    """The number at `place`: (value, place behind it, READ or NO_NUMBER or UNDECIDED). powers: `power_table()`."""
+    """The number at `place`: (value, position after it, READ or NO_NUMBER or UNDECIDED). powers: `power_table()`."""
     mantissa, exponent, cut, end = scan_decimal(text, place)
     if end == place:
         return 0.0, end, NO_NUMBER
@@ -127,10 +127,10 @@ def read_decimal(text: np.ndarray, place: np.uint64, powers: np.ndarray) -> tupl
 
 @kernel
 def scan_decimal(text: np.ndarray, place: np.uint64) -> tuple[np.uint64, np.int64, Truth, np.uint64]:
-    """Take `sign? digits .? digits (e sign? digits)?` apart: (mantissa, power of ten, lost digits?, place behind it).
+    """Take `sign? digits .? digits (e sign? digits)?` apart: (mantissa, power of ten, lost digits?, position after it).
 
     text: uint8, with a byte that is part of no number at its end. The place is the given one if there is no number;
-    what stands behind the number is for the caller to judge. The mantissa has up to 19 digits, and no sign.
+    what follows the number is for the caller to judge. The mantissa has up to 19 digits, and no sign.
     """
     here = place + U(text[place] == _MINUS or text[place] == _PLUS)
     mantissa, exponent, kept = U(0), np.int64(0), U(0)
@@ -171,7 +171,7 @@ def scan_decimal(text: np.ndarray, place: np.uint64) -> tuple[np.uint64, np.int6
 
 @kernel
 def _read_exponent(text: np.ndarray, place: np.uint64) -> tuple[np.int64, np.uint64]:
-    """The digits behind `e` and the place behind them, which is the given one if there are none."""
+    """The digits after `e` and the position after them, which is the given one if there are none."""
     negative = text[place] == _MINUS
     first = place + U(negative or text[place] == _PLUS)
     exponent, end = U(0), first
@@ -325,9 +325,9 @@ def _product(left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def write_float32(out: np.ndarray, place: np.uint64, value: np.float32, powers: np.ndarray) -> np.uint64:
-    """Write the shortest text that reads back to a finite float32 or NaN; the place behind it.
+    """Write the shortest text that reads back to a finite float32 or NaN; the position after it.
 
-    Integers have no point, and a power of ten stands behind `e` as in Python: below 1e-4 and from 1e16 on.
+    Integers have no point, and a power of ten follows `e` as in Python: below 1e-4 and from 1e16 on.
     """
     if value != value:
         for letter in (110, 97, 110):
@@ -441,7 +441,7 @@ def _write_layout(out: np.ndarray, place: np.uint64, digits: np.uint64, exponent
 
 @kernel
 def _insert_point(out: np.ndarray, place: np.uint64, end: np.uint64) -> np.uint64:
-    """Make room for a point at `place`, unless nothing would stand behind it; the new end."""
+    """Make room for a point at `place`, unless nothing would follow it; the new end."""
     if place == end:
         return end
     here = end

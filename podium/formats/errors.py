@@ -6,7 +6,7 @@ import os
 
 
 class FormatError(ValueError):
-    """A file that does not say what its format promises: `train.txt, line 18: expected ..., found ... .`"""
+    """A file that violates its format: `train.txt, line 18: expected ..., found ... .`"""
 
     def __init__(self, path: str | os.PathLike[str], message: str, line: int | None = None) -> None:
         place = os.fspath(path) if line is None else f"{os.fspath(path)}, line {line}"

@@ -95,7 +95,7 @@ def choose_columns(
     if twice or len(set(names["features"])) < len(names["features"]):
         raise ValueError(f"features must name each column once, and not the label, qid or weights; got {features}.")
     if not names["features"]:
-        raise ValueError("there is no feature column beside the label, the query and document ids and the weights.")
+        raise ValueError("there is no feature column: only the label, query and document ids and weights.")
     return names
 
 

@@ -15,7 +15,7 @@ MAGIC = b"\x93PODIUM\n"
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file is for. Its mark stands in the file, so that one kind given for another is told by name."""
+    """What a file is for. Its mark is in the file, so that one kind passed for another is reported by name."""
 
     mark: bytes  # up to 8 bytes
     name: str

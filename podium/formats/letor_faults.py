@@ -17,7 +17,7 @@ def explain(piece: Piece, rules: Rules, lines_before: int, row: int, fault: int,
     """Put a fault into words: what was expected, what was found, what to do."""
     if row < len(piece.lines):
         number, newline = int(piece.lines[row, kernels.NUMBER]), int(piece.lines[row, kernels.NEWLINE])
-    else:  # a comment behind all rows
+    else:  # a comment after all rows
         number, newline = piece.n_lines, piece.buffer.find(b"\n", place)
     start = max(piece.buffer.rfind(b"\n", 0, place) + 1, piece.start)
     line = lines_before + number + 1
@@ -44,7 +44,7 @@ def _not_text(buffer: bytearray, start: int, newline: int) -> str | None:
 
 
 def _field_at(buffer: bytearray, start: int, newline: int, place: int) -> tuple[bytes, bool]:
-    """The field at `place`, which may lie behind its colon, and whether it is the last of its line."""
+    """The field at `place`, which may lie after its colon, and whether it is the last of its line."""
     if buffer[place - 1 : place] == b":":
         place = max(start, buffer.rfind(b" ", start, place) + 1, buffer.rfind(b"\t", start, place) + 1)
     end = _end_of(_FIELD, buffer, place, newline)

@@ -1,6 +1,6 @@
 """The kernels of LETOR text, `label qid:id index:value ... #comment`.
 
-A piece is a uint8 array in which every line ends in a newline, with `PADDING` bytes behind. It is read in steps, each a
+A piece is a uint8 array in which every line ends in a newline, with `PADDING` bytes after. It is read in steps, each a
 loop over its rows: where they are (`find_rows`), label and qid (`read_heads`), features (`read_features`), comment
 (`read_endings`). A step stops at the first row that it cannot read and returns (row, fault, place): how many rows are
 fine, what is wrong with the next one, and where. The words for it are Python's.
@@ -39,7 +39,7 @@ from podium.formats.decimals import (
 FINE, BAD_LABEL, LABEL_RANGE, NO_QID, BAD_QID, NO_FIELD, LOW_INDEX, HIGH_INDEX = 0, 1, 2, 3, 4, 5, 6, 7
 BAD_VALUE, VALUE_RANGE, TWICE, BAD_COMMENT, LATER, LIST_FULL = 8, 9, 10, 11, 12, 13
 
-# `lines`, (rows, 6) int32: where a row begins, its features, what comes behind them, and its newline; the number of
+# `lines`, (rows, 6) int32: where a row begins, its features, what comes after them, and its newline; the number of
 # its line in the piece, from 0; and whether its indices do not rise.
 START, FEATURES, ENDING, NEWLINE, NUMBER, UNSORTED = 0, 1, 2, 3, 4, 5
 # `counts`, (5,) int64: runs of equal ids, numbers that wait, columns that X should have, bytes in comments, and
@@ -304,7 +304,7 @@ def _short_index(word: np.uint64) -> tuple[np.uint64, np.uint64]:
 def _read_index(
     text: np.ndarray, place: np.uint64, lowest: np.uint64, beyond: np.uint64
 ) -> tuple[Whole, np.uint64, np.uint64]:
-    """`index:` behind blanks: (fault, place behind it, column); no column at the end or before a comment."""
+    """`index:` after blanks: (fault, position after it, column); no column at the end or before a comment."""
     field = _skip_blanks(text, place)
     if text[field] == _HASH or _at_line_end(text, field):
         return FINE, field, _NO_COLUMN
@@ -324,7 +324,7 @@ def _read_index(
 
 @kernel
 def _read_value(text: np.ndarray, place: np.uint64, powers: np.ndarray) -> tuple[Whole, np.uint64, np.float32]:
-    """Any number that is finite as float32, or `nan`: (fault, place behind it, value)."""
+    """Any number that is finite as float32, or `nan`: (fault, position after it, value)."""
     mantissa, exponent, cut, end = scan_decimal(text, place)
     row = power_row(exponent)
     high, low, shift = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
@@ -342,7 +342,7 @@ def _read_value(text: np.ndarray, place: np.uint64, powers: np.ndarray) -> tuple
 
 @kernel
 def _skip_nan(text: np.ndarray, place: np.uint64) -> np.uint64:
-    """The place behind `nan` in any case and with any sign (C prints `-nan`), or `place`."""
+    """The place after `nan` in any case and with any sign (C prints `-nan`), or `place`."""
     start = place + U(text[place] == _MINUS or text[place] == _PLUS)
     lower = (word_at(text, start) & U(0xFFFFFF)) | U(0x202020)
     return start + U(3) if lower == _NAN else place
@@ -424,14 +424,14 @@ def _find_docid(text: np.ndarray, start: np.uint64, end: np.uint64) -> tuple[Who
 
 @kernel
 def find_docids(text: np.ndarray, offsets: np.ndarray, spans: np.ndarray) -> None:
-    """The same for comments that lie one behind the other; spans: (rows, 2) int64, filled."""
+    """The same for comments that lie one after the other; spans: (rows, 2) int64, filled."""
     for row in range(len(spans)):
         spans[row, 0], spans[row, 1] = _find_docid(text, U(offsets[row]), U(offsets[row + 1]))
 
 
 @kernel
 def copy_spans(text: np.ndarray, spans: np.ndarray, out: np.ndarray) -> None:
-    """Copy text[from:to] of each row of spans (rows, 2) into `out`, one behind the other."""
+    """Copy text[from:to] of each row of spans (rows, 2) into `out`, one after the other."""
     place = U(0)
     for row in range(len(spans)):
         place = _copy(out, place, text, spans[row, 0], spans[row, 1])

@@ -53,7 +53,7 @@ def _queries(data: RankingData) -> _Column:
 
 
 def _notes(data: RankingData) -> tuple[_Column, np.ndarray]:
-    """What stands behind `#` in each row, and the mark before it."""
+    """The text after `#` in each row, and the mark before it."""
     docids, comments = data.docid_texts, data.comment_texts
     rows = np.arange(data.n_rows)
     if comments is not None:

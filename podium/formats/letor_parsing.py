@@ -1,4 +1,4 @@
-"""Parsing: one piece of a LETOR file becomes rows of the final arrays; what is wrong is told by place."""
+"""Parsing: one piece of a LETOR file becomes rows of the final arrays; errors are reported by position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Rows:
-    """What the rows of a piece say."""
+    """The content of the rows of a piece."""
 
     X: np.ndarray
     y: np.ndarray
@@ -50,7 +50,7 @@ class _Scratch:
 
     def __init__(self, n: int, waiting: int) -> None:
         self.runs = np.empty((n, 5), dtype=np.int64)
-        self.notes = np.zeros((n, 4), dtype=np.int64)  # rows behind a fault are not filled
+        self.notes = np.zeros((n, 4), dtype=np.int64)  # rows after a fault are not filled
         self.undecided = np.empty((waiting, 4), dtype=np.int64)
         self.counts = np.zeros(5, dtype=np.int64)
 

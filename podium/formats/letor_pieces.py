@@ -29,7 +29,7 @@ class Piece:
     cut: bool  # the last line has no newline in the file
     lines: np.ndarray  # where the rows are, for the kernels
     n_lines: int
-    bad_comment: int  # where a comment behind all these rows has a byte that no text has, or -1
+    bad_comment: int  # where a comment after all these rows has a byte that no text has, or -1
     position: int  # how much of the file was read by then, as it lies on the disk
 
     @property

@@ -1,4 +1,4 @@
-"""LightGBM's training files: rows without query ids, and beside them `FILE.query` with the number of rows of each
+"""LightGBM's training files: rows without query ids, and next to them `FILE.query` with the number of rows of each
 query, and `FILE.weight` with one weight per row where rows have weights.
 
 The data file is SVM-light text (`2 0:0.5 7:1`) or a table whose first column is the label. LightGBM counts the
@@ -33,7 +33,7 @@ _PAIRS = re.compile(rb"\s*[^\s:]+(\s+\d+:\S*)+\s*(#.*)?")  # a line of SVM-light
 def read_lightgbm(path: FilePath, *, zero_based: bool = True) -> RankingData:
     """Read LightGBM's data file, its `.query` file and, where there is one, its `.weight` file.
 
-    A compressed `rank.train.xz` may have `rank.train.query` beside it. The header of a table is found by its words.
+    A compressed `rank.train.xz` may have `rank.train.query` next to it. The header of a table is found by its words.
     """
     sizes, delimiter = _read_sizes(path), table_delimiter(path)
     try:
@@ -47,9 +47,9 @@ def read_lightgbm(path: FilePath, *, zero_based: bool = True) -> RankingData:
 
 
 def write_lightgbm(data: RankingData, path: FilePath) -> None:
-    """Write SVM-light text with every value, features counted from 0, and the files beside it.
+    """Write SVM-light text with every value, features counted from 0, and the files next to it.
 
-    All files are written aside and then take their names one right behind the other. A `.weight` file of earlier data
+    All files are written aside and then take their names right after each other. A `.weight` file of earlier data
     is removed, because LightGBM would use it. Ids, names and query weights have no place in this layout, and neither
     have interleaved queries: their rows are written query by query.
     """
@@ -64,7 +64,7 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
         )
         warnings.warn(message, stacklevel=2)
     if not data.is_contiguous:
-        message = "LightGBM's files have the rows of a query side by side; these rows are written query by query."
+        message = "LightGBM's files have the rows of a query contiguous; these rows are written query by query."
         warnings.warn(f"{os.fspath(path)}: {message}", stacklevel=2)
         data = data.grouped()
     query, weight = _plain(path) + ".query", _plain(path) + ".weight"
@@ -79,7 +79,7 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
 
 
 def beside(path: FilePath, suffix: str) -> str | None:
-    """The file beside a data file: `rank.train.query` for `rank.train`, also for `rank.train.xz`."""
+    """The file next to a data file: `rank.train.query` for `rank.train`, also for `rank.train.xz`."""
     names = [os.fspath(path) + suffix, _plain(path) + suffix]
     return next((name for name in names if os.path.isfile(name)), None)
 
@@ -97,7 +97,7 @@ def _plain(path: FilePath) -> str:
 def _read_sizes(path: FilePath) -> np.ndarray:
     query = beside(path, ".query")
     if query is None:
-        message = f"there is no {_plain(path)}.query beside it; expected one with the number of rows of each query."
+        message = f"there is no {_plain(path)}.query next to it; expected one with the number of rows of each query."
         raise FormatError(path, message)
     sizes = read_numbers(query, "Each line is the number of rows of a query.")
     bad = np.flatnonzero((sizes < 1) | (sizes != np.floor(sizes)) | (sizes > 2**53))

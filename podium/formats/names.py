@@ -1,7 +1,7 @@
 """Names: columns whose values are names become numbers, the same ones in training and in scoring.
 
 Those are columns of a table whose type says so (categories of pandas and polars), and columns that are asked for if
-they hold text, or numbers that float32 does not keep apart (ids of 2**24 and more). A name becomes its place in a list
+they hold text, or numbers that float32 does not distinguish (ids of 2**24 and more). A name becomes its place in a list
 of all names that training knew; any other value is a missing one. Columns of an array are called by number, from 0.
 """
 
@@ -79,7 +79,7 @@ def _places(wanted: Iterable[Any], columns: Sequence[str]) -> set[int]:
 
 
 def _names_of_array(X: Any, wanted: Iterable[Any]) -> Names:
-    """Of the columns of an array that are asked for, those with numbers that float32 does not keep apart."""
+    """Of the columns of an array that are asked for, those with numbers that float32 does not distinguish."""
     asked = _places(wanted, ())
     if not asked or getattr(X, "ndim", 2) != 2 or not (is_sparse(X) or isinstance(X, (np.ndarray, list, tuple))):
         return {}
@@ -99,13 +99,13 @@ def _refuse_sparse_names(X: Any, asked: set[int]) -> None:
     for place in sorted(asked):
         if _distinct_numbers(entries.data[entries.col == place]) is not None:
             raise ValueError(
-                f"column {place} of the sparse X is categorical and has numbers that float32 does not keep apart. "
+                f"column {place} of the sparse X is categorical and has numbers that float32 does not distinguish. "
                 "Number its categories from 0, or give a dense array or a table."
             )
 
 
 def _distinct_numbers(values: Any) -> list[Any] | None:
-    """The distinct numbers of a column, rising; None if float32 keeps them apart, from all integers too."""
+    """The distinct numbers of a column, rising; None if float32 distinguishes them, from all integers too."""
     array = np.asarray(values)
     if array.dtype.kind == "O":
         array = np.array([value for value in array.tolist() if value is not None and value == value])

@@ -181,7 +181,7 @@ def feature_lines(features: Features, separator: str, numbered: bool = False) ->
 
 
 def joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Parts one behind the other; each is freed as soon as it is copied, so that memory never holds all twice."""
+    """Parts one after the other; each is freed as soon as it is copied, so that memory never holds all twice."""
     result = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
     place = 0
     for number in range(len(parts)):

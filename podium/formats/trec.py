@@ -1,4 +1,4 @@
-"""TREC files: qrels (what assessors said) and runs (what a system answered), one pair of query and document a line.
+"""TREC files: qrels (judgements) and runs (rankings of a system), one pair of query and document per line.
 
 Columns are separated by blanks or tabs, so ids hold no blanks; a `#` is an ordinary letter. Queries keep the order of
 first appearance and documents the order of the file. A negative relevance (spam or unjudged in some tracks) is kept;

@@ -147,7 +147,7 @@ def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
 def _price_steps(gains: np.ndarray, pulls: np.ndarray, curves: np.ndarray, steps: np.ndarray) -> None:
     """Ranks from the sums of rho, what a step of each costs, and pulls and curves back to 0 for the second pass.
 
-    Index i has `sum_(j < i) rho_ij` from its own row and minus `rho_ji` from those of the n - 1 - i behind it, each of
+    Index i has `sum_(j < i) rho_ij` from its own row and minus `rho_ji` from those of the n - 1 - i after it, each of
     which is above it with `1 - rho_ji`.
     """
     n = len(gains)

@@ -6,7 +6,7 @@ With i better than j, `o = s_i - s_j` and `rho = 1 / (1 + exp(sigma o))`:
 
 dZ is the change of the metric when i and j swap places in the current order (falling scores, equal scores in the order
 of the rows). It is held fixed in the derivative, so the loss is `sum |dZ| log(1 + exp(-sigma o))`. Only the first
-`cutoff` places open a row: two places behind the cutoff can swap without a change. Work is O(n cutoff), memory O(n).
+`cutoff` places open a row: two places beyond the cutoff can swap without a change. Work is O(n cutoff), memory O(n).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Lambda(Objective):
       None: the lambdas of the papers.
       "lightgbm": every pair is divided by `0.01 + |s_i - s_j|` (unless all scores of the query are equal); then
         everything of the query is multiplied by `log2(1 + S) / S`, where S is twice the sum of its pairs' lambdas. dZ
-        stays the metric's own: LightGBM itself keeps the full discount behind its truncation level.
+        stays the metric's own: LightGBM itself keeps the full discount beyond its truncation level.
       "xgboost": the same two steps and hessians twice as large, as XGBoost 3 does by default for `rank:ndcg`
         (`lambdarank_score_normalization`, `lambdarank_normalization` with top-k pairs). It also divides the weights of
         queries by their mean; give such weights where that matters.
@@ -216,7 +216,7 @@ def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
 
 
 def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
-    """Try every swap in a list with good documents down to the cutoff, one of each grade, and bad ones behind."""
+    """Try every swap in a list with good documents down to the cutoff, one of each grade, and bad ones after."""
     grades = np.unique(labels)[::-1]
     if len(grades) < 2:
         return False

@@ -113,7 +113,7 @@ def _sort_queries(
 def place_worst_first(scores: np.ndarray, top: int, room: Room, places: np.ndarray) -> None:
     """Places of one query by rising score, later rows first among equals: sorted at least for the best `top` of them.
 
-    No metric looks at the order behind its cutoff, and picking ten of a hundred costs half of sorting them.
+    No metric looks at the order beyond its cutoff, and picking ten of a hundred costs half of sorting them.
     """
     n = len(scores)
     if top <= _SHORT_TOP and top < n:

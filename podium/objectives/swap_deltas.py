@@ -164,7 +164,7 @@ def _load_precisions(n: int, top: int, relevant: np.ndarray, falls: np.ndarray, 
 
 @kernel
 def _load_first_places(n: int, top: int, relevant: np.ndarray, inverse: np.ndarray, firsts: np.ndarray) -> int:
-    """Inverse ranks, 0 behind the cutoff, and those of the first two relevant places; rows end at the first of them."""
+    """Inverse ranks, 0 beyond the cutoff, and those of the first two relevant places; rows end at the first of them."""
     found, first = 0, n
     firsts[0] = firsts[1] = 0.0
     for place in range(n):
@@ -248,7 +248,7 @@ def _precision_row(i: int, relevant: np.ndarray, worth: np.ndarray, row: np.ndar
 def _first_place_row(
     i: int, relevant: np.ndarray, value: np.ndarray, first: float, second: float, row: np.ndarray
 ) -> None:
-    """Only the first relevant place counts: i is it and may fall behind the second, or stands above it."""
+    """Only the first relevant place counts: i is it and may fall after the second, or stands above it."""
     own = value[i]
     if relevant[i] > 0:
         for j in range(i):

@@ -75,7 +75,7 @@ def test_what_would_lead_compiled_code_astray_is_refused(matrix, message):
 def test_places_outside_of_a_list_of_entries_are_refused():
     matrix = coo_array(X)
     matrix.coords[0][0] = 70
-    with pytest.raises(ValueError, match=r"no proper sparse matrix: .*70"):
+    with pytest.raises(ValueError, match=r"not a valid sparse matrix: .*70"):
         as_sparse(matrix)
 
 

@@ -113,7 +113,7 @@ def test_lightgbm_reads_the_same_table(tmp_path, rng):
 @pytest.mark.parametrize(
     ("content", "query", "weight", "message"),
     [
-        ("1,2\n", None, None, r"rank\.train: there is no .*rank\.train\.query beside it"),
+        ("1,2\n", None, None, r"rank\.train: there is no .*rank\.train\.query next to it"),
         ("1,2\n", "x\n", None, r"rank\.train\.query, line 1: expected one finite number, found 'x'"),
         ("1,2\n", "1\n0\n", None, r"rank\.train\.query, line 2: expected the number of rows of a query.* found 0"),
         ("1,2\n", "1.5\n", None, "found 1.5"),

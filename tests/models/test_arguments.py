@@ -43,13 +43,13 @@ def model():
 @pytest.mark.parametrize(("call", "name"), [(call, name) for call, (names, _) in CALLS.items() for name in names])
 def test_what_ranking_data_bring_is_refused_beside_them(model, call, name):
     before = model.predict(DATA)
-    with pytest.raises(ValueError, match=rf"got {name} beside a RankingData, which brings its own"):
+    with pytest.raises(ValueError, match=rf"got {name} together with a RankingData, which has its own"):
         CALLS[call][1](model, **{name: VALUES[name]})
     np.testing.assert_array_equal(model.predict(DATA), before)
 
 
 def test_all_that_is_too_much_is_named():
-    with pytest.raises(ValueError, match="fit: got y, qid, sample_weight beside a RankingData"):
+    with pytest.raises(ValueError, match="fit: got y, qid, sample_weight together with a RankingData"):
         LambdaMART(**SMALL).fit(DATA, Y, QID, sample_weight=np.ones(40))
 
 
