@@ -21,9 +21,9 @@ from podium.models.parameters import (
     parameters_of,
     parametrized,
 )
-from podium.models.products import MART, MODELS, LambdaMART, LambdaSMART
+from podium.models.products import MART, LambdaMART, LambdaSMART
 from podium.models.ranker import Ranker
-from podium.models.registry import Entry, catalogue, find_model, plan_model, read_settings
+from podium.models.registry import MODELS, Entry, catalogue, find_model, plan_model, read_settings
 
 DECLARED = [(entry, one) for entry in catalogue() for one in entry.parameters.values()]
 
