@@ -27,6 +27,7 @@ from podium.evaluation.evaluating import evaluate
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
 from podium.learners.monitor import Curves, Monitor
+from podium.learners.rows import are_scorable
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
@@ -533,15 +534,7 @@ def _one_query(n_rows: int) -> str:
 
 def _is_ready(X: Any, n_features: int) -> bool:
     """Whether a row-major float32 matrix of the right width came: nothing to convert, only infinity to look for."""
-    return (
-        type(X) is np.ndarray
-        and X.dtype == np.float32
-        and X.ndim == 2
-        and X.shape[1] == n_features
-        and X.flags.c_contiguous
-        and len(X) > 0
-        and not np.isinf(X).any()
-    )
+    return are_scorable(X, n_features) and len(X) > 0 and not np.isinf(X).any()
 
 
 def _as_float32(X: Any) -> Features:
