@@ -285,7 +285,7 @@ def _differ(weights: np.ndarray) -> bool:
 
 def _higher_is_better(metric: Any) -> bool:
     parsed = parse_metric(metric)
-    if getattr(parsed, "pooled", False):
+    if parsed.pools_queries:
         raise ValueError(f"{metric} is one value for all queries together; a comparison needs one per query.")
     return parsed.higher_is_better
 

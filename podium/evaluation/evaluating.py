@@ -10,11 +10,8 @@ import numpy as np
 
 from podium._runtime.deprecation import renamed_argument
 from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
-from podium.metrics.additive import RBP
 from podium.metrics.base import Metric
-from podium.metrics.cascade import ERR
 from podium.metrics.lists import RankedLists, rank_lists
-from podium.metrics.pairs import AUC
 from podium.metrics.policies import POLICIES, Policy, Ties, get_policy
 from podium.metrics.registry import parse_metric
 
@@ -276,7 +273,7 @@ class _Rankings:
         self._made: dict[tuple[str, bool], RankedLists] = {}
 
     def values(self, metric: Metric, ties: Ties) -> np.ndarray:
-        pooled = isinstance(metric, AUC) and metric.pooled
+        pooled = metric.pools_queries
         values = metric.values(self.lists(ties, pooled))
         return np.repeat(values, len(self.judged.queries)) if pooled else values
 
@@ -337,8 +334,7 @@ def _notes(
         left_out = int(np.isnan(per_query[name]).sum())
         if left_out:
             yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
-        if isinstance(metric, ERR) or (isinstance(metric, RBP) and metric.graded):
-            yield f"{name}: rmax = {metric.rmax:g}."
+        yield from (f"{name}: {note}" for note in metric.notes())
         if metric.cut_by_policy and metric.cutoff is not None and "@" not in name:
             yield f"{name}: the first {metric.cutoff} places count (policy {rules.name!r} without a cutoff)."
     tied = rankings.lists(rules.ties).tied

@@ -14,7 +14,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import over_queries
-from podium.metrics.base import KernelMetric, refuse_labels_above_rmax
+from podium.metrics.base import KernelMetric, refuse_labels_above_rmax, rmax_note
 from podium.metrics.lists import RankedLists, heads, sort_descending
 from podium.metrics.policies import discounts, gain_table, gains, known_gain
 
@@ -104,6 +104,9 @@ class Precision(RelevanceMetric):
     spelling: ClassVar[str] = "p"
     cut_by_policy: ClassVar[bool] = True
 
+    def lambda_advice(self) -> str | None:
+        return _set_advice(self.cutoff)
+
     def place_weights(self, n: int) -> np.ndarray:
         return cut(np.ones(n), self.cutoff)
 
@@ -124,6 +127,9 @@ class Recall(RelevanceMetric):
 
     def empty_value(self) -> float:
         return self.policy.empty_recall
+
+    def lambda_advice(self) -> str | None:
+        return _set_advice(self.cutoff)
 
     def place_weights(self, n: int) -> np.ndarray:
         return cut(np.ones(n), self.cutoff)
@@ -154,6 +160,9 @@ class RBP(RelevanceMetric):
 
     def resolve(self, largest_label: float) -> Self:
         return replace(self, rmax=largest_label) if self.graded and self.rmax is None else self
+
+    def notes(self) -> tuple[str, ...]:
+        return rmax_note(self.rmax) if self.graded else ()
 
     def gains(self, labels: np.ndarray) -> np.ndarray:
         if not self.graded:
@@ -277,6 +286,10 @@ def relevant_weight(
         lambda first, last: _relevant_weight(labels, threshold, document_weights, offsets, first, last, out), offsets
     )
     return out
+
+
+def _set_advice(cutoff: int | None) -> str | None:
+    return None if cutoff is None else f"ignores the order of the first {cutoff} places; 'map' or 'ndcg' do not"
 
 
 def _longest(offsets: np.ndarray) -> int:

@@ -90,6 +90,19 @@ class Metric:
         """The same metric by another policy's rules."""
         return replace(self, policy=policy)
 
+    @property
+    def pools_queries(self) -> bool:
+        """Whether it ranks the documents of all queries as one list."""
+        return False
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of its values should know, such as a parameter that `resolve` took from the data."""
+        return ()
+
+    def lambda_advice(self) -> str | None:
+        """Why the swap deltas of this metric teach a model little about ranks, and what to use instead; else None."""
+        return None
+
     def top(self, n: int) -> int:
         """How many of n places count."""
         return n if self.cutoff is None else min(self.cutoff, n)
@@ -128,6 +141,10 @@ def refuse_labels_above_rmax(metric: Metric, labels: np.ndarray, rmax: float | N
     largest = float(np.max(labels, initial=0.0))
     if rmax is not None and largest > rmax:
         raise ValueError(f"{metric.name}: label {largest:g} is larger than rmax = {rmax:g}; give a larger rmax.")
+
+
+def rmax_note(rmax: float | None) -> tuple[str, ...]:
+    return () if rmax is None else (f"rmax = {rmax:g}.",)
 
 
 def _default(metric: type[Metric], name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium.metrics.base import KernelMetric, refuse_averaged_ties, refuse_labels_above_rmax, refuse_weights
+from podium.metrics.base import KernelMetric, refuse_averaged_ties, refuse_labels_above_rmax, refuse_weights, rmax_note
 from podium.metrics.lists import RankedLists, heads
 
 
@@ -59,6 +59,9 @@ class ERR(KernelMetric):
 
     def resolve(self, largest_label: float) -> Self:
         return self if self.rmax is not None else replace(self, rmax=largest_label)
+
+    def notes(self) -> tuple[str, ...]:
+        return rmax_note(self.rmax)
 
     def stops(self, labels: np.ndarray) -> np.ndarray:
         """The probability that the user stops at each label."""

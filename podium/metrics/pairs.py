@@ -11,6 +11,8 @@ from podium._runtime.compiler import kernel, readonly
 from podium.metrics.base import KernelMetric
 from podium.metrics.lists import RankedLists
 
+PAIRWISE_ADVICE = "counts a pair the same wherever it stands; objective 'ranknet' is meant for that"
+
 
 @dataclass(frozen=True)
 class Inversions(KernelMetric):
@@ -22,6 +24,9 @@ class Inversions(KernelMetric):
 
     spelling: ClassVar[str] = "inversions"
     higher_is_better: ClassVar[bool] = False
+
+    def lambda_advice(self) -> str:
+        return PAIRWISE_ADVICE
 
     def values(self, lists: RankedLists) -> np.ndarray:
         return pair_counts(lists, self.cutoff)[0]
@@ -41,6 +46,13 @@ class AUC(KernelMetric):
     spelling: ClassVar[str] = "auc"
 
     pooled: bool = False
+
+    @property
+    def pools_queries(self) -> bool:
+        return self.pooled
+
+    def lambda_advice(self) -> str:
+        return PAIRWISE_ADVICE
 
     def values(self, lists: RankedLists) -> np.ndarray:
         inverted, pairs = pair_counts(lists, self.cutoff)

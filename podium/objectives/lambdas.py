@@ -21,9 +21,7 @@ import numpy as np
 
 from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium._runtime.words import check_choice
-from podium.metrics.additive import Precision, Recall
 from podium.metrics.base import Metric
-from podium.metrics.pairs import AUC, Inversions
 from podium.metrics.policies import Policy
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
 from podium.objectives.kernels import (
@@ -204,15 +202,11 @@ class BoundLambda(BoundObjective):
 
 def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
     """Lambdas tell documents what a place is worth; some metrics do not care, or only at the cutoff."""
-    if isinstance(metric, (AUC, Inversions)):
-        reason = "counts a pair the same wherever it stands; objective 'ranknet' is meant for that"
-    elif isinstance(metric, (Precision, Recall)) and metric.cutoff is not None:
-        reason = f"ignores the order of the first {metric.cutoff} places; 'map' or 'ndcg' do not"
-    elif _never_changes(metric, labels):
+    reason = metric.lambda_advice()
+    if reason is None and _never_changes(metric, labels):
         reason = "is the same for every order of a list, so there is nothing to learn from it; give it a cutoff"
-    else:
-        return
-    warnings.warn(f"lambda: {metric.name} {reason}.", UserWarning, stacklevel=5)
+    if reason is not None:
+        warnings.warn(f"lambda: {metric.name} {reason}.", UserWarning, stacklevel=5)
 
 
 def _never_changes(metric: Metric, labels: np.ndarray) -> bool:

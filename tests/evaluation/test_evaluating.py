@@ -1,7 +1,8 @@
 """Evaluation: input in any order, weights, notes, brackets, runs against judgements."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from podium.data.ranking import RankingData
 from podium.evaluation import evaluate, evaluate_run
 from podium.formats.trec import Qrels, Run
-from podium.metrics import POLICIES
+from podium.metrics import POLICIES, Metric
 from podium.metrics.additive import NDCG
 
 
@@ -236,3 +237,21 @@ def test_a_cutoff_is_a_whole_number_from_one(cutoff):
 def test_equal_cutoffs_are_equal_metrics():
     assert {NDCG(10), NDCG(10.0), NDCG(np.int64(10))} == {NDCG(10)}
     assert NDCG(10.0).name == "ndcg@10"
+
+
+def test_a_custom_metric_says_itself_that_it_pools_queries_and_what_a_reader_should_know():
+    @dataclass(frozen=True)
+    class TopLabel(Metric):
+        spelling: ClassVar[str] = "top_label"
+
+        pools_queries = True
+
+        def value(self, ranked_labels, judged=None):
+            return float(ranked_labels[0])
+
+        def notes(self):
+            return ("the label of the first document of all.",)
+
+    found = evaluate([0.1, 0.2, 0.9, 0.3], [3, 0, 1, 2], qid=[1, 1, 2, 2], metrics=[TopLabel()])
+    assert found.per_query["top_label"].tolist() == [1.0, 1.0]  # of one list over both queries; alone query 1 has 0
+    assert "top_label: the label of the first document of all." in found.notes
