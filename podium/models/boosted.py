@@ -15,15 +15,9 @@ from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import Features
 from podium.formats.names import Names, find_names
-from podium.learners.monitor import Monitor
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.scoring.walking import Scorer
-from podium.learners.trees.training.boosting import Boosting, BoostingRules, refit_values
-from podium.learners.trees.training.bundling import LayoutRules
-from podium.learners.trees.training.growing import GrowthRules
-from podium.learners.trees.training.sampling import SamplingRules
 from podium.metrics.registry import parse_metric
-from podium.models.no_splits import explain_no_splits, has_gradients, without_splits
 from podium.models.parameters import (
     ABOVE_0,
     INTEGER,
@@ -38,7 +32,10 @@ from podium.models.parameters import (
 from podium.models.ranker import Ranker, all_or_nothing, refuse_number_as_qid
 from podium.persistence.validation import TREE_FACTS, Fact
 
+# Training code is imported by the methods that train: a model that is loaded to score needs none of it.
 if TYPE_CHECKING:
+    from podium.learners.monitor import Monitor
+    from podium.learners.trees.training.boosting import Boosting, BoostingRules
     from podium.models.inspection import Inspection
     from podium.models.pruning import Pruning
 
@@ -208,6 +205,8 @@ class BoostedTrees(SeedParameter, Ranker):
         Trees are gone through in their order, each leaf taking Newton's step for the rows that reach it; a leaf that
         none reaches keeps its value.
         """
+        from podium.learners.trees.training.boosting import refit_values
+
         check_is_fitted(self)
         if not 0 <= decay <= 1:
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
@@ -250,6 +249,8 @@ class BoostedTrees(SeedParameter, Ranker):
         return inspect(self)
 
     def _learner(self, data: RankingData, continued: bool) -> Boosting:
+        from podium.learners.trees.training.boosting import Boosting
+
         base_scores, data = self._base_scores(data), data.grouped()
         return Boosting(
             data.X,
@@ -264,7 +265,7 @@ class BoostedTrees(SeedParameter, Ranker):
     def _n_steps(self) -> int:
         return self.n_estimators
 
-    _UNIT: ClassVar[str] = Boosting.unit
+    _UNIT: ClassVar[str] = "tree"
     _FACTS: ClassVar[Mapping[str, Fact]] = TREE_FACTS
     _ARRAYS: ClassVar[tuple[str, ...]] = FOREST_ARRAYS
 
@@ -330,6 +331,8 @@ class BoostedTrees(SeedParameter, Ranker):
 
     def _warn_if_nothing_learned(self, learner: Boosting, monitor: Monitor) -> None:
         """Where only queries with different labels teach, `fit` has warned already that there are none."""
+        from podium.models.no_splits import explain_no_splits, has_gradients, without_splits
+
         grown = learner.trees[len(learner.trees) - monitor.steps :]
         if without_splits(grown) and (has_gradients(learner) or not self._needs_pairs()):
             warn(explain_no_splits(learner))
@@ -427,6 +430,11 @@ class BoostedTrees(SeedParameter, Ranker):
                 raise ValueError(f"{type(self).__name__}: {found}. {SAME_COLUMNS} Train both on the same columns.")
 
     def _rules(self) -> BoostingRules:
+        from podium.learners.trees.training.boosting import BoostingRules
+        from podium.learners.trees.training.bundling import LayoutRules
+        from podium.learners.trees.training.growing import GrowthRules
+        from podium.learners.trees.training.sampling import SamplingRules
+
         depth = self.max_depth or 0
         if self.growth != "leaf" and not depth:
             levels = np.log2(self.max_leaf_nodes)

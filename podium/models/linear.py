@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.learners.linear.function import LinearFunction
-from podium.learners.linear.lbfgs import LinearRules, LinearTraining
 from podium.models.inspection import LinearInspection, feature_names, shown_parameters
 from podium.models.parameters import (
     LARGE,
@@ -20,10 +19,11 @@ from podium.models.parameters import (
     parametrized,
 )
 from podium.models.ranker import Ranker
-from podium.objectives import Objective
-from podium.objectives.custom import Custom
-from podium.objectives.pointwise import Logistic, Ordinal, Squared
+from podium.objectives.base import Objective
 from podium.persistence.validation import Fact, is_number
+
+if TYPE_CHECKING:
+    from podium.learners.linear.lbfgs import LinearTraining
 
 
 @parametrized
@@ -43,7 +43,7 @@ class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
         1e-6, "Training ends when no entry of the gradient, per training row, is larger.", low=0, high=LARGE
     )
 
-    _UNIT: ClassVar[str] = LinearTraining.unit
+    _UNIT: ClassVar[str] = "round"
     _ALLOWS_MISSING: ClassVar[bool] = False
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _FACTS: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
@@ -57,10 +57,9 @@ class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
 
-    def _needs_pairs(self) -> bool:
-        return not isinstance(self._objective(), (Squared, Logistic, Ordinal, Custom))
-
     def _learner(self, data: RankingData, continued: bool) -> LinearTraining:
+        from podium.learners.linear.lbfgs import LinearRules, LinearTraining  # scoring needs neither
+
         data = data.grouped()
         rules = LinearRules(
             l2=float(self.l2_regularization),

@@ -20,7 +20,7 @@ import numpy as np
 
 from podium._runtime.words import did_you_mean
 from podium.metrics.registry import METRICS
-from podium.objectives.lambdas import NORMALIZATIONS
+from podium.objectives.base import NORMALIZATIONS
 from podium.objectives.registry import OBJECTIVES
 
 Made = TypeVar("Made")

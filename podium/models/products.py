@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from podium.learners.trees.training.boosting import BoostingRules
 from podium.models.boosted import BoostedTrees, BoostingParameters, GrowthParameters
 from podium.models.parameters import LambdaParameters, MetricParameter, ObjectiveParameter, parameter, parametrized
-from podium.objectives import Objective, parse_objective
+from podium.objectives.base import Objective
+from podium.objectives.registry import parse_objective
+
+if TYPE_CHECKING:
+    from podium.learners.trees.training.boosting import BoostingRules
 
 
 @parametrized
@@ -41,9 +44,6 @@ class MART(ObjectiveParameter, BoostingParameters, GrowthParameters, BoostedTree
     def _objective(self) -> Any:
         return self._named_objective(self.objective)
 
-    def _needs_pairs(self) -> bool:
-        return False
-
 
 @parametrized
 class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
@@ -54,9 +54,6 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
 
     def _objective(self) -> Any:
         return parse_objective("squared")
-
-    def _needs_pairs(self) -> bool:
-        return False
 
 
 @parametrized
@@ -116,9 +113,6 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
 
     def _objective(self) -> Any:
         return self._named_objective(self.objective)
-
-    def _needs_pairs(self) -> bool:
-        return False
 
     def _rules(self) -> BoostingRules:
         rules = super()._rules()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from numbers import Integral
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -26,17 +26,19 @@ from podium.data.sparse import Features, as_sparse, is_sparse
 from podium.evaluation.evaluating import evaluate
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
-from podium.learners.monitor import Curves, Monitor
 from podium.learners.rows import are_scorable
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
-from podium.models.fitting import Keeper, run_steps
 from podium.models.parameters import INTEGER, NAME, check_parameters, parameter, parametrized
 from podium.models.scoring import RowScorer
-from podium.objectives import OBJECTIVES, parse_objective
-from podium.persistence.checkpoints import Checkpoints, describe_run
+from podium.objectives.registry import OBJECTIVES, parse_objective
 from podium.persistence.validation import Fact
+
+# Training code is imported by the methods that train: a model that is loaded to score needs none of it.
+if TYPE_CHECKING:
+    from podium.learners.monitor import Curves, Monitor
+    from podium.persistence.checkpoints import Checkpoints
 
 Callback = Callable[["Progress"], bool | None]
 
@@ -158,6 +160,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         more: int | None = None,
     ) -> Self:
         """`fit`, or with `more` so many further steps of the fitted model."""
+        from podium.persistence.checkpoints import Checkpoints
+
         self._check_parameters()
         kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
         _check_early_stopping(early_stopping_rounds, eval_set)
@@ -185,6 +189,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         more: int | None,
     ) -> None:
         """Let the learner take its steps; what it has learned becomes the fitted state."""
+        from podium.learners.monitor import Monitor
+        from podium.models.fitting import Keeper, run_steps
+        from podium.persistence.checkpoints import describe_run
+
         learner = self._learner(data, continued=more is not None)
         n_steps = self._n_steps() if more is None else learner.n_steps + more
         for part in eval_sets:
@@ -503,7 +511,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")
 
     def _needs_pairs(self) -> bool:
-        return True
+        """Whether queries with a single label teach nothing."""
+        return bool(self._objective().needs_pairs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,20 +1,64 @@
-"""Scores, labels and queries in, the first and second derivative of a cost out."""
+"""Scores, labels and queries in, the first and second derivative of a loss out.
 
-from podium.objectives.approximate import ApproxNDCG as ApproxNDCG
-from podium.objectives.base import BoundObjective as BoundObjective
-from podium.objectives.base import Objective as Objective
-from podium.objectives.bayesrank import BayesRank as BayesRank
-from podium.objectives.custom import Custom as Custom
-from podium.objectives.lambdas import Lambda as Lambda
-from podium.objectives.likelihood import ListMLE as ListMLE
-from podium.objectives.listwise import XENDCG as XENDCG
-from podium.objectives.listwise import ListNet as ListNet
-from podium.objectives.pairwise import Exponential as Exponential
-from podium.objectives.pairwise import Hinge as Hinge
-from podium.objectives.pairwise import RankNet as RankNet
-from podium.objectives.pairwise import SquaredHinge as SquaredHinge
-from podium.objectives.pointwise import Logistic as Logistic
-from podium.objectives.pointwise import Ordinal as Ordinal
-from podium.objectives.pointwise import Squared as Squared
-from podium.objectives.registry import OBJECTIVES as OBJECTIVES
-from podium.objectives.registry import parse_objective as parse_objective
+Each name is imported on first use: a model that only scores needs no objective.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from podium.objectives.approximate import ApproxNDCG as ApproxNDCG
+    from podium.objectives.base import BoundObjective as BoundObjective
+    from podium.objectives.base import Objective as Objective
+    from podium.objectives.bayesrank import BayesRank as BayesRank
+    from podium.objectives.custom import Custom as Custom
+    from podium.objectives.lambdas import Lambda as Lambda
+    from podium.objectives.likelihood import ListMLE as ListMLE
+    from podium.objectives.listwise import XENDCG as XENDCG
+    from podium.objectives.listwise import ListNet as ListNet
+    from podium.objectives.pairwise import Exponential as Exponential
+    from podium.objectives.pairwise import Hinge as Hinge
+    from podium.objectives.pairwise import RankNet as RankNet
+    from podium.objectives.pairwise import SquaredHinge as SquaredHinge
+    from podium.objectives.pointwise import Logistic as Logistic
+    from podium.objectives.pointwise import Ordinal as Ordinal
+    from podium.objectives.pointwise import Squared as Squared
+    from podium.objectives.registry import OBJECTIVES as OBJECTIVES
+    from podium.objectives.registry import parse_objective as parse_objective
+
+_HOME = {
+    "ApproxNDCG": "approximate",
+    "BoundObjective": "base",
+    "Objective": "base",
+    "BayesRank": "bayesrank",
+    "Custom": "custom",
+    "Lambda": "lambdas",
+    "ListMLE": "likelihood",
+    "XENDCG": "listwise",
+    "ListNet": "listwise",
+    "Exponential": "pairwise",
+    "Hinge": "pairwise",
+    "RankNet": "pairwise",
+    "SquaredHinge": "pairwise",
+    "Logistic": "pointwise",
+    "Ordinal": "pointwise",
+    "Squared": "pointwise",
+    "OBJECTIVES": "registry",
+    "parse_objective": "registry",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'podium.objectives' has no attribute {name!r}")
+    value = getattr(import_module(f"podium.objectives.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,6 +19,8 @@ from podium._runtime.compiler import kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
 
+NORMALIZATIONS = ("lightgbm", "xgboost")  # of lambdas, per query
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -27,6 +29,7 @@ class Objective:
     name: ClassVar[str] = ""
     # "exact": the second derivative of the loss; "stand-in": a positive number in its place where it is 0 or negative
     hessian: ClassVar[Literal["exact", "stand-in"]] = "exact"
+    needs_pairs: ClassVar[bool] = True  # whether a query with a single label teaches nothing
 
     @property
     def has_loss(self) -> bool:

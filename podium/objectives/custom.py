@@ -22,6 +22,7 @@ class Custom(Objective):
     """
 
     name: ClassVar[str] = "custom"
+    needs_pairs: ClassVar[bool] = False  # not known
 
     function: Derivatives
 

@@ -23,7 +23,14 @@ from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.base import (
+    NORMALIZATIONS,
+    BoundObjective,
+    Judgements,
+    Objective,
+    check_positive,
+    refuse_negative_labels,
+)
 from podium.objectives.kernels import (
     BLOCK,
     FLATTEST,
@@ -51,8 +58,6 @@ from podium.objectives.swap_deltas import (
     make_change_room,
     metric_under,
 )
-
-NORMALIZATIONS = ("lightgbm", "xgboost")
 
 _NEAREST = 0.01  # LightGBM's and XGBoost's, so that equal scores do not divide by 0
 

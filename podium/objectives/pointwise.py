@@ -33,6 +33,7 @@ class Squared(Objective):
     """Squared error: `1/2 (y - F)^2`, so `g = F - y` and `h = 1`, times the document's weight. Starts at the mean."""
 
     name: ClassVar[str] = "squared"
+    needs_pairs: ClassVar[bool] = False
 
     def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSquared:
         return BoundSquared(self, judged, n_jobs)
@@ -47,6 +48,7 @@ class Logistic(Objective):
     """
 
     name: ClassVar[str] = "logistic"
+    needs_pairs: ClassVar[bool] = False
 
     alpha: float = 1.0
     relevant: float = 1.0
@@ -70,6 +72,7 @@ class Ordinal(Objective):
     """
 
     name: ClassVar[str] = "ordinal"
+    needs_pairs: ClassVar[bool] = False
 
     thresholds: Sequence[float] | None = None
 

@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 from podium._runtime.words import check_choice, did_you_mean
-from podium.objectives.approximate import ApproxNDCG
 from podium.objectives.base import Objective
-from podium.objectives.bayesrank import BayesRank
-from podium.objectives.custom import Custom, Derivatives
-from podium.objectives.lambdas import Lambda
-from podium.objectives.likelihood import ListMLE
-from podium.objectives.listwise import XENDCG, ListNet
-from podium.objectives.pairwise import Exponential, Hinge, RankNet, SquaredHinge
-from podium.objectives.pointwise import Logistic, Ordinal, Squared
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    objective.name: objective
-    for objective in (
-        Squared,
-        Logistic,
-        Ordinal,
-        RankNet,
-        Hinge,
-        SquaredHinge,
-        Exponential,
-        Lambda,
-        ListNet,
-        ListMLE,
-        XENDCG,
-        ApproxNDCG,
-        BayesRank,
-    )
-}
+if TYPE_CHECKING:
+    from podium.objectives.custom import Derivatives
+
+_HOME = {
+    "squared": ("pointwise", "Squared"),
+    "logistic": ("pointwise", "Logistic"),
+    "ordinal": ("pointwise", "Ordinal"),
+    "ranknet": ("pairwise", "RankNet"),
+    "hinge": ("pairwise", "Hinge"),
+    "squared_hinge": ("pairwise", "SquaredHinge"),
+    "exponential": ("pairwise", "Exponential"),
+    "lambda": ("lambdas", "Lambda"),
+    "listnet": ("listwise", "ListNet"),
+    "listmle": ("likelihood", "ListMLE"),
+    "xendcg": ("listwise", "XENDCG"),
+    "approxndcg": ("approximate", "ApproxNDCG"),
+    "bayesrank": ("bayesrank", "BayesRank"),
+}  # name -> module and class
+
+
+class _Classes(Mapping[str, type[Objective]]):
+    """The classes by name; each is imported when it is asked for, as scoring needs none."""
+
+    def __getitem__(self, name: str) -> type[Objective]:
+        module, class_name = _HOME[name]
+        found: type[Objective] = getattr(import_module(f"podium.objectives.{module}"), class_name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOME)
+
+    def __len__(self) -> int:
+        return len(_HOME)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOME
+
+
+OBJECTIVES = _Classes()
 
 
 def parse_objective(objective: str | Objective | Callable[..., Any], **settings: Any) -> Objective:
@@ -53,8 +67,10 @@ def parse_objective(objective: str | Objective | Callable[..., Any], **settings:
         _check_settings(objective, settings)
         return objective(**settings)
     if callable(objective):
+        from podium.objectives.custom import Custom
+
         _check_settings(Custom, settings, allowed=[])
-        return Custom(cast(Derivatives, objective))
+        return Custom(cast("Derivatives", objective))
     if not isinstance(objective, str):
         raise ValueError(f"objective must be a name, an Objective or a function; got {objective!r}.")
     name = objective.strip().lower()

@@ -1,5 +1,7 @@
 """Arguments that say a thing twice, or nothing that can be done, are refused: nothing is ignored."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -7,7 +9,7 @@ from scipy.sparse import csr_array
 from podium import LambdaMART, RankingData, compare, evaluate
 from podium.cli.commands import main
 from podium.explain import shap_values
-from podium.models.products import MART
+from podium.models.products import MART, Boosted
 
 RNG = np.random.default_rng(5)
 X, Y, QID = RNG.standard_normal((40, 2)).astype(np.float32), RNG.integers(0, 3, 40), np.repeat(np.arange(4), 10)
@@ -149,3 +151,15 @@ def test_numbers_that_float32_makes_infinite_are_refused(model, path, kind, valu
     wide[7, 1] = value
     with pytest.raises(ValueError, match=r"X\[7, 1\] is .*e\+.*; features must be finite as float32"):
         ROWS[path](model, kind(wide))
+
+
+@pytest.mark.parametrize("objective", ["squared", "ordinal", "ranknet", "lambda"])
+def test_queries_with_a_single_label_each_are_warned_of_by_objectives_that_compare_documents(objective):
+    rows, y, qid = np.arange(40.0).reshape(40, 1), np.repeat([0, 1], 20), np.repeat([1, 2], 20)
+    model = Boosted(objective=objective, n_estimators=1, min_samples_leaf=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = model.fit(rows, y, qid).predict(rows)
+    learns = objective in ("squared", "ordinal")  # each document by itself
+    assert any("have two different labels" in str(one.message) for one in caught) is not learns
+    assert bool(np.ptp(scores) > 0) is learns

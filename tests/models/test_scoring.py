@@ -1,13 +1,17 @@
 """Scores of the tree models: all trees, the first ones, one by one, and through a bare function for services."""
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
+from podium.models.boosted import BoostedTrees
 from podium.models.products import MART, LambdaSMART
+from podium.models.registry import catalogue
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +116,38 @@ def test_copies_of_a_model_leave_the_tables_of_scoring_behind(lists, model):
     assert "bit_tables" in vars(model.forest_)
     assert "bit_tables" not in vars(again.forest_)
     np.testing.assert_array_equal(again.predict(lists[0]), model.predict(lists[0]))
+
+
+def test_loading_a_model_to_score_it_imports_no_training_code(lists, tmp_path):
+    X, y, qid = np.nan_to_num(lists[0]), *lists[1:]
+    first = MART(n_estimators=2, max_leaf_nodes=4).fit(X, y, qid)
+    for entry in catalogue():
+        settings = {"n_estimators": 2} if issubclass(entry.kind, BoostedTrees) else {}
+        settings |= {"init": first} if entry.class_name == "LambdaSMART" else {}
+        entry.kind(**settings).fit(X, y, qid).save(tmp_path / f"{entry.name}.podium")
+    np.save(tmp_path / "X.npy", X)
+    code = (
+        "import pathlib, sys, numpy, podium\n"
+        "X = numpy.load('X.npy')\n"
+        "for path in sorted(pathlib.Path('.').glob('*.podium')):\n"
+        "    model = podium.load(path)\n"
+        "    assert model.scorer()(X).shape == model.predict(X).shape == model.rank(X).shape\n"
+        "    print(path.stem)\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('podium.')), sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {entry.name for entry in catalogue()} < loaded
+    objectives = {"podium.objectives", "podium.objectives.base", "podium.objectives.registry"}  # classes by name only
+    training = ("podium.learners.trees.training", "podium.learners.linear.lbfgs", "podium.learners.monitor")
+    frame = ("podium.models.fitting", "podium.models.no_splits", "podium.persistence.checkpoints")
+    found = {name for name in loaded if name.startswith((*training, *frame, "podium.objectives"))}
+    assert found <= objectives
+
+
+@pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
+def test_a_model_calls_a_step_as_its_learner_does(entry, lists):
+    X, y, qid = np.nan_to_num(lists[0]), *lists[1:]
+    model = entry.kind(**({"init": np.zeros(len(y))} if entry.class_name == "LambdaSMART" else {}))
+    data = model._training_data(X, y, qid, None, None, None)
+    assert model._learner(data, continued=False).unit == model._UNIT
