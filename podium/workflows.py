@@ -1,15 +1,19 @@
-"""From data to a model and from a model to a ranking: what `podium train` and `podium rank` do between their files."""
+"""From files to files: train, rank, evaluate, compare, explain and check. The command line calls these and prints.
+
+`locate` finds the file that a path stands for: the command line copies what comes through a pipe, and messages keep the
+user's names.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,15 +23,145 @@ from podium._runtime.words import check_choice, counted
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
 from podium.data.texts import Texts
-from podium.evaluation.evaluating import Evaluation, evaluate
-from podium.formats.scores import score_lines, write_scores
-from podium.formats.trec import Run, run_lines, write_run
-from podium.models.ranker import Callback, Progress, Ranker
-from podium.models.registry import Plan
-from podium.persistence.checkpoints import Checkpoints
+from podium.evaluation.evaluating import Evaluation, evaluate, evaluate_run, evaluate_under_all
+from podium.formats import read_data
+from podium.formats.scores import read_scores, score_lines, write_scores
+from podium.formats.trec import Run, read_qrels, read_run, run_lines, write_run
 from podium.persistence.storage import refuse_bad_model_path
 
+# Models bring scikit-learn, and evaluating files needs none.
+if TYPE_CHECKING:
+    from podium.evaluation.comparison import Comparison
+    from podium.explain.queries import QueryExplained
+    from podium.explain.reasons import Why
+    from podium.lint.rules import Report
+    from podium.models.ranker import Callback, Progress, Ranker
+    from podium.models.registry import Plan
+    from podium.persistence.checkpoints import Checkpoints
+
 RANKING_FORMATS = ("scores", "trec")
+
+Locate = Callable[[Path], Path]
+
+
+def itself(path: Path) -> Path:
+    """A path that is the name of its file."""
+    return path
+
+
+def read_file(path: Path, locate: Locate = itself, **options: Any) -> RankingData:
+    """Read ranking data with a progress bar; `options` are those of `read_data`."""
+    with progress(f"reading {path.name}") as report:
+        return read_data(locate(path), progress=report, **options)
+
+
+def train_files(
+    plan: Plan,
+    train_file: Path,
+    valid_files: Sequence[Path],
+    out: Path,
+    *,
+    early_stopping_rounds: int | None = None,
+    checkpoints: Checkpoints | None = None,
+    locate: Locate = itself,
+) -> Training:
+    """Train the model on one file, evaluated on the others after each step, and write it to `out`."""
+    refuse_bad_out(out, [train_file, *valid_files], model=True)
+    data = read_file(train_file, locate)
+    base = getattr(plan.model, "init", None)
+    if base is not None:
+        data = Columns.of_model(base, plan.parameters["init"]).give(data, train_file)
+    columns = Columns.of_data(data, train_file)
+    valid = {str(path): columns.give(read_file(path, locate), path) for path in valid_files}
+    return train(plan, data, valid, out, early_stopping_rounds, checkpoints)
+
+
+def rank_file(
+    model: Path,
+    data: Path,
+    *,
+    format: str = "scores",
+    tag: str = "podium",
+    top: int | None = None,
+    locate: Locate = itself,
+) -> Ranking:
+    """Score every document of a file with a saved model. The file needs no labels."""
+    ranker, rows = _read_with_model(model, data, locate)
+    return Ranking(data, rows, ranker.predict(rows), format, tag, top, type(ranker).__name__.lower())
+
+
+def explain_file(
+    model: Path,
+    data: Path,
+    query: str,
+    *,
+    documents: tuple[str, str] | None = None,
+    top: int = 5,
+    locate: Locate = itself,
+) -> QueryExplained | Why:
+    """Explain the top documents of a query, or why one of two documents is ranked above the other."""
+    from podium.explain import queries
+
+    ranker, rows = _read_with_model(model, data, locate)
+    if documents is None:
+        return queries.explain_top(ranker, rows, query, top)
+    return queries.explain_pair(ranker, rows, query, documents)
+
+
+def _read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:
+    from podium.persistence.saving import load
+
+    ranker = load(locate(model))
+    return ranker, Columns.of_model(ranker, model).give(read_file(data, locate, labels="optional"), data)
+
+
+def evaluate_files(
+    data: Path, scores: Path, metrics: Sequence[str], policy: str = "standard", *, locate: Locate = itself, **rules: Any
+) -> list[Evaluation]:
+    """Evaluate a file of scores with the labels of a data file; policy "all" gives one evaluation per policy.
+
+    `rules` are further arguments of `evaluate`.
+    """
+    judged = read_file(data, locate)
+    numbers = read_scores(locate(scores), judged.n_rows)
+    return _under(policy, metrics, lambda names, one: evaluate(numbers, judged, metrics=names, policy=one, **rules))
+
+
+def evaluate_run_files(
+    qrels: Path, run: Path, metrics: Sequence[str], policy: str = "trec", *, locate: Locate = itself, **rules: Any
+) -> list[Evaluation]:
+    """Evaluate a TREC run with TREC judgements; `rules` are further arguments of `evaluate_run`."""
+    judged, ranked = read_qrels(locate(qrels)), read_run(locate(run))
+    return _under(policy, metrics, lambda names, one: evaluate_run(judged, ranked, metrics=names, policy=one, **rules))
+
+
+def _under(policy: str, metrics: Sequence[str], work: Callable[[list[str], str], Evaluation]) -> list[Evaluation]:
+    return evaluate_under_all(metrics, work) if policy == "all" else [work(list(metrics), policy)]
+
+
+def compare_files(data: Path, scores: Sequence[Path], *, locate: Locate = itself, **options: Any) -> Comparison:
+    """Compare files of scores with the labels of a data file; `options` are those of `compare`."""
+    from podium.evaluation.comparing import compare
+
+    judged = read_file(data, locate)
+    systems = {_system_name(path, scores): read_scores(locate(path), judged.n_rows) for path in scores}
+    return compare(systems, judged, **options)
+
+
+def _system_name(path: Path, paths: Sequence[Path]) -> str:
+    """The file's name, or its whole path where two files share a name."""
+    return path.name if sum(other.name == path.name for other in paths) == 1 else str(path)
+
+
+def check_files(files: Sequence[Path], *, locate: Locate = itself) -> Report:
+    """Check data files; several are the splits of one experiment."""
+    from podium.lint.checks import check
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*become one number in float32")  # it is a finding
+        paths = {str(path): locate(path) for path in files}
+        parts = {name: read_file(path, labels="optional") for name, path in paths.items()}
+    return check(parts, paths)
 
 
 @dataclass(frozen=True)
@@ -90,7 +224,7 @@ def train(
     data: RankingData,
     valid: Mapping[str, RankingData],
     out: Path,
-    patience: int | None = None,
+    early_stopping_rounds: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Training:
     """Train the model on the data, write it to `out`, then judge what was written by the validation sets.
@@ -103,7 +237,7 @@ def train(
             model.fit(
                 data,
                 eval_set=list(valid.values()) or None,
-                early_stopping_rounds=patience,
+                early_stopping_rounds=early_stopping_rounds,
                 callbacks=[_show_on(report)],
                 checkpoint=checkpoints,
             )
@@ -136,6 +270,8 @@ def _show_on(report: NotedReport) -> Callback:
 
 def plan_checkpoints(path: Path | None, every: int | None, errors: str | None, out: Path) -> Checkpoints | None:
     """Checkpoints that stay until the model is written: killed in between, the next run has it in a moment."""
+    from podium.persistence.checkpoints import Checkpoints
+
     if path is None:
         if every is not None or errors is not None:
             option = "--every" if errors is None else "--checkpoint-errors"
@@ -160,6 +296,7 @@ class Ranking:
     format: str
     tag: str = "podium"
     top: int | None = None
+    model: str = ""  # its name
 
     def write(self, path: Path) -> None:
         if self.format == "scores":
@@ -175,6 +312,11 @@ class Ranking:
         if self.format == "scores":
             return {"scores": self.scores.tolist()}
         return {"run": self.run.to_dict()}
+
+    def overview(self) -> dict[str, Any]:
+        """The model and the sizes, as plain values."""
+        sizes = {"documents": self.data.n_rows, "queries": self.data.n_queries}
+        return {"model": self.model, **sizes, "format": self.format}
 
     def sentence(self) -> str:
         if self.format == "scores":

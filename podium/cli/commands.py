@@ -1,4 +1,4 @@
-"""The command line: one short function a command. It parses, calls the library and prints; nothing is computed here.
+"""The command line: one short function per command. It parses, calls the library and prints; nothing is computed here.
 
 Results go to standard output, messages and progress to standard error. `-` is standard input where a file is read and
 standard output where one is written; what a command reports then goes to standard error. Exit codes: 0 fine, 1 a
@@ -13,19 +13,13 @@ import sys
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand
 
 from podium import __version__
 from podium.cli.inputs import inputs
-
-if TYPE_CHECKING:
-    from podium.data.ranking import RankingData
-    from podium.evaluation import Evaluation
-    from podium.explain import Why
-    from podium.models.registry import Plan
 
 app = typer.Typer(
     name="podium",
@@ -98,13 +92,9 @@ def check_command(
     as_json: AsJson = False,
 ) -> None:
     """Check ranking data for problems that would harm training or evaluation."""
-    from podium.lint.checks import check
+    from podium.workflows import check_files
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*become one number in float32")  # it is a finding
-        paths = {str(path): inputs.path_of(path) for path in files}
-        parts = {name: _read(path) for name, path in paths.items()}
-    report = check(parts, paths)
+    report = check_files(files, locate=inputs.path_of)
     if as_json:
         _print_json(report.to_json())
     else:
@@ -134,15 +124,17 @@ def eval_command(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate scores or a TREC run with the metrics of a policy."""
+    from podium import workflows
     from podium.cli import terminal as _terminal
 
-    rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket}
+    rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket, "locate": inputs.path_of}
     if (qrels is None) != (run is None) or (scores is None) == (run is None) or (data is None) != (scores is None):
         raise ValueError("Give DATA with --scores FILE, or --qrels FILE with --run FILE.")
-    if qrels is not None and run is not None:
-        evaluations = _evaluate_run(qrels, run, metric, policy or "trec", missing=missing, **rules)
+    if data is not None and scores is not None:
+        evaluations = workflows.evaluate_files(data, scores, metric, policy or "standard", **rules)
     else:
-        evaluations = _evaluate_scores(data, scores, metric, policy or "standard", **rules)
+        judged, ranked = cast(Path, qrels), cast(Path, run)
+        evaluations = workflows.evaluate_run_files(judged, ranked, metric, policy or "trec", missing=missing, **rules)
     if as_json:
         found = [evaluation.to_json(per_query) for evaluation in evaluations]
         _print_json({"policies": found} if policy == "all" else found[0])
@@ -167,14 +159,12 @@ def compare_command(
     as_json: AsJson = False,
 ) -> None:
     """Test whether the difference between rankings is significant."""
-    from podium.evaluation.comparing import compare
-    from podium.formats.scores import read_scores
+    from podium.workflows import compare_files
 
-    table = _read(data)
-    systems = {_system_name(path, scores): read_scores(inputs.path_of(path), table.n_rows) for path in scores}
-    comparison = compare(
-        systems,
-        table,
+    comparison = compare_files(
+        data,
+        scores,
+        locate=inputs.path_of,
         metrics=metric,
         policy=policy,
         pairs=pairs,
@@ -210,12 +200,13 @@ def convert_command(
     """Convert ranking data from one format to another."""
     from podium._runtime.files import refuse_bad_target, refuse_own_input
     from podium.formats import files_of, format_of, write_data
+    from podium.workflows import read_file
 
     target, report = _output(target, as_json)
     kind = format_of(target, target_format, reading=False)
     refuse_bad_target(target)
     refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
-    data = _read(source, format=source_format)
+    data = read_file(source, inputs.path_of, format=source_format, labels="optional")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is lost is reported below, for all formats alike
         write_data(data, target, format=kind.name)
@@ -284,17 +275,16 @@ def train_command(
     as_json: AsJson = False,
 ) -> None:
     """Train a model and write it to a file. Ctrl-C stops training, writes the trees so far and exits with 130."""
-    from podium import workflows as training
+    from podium import workflows
     from podium.models.registry import plan_model
 
     if early_stopping is not None and not valid:
         raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
     out, report = _output(out, as_json)
-    training.refuse_bad_out(out, [train, *valid], model=True)
     plan = plan_model(model, settings, jobs, seed)
-    kept = training.plan_checkpoints(checkpoint, every, checkpoint_errors or ("warn" if go_on else None), out)
-    table, parts = _read_for_training(plan, train, valid)
-    trained = training.train(plan, table, parts, out, early_stopping, kept)
+    kept = workflows.plan_checkpoints(checkpoint, every, checkpoint_errors or ("warn" if go_on else None), out)
+    given: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": kept, "locate": inputs.path_of}
+    trained = workflows.train_files(plan, train, valid, out, **given)
     if as_json:
         _print_json(trained.to_json())
     else:
@@ -321,21 +311,18 @@ def rank_command(
     as_json: AsJson = False,
 ) -> None:
     """Score every document with a saved model."""
-    from podium import workflows as training
-    from podium.persistence.saving import load
+    from podium import workflows
 
-    kind, report = training.ranking_format(out, format, tag, top), sys.stdout
+    kind, report = workflows.ranking_format(out, format, tag, top), sys.stdout
     if out is not None:
         out, report = _output(out, as_json)
-        training.refuse_bad_out(out, [model, data])
-    ranker = load(inputs.path_of(model))
-    table = training.Columns.of_model(ranker, model).give(_read(data), data)
-    ranking = training.Ranking(data, table, ranker.predict(table), kind, "podium" if tag is None else tag, top)
+        workflows.refuse_bad_out(out, [model, data])
+    given: dict[str, Any] = {"tag": "podium" if tag is None else tag, "top": top, "locate": inputs.path_of}
+    ranking = workflows.rank_file(model, data, format=kind, **given)
     if out is not None:
         ranking.write(out)
-    found = {"model": type(ranker).__name__.lower(), "documents": table.n_rows, "queries": table.n_queries}
     if as_json:
-        _print_json(found | {"format": kind} | (ranking.to_json() if out is None else {"written": str(out)}))
+        _print_json(ranking.overview() | (ranking.to_json() if out is None else {"written": str(out)}))
     elif out is None:
         sys.stdout.buffer.writelines(ranking.lines())
     else:
@@ -352,14 +339,14 @@ def inspect_command(
     as_json: AsJson = False,
 ) -> None:
     """Describe a saved model: trees, features, parameters."""
-    from podium import workflows as training
+    from podium import workflows
     from podium.explain import drawings
     from podium.models import inspection
     from podium.persistence.saving import load
 
     if out is not None:
         drawings.refuse_other_suffixes(out)
-        training.refuse_bad_out(out, [model])
+        workflows.refuse_bad_out(out, [model])
     ranker = load(inputs.path_of(model))
     found = inspection.inspect(ranker)
     text = str(found) if tree is None else inspection.tree_text(ranker, tree)
@@ -388,23 +375,17 @@ def explain_command(
     as_json: AsJson = False,
 ) -> None:
     """Explain the ranking of a query: the contribution of each feature to the scores."""
-    from podium import workflows as training
+    from podium import workflows
     from podium.cli import terminal as _terminal
-    from podium.explain import drawings, queries
-    from podium.persistence.saving import load
+    from podium.explain import drawings
 
     if documents is not None and top is not None:
         raise ValueError("Give --documents I J or --top K, not both.")
     if out is not None:
         drawings.refuse_other_suffixes(out)
-        training.refuse_bad_out(out, [model, data])
-    ranker = load(inputs.path_of(model))
-    table = training.Columns.of_model(ranker, model).give(_read(data), data)
-    found: queries.QueryExplained | Why
-    if documents is None:
-        found = queries.explain_top(ranker, table, query, top or 5)
-    else:
-        found = queries.explain_pair(ranker, table, query, documents)
+        workflows.refuse_bad_out(out, [model, data])
+    given: dict[str, Any] = {"documents": documents, "top": top or 5, "locate": inputs.path_of}
+    found = workflows.explain_file(model, data, query, **given)
     if out is not None:
         found.picture(out)
     if as_json:
@@ -446,14 +427,6 @@ def doctor_command(as_json: AsJson = False) -> None:
     raise typer.Exit(1 if found["advice"] else 0)
 
 
-def _read(path: Path, **options: Any) -> RankingData:
-    from podium._runtime.progress import progress
-    from podium.formats import read_data
-
-    with progress(f"reading {path.name}") as report:
-        return read_data(inputs.path_of(path), progress=report, **options)
-
-
 def _output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
     """Where to write, and where to report: standard output is for one of them."""
     from podium._runtime.files import is_standard_output
@@ -464,47 +437,6 @@ def _output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
     if as_json:
         raise ValueError(f"{path} and --json would both go to standard output. Write to a file, or leave --json out.")
     return out, sys.stderr
-
-
-def _read_for_training(plan: Plan, train: Path, valid: list[Path]) -> tuple[RankingData, dict[str, RankingData]]:
-    from podium.workflows import Columns
-
-    table = _read(train)
-    base = getattr(plan.model, "init", None)
-    if base is not None:
-        table = Columns.of_model(base, plan.parameters["init"]).give(table, train)
-    columns = Columns.of_data(table, train)
-    return table, {str(path): columns.give(_read(path), path) for path in valid}
-
-
-def _evaluate_scores(data: Any, scores: Any, metrics: list[str], policy: str, **rules: Any) -> list[Evaluation]:
-    from podium.evaluation import evaluate
-    from podium.formats.scores import read_scores
-
-    table = _read(data)
-    numbers = read_scores(inputs.path_of(scores), table.n_rows)
-    return _under(policy, metrics, lambda names, one: evaluate(numbers, table, metrics=names, policy=one, **rules))
-
-
-def _evaluate_run(qrels: Path, run: Path, metrics: list[str], policy: str, **rules: Any) -> list[Evaluation]:
-    from podium.evaluation import evaluate_run
-    from podium.formats.trec import read_qrels, read_run
-
-    judged, ranked = read_qrels(inputs.path_of(qrels)), read_run(inputs.path_of(run))
-    return _under(policy, metrics, lambda names, one: evaluate_run(judged, ranked, metrics=names, policy=one, **rules))
-
-
-def _under(policy: str, metrics: list[str], work: Any) -> list[Evaluation]:
-    if policy != "all":
-        return [work(metrics, policy)]
-    from podium.evaluation.evaluating import evaluate_under_all
-
-    return evaluate_under_all(metrics, work)
-
-
-def _system_name(path: Path, paths: list[Path]) -> str:
-    """The file's name, or its whole path where two files share a name."""
-    return path.name if sum(other.name == path.name for other in paths) == 1 else str(path)
 
 
 def _print_json(value: Any) -> None:

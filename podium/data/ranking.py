@@ -1,4 +1,4 @@
-"""RankingData: the documents of many queries, each a row of features with a label.
+"""RankingData: the documents of many queries, each a row of features, with or without labels.
 
 Rows stay in the order in which they were given. Query q owns the rows `rows[offsets[q]:offsets[q + 1]]`, in their
 order; queries are numbered by first appearance. Kernels need the rows of a query to be contiguous: `grouped()`.
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 class RankingData:
     """Features, labels and queries, checked once and never changed.
 
-    Use `RankingData.from_arrays`, `RankingData.from_frame` or one of the readers; the constructor expects `offsets` and
+    Data to be ranked needs no labels: `y` is then None, and what needs labels refuses the data. Use
+    `RankingData.from_arrays`, `RankingData.from_frame` or one of the readers; the constructor expects `offsets` and
     `rows` that fit each other. All arrays are read-only.
     """
 
     X: Features  # (rows, features) float32, NaN = missing: an array in C order, or a scipy `csr_array`
-    y: np.ndarray  # (rows,) float64, finite and not negative
+    y: np.ndarray | None  # (rows,) float64, finite and not negative; None: no labels
     offsets: np.ndarray  # (queries + 1,) int64
     query_ids: np.ndarray  # (queries,) int64, uint64 or str (object)
     rows: np.ndarray  # (rows,) int64: the rows of query 0, then those of query 1, ...; 0, 1, 2, ... if contiguous
@@ -54,7 +55,7 @@ class RankingData:
     def from_arrays(
         cls,
         X: Any,
-        y: Any,
+        y: Any = None,
         qid: Any = None,
         *,
         group: Any = None,
@@ -66,14 +67,15 @@ class RankingData:
     ) -> Self:
         """Create ranking data from arrays: one query id per row in any order, or `group` sizes as in LightGBM.
 
-        X may be any scipy sparse matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
+        Without y the data has no labels: it can be ranked, but not trained on or evaluated. X may be any scipy sparse
+        matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
         `sample_weight` has one weight per row, `query_weight` one per query, in order of first appearance.
         `document_weight` is the deprecated name of `sample_weight`.
         """
         sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         X = as_features(X, feature_names, stacklevel=3)
         n = X.shape[0]
-        y = as_labels(y, n)
+        y = None if y is None else as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
         if docids is not None:
             docids = Texts.of(_as_strings(docids, "docids", n))
@@ -98,7 +100,7 @@ class RankingData:
         cls,
         frame: Any,
         *,
-        label: str = "label",
+        label: str | None = "label",
         qid: str = "qid",
         docid: str | None = None,
         features: Sequence[str] | None = None,
@@ -108,7 +110,8 @@ class RankingData:
     ) -> Self:
         """Create ranking data from a pandas, polars or pyarrow table; columns not named here are features.
 
-        `document_weight` is the deprecated name of `sample_weight`.
+        With `label=None` the data has no labels, and a column that is called "label" is left out. `document_weight` is
+        the deprecated name of `sample_weight`.
         """
         from podium.formats.frames import arrays_from_frame
 
@@ -126,7 +129,7 @@ class RankingData:
         )
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """A table with columns label, qid, docid (if known) and one per feature: `pandas`, `polars` or `pyarrow`."""
+        """A table with columns label and docid (if known), qid and one per feature: `pandas`, `polars` or `pyarrow`."""
         from podium.formats.frames import frame_from_data
 
         return frame_from_data(self, backend)
@@ -135,9 +138,18 @@ class RankingData:
         """The same data with sparse features written out, zeros and all."""
         return replace(self, X=as_dense(self.X)) if is_sparse(self.X) else self
 
+    def labels_for(self, what: str) -> np.ndarray:
+        """The labels, or an error that names what needs them."""
+        if self.y is None:
+            raise ValueError(
+                f"{what} needs labels, and the data has none (y is None). "
+                "Give y to from_arrays, or the name of a column to from_frame or the reader."
+            )
+        return self.y
+
     @property
     def n_rows(self) -> int:
-        return len(self.y)
+        return len(self.rows)
 
     @property
     def n_queries(self) -> int:
@@ -221,7 +233,7 @@ class RankingData:
         return replace(
             self,
             X=self.X[taken],
-            y=self.y[taken],
+            y=None if self.y is None else self.y[taken],
             docid_texts=None if self.docid_texts is None else self.docid_texts.take(taken),
             comment_texts=None if self.comment_texts is None else self.comment_texts.take(taken),
             sample_weight=None if self.sample_weight is None else self.sample_weight[taken],
@@ -238,14 +250,17 @@ class RankingData:
 
     @classmethod
     def concat(cls, parts: Sequence[RankingData]) -> Self:
-        """Concatenate data sets, rows in order. They must have the same features and share no query."""
+        """Concatenate data sets, rows in order.
+
+        They must have the same features and share no query, and have labels all or none of them.
+        """
         if not parts:
             raise ValueError("concat needs at least one data set; got none.")
         _refuse_unlike_parts(parts)
         starts = np.cumsum([0, *(part.n_rows for part in parts)])
         return cls(
             _concat_features([part.X for part in parts]),
-            np.concatenate([part.y for part in parts]),
+            None if parts[0].y is None else np.concatenate([part.labels_for("concat") for part in parts]),
             _offsets(np.concatenate([part.group for part in parts])),
             _concat_ids([part.query_ids for part in parts]),
             np.concatenate([part.rows + start for part, start in zip(parts, starts)]),
@@ -260,7 +275,8 @@ class RankingData:
         return self.n_rows
 
     def __repr__(self) -> str:
-        return f"RankingData({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features)"
+        labels = ", no labels" if self.y is None else ""
+        return f"RankingData({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features{labels})"
 
 
 def refuse_beside_data(what: str, **given: Any) -> None:
@@ -313,6 +329,7 @@ def _warn_of_merged(
 
 
 def as_labels(y: Any, n: int) -> np.ndarray:
+    """One finite float64 per row, 0 or larger."""
     labels = _as_numbers(y, "y", n, "row")
     if not (labels.min(initial=0.0) >= 0 and labels.max(initial=0.0) < np.inf):  # NaN fails both
         row = int(np.flatnonzero(~(np.isfinite(labels) & (labels >= 0)))[0])
@@ -501,6 +518,9 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
             raise ValueError(
                 f"part {number} has {part.n_features} features, part 0 has {first.n_features}; all must be alike."
             )
+        if (part.y is None) != (first.y is None):
+            has, had = ("no labels", "some") if part.y is None else ("labels", "none")
+            raise ValueError(f"part {number} has {has}, part 0 has {had}; all must be alike.")
         if part.feature_names != first.feature_names:
             raise ValueError(f"part {number} has other feature names than part 0; all must be alike.")
         for name in map(str, part.query_ids):

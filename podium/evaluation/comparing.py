@@ -17,7 +17,7 @@ import numpy as np
 from podium._runtime.words import check_choice
 from podium.data.ranking import as_weights
 from podium.evaluation.comparison import Comparison, PairComparison, QueryChange, Settings, plain
-from podium.evaluation.evaluating import Evaluation, MetricLike, as_scores, evaluate
+from podium.evaluation.evaluating import Evaluation, MetricLike, as_scores, evaluate, refuse_no_labels
 from podium.evaluation.significance import (
     CORRECTIONS,
     TESTS,
@@ -62,6 +62,7 @@ def compare(
     `rules` are further arguments of `evaluate`, which measures each system: group, docids, query_weight, gain, ...
     `n_jobs`: threads; None or -1 for all cores. The numbers are the same for any number.
     """
+    refuse_no_labels(y, "compare")
     settings = Settings(test, correction, level, permutations, resamples, moved, seed)
     metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
     names = _check_systems(systems, "scores")

@@ -166,6 +166,11 @@ def evaluate_under_all(metrics: Sequence[str], work: Callable[[list[str], str], 
     return [first, *(_under(name, metrics, work, first) for name in POLICIES if name != "standard")]
 
 
+def refuse_no_labels(y: Any, what: str) -> None:
+    if y is None:
+        raise ValueError(f"{what} needs labels; got y=None. Give one label per row, or a RankingData that has them.")
+
+
 def as_scores(scores: Any, n: int) -> np.ndarray:
     try:
         array = np.ascontiguousarray(scores, dtype=np.float64)
@@ -214,6 +219,7 @@ def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, s
         weights = {"query_weight": query_weight, "sample_weight": sample_weight}
         refuse_beside_data("evaluate", qid=qid, group=group, docids=docids, **weights)
         return _rows_of_data(y)
+    refuse_no_labels(y, "evaluate")
     labels = as_labels(y, len(y))
     n = len(labels)
     if n == 0:
@@ -236,7 +242,7 @@ def _rows_of_data(data: RankingData) -> _JudgedRows:
     if data.n_rows == 0:
         raise ValueError("There are no rows to evaluate.")
     weights = data.sample_weight, data.query_weight
-    rows = _JudgedRows(data.y, data.offsets, data.query_ids, None, data.docids, *weights)
+    rows = _JudgedRows(data.labels_for("evaluate"), data.offsets, data.query_ids, None, data.docids, *weights)
     return rows if data.is_contiguous else rows.grouped_by(data.rows)
 
 

@@ -33,7 +33,7 @@ class Placed:
 
     place: int
     document: str
-    label: float
+    label: float | None  # None: the data has no labels
     score: float
     features: tuple[Told, ...]  # the largest contributions first
 
@@ -92,8 +92,9 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
     scores = model._scores(rows)
     found = attribute(model, rows, names_for(model, part))
     values = centre(found.values, part.qid)
+    labels = [None] * part.n_rows if part.y is None else part.y.tolist()
     placed = [
-        Placed(place, called[row], float(part.y[row]), float(scores[row]), _told(values[row], rows[row], found.names))
+        Placed(place, called[row], labels[row], float(scores[row]), _told(values[row], rows[row], found.names))
         for place, row in enumerate(_best_first(scores, called)[:top], 1)
     ]
     return QueryExplained(query, part.n_rows, float(scores.mean()), tuple(placed))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from podium._runtime.files import plain_suffix
 from podium._runtime.words import check_choice, did_you_mean
+from podium.formats.errors import FormatError
 
 if TYPE_CHECKING:
     from podium._runtime.progress import Report
     from podium.data.ranking import RankingData
+    from podium.formats.lines import FilePath
 
 __all__ = ["Format", "formats", "read_data", "write_data"]
 
@@ -93,13 +95,35 @@ def files_of(path: str | os.PathLike[str], kind: Format) -> list[str]:
 
 
 def read_data(
-    path: str | os.PathLike[str], *, format: str | None = None, progress: Report | None = None, **options: Any
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    labels: str = "required",
+    progress: Report | None = None,
+    **options: Any,
 ) -> RankingData:
     """Read ranking data; `options` go to the reader of its format (`read_letor`, `read_table`, ...).
 
-    `progress(done, total)` is called while a LETOR file is read; the other formats are done before it would matter.
+    `labels`: "required" refuses a file without them, "optional" reads them if there are any, "ignored" leaves them
+    out, so that `y` is None. LETOR and LightGBM text always have labels, which must be valid even where they are
+    ignored. `progress(done, total)` is called while a LETOR file is read; the other formats are done before it would
+    matter.
     """
+    from podium.formats.frames import LABELS
+
+    check_choice("labels", labels, LABELS)
     kind = format_of(path, format).name
+    if kind in ("csv", "tsv", "parquet"):
+        from podium.formats.tables import read_table
+
+        return read_table(path, kind=kind, labels=labels, **options)
+    data = _read(path, kind, progress, options)
+    if data.y is None and labels == "required":
+        raise FormatError(path, 'has no labels. To rank its documents, read it with labels="optional".')
+    return replace(data, y=None) if labels == "ignored" and data.y is not None else data
+
+
+def _read(path: FilePath, kind: str, progress: Report | None, options: dict[str, Any]) -> RankingData:
     if kind == "letor":
         from podium.formats.letor import read_letor
 
@@ -108,13 +132,9 @@ def read_data(
         from podium.formats.lightgbm import read_lightgbm
 
         return read_lightgbm(path, **options)
-    if kind == "cache":
-        from podium.formats.cache import read_cache
+    from podium.formats.cache import read_cache
 
-        return read_cache(path, **options)
-    from podium.formats.tables import read_table
-
-    return read_table(path, kind=kind, **options)
+    return read_cache(path, **options)
 
 
 def write_data(data: RankingData, path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> None:

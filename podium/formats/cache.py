@@ -89,7 +89,8 @@ def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
 def _arrays_of(data: RankingData) -> dict[str, np.ndarray]:
     """The arrays to store, by name; what follows from the rest, or is absent, is left out."""
     refuse_sparse(data.X, "a data cache")
-    arrays: dict[str, Any] = {"y": data.y, "offsets": data.offsets}
+    arrays: dict[str, Any] = {} if data.y is None else {"y": data.y}
+    arrays["offsets"] = data.offsets
     if data.query_ids.dtype == object:
         arrays |= _text_arrays("query_ids", Texts.of(data.query_ids))
     else:
@@ -116,7 +117,7 @@ def _check_arrays(path: FilePath, entries: dict[str, Entry], meta: dict[str, Any
         if entry.dtype not in dtypes or len(entry.shape) != dimensions:
             detail = f"the header lists {name} of dtype {entry.dtype} and {len(entry.shape)} dimensions"
             raise DATA.damaged(path, detail)
-    missing = [name for name in ("X", "y", "offsets") if name not in entries]
+    missing = [name for name in ("X", "offsets") if name not in entries]
     missing += [name for name in _ARRAYS if _other_part(name) in entries and name not in entries]
     if missing:
         raise DATA.damaged(path, f"the header lists no {missing[0]}")
@@ -157,11 +158,12 @@ def _assembled(arrays: dict[str, np.ndarray], features: _Features) -> MappedRank
     offsets = _rising(arrays["offsets"], n_rows, "offsets")
     names = _texts(arrays, "feature_names", n_features)
     grouping, order = _grouping(arrays, n_rows, offsets)
-    labels, weights = as_labels(arrays["y"], n_rows), _weights(arrays, "document_weight", n_rows, "row")
+    labels = as_labels(arrays["y"], n_rows) if "y" in arrays else None
+    weights = _weights(arrays, "document_weight", n_rows, "row")
     documents, comments = _texts(arrays, "docids", n_rows), _texts(arrays, "comments", n_rows)
     if order is not None:
-        features, labels = replace(features, order=order), labels[order]
-        weights = None if weights is None else weights[order]
+        features = replace(features, order=order)
+        labels, weights = (None if values is None else values[order] for values in (labels, weights))
         documents, comments = (None if texts is None else texts.take(order) for texts in (documents, comments))
     values = {
         "y": labels,

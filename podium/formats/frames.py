@@ -1,7 +1,7 @@
 """Frames: ranking data as a table with named columns, one row a document (pandas, polars, pyarrow and their kin).
 
-Columns `label`, `qid` and, where known, `docid`, `sample_weight` and `query_weight`; every other column is a
-feature. A null in a feature is a missing value (NaN); the index of a pandas table is ignored.
+Columns `label` (if there are labels), `qid` and, where known, `docid`, `sample_weight` and `query_weight`; every other
+column is a feature. A null in a feature is a missing value (NaN); the index of a pandas table is ignored.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BACKENDS = ("pandas", "polars", "pyarrow")
 LABEL, QID = "label", "qid"
+LABELS = ("required", "optional", "ignored")  # what is expected of a file
 KNOWN = ("docid", "sample_weight", "query_weight")  # used as such if present and not listed as features
 _OLD_WEIGHT = "document_weight"  # the column of sample weights in tables of earlier versions
 
@@ -31,22 +32,23 @@ _OLD_WEIGHT = "document_weight"  # the column of sample weights in tables of ear
 def arrays_from_frame(
     frame: Any,
     *,
-    label: str = LABEL,
+    label: str | None = LABEL,
     qid: str = QID,
     docid: str | None = None,
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     query_weight: str | None = None,
+    labels: str = "required",
 ) -> dict[str, Any]:
     """The keyword arguments of `RankingData.from_arrays` from any table that narwhals knows."""
     table = _eager(frame)
     given = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
-    names = choose_columns(table.columns, label, qid, given, features)
+    names = choose_columns(table.columns, label, qid, given, features, labels)
     documents, rows, queries = (names[name] for name in KNOWN)
     ids = _ids(table.get_column(qid))
     return {
         "X": _matrix(table, names["features"]),
-        "y": _complete_numbers(table.get_column(label)),
+        "y": None if names["label"] is None else _complete_numbers(table.get_column(names["label"])),
         "qid": ids,
         "docids": None if documents is None else _docids(table.get_column(documents)),
         "feature_names": [str(name) for name in names["features"]],
@@ -76,20 +78,34 @@ def optional_package(name: str) -> Any:
 
 
 def choose_columns(
-    columns: Sequence[Any], label: str, qid: str, given: dict[str, str | None], features: Sequence[str] | None
+    columns: Sequence[Any],
+    label: str | None,
+    qid: str,
+    given: dict[str, str | None],
+    features: Sequence[str] | None,
+    labels: str = "required",
 ) -> dict[str, Any]:
-    """Which column is what: the `KNOWN` ones by name or None, and "features" as a list."""
-    wanted = [label, qid, *(name for name in given.values() if name is not None), *(features or ())]
+    """Which column is what: "label" and the `KNOWN` ones by name or None, and "features" as a list.
+
+    `labels` is as in `read_data`; without a `label` they are ignored. An ignored column of labels is no feature: no
+    model would have been trained on it.
+    """
+    label, labels = (LABEL, "ignored") if label is None else (label, labels)
+    used = labels == "required" or (labels == "optional" and label in columns)
+    wanted = [name for name in (label if used else None, qid, *given.values(), *(features or ())) if name is not None]
     for name in wanted:
         if name not in columns:
             shown = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
-            raise ValueError(f"there is no column {name!r}; found: {shown}.{did_you_mean(name, map(str, columns))}")
+            hint = did_you_mean(name, map(str, columns))
+            hint += ' For data without labels: label=None, or labels="optional".' if name == label else ""
+            raise ValueError(f"there is no column {name!r}; found: {shown}.{hint}")
     free = set(columns) - set(wanted)
     names: dict[str, Any] = {known: given[known] or (known if known in free else None) for known in KNOWN}
     if _OLD_WEIGHT in free:
         column = "the column document_weight"
         names["sample_weight"] = renamed_argument(column, _OLD_WEIGHT, "sample_weight", names["sample_weight"])
-    taken = {label, qid, *names.values()}
+    names["label"] = label if used else None
+    taken = {qid, *names.values(), *({label} & free)}
     names["features"] = [name for name in columns if name not in taken] if features is None else list(features)
     twice = set(names["features"]) & taken
     if twice or len(set(names["features"])) < len(names["features"]):
@@ -102,7 +118,8 @@ def choose_columns(
 def columns_of(data: RankingData) -> dict[str, np.ndarray]:
     """The columns of a table by name; features without a name are f1, f2, ..."""
     refuse_sparse(data.X, "a table")
-    columns = {LABEL: data.y, QID: _tidy_texts(data.qid, "qid")}
+    columns = {} if data.y is None else {LABEL: data.y}
+    columns[QID] = _tidy_texts(data.qid, "qid")
     if data.docids is not None:
         columns["docid"] = _tidy_texts(data.docids, "docid")
     if data.sample_weight is not None:

@@ -73,6 +73,7 @@ def write_letor(data: RankingData, path: FilePath, *, sparse: bool | None = None
     `sparse` leaves out features that are 0; None does so if the data are sparse. Weights and feature names have no
     place in this format.
     """
+    data.labels_for(f"{os.fspath(path)}: LETOR text")
     lost = [name for name in ("sample_weight", "query_weight", "feature_names") if getattr(data, name) is not None]
     if lost:
         message = f"{os.fspath(path)}: LETOR text has no place for {', '.join(lost)}; a .podium-data file keeps them."

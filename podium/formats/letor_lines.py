@@ -33,7 +33,7 @@ class _Column:
 
 
 def _labels(data: RankingData) -> _Column:
-    bits, codes = np.unique(data.y.view(np.int64), return_inverse=True)  # bits: -0 is not 0
+    bits, codes = np.unique(data.labels_for("LETOR text").view(np.int64), return_inverse=True)  # bits: -0 is not 0
     return _Column(Texts.of([_label_text(label) for label in bits.view(np.float64).tolist()]), codes)
 
 

@@ -57,6 +57,7 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
         raise ValueError(f"LightGBM reads no empty data; got {data.n_rows} rows and {data.n_features} features.")
     if is_stream(Path(path)):
         raise ValueError(f"{os.fspath(path)}: LightGBM's layout is several files; give the name of the first.")
+    data.labels_for(f"{os.fspath(path)}: LightGBM's format")
     lost = [name for name in ("query_weight", "feature_names") if getattr(data, name) is not None]
     if lost:
         message = (
@@ -177,6 +178,6 @@ def _write_lines(stack: ExitStack, path: str, numbers: list[float]) -> None:
 
 
 def _write_rows(data: RankingData, stream: IO[bytes]) -> None:
-    labels = map(number_text, data.y.tolist())
+    labels = map(number_text, data.labels_for("LightGBM's format").tolist())
     for lines in feature_lines(data.X, " ", numbered=True):
         stream.write(b"".join(b"%s %s\n" % (next(labels).encode(), line) for line in lines))

@@ -20,7 +20,7 @@ import numpy as np
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.deprecation import renamed_argument
 from podium._runtime.files import open_bytes, plain_suffix, write_whole
-from podium._runtime.words import did_you_mean
+from podium._runtime.words import check_choice, did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
 from podium.data.ranking import RankingData
 from podium.data.sparse import Features, as_dense
@@ -28,6 +28,7 @@ from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round
 from podium.formats.errors import FormatError
 from podium.formats.frames import (
     LABEL,
+    LABELS,
     QID,
     arrays_from_frame,
     choose_columns,
@@ -50,28 +51,31 @@ def read_table(
     path: FilePath,
     *,
     kind: str | None = None,
-    label: str = LABEL,
+    label: str | None = LABEL,
     qid: str = QID,
     docid: str | None = None,
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     query_weight: str | None = None,
     document_weight: str | None = None,
+    labels: str = "required",
 ) -> RankingData:
     """Read `.csv`, `.tsv` (compressed or not) or `.parquet`; `kind` overrides the suffix.
 
-    Columns named docid, sample_weight and query_weight are used as such unless they are listed in `features`.
+    `labels` is as in `read_data`: "required", "optional" or "ignored", which `label=None` means too. Columns named
+    docid, sample_weight and query_weight are used as such unless they are listed in `features`.
     `document_weight` is the deprecated name of `sample_weight`.
     """
     sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     kind = _kind_of(path, kind)
+    check_choice("labels", labels, LABELS)
     given = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
     try:
         if kind == "parquet":
             frame = read_parquet(path)
-            arrays = arrays_from_frame(frame, label=label, qid=qid, features=features, **given)
+            arrays = arrays_from_frame(frame, label=label, qid=qid, features=features, labels=labels, **given)
         else:
-            arrays = _read_text(path, DELIMITERS[kind], label, qid, given, features)
+            arrays = _read_text(path, DELIMITERS[kind], label, qid, given, features, labels)
         return RankingData.from_arrays(**arrays)
     except FormatError:
         raise
@@ -200,7 +204,13 @@ def _kind_of(path: FilePath, kind: str | None) -> str:
 
 
 def _read_text(
-    path: FilePath, delimiter: str, label: str, qid: str, given: dict[str, str | None], features: Sequence[str] | None
+    path: FilePath,
+    delimiter: str,
+    label: str | None,
+    qid: str,
+    given: dict[str, str | None],
+    features: Sequence[str] | None,
+    labels: str,
 ) -> dict[str, Any]:
     """The keyword arguments of `RankingData.from_arrays` from a text table."""
     records = rows_of(path, delimiter)
@@ -209,8 +219,8 @@ def _read_text(
         raise FormatError(path, "is empty; expected a header line with the names of the columns.")
     if len(set(header)) < len(header):
         raise FormatError(path, f"column names must differ; found {', '.join(header)}.", 1)
-    names = choose_columns(header, label, qid, given, features)
-    columns = _gather(path, records, header, names | {"label": label, "qid": qid})
+    names = choose_columns(header, label, qid, given, features, labels)
+    columns = _gather(path, records, header, names | {"qid": qid})
     query_weight = columns["query_weight"]
     if query_weight is not None:
         columns["query_weight"] = one_per_query(query_weight, columns["qid"])
@@ -222,17 +232,18 @@ def _gather(path: FilePath, records: Iterator[Record], header: list[str], names:
     features, numbers, ids, docids, large = [], [], [], [], LargeCells()
     for chunk in chunks_of(path, records, len(header)):
         features.append(cell_numbers(path, chunk, header, names["features"], missing=True, large=large))
-        numbers.append(_amounts(path, chunk, header, [names[kind] for kind in amounts]))
+        if amounts:
+            numbers.append(_amounts(path, chunk, header, [names[kind] for kind in amounts]))
         ids += _filled_cells(path, chunk, header, names["qid"])
         if names["docid"] is not None:
             docids += [row[header.index(names["docid"])] for _, row in chunk]
     if not features:
         raise FormatError(path, "has no rows below the header.")
     large.warn(path, stacklevel=5)
-    found = dict(zip(amounts, np.concatenate(numbers).T))
+    found = dict(zip(amounts, np.concatenate(numbers).T)) if amounts else {}
     return {
         "X": joined(features),
-        "y": found["label"],
+        "y": found.get("label"),
         "qid": _whole_numbers_or_text(ids),
         "docids": docids if names["docid"] is not None else None,
         "feature_names": names["features"],

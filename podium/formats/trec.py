@@ -89,7 +89,7 @@ class Qrels(Pairs):
     @classmethod
     def from_data(cls, data: RankingData) -> Self:
         """The labels of ranking data, which must have document ids."""
-        return cls(*_columns_of(data, data.y, "qrels"))
+        return cls(*_columns_of(data, data.labels_for("qrels"), "qrels"))
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """`{query id: {document id: label}}`; whole labels are Python ints, as pytrec_eval wants them."""

@@ -49,6 +49,15 @@ class _Part:
         grouped = data.grouped()
         return cls(name, grouped, data.rows, facts.measure(grouped.X, grouped.offsets), path)
 
+    @property
+    def labels(self) -> np.ndarray:
+        return self.data.labels_for(f"{self.name}: check")
+
+    def labels_differ(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Whether the labels of each two rows differ; no labels, no difference."""
+        labels = self.data.y
+        return np.zeros(len(rows), dtype=bool) if labels is None else labels[rows] != labels[others]
+
 
 def check(parts: Mapping[str, RankingData], paths: Mapping[str, FilePath] | None = None) -> Report:
     """Check data sets, named by file; several are treated as the splits of one experiment.
@@ -65,7 +74,7 @@ def check(parts: Mapping[str, RankingData], paths: Mapping[str, FilePath] | None
     ]
     findings = [*_empty_parts(parts), *_between_all(parts)]
     for part in filled:
-        for look_at_part in _PART_CHECKS:
+        for look_at_part in (*_PART_CHECKS, *(_LABEL_CHECKS if part.data.y is not None else (_no_labels,))):
             findings.extend(look_at_part(part))
     for group in _alike(filled):
         for look_at_features in _FEATURE_CHECKS:
@@ -84,7 +93,7 @@ def _alike(parts: Sequence[_Part]) -> list[Sequence[_Part]]:
 
 
 def _overview(data: RankingData) -> dict[str, Any]:
-    labels, counts = np.unique(data.y, return_counts=True)
+    labels, counts = np.unique([] if data.y is None else data.y, return_counts=True)
     shortest, median, longest = np.quantile(data.group, [0, 0.5, 1]).tolist() if data.n_queries else (0, 0, 0)
     return {
         "documents": data.n_rows,
@@ -116,10 +125,14 @@ def _interleaved(part: _Part) -> Iterator[Finding]:
         yield _about_queries("interleaved-queries", part, queries, query=query, left=left, again=again)
 
 
+def _no_labels(part: _Part) -> Iterator[Finding]:
+    yield _finding("no-labels", part.name)
+
+
 def _queries_without_pairs(part: _Part) -> Iterator[Finding]:
     """Queries that give nothing to compare, by their cause; each is counted once."""
     data, lengths = part.data, part.data.group
-    low, high = np.minimum.reduceat(data.y, data.offsets[:-1]), np.maximum.reduceat(data.y, data.offsets[:-1])
+    low, high = (of.reduceat(part.labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
     causes = {
         "one-document-queries": lengths == 1,
         "queries-without-relevant": (lengths > 1) & (high == 0),
@@ -141,7 +154,7 @@ def _repeated_docids(part: _Part) -> Iterator[Finding]:
     named = np.flatnonzero(np.diff(texts.offsets) > 0)
     first, second = (named[places] for places in facts.repeats(_within_query(facts.hash_texts(texts), data)[named]))
     if len(second):
-        differing = int((data.y[first] != data.y[second]).sum())
+        differing = int(part.labels_differ(first, second).sum())
         yield _about_documents("repeated-docids", part, second, with_other_label=differing)
 
 
@@ -149,14 +162,14 @@ def _identical_documents(part: _Part) -> Iterator[Finding]:
     data = part.data
     first, second = facts.repeats(_within_query(part.facts.row_hashes, data))
     equal = facts.rows_equal(data.X, first, data.X, second)
-    conflict = data.y[first] != data.y[second]
+    conflict = part.labels_differ(first, second)
     for code, chosen in (("conflicting-documents", equal & conflict), ("identical-documents", equal & ~conflict)):
         if chosen.any():
             yield _about_documents(code, part, second[chosen])
 
 
 def _odd_labels(part: _Part) -> Iterator[Finding]:
-    labels, counts = np.unique(part.data.y, return_counts=True)
+    labels, counts = np.unique(part.labels, return_counts=True)
     fractional, above = labels != np.floor(labels), labels > LARGEST_LABEL
     gaps = np.flatnonzero(np.diff(labels) >= _LABEL_GAP)
     if fractional.any():
@@ -169,7 +182,7 @@ def _odd_labels(part: _Part) -> Iterator[Finding]:
 
 
 def _label_distribution(part: _Part) -> Iterator[Finding]:
-    labels, counts = np.unique(part.data.y, return_counts=True)
+    labels, counts = np.unique(part.labels, return_counts=True)
     top = int(counts.argmax())
     share = float(counts[top] / part.data.n_rows)
     if len(labels) > 1 and share > _ONE_LABEL_SHARE:
@@ -261,7 +274,8 @@ def _feature_scales(group: Sequence[_Part]) -> Iterator[Finding]:
 
 
 def _leaking_features(group: Sequence[_Part]) -> Iterator[Finding]:
-    counts = [facts.count_pairs(part.data.X, part.data.y, part.data.offsets) for part in group]
+    labelled = [part for part in group if part.data.y is not None]
+    counts = [facts.count_pairs(part.data.X, part.labels, part.data.offsets) for part in labelled]
     pairs, queries = sum(part.pairs for part in counts), sum(part.queries for part in counts)
     if pairs < _LEAK_PAIRS or queries < _LEAK_QUERIES:
         return
@@ -322,14 +336,12 @@ def _document_keys(part: _Part, by_document: bool) -> np.ndarray:
 
 _PART_CHECKS = (
     _interleaved,
-    _queries_without_pairs,
     _repeated_docids,
     _identical_documents,
-    _odd_labels,
-    _label_distribution,
     _list_lengths,
     _merged_numbers,
 )
+_LABEL_CHECKS = (_queries_without_pairs, _odd_labels, _label_distribution)
 _FEATURE_CHECKS = (_still_features, _duplicate_features, _missing_values, _feature_scales, _leaking_features)
 
 

@@ -13,6 +13,10 @@ Level = Literal["error", "warning", "note"]
 RULES: dict[str, tuple[Level, str]] = {
     "no-rows": ("error", "There are no rows. Check the path and how the file was created."),
     "no-features": ("error", "Rows have no features, so all documents are equal. Check how the file was created."),
+    "no-labels": (
+        "note",
+        "There are no labels: the documents can be ranked, but not trained on or evaluated. Label checks were skipped.",
+    ),
     "nothing-to-learn": (
         "error",
         "No two documents of a query have different labels (queries: {of:,}): all rankings are equally good, "

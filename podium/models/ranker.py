@@ -268,7 +268,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _bind(self, data: RankingData) -> Any:
         """The objective on the (grouped) training rows."""
         weights = {"weights": data.sample_weight, "query_weights": data.query_weight}
-        return self._objective().bind(data.y, data.offsets, **weights, n_jobs=self.n_jobs)
+        return self._objective().bind(data.labels_for("fit"), data.offsets, **weights, n_jobs=self.n_jobs)
 
     def predict(self, X: Any, qid: Any = None) -> np.ndarray:
         """One score per row. Scores order the documents of a query; only list-aware models need `qid` for that."""
@@ -457,6 +457,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             given = {"y": y, "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight}
             refuse_beside_data("fit", **given)
             _refuse_empty(X)
+            X.labels_for("fit")
             if known:
                 refuse_other_columns(self, X, "the data")
             else:
@@ -499,13 +500,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
         if isinstance(part, RankingData):
             refuse_other_columns(self, part, f"eval_set[{number}]", stacklevel=5)
+            part.labels_for(f"eval_set[{number}]")
             return part.grouped()
         if not isinstance(part, (tuple, list)) or len(part) != 3 or isinstance(part[0], RankingData):
             raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
-        return RankingData.from_arrays(_as_float32(self._validated(part[0])), part[1], part[2]).grouped()
+        data = RankingData.from_arrays(_as_float32(self._validated(part[0])), part[1], part[2])
+        data.labels_for(f"eval_set[{number}]")
+        return data.grouped()
 
     def _warn_if_nothing_to_learn(self, data: RankingData) -> None:
-        labels = data.y if data.is_contiguous else data.y[data.rows]
+        labels = data.labels_for("fit")[data.rows]
         low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
         if self._needs_pairs() and not (low < high).any() and data.n_rows > 1:
             warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")

@@ -83,6 +83,7 @@ def copied_part() -> dict[str, RankingData]:
 CULPRITS = {
     "no-rows": lambda: {"train.txt": RankingData.from_arrays(np.empty((0, 3)), [], qid=[])},
     "no-features": lambda: one(X=np.empty((N_ROWS, 0))),
+    "no-labels": lambda: one(y=None),
     "nothing-to-learn": lambda: one(y=np.ones(N_ROWS)),
     "interleaved-queries": moved_rows,
     "one-document-queries": lambda: one(qid=[99, *np.repeat(np.arange(N_QUERIES), LENGTH)[1:]]),
