@@ -3,7 +3,7 @@
     python benchmarks/bench_letor.py [--rows 280000] [--repeats 3] [--file FILE]
 
 The file has the shape of MSLR: 136 features, of which half are single digits and most others have six decimals, 120
-rows a query. `--file` takes a real one instead. All readers keep the file's values; scikit-learn reads the same file,
+rows per query. `--file` takes a real one instead. All readers keep the file's values; scikit-learn reads the same file,
 once, because it is slow. The peak memory is that of a child process that does nothing but read.
 """
 

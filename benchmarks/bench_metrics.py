@@ -1,7 +1,7 @@
 """Per-query NDCG@10 and AP for 2,000 queries x 1,000 documents: Podium, pytrec_eval and ranx from the same arrays.
 
 Each tool starts from one array of scores, one of labels, one of query ids and one of document ids, and ends with one
-value a query; building what the tool wants to be given counts, compiling does not (it is shown apart).
+value per query; building what the tool wants to be given counts, compiling does not (it is shown apart).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main() -> None:
     with_ranx(tiny)
 
     arrays = make_arrays(options.queries, options.documents)
-    print(f"{options.queries} queries x {options.documents} documents, NDCG@10 and AP, one value a query")
+    print(f"{options.queries} queries x {options.documents} documents, NDCG@10 and AP, one value per query")
     ours, mine = best_of(lambda: with_podium(arrays), 9)
     single, _ = best_of(lambda: with_podium(arrays, n_jobs=1), 9)
     trec, theirs = best_of(lambda: with_pytrec_eval(arrays), 3)

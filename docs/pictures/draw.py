@@ -56,12 +56,12 @@ def bins_of(values: np.ndarray, max_bins: int = 12) -> Figure:
     above.hist(values[~np.isnan(values)], bins=60, color=PALE)
     for edge in edges.upper[0, : n_bins - 1]:
         above.axvline(edge, color=BLUE, linewidth=0.8)
-    above.set_xlabel("dwell_seconds; a line is a edge", fontsize=8)
+    above.set_xlabel("dwell_seconds; vertical lines: bin edges", fontsize=8)
     counts = np.bincount(slots, minlength=MISSING + 1)
     below.bar(range(n_bins), counts[:n_bins], color=BLUE)
     below.bar([n_bins + 0.5], counts[MISSING], color=RED)
     below.set_xticks([*range(n_bins), n_bins + 0.5], [*map(str, range(n_bins)), str(MISSING)])
-    below.set_xlabel("bin; 255 has the missing values", fontsize=8)
+    below.set_xlabel("bin; bin 255: missing values", fontsize=8)
     for axes in (above, below):
         tidy(axes)
         axes.set_ylabel("rows", fontsize=8)
@@ -124,9 +124,9 @@ def packing_and_subtraction() -> Figure:
     whole = rng.integers(3, 10, 8)
     small = np.minimum(whole - 1, rng.integers(1, 5, 8))
     for start, heights, word, sign in (
-        (3, whole, "parent: known already", "-"),
-        (26, small, "smaller child: added up", "="),
-        (49, whole - small, "larger child: what is left", ""),
+        (3, whole, "parent: already known", "-"),
+        (26, small, "smaller child: built", "="),
+        (49, whole - small, "larger child: parent - smaller", ""),
     ):
         for place, height in enumerate(heights):
             axes.add_patch(Rectangle((start + 2 * place, 5), 1.7, 1.4 * height, facecolor=BLUE if sign != "" else PALE))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
-    """One row a metric, one column a policy; then what a reader should know."""
+    """One row per metric, one column per policy; then the notes."""
     first = evaluations[0]
     table = Table(title=f"{len(first.queries)} queries", title_justify="left")
     table.add_column("metric")
@@ -58,7 +58,7 @@ def print_models(entries: Sequence[Entry]) -> None:
 
 
 def print_parameters(entry: Entry) -> None:
-    """The model in a line, then one row a parameter."""
+    """The model in a line, then one row per parameter."""
     print(f"{entry.name}: {entry.learner} x {entry.objective}")
     table = Table("parameter", "default", "allowed", "what it means")
     for parameter in entry.parameters.values():
@@ -67,7 +67,7 @@ def print_parameters(entry: Entry) -> None:
 
 
 def print_explanation(found: QueryExplained | Why) -> None:
-    """A sentence a document; for two of them why, in words and with every feature that counts."""
+    """One sentence per document; for two documents the reasons, in words and as a table of features."""
     if hasattr(found, "sentences"):
         print("\n".join(found.sentences()))
     else:

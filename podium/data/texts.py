@@ -1,4 +1,4 @@
-"""Texts: one string a row, kept as one run of UTF-8 bytes and the places where each ends.
+"""Texts: one string per row, stored as one array of UTF-8 bytes and the offsets of the strings.
 
 A million document ids are a million Python objects or two arrays; the arrays are filled by the parser without the
 interpreter, are copied by index in one step, and lie in a cache file as they are.

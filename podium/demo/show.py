@@ -32,7 +32,7 @@ class Tour:
     report: Report
     best_feature: str
     model: LambdaMART
-    evaluations: Mapping[str, list[Evaluation]]  # system -> one a policy
+    evaluations: Mapping[str, list[Evaluation]]  # system -> one per policy
     comparison: Comparison
 
     def to_json(self) -> dict[str, Any]:

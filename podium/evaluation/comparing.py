@@ -320,7 +320,7 @@ def _values_of(name: str, result: Evaluation, metric: str, places: Mapping[Any, 
 
 
 def _aligned(result: Evaluation, values: np.ndarray, places: Mapping[Any, int]) -> np.ndarray:
-    """One value a query of all systems, NaN for those this one lacks."""
+    """One value per query of all systems, NaN for those this one lacks."""
     column = np.full(len(places), math.nan)
     column[[places[query] for query in result.queries.tolist()]] = values
     return column

@@ -25,7 +25,7 @@ class Dependence:
 
     @property
     def mean(self) -> np.ndarray:
-        """Partial dependence: the mean over the rows, one a point."""
+        """Partial dependence: the mean over the rows, one value per grid point."""
         return np.asarray(self.curves.mean(axis=0))
 
     def as_dict(self) -> dict[str, Any]:

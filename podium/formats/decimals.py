@@ -2,7 +2,7 @@
 
 Reading gives the float64 nearest to the text (ties to even), as `float(text)` does, in the first of three ways that is
 sure: one exact product or quotient when mantissa and power of ten are small; a product of 128 bits with a bound on its
-error; and where that bound leaves two answers, the caller is told to ask Python.
+error; and where that bound leaves two answers, the caller leaves it to Python.
 
 The float32 nearest to the text is the one nearest to that float64, unless the float64 lies exactly in the middle
 between two float32 (rounding is monotone, and every such middle is a float64). Only then the text itself is compared
@@ -11,7 +11,7 @@ with the middle, and the float64 is moved to the side of the text before it is r
 Writing gives the shortest text that reads back to the same float32.
 
 Kernels count in uint64: Numba guards every signed index against being negative, and that guard costs more than the
-work here. A text must have `PADDING` bytes after its end, because eight bytes are looked at in one step.
+work here. A text must have `PADDING` bytes after its end, because eight bytes are read in one step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _EXACT_SHIFT = 12  # a middle has 25 bits and 5**12 has 28: their product is exa
 
 @cache
 def power_table() -> np.ndarray:
-    """Powers of ten for the kernels, one row a power from -342 to 308.
+    """Powers of ten for the kernels, one row per power from -342 to 308.
 
     (651, 3) uint64: `10**power = (high * 2**64 + low) * 2**(shift - 2048)`, cut off below 128 bits.
     """
@@ -130,7 +130,7 @@ def scan_decimal(text: np.ndarray, place: np.uint64) -> tuple[np.uint64, np.int6
     """Take `sign? digits .? digits (e sign? digits)?` apart: (mantissa, power of ten, lost digits?, position after it).
 
     text: uint8, with a byte that is part of no number at its end. The place is the given one if there is no number;
-    what follows the number is for the caller to judge. The mantissa has up to 19 digits, and no sign.
+    the caller checks what follows the number. The mantissa has up to 19 digits, and no sign.
     """
     here = place + U(text[place] == _MINUS or text[place] == _PLUS)
     mantissa, exponent, kept = U(0), np.int64(0), U(0)
@@ -261,7 +261,7 @@ def round_texts(numbers: np.ndarray, texts: Sequence[str | bytes]) -> np.ndarray
 
 
 def _towards(number: float, text: str | bytes) -> float:
-    """The float64 beside a number, on the side of the text; the number itself if the text says just that."""
+    """The float64 beside a number, on the side of the text; the number itself if the text is equal to it."""
     exact = Decimal(text if isinstance(text, str) else text.decode("ascii"))
     if exact == Decimal(number):
         return number
@@ -374,7 +374,7 @@ def _shortest_digits(value: np.float32, powers: np.ndarray) -> tuple[np.uint64, 
     below, above = _neighbours(value)
     top = _top_digit(size)
     scale = _POWERS[U(8 - top + _POWER_ZERO)]
-    # The products err by less than 0.000001: the range is that much too wide, and `_reads_back` has the last word.
+    # The products err by less than 0.000001: the range is that much too wide, and `_reads_back` decides.
     low = U(np.int64(np.ceil((size + below) * 0.5 * scale - 0.000001)))
     high = U(np.int64((size + above) * 0.5 * scale + 0.000001))
     exponent = top - 8

@@ -1,4 +1,4 @@
-"""Frames: ranking data as a table with named columns, one row a document (pandas, polars, pyarrow and their kin).
+"""Frames: ranking data as a table with named columns, one row per document (pandas, polars, pyarrow and their kin).
 
 Columns `label` (if there are labels), `qid` and, where known, `docid`, `sample_weight` and `query_weight`; every other
 column is a feature. A null in a feature is a missing value (NaN); the index of a pandas table is ignored.

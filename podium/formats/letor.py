@@ -1,4 +1,4 @@
-"""LETOR text, the common language of ranking data: `label qid:id 1:value 2:value ... #comment`, a document a line.
+"""LETOR text, the common format of ranking data: `label qid:id 1:value 2:value ... #comment`, one document per line.
 
 A file is read ahead in pieces that end at a newline, and several threads parse them straight into the array that
 becomes `RankingData.X`. Nothing depends on how the file was cut or on the number of threads; of several bad lines the

@@ -1,4 +1,4 @@
-"""What is wrong in a LETOR file, in words: where, what was found, what was expected, what to do."""
+"""Error messages of the LETOR parser: where, what was found, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELD = re.compile(rb"[^ \t\r#]*")
 
 
 def explain(piece: Piece, rules: Rules, lines_before: int, row: int, fault: int, place: int) -> FormatError:
-    """Put a fault into words: what was expected, what was found, what to do."""
+    """The error message of a fault: what was expected, what was found, what to do."""
     if row < len(piece.lines):
         number, newline = int(piece.lines[row, kernels.NUMBER]), int(piece.lines[row, kernels.NEWLINE])
     else:  # a comment after all rows

@@ -3,9 +3,9 @@
 A piece is a uint8 array in which every line ends in a newline, with `PADDING` bytes after. It is read in steps, each a
 loop over its rows: where they are (`find_rows`), label and qid (`read_heads`), features (`read_features`), comment
 (`read_endings`). A step stops at the first row that it cannot read and returns (row, fault, place): how many rows are
-fine, what is wrong with the next one, and where. The words for it are Python's.
+valid, what is wrong with the next one, and where. Messages are composed in Python.
 
-There are steps, and not one function a row, because Numba counts references to its arrays at every call: for short
+There are steps, and not one function per row, because Numba counts references to its arrays at every call: for short
 rows that costs more than the reading.
 """
 
@@ -125,7 +125,7 @@ def read_heads(
 ) -> Ending:
     """Read `label qid:id`. y: (rows,) float64, filled; undecided: see `read_features`.
 
-    runs: (rows, 5) int64, filled up to counts[RUNS], one a run of rows whose ids have the same bytes: its first row,
+    runs: (rows, 5) int64, filled up to counts[RUNS], one per run of rows whose ids have the same bytes: its first row,
     id from, id to, its first line and its last line.
     """
     run, id_start, id_end = -1, U(0), U(0)
@@ -201,7 +201,7 @@ def read_features(
     """Read `index:value` up to a comment or the end of the line.
 
     X: (rows, columns) float32, filled, `absent` where a row names no feature. Columns from X's width up to `limit` are
-    read but not kept: counts[WIDEST] says how wide X should be. keys: of `fill_keys` for X's columns, made flat.
+    read but not kept: counts[WIDEST] is the required width of X. keys: of `fill_keys` for X's columns, made flat.
     undecided: (any, 4) int64, filled up to counts[WAITING]: row, column, from, to of numbers that Python must read.
 
     Within a row, columns below `filled` are done, and the field expected next is that of column `filled`.
@@ -363,7 +363,7 @@ def _put_off(
 
 @kernel
 def refuse_twice(text: np.ndarray, lines: np.ndarray, base: Whole, limit: Whole, seen: np.ndarray) -> Ending:
-    """Look for a feature named twice; only rows whose indices do not rise can have one.
+    """Find a feature named twice; only rows whose indices do not rise can have one.
 
     seen: (columns,) int64, zeros. Columns beyond it pass: such a piece is parsed again with all its columns.
     """

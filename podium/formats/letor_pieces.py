@@ -1,4 +1,4 @@
-"""Pieces of a LETOR file: read ahead in one thread, through its compression, each cut at the end of a line."""
+"""Pieces of a LETOR file: read ahead in one thread, through its compression, each ending at the end of a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import PADDING
 from podium.formats.errors import FormatError
 
-_FIRST_BYTES = 1 << 20  # the first piece is small: it tells how many columns and rows to expect
+_FIRST_BYTES = 1 << 20  # the first piece is small: columns and rows are estimated from it
 PIECE_BYTES = 2 << 20  # small enough for a processor's own cache
 LINE_BYTES = 64 << 20  # a line must fit into memory as a whole: longer ones are an error
 
@@ -38,7 +38,7 @@ class Piece:
 
 
 class LongLine(Exception):
-    """A line is longer than `LINE_BYTES`. Which one, only he knows who counts the lines."""
+    """A line is longer than `LINE_BYTES`; the caller, who counts lines, adds its number."""
 
 
 class Pieces:
@@ -74,7 +74,7 @@ class Pieces:
         return Piece(buffer, start, end, cut, lines, n_lines, bad_comment, place_in_file(self.stream))
 
     def release(self, piece: Piece) -> None:
-        """The piece is done with; its memory serves the next one."""
+        """Return the memory of a parsed piece for the next one."""
         if len(piece.buffer) == PIECE_BYTES + PADDING:
             self._free.append(piece.buffer)
 
@@ -125,7 +125,7 @@ class Pieces:
         return filled
 
 
-@np.errstate(over="ignore")  # numbers wrap in kernels; uncompiled ones say so
+@np.errstate(over="ignore")  # numbers wrap in kernels; uncompiled ones warn of it
 def find_rows(text: np.ndarray, start: int, end: int) -> tuple[np.ndarray, int, int]:
     for bytes_a_row in (64, 2):  # most files need no more room than the first number gives, none more than the second
         lines = np.empty(((end - start) // bytes_a_row + 16, 6), dtype=np.int32)

@@ -19,12 +19,12 @@ from podium.formats.letor_faults import explain
 from podium.formats.letor_parsing import Rows, Rules, ends_without_features, parse_piece
 from podium.formats.letor_pieces import LINE_BYTES, LongLine, Piece, Pieces
 
-_SEGMENT_BYTES = 64 << 20  # how much room is made at a time where the size of the file does not tell
+_SEGMENT_BYTES = 64 << 20  # allocated at a time where the number of rows cannot be estimated from the size of the file
 _MEMORY_SHARE = 0.8
 
 
 class _Matrix:
-    """X and y of all rows: one array from the start if the size of the file tells how long it will be."""
+    """X and y of all rows: allocated at once if the size of the file bounds the number of rows."""
 
     def __init__(self, rules: Rules, size: int) -> None:
         self.rules = rules
@@ -51,7 +51,7 @@ class _Matrix:
         return X[place], y[place]
 
     def widen(self, width: int, rows: int) -> None:
-        """These rows had too little room: they will ask again, and all others after them."""
+        """These rows need more columns: they are reserved again, and all others after them."""
         self.width = max(self.width, width)
         self.rows -= rows
 
@@ -64,7 +64,7 @@ class _Matrix:
         if len(self._segments) == 1:
             self._kept.clear()
             X, y = self._segments.pop()
-            X.resize((n, self.width), refcheck=False)  # a thread may still hold views of it, but looks at none
+            X.resize((n, self.width), refcheck=False)  # a thread may still hold views of it, but reads none
             y.resize(n, refcheck=False)
             return X, y
         self._segments.clear()
@@ -133,7 +133,7 @@ class _Runs:
 
 
 class Table:
-    """A file on its way into arrays: a piece is given room, parsed, and then collected in its turn."""
+    """A file that is read into arrays: rows are reserved for a piece, parsed, and then collected in order."""
 
     def __init__(self, rules: Rules, pieces: Pieces, progress: Report | None) -> None:
         self.rules = rules

@@ -1,7 +1,6 @@
 """RankedLists: the labels of many queries, each in the order its scores give.
 
-Everything a metric needs and nothing else. Scores are gone; what remains of them is the order, and which neighbours
-had the same score.
+All that a metric needs: the ranking that the scores give, and which neighbours had the same score.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ def _mend_by_name(
     ranked: np.ndarray,
     tied: np.ndarray,
 ) -> None:
-    """Put equal scores in order of falling document id; only queries that have some are looked at again."""
+    """Put equal scores in order of falling document id; other queries are skipped."""
     queries = np.unique(np.searchsorted(offsets, np.flatnonzero(tied), side="right") - 1)
     lengths = np.diff(offsets)[queries]
     own = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -200,7 +199,7 @@ def _reorder_ties(order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys
 
 
 def _name_keys(order: np.ndarray, tied: np.ndarray, docids: np.ndarray) -> np.ndarray:
-    """A key a row that is larger for larger names, compared as bytes; only tied rows are looked at."""
+    """One key per row, larger for larger names, compared as bytes; filled for tied rows only."""
     in_tie = tied.copy()
     in_tie[:-1] |= tied[1:]
     rows = order[in_tie]

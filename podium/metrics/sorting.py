@@ -17,7 +17,7 @@ from podium._runtime.compiler import kernel
 _PLACE_BITS = 31
 _SHORT_LIST = 24  # up to this, insertion beats counting
 _USUAL_LIST = 4096  # up to this, small tables beat fewer collisions
-LONG_LIST = 128  # from this on, NumPy's vectorised sort of words beats ours, also when called once a list
+LONG_LIST = 128  # from this on, NumPy's vectorised sort of words beats ours, also when called once per list
 
 Room = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -38,7 +38,7 @@ def make_room(longest: int) -> Room:
 def sort_places(scores: np.ndarray, room: Room, single: bool) -> np.ndarray:
     """The places of the scores, largest score first; `single` compares them as float32.
 
-    The result is valid in `room` until the next call, and so do the keys: places with equal keys have equal scores.
+    The result is valid in `room` until the next call, and so are the keys: places with equal keys have equal scores.
     """
     keys, packed, other, counts, places = room
     n = len(scores)

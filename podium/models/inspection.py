@@ -191,7 +191,7 @@ def question(tree: TreeArrays, node: int, names: Sequence[str], categories: Cate
 
 
 def tree_text(model: Any, tree: int) -> str:
-    """Tree number `tree`, from 1, one line a node, children below their parent: the yes first, then the no."""
+    """Tree number `tree`, from 1, one line per node, children below their parent: the yes first, then the no."""
     if not 1 <= tree <= model.forest_.n_trees:
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
     arrays, names, categories = model.forest_.split()[tree - 1], feature_names(model), category_names(model)

@@ -1,4 +1,4 @@
-"""Ranker: the scikit-learn face of every model. Rows and labels in, one score a row out.
+"""Ranker: the scikit-learn interface of every model. Rows and labels in, one score per row out.
 
 A ranker has the parameters of its class as dataclass fields, which gives scikit-learn the signature it wants. `fit`
 brings a learner and an objective together; what they are, a subclass says.
@@ -118,7 +118,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         every: int = 10,
         checkpoint_errors: str = "stop",
     ) -> Self:
-        """Train on rows X (n, features) with labels y and one query id a row, in any order; or on a RankingData.
+        """Train on rows X (n, features) with labels y and one query id per row, in any order; or on a RankingData.
 
         Here and wherever rows are asked for, X may be a scipy sparse matrix: it stays sparse, what is not stored is 0.
 

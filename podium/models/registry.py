@@ -152,14 +152,14 @@ def find_model(name: str) -> Entry:
     return entries[name.lower()]
 
 
-def plan_model(name: str, settings: Sequence[str] = (), jobs: int | None = None, seed: int | None = None) -> Plan:
+def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = None, seed: int | None = None) -> Plan:
     """A model with the settings of the command line (`learning_rate=0.05`), refused here if any of them is wrong."""
     from podium._runtime.threads import usable_threads
     from podium.persistence.saving import load
 
     entry = find_model(name)
     given = read_settings(entry, settings)
-    for option, parameter, value in (("--jobs", "n_jobs", jobs), ("--seed", "random_state", seed)):
+    for option, parameter, value in (("--jobs", "n_jobs", n_jobs), ("--seed", "random_state", seed)):
         if value is not None and parameter in given:
             raise ValueError(f"Give {option} or --set {parameter}=..., not both.")
         if value is not None and parameter not in entry.parameters:

@@ -2,8 +2,8 @@
 
 The rank of document i is one plus the number of documents above it; put `1 / (1 + exp(alpha (s_i - s_j)))` for "j is
 above i" and it becomes a smooth function of the scores, and so does NDCG. Both passes are the pair frame's: ranks are
-sums of rho over all pairs, and the derivative pulls a pair apart by `rho (1 - rho)` times the difference of what a
-step in rank is worth to the two. Work is O(n^2) a query, memory O(n).
+sums of rho over all pairs, and the gradient of a pair is `rho (1 - rho)` times the difference of their two gains per
+step in rank. Work is O(n^2) per query, memory O(n).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _fill_row(i: int, row: np.ndarray) -> None:
 
 @fast_kernel
 def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
-    """Differences of the steps' prices."""
+    """Differences of the costs of a step in rank."""
     own = steps[i]
     for j in range(i):
         row[j] = own - steps[j]
@@ -145,7 +145,7 @@ def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
 
 @kernel
 def _price_steps(gains: np.ndarray, pulls: np.ndarray, curves: np.ndarray, steps: np.ndarray) -> None:
-    """Ranks from the sums of rho, what a step of each costs, and pulls and curves back to 0 for the second pass.
+    """Ranks from the sums of rho, the cost of a step of each, and sums reset to 0 for the second pass.
 
     Index i has `sum_(j < i) rho_ij` from its own row and minus `rho_ji` from those of the n - 1 - i after it, each of
     which is above it with `1 - rho_ji`.

@@ -1,6 +1,6 @@
-"""Objective: scores, labels and queries in, the first and second derivative of a cost out, one of each a document.
+"""Objective: scores, labels and queries in, gradients and hessians of a loss out, one of each per document.
 
-The cost is to be minimised: a document that should rise has a negative gradient (papers write lambda for minus the
+The loss is to be minimised: a document that should rise has a negative gradient (papers write lambda for minus the
 gradient and w for the hessian). An objective is an immutable value; `bind` makes the object that knows one data set and
 holds what can be computed once. Query q owns rows `offsets[q]:offsets[q + 1]`, and nothing ever pairs two queries.
 
@@ -33,7 +33,7 @@ class Objective:
 
     @property
     def has_loss(self) -> bool:
-        """Whether the derivatives are those of a number that `loss` can tell."""
+        """Whether there is a `loss` with these derivatives."""
         return True
 
     def bind(
@@ -78,7 +78,7 @@ class Judgements:
 
     @property
     def row_weights(self) -> np.ndarray:
-        """(n,) a document's weight times its query's."""
+        """(n,): the weight of each document times that of its query."""
         of_query = np.repeat(self.query_weights, self.lengths)
         return readonly(of_query * self.weights if len(self.weights) else of_query)
 
@@ -107,9 +107,9 @@ class BoundObjective:
         self._share_out(chosen, lambda part: self._derive(scores, part, gradients, hessians))
 
     def loss(self, scores: np.ndarray) -> float:
-        """The cost whose derivatives these are, summed over all queries."""
+        """The loss that these are the derivatives of, summed over all queries."""
         if not self.has_loss:
-            raise ValueError(f"{self.objective} has derivatives but no loss; look at has_loss before asking for it.")
+            raise ValueError(f"{self.objective} has derivatives but no loss. Check has_loss first.")
         scores, costs = self._scores(scores), np.zeros(self.n_queries)
         self._refuse_bad_scores(scores, self._all_queries)
         self._share_out(self._all_queries, lambda part: self._cost(scores, part, costs))
@@ -120,7 +120,7 @@ class BoundObjective:
         return 0.0
 
     def begin(self, iteration: int) -> None:
-        """Tell the number of the coming iteration; only objectives that draw random numbers listen.
+        """Set the number of the next iteration; only objectives that draw random numbers use it.
 
         What is drawn depends on the seed and this number alone, so training can be resumed anywhere.
         """
@@ -241,7 +241,7 @@ def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
 
 @kernel
 def _first_bad_row(scores: np.ndarray, offsets: np.ndarray, queries: np.ndarray) -> int:
-    """The first row of these queries whose score is no finite number, or -1."""
+    """The first row of these queries whose score is not finite, or -1."""
     for k in range(len(queries)):
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
             if not np.isfinite(scores[row]):

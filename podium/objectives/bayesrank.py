@@ -1,13 +1,13 @@
-"""BayesRank: the metric to expect when the order is drawn, not sorted.
+"""BayesRank: the expected metric of a random ranking, instead of the sorted one.
 
 Under Plackett-Luce the first document is drawn by the softmax of the scores, the next by the softmax of those left, and
 so on. The expected value of a metric over all orders is smooth in the scores, but it is a sum over n! orders. Lists of
 up to 4 documents are summed over all of theirs; longer ones over `samples` orders, drawn by a seed.
 
 Write theta_x for the weight of place x, G_d for the gain of document d, p_x(d) for the probability that d is drawn at
-place x from those left there, and m_x = sum_d p_x(d) G_d for the gain to expect at x. Given the places above, places x
-on are worth `theta_x m_x + B_x`, where `B_x = sum_(z > x) theta_z m_z` is what comes later. The derivative of the
-expected metric by s_d is then the mean over orders of
+place x from those left there, and m_x = sum_d p_x(d) G_d for the expected gain at x. Given the places above, the
+expected gain from x on is `theta_x m_x + B_x`, where `B_x = sum_(z > x) theta_z m_z` is that of later places. The
+derivative of the expected metric by s_d is then the mean over orders of
 
     sum_(x <= place of d) p_x(d) (theta_x (G_d - m_x) - (B_x - b_x)) + (B_x - b_x at the place of d)
 
@@ -120,7 +120,7 @@ class BoundBayesRank(BoundObjective):
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 
-# A number per place of one order: log sum exp of the scores left, the gain to expect, the worth of what comes later.
+# A number per place of one order: log sum exp of the scores left, the expected gain, and that of all later places.
 Outlook = tuple[np.ndarray, np.ndarray, np.ndarray]
 # Of one query: scores below the largest, their exponentials, gains. `near` scores have exponentials without underflow.
 Documents = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -204,7 +204,7 @@ def _add_noise(
 def _look_ahead(
     documents: Documents, near: bool, theta: np.ndarray, top: int, places: np.ndarray, outlook: Outlook
 ) -> float:
-    """Fill the outlook of an order (places, worst first) from its end; the worth of the whole."""
+    """Fill the expected gains of an order (places, worst first) from its end; returns that of the entire order."""
     scores, all_odds, gains = documents
     levels, means, later = outlook
     largest, total, gained, worth = 0.0 if near else -np.inf, 0.0, 0.0, 0.0
@@ -261,7 +261,7 @@ def _add_order(
 
 @kernel
 def _probability(scores: np.ndarray, places: np.ndarray, levels: np.ndarray) -> float:
-    """The probability of a whole order under Plackett-Luce."""
+    """The probability of an order under Plackett-Luce."""
     total, n = 0.0, len(places)
     for x in range(n):
         total += scores[places[n - 1 - x]] - levels[x]

@@ -1,8 +1,8 @@
 """The pair frame: one row of pairs, whatever the loss.
 
-All pair losses are functions of a margin `o = s_i - s_j`, and all of them pull two documents apart by equal and
-opposite forces. So one loop serves them all: a row pairs document i with documents 0 .. count - 1, each pair with a
-weight whose sign says which of the two is better (positive: i), and a loss is a formula for `-dC/do` and `d2C/do2`.
+All pair losses are functions of a margin `o = s_i - s_j`, so the gradients of the two documents are equal and
+opposite, and one loop serves all losses: a row pairs document i with documents 0 .. count - 1, each pair with a
+weight whose sign is positive where i is the better document, and a loss is a formula for `-dC/do` and `d2C/do2`.
 
 Documents are kept worst first (by score for lambdas, by label for plain pairs). A row is then always the beginning of
 the arrays: loops start at 0, which Numba needs to vectorise them, and no slice is made. Rows are rounded up to whole
@@ -22,9 +22,10 @@ LOGISTIC, EVEN, HINGE, SQUARED_HINGE, EXPONENTIAL, BELL = range(6)
 BLOCK = 8
 STEEPEST = 60.0  # the exponential loss goes on as a straight line where -o is larger: sums of e^60 still fit float32
 FLATTEST = 35.0  # sigmoids stay as they are where |o| is larger, 6e-16 from their ends
-FARTHEST = 1e30  # differences of scores are cut here, so that they fit float32 with room for sums
+FARTHEST = 1e30  # differences of scores are clipped here, so that they fit float32 with room for sums
 
-# scores, weights of the row, pulls (sums of -dC/ds), curves (sums of d2C/ds2): float32; exact scores: float64.
+# scores, weights of the row, negative gradients (sums of -dC/ds), hessians (sums of d2C/ds2): float32; exact scores:
+# float64.
 # Rows take the arrays one by one: taking them out of the tuple counts references, which costs more than a short row.
 PairRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -126,8 +127,8 @@ def logistic_row(
     """`formula_row` of the logistic loss for all documents before i, from `powers`, which are e^score.
 
     rho is the share of the worse document in the sum of both: one division per pair and no exponential. `summed` says
-    whether each pair's weight is divided by `nearest + inverse |o|`, by the same division, and the sizes of the forces
-    are added up.
+    whether each pair's weight is divided by `nearest + inverse |o|`, by the same division, and the absolute
+    gradients are added up.
     """
     own, power, pull, curve, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
     for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
@@ -170,7 +171,7 @@ def pair_row(
     pulls: np.ndarray,
     curves: np.ndarray,
 ) -> None:
-    """Add the pairs of document i with documents 0 .. count - 1 to pulls and curves.
+    """Add the pairs of document i with documents 0 .. count - 1 to the negative gradients and hessians.
 
     `weights[:count]` hold the pairs' signed weights, and 0 from there to the end of the block. Each branch is a loop of
     its own with only its formula in it: a choice inside the loop would keep it from vectorising.
@@ -219,7 +220,7 @@ def cost_row(form: int, i: int, count: int, scores: np.ndarray, weights: np.ndar
 def load_scores(
     scores: np.ndarray, places: np.ndarray, largest: float, sigma: float, exactly: bool, room: PairRoom
 ) -> None:
-    """`sigma * (scores[places] - largest)` of one query into the room; pulls and curves begin at 0.
+    """`sigma * (scores[places] - largest)` of one query into the workspace; sums of gradients and hessians begin at 0.
 
     Only differences count: taking them from the largest score in float64 first keeps small ones from being lost. The
     float64 copy is made only if asked for. Places are unsigned: Numba guards signed ones against being negative.

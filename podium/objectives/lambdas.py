@@ -206,7 +206,7 @@ class BoundLambda(BoundObjective):
 
 
 def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
-    """Lambdas tell documents what a place is worth; some metrics do not care, or only at the cutoff."""
+    """Warn of metrics whose swap deltas do not depend on ranks, or only at the cutoff."""
     reason = metric.lambda_advice()
     if reason is None and _never_changes(metric, labels):
         reason = "is the same for every order of a list, so there is nothing to learn from it; give it a cutoff"

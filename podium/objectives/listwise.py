@@ -2,7 +2,7 @@
 
 With `q = softmax(s)` over a query, ListNet and XE-NDCG cost `-sum t_i log q_i` for a target t that the labels give.
 They are O(n), in float64, from the largest score down: gaps of any size are safe. A document's weight multiplies its
-target. The whole order of a list is the business of `likelihood.py`.
+target. For likelihoods of the entire order see `likelihood.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each member is a formula of the margin `o = s_i - s_j`, with i the better document; the pair loop is in `kernels.py`.
 With C the cost of a pair, `g_i += dC/do`, `g_j -= dC/do`, and both hessians grow by `d2C/do2`. Labels do not change, so
 documents are sorted by label when the objective is bound: a row is then a document and all that are worse, pairs of
-equal labels are never looked at, and no pair is stored.
+equal labels are skipped, and no pair is stored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RankNet(PairwiseObjective):
 
     `C = 1/2 (1 - S) sigma o + log(1 + exp(-sigma o))`, so `dC/ds_i = sigma ((1 - S)/2 - rho)` and
     `d2C/ds_i2 = sigma^2 rho (1 - rho)` with `rho = 1 / (1 + exp(sigma o))`. S is 1 for i better than j; with `ties`,
-    pairs of equal labels count too, with S = 0 (target 0.5), and pull together.
+    pairs of equal labels count too, with S = 0 (target 0.5), and draw scores together.
     """
 
     name: ClassVar[str] = "ranknet"

@@ -1,7 +1,7 @@
-"""Pointwise objectives: every document has a cost of its own, whatever the others of its query score.
+"""Pointwise objectives: the loss of a document does not depend on the scores of the others.
 
-Squared error wants the score to be the label. Logistic and ordinal want it on the right side of thresholds: with F the
-score, a document that belongs between two of them costs
+Squared error fits the label. Logistic and ordinal losses fit the side of thresholds: with F the score, the loss of a
+document that belongs between two of them is
 
     softplus(slope (F - upper)) + softplus(slope (lower - F)),        softplus(x) = log(1 + e^x)
 
@@ -114,7 +114,7 @@ class BoundSquared(BoundObjective):
 
     def start(self) -> float:
         total = exact_sum(self.row_weights)
-        with np.errstate(over="ignore"):  # an infinite start is refused by whoever asks for it
+        with np.errstate(over="ignore"):  # an infinite start is refused by the caller
             return exact_sum(self.labels * self.row_weights) / total if total > 0 else 0.0
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
@@ -159,7 +159,7 @@ class BoundThresholds(BoundObjective):
         return float(brentq(self._slope_at, low, high, xtol=1e-14))
 
     def _slope_at(self, score: float) -> float:
-        below = 1.0 / (1.0 + np.exp(self.slope * (self.thresholds - score)))  # pulls down to each upper threshold
+        below = 1.0 / (1.0 + np.exp(self.slope * (self.thresholds - score)))  # gradients towards each upper threshold
         return float(self._classes[:-1] @ below - self._classes[1:] @ (1.0 - below))
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Random numbers by counting: the number of a draw decides its value, so no thread and no order of calls matters."""
+"""Counter-based random numbers: the number of a draw determines its value, for any threads and order of calls."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Orders of a query's documents, worst first, as the pair frame wants them.
+"""Rankings of the documents of a query, worst first, as the pair kernels take them.
 
-An order is an array of places: unsigned numbers counted from the query's first row.
+A ranking is an array of places: unsigned numbers counted from the query's first row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LabelOrder:
 
 
 def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
-    """Sort the documents of each query; which of two equal labels comes first means nothing."""
+    """Sort the documents of each query; the order of equal labels is arbitrary."""
     labels, offsets, all_of_them = judged.labels, judged.offsets, max(judged.longest, 1)
     places, worse = rows_of(offsets), np.empty(len(labels), dtype=np.int64)
 
@@ -40,7 +40,7 @@ def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
 
 
 def rows_of(offsets: np.ndarray) -> np.ndarray:
-    """The rows of each query, counted from 0: an order to begin with."""
+    """The rows of each query, counted from 0: an initial ranking."""
     return np.asarray(np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)), dtype=np.uint32)
 
 
@@ -113,7 +113,7 @@ def _sort_queries(
 def place_worst_first(scores: np.ndarray, top: int, room: Room, places: np.ndarray) -> None:
     """Places of one query by rising score, later rows first among equals: sorted at least for the best `top` of them.
 
-    No metric looks at the order beyond its cutoff, and picking ten of a hundred costs half of sorting them.
+    No metric depends on the order beyond its cutoff, and picking ten of a hundred costs half of sorting them.
     """
     n = len(scores)
     if top <= _SHORT_TOP and top < n:
@@ -131,7 +131,7 @@ def _pick_top(scores: np.ndarray, top: int, best: np.ndarray, rows: np.ndarray, 
     best, rows: room for `top` scores, falling, and whose they are.
 
     `places` holds some order already. It does not change the result, but if it is the one of the last step of a
-    training, the best rows are met first, almost sorted, and all others need one comparison.
+    training, the best rows come first, almost sorted, and all others need one comparison.
     """
     n = len(scores)
     for k in range(n):

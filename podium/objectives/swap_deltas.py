@@ -1,6 +1,6 @@
-"""Rows of |dZ|: how much a metric changes when a document swaps places with each one below it.
+"""Swap deltas |dZ|: how much a metric changes when a document swaps ranks with each one below it.
 
-A metric travels as its swaps. Those that add up need only gains of documents and weights of places; AP, RR and ERR have
+Additive metrics need only the gains of documents and the weights of ranks; AP, RR and ERR have
 closed forms that need a few numbers per place; any other metric answers by its own `swaps`, in Python.
 
 Documents lie worst first: place p of n is index n - 1 - p, and the row of index i has the indices 0 .. i - 1. The
@@ -33,11 +33,11 @@ ChangeArrays = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """How one metric changes on one data set, as the kernels read it."""
+    """The swap deltas of one metric on one data set, as the kernels read them."""
 
     kind: int
     cutoff: int  # rows are opened by this many places from the top
-    values: np.ndarray  # (n,) float64 a document: its gain, its relevance 0/1, or the probability to stop there
+    values: np.ndarray  # (n,) float64, one per document: its gain, its relevance (0 or 1), or its stop probability
     table: np.ndarray  # float64 weights of places, of all queries or one query after the other (additive only)
     starts: np.ndarray  # (queries,) int64: where a query's places begin in the table
     scales: np.ndarray  # (queries,) float64: 1 / divisor, 0 where nothing can change
@@ -101,7 +101,7 @@ def _inverse(divisors: np.ndarray) -> np.ndarray:
 # --- kernels -----------------------------------------------------------------------------------------------------
 
 # float32 (longest + BLOCK,): gains (or relevance) of the documents, and weights of places;
-# float64 (longest + 1,): four numbers per place for the closed forms, as the functions that load them say
+# float64 (longest + 1,): four numbers per place for the closed forms, as documented where they are loaded
 ChangeRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -128,7 +128,7 @@ def load_weights(n: int, table: np.ndarray, weights: np.ndarray) -> None:
 
 @kernel
 def load_changes(kind: int, top: int, places: np.ndarray, values: np.ndarray, room: ChangeRoom) -> int:
-    """Put down what the closed forms need for one query; the number of rows, from the top, that can have a change.
+    """Store what the closed forms need for one query; returns the number of rows, from the top, that can have a change.
 
     places (n,) are the query's documents, worst first; values (n,) its own.
     """
@@ -225,7 +225,7 @@ def closed_form_row(
     four: np.ndarray,
     row: np.ndarray,
 ) -> None:
-    """The rows of the metrics that do not add up; the numbers per place are those `load_changes` put down."""
+    """The rows of the metrics that do not add up; the numbers per place are those that `load_changes` stored."""
     if kind == AVERAGE_PRECISION:
         _precision_row(i, values, one if values[i] > 0 else two, row)
     elif kind == RECIPROCAL_RANK:

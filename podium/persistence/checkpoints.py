@@ -146,7 +146,9 @@ class Checkpoints:
         self._warned = True
 
 
-def describe_run(model: Any, data: RankingData, evals: Sequence[RankingData], patience: int | None) -> dict[str, str]:
+def describe_run(
+    model: Any, data: RankingData, eval_sets: Sequence[RankingData], early_stopping_rounds: int | None
+) -> dict[str, str]:
     """What a training is, in words that can be compared: all that its trees depend on, so not the number of threads.
 
     Of Python functions, and of metrics and objectives of the user's own, the code and the numbers, names, arrays and
@@ -156,10 +158,10 @@ def describe_run(model: Any, data: RankingData, evals: Sequence[RankingData], pa
     return {
         "the model": type(model).__name__,
         **{name: _told(value) for name, value in parameters.items() if name not in ("n_jobs", "init")},
-        "early_stopping_rounds": _told(patience),
+        "early_stopping_rounds": _told(early_stopping_rounds),
         "the training data": _describe_data(data, model.n_jobs),
-        "the number of evaluation sets": str(len(evals)),
-        **{f"evaluation set {number}": _describe_data(part, model.n_jobs) for number, part in enumerate(evals)},
+        "the number of evaluation sets": str(len(eval_sets)),
+        **{f"evaluation set {number}": _describe_data(part, model.n_jobs) for number, part in enumerate(eval_sets)},
         "the version of Podium": __version__,
     }
 

@@ -264,6 +264,6 @@ def test_settings_have_the_types_of_the_fields():
 
 
 def test_a_plan_holds_all_parameters_and_the_conveniences_of_the_command_line():
-    plan = plan_model("lambdamart", ["sigma=2"], jobs=1, seed=3)
+    plan = plan_model("lambdamart", ["sigma=2"], n_jobs=1, seed=3)
     assert (plan.model.sigma, plan.model.n_jobs, plan.model.random_state) == (2.0, 1, 3)
     assert plan.parameters == plan.model.get_params()
