@@ -1,6 +1,7 @@
 """The surface: public names, who may import what, and a start that costs little."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -139,3 +140,16 @@ def test_the_architecture_names_every_module():
 def test_the_package_can_be_run():
     done = subprocess.run([sys.executable, "-m", "podium", "--help"], capture_output=True, text=True, check=True)
     assert "podium" in done.stdout
+
+
+UNITS = "row|query|tree|document|feature|leaf|pair|list|thread|line|node|metric|policy|parameter|format|column|point"
+A_FOR_PER = re.compile(rf"\b(one( [a-z]+)?|ns|us|ms|[a-z]+ numbers?|O\([^)]*\)) an? ({UNITS})\b", re.IGNORECASE)
+
+
+def test_rates_and_counts_are_written_with_per():
+    root = PACKAGE.parent
+    pages = [*PACKAGE.rglob("*.py"), *(root / "docs").glob("*.md"), root / "README.md", root / "ARCHITECTURE.md"]
+    found = [(page.name, match.group()) for page in pages for match in A_FOR_PER.finditer(page.read_text("utf-8"))]
+    assert found == []
+    assert A_FOR_PER.search("one score a row")
+    assert A_FOR_PER.search("1.5 ns a pair")

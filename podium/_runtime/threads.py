@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 _NAME = "podium-worker"
 _FEWEST_ROWS = 65_536  # below this, handing out work costs more than it saves
-_BLOCKS_A_THREAD = 4  # so that one with long lists does not keep the others waiting
+_BLOCKS_PER_THREAD = 4  # so that one with long lists does not keep the others waiting
 
 
 def usable_threads(n_jobs: int | None) -> int:
@@ -61,9 +61,9 @@ def over_queries(work: Callable[[int, int], None], offsets: np.ndarray, n_jobs: 
     if threads == 1 or n_rows <= _FEWEST_ROWS:
         work(0, n_queries)
         return
-    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, threads * _BLOCKS_A_THREAD + 1)[1:-1])
-    borders = np.unique([0, *cuts.tolist(), n_queries]).tolist()
-    blocks = list(pairwise(borders))
+    inner = np.searchsorted(offsets, np.linspace(0, n_rows, threads * _BLOCKS_PER_THREAD + 1)[1:-1])
+    bounds = np.unique([0, *inner.tolist(), n_queries]).tolist()
+    blocks = list(pairwise(bounds))
     map_blocks(lambda block: work(*blocks[block]), len(blocks), threads)
 
 

@@ -195,7 +195,7 @@ class Comparison:
         return result
 
     def to_latex(self) -> str:
-        r"""A `tabular` for the booktabs package, one column a metric, marks for p < 0.05 (*) and p < 0.01 (**).
+        r"""A `tabular` for the booktabs package, one column per metric, marks for p < 0.05 (*) and p < 0.01 (**).
 
         Rows are the systems with their means or, when all pairs were compared, the pairs with their differences.
         """

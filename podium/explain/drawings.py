@@ -93,7 +93,7 @@ def draw_why(why: Why, path: str | os.PathLike[str]) -> None:
 def draw_attributions(
     documents: Sequence[str], reasons: Sequence[Sequence[tuple[str, float]]], path: str | os.PathLike[str]
 ) -> None:
-    """One block of bars a document: what lifts it above, or lowers it below, the mean document of its query."""
+    """One block of bars per document: what lifts it above, or lowers it below, the mean document of its query."""
     refuse_other_suffixes(path)
     heights = [max(1, len(own)) for own in reasons]
     figure = _figure(7, sum(0.7 + _TALL * height for height in heights))

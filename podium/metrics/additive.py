@@ -33,7 +33,7 @@ class AdditiveMetric(KernelMetric):
         raise NotImplementedError
 
     def normalisers(self, lists: RankedLists) -> np.ndarray:
-        """One divisor a query; 0 where the query has nothing to gain."""
+        """One divisor per query; 0 where the query has nothing to gain."""
         return np.ones(lists.n_queries)
 
     def empty_value(self) -> float:
@@ -74,7 +74,7 @@ class AdditiveMetric(KernelMetric):
         return gain
 
     def ideal_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
-        """The gains a query has to give, largest first, down to the cutoff, and their offsets."""
+        """The gains of each query, largest first, down to the cutoff, and their offsets."""
         if lists.weights is None:
             labels, offsets = lists.ideal(self.cutoff)
             return self.gains(labels), offsets

@@ -493,7 +493,7 @@ class BoostedTrees(SeedParameter, Ranker):
         return tuple(sorted({self._feature_number("categorical", name) for name in asked}))
 
     def _signs(self) -> tuple[int, ...]:
-        """One a feature: which way the score may go as it grows."""
+        """One per feature: the direction in which the score may go as it grows."""
         if not self.monotone:
             return ()
         signs = [0] * self.n_features_in_

@@ -50,7 +50,7 @@ class Pruning:
         return {"metric": self.metric, "steps": [asdict(step) for step in self.steps]}
 
     def __str__(self) -> str:
-        lines = [f"{'trees':>7}  {self.metric:>10}  us a document"]
+        lines = [f"{'trees':>7}  {self.metric:>10}  us per document"]
         lines += [f"{step.n_trees:>7,}  {step.value:>10.4f}  {step.microseconds:>13.2f}" for step in self.steps]
         return "\n".join(lines)
 
