@@ -35,6 +35,7 @@ PUBLIC = [
     "Policy",
     "Qrels",
     "RandomForest",
+    "RankBoost",
     "RankingData",
     "RegressionTree",
     "Run",
