@@ -202,7 +202,16 @@ def test_the_command_line_trains_it(parts, tmp_path, monkeypatch, capsys):
     assert ended.value.code == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["model"], found["rounds"]) == ("rankboost", 10)
-    assert isinstance(podium.load("m.podium"), RankBoost)
+    model = podium.load("m.podium")
+    assert isinstance(model, RankBoost)
+    for more, expected in (("", 0), ("--tree 1", 2)):
+        monkeypatch.setattr(sys, "argv", ["podium", "inspect", "m.podium", *more.split()])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == expected
+    shown = capsys.readouterr()
+    assert shown.out.strip() == str(model.inspect())
+    assert "--tree 1: RankBoost has no trees" in shown.err
 
 
 @pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
