@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from podium.models.products import MatrixNet as MatrixNet
     from podium.models.products import RandomForest as RandomForest
     from podium.models.products import RegressionTree as RegressionTree
+    from podium.models.rankboost import RankBoost as RankBoost
     from podium.objectives.registry import parse_objective as parse_objective
     from podium.persistence.saving import load as load
 
@@ -55,6 +56,7 @@ _HOME = {
     "Metric": "podium.metrics.base",
     "Policy": "podium.metrics.policies",
     "Qrels": "podium.formats.trec",
+    "RankBoost": "podium.models.rankboost",
     "RankingData": "podium.data.ranking",
     "RegressionTree": "podium.models.products",
     "Run": "podium.formats.trec",

@@ -436,3 +436,67 @@ def shapley_values(tree, row):
             before, after = set(order[:place]), set(order[: place + 1])
             values[f] += expected_score(tree, row, after) - expected_score(tree, row, before)
     return [value / math.factorial(n) for value in values]
+
+
+# --- RankBoost: the distribution over pairs as a dictionary --------------------------------------------------------
+
+
+def rankboost_start(labels, queries, weights=None, query_weights=None, by_difference=False):
+    """{(better, worse): weight}, adding up to 1."""
+    pairs = {}
+    for i in range(len(labels)):
+        for j in range(len(labels)):
+            if queries[i] == queries[j] and labels[i] > labels[j]:
+                own = 1.0 if weights is None else weights[i] * weights[j]
+                own *= 1.0 if query_weights is None else query_weights[queries[i]]
+                pairs[i, j] = own * ((labels[i] - labels[j]) if by_difference else 1.0)
+    total = sum(pairs.values())
+    return {pair: weight / total for pair, weight in pairs.items()}
+
+
+def weak_ranker_values(X, kind):
+    """{(feature, threshold or "scaled", default): values}, all weak rankers of a kind."""
+    found = {}
+    for f in range(len(X[0])):
+        column = [float(row[f]) for row in X]
+        known = sorted({x for x in column if x == x})
+        missing = len(known) and any(x != x for x in column)
+        if kind == "value":
+            rules = [
+                ("scaled", lambda x, low=known[0], high=known[-1]: (x - low) / (high - low) if high > low else 0.0)
+            ]
+        else:
+            thresholds = [*([-math.inf] if missing else []), *known[:-1]]
+            rules = [(t, lambda x, t=t: 1.0 if x > t else 0.0) for t in thresholds]
+        for name, rule in rules:
+            for default in (0.0, 1.0) if missing else (0.0,):
+                found[f, name, default] = [default if x != x else rule(x) for x in column]
+    return found
+
+
+def rankboost_r(pairs, values):
+    return sum(weight * (values[i] - values[j]) for (i, j), weight in pairs.items())
+
+
+def rankboost_z(pairs, values, alpha):
+    return sum(weight * math.exp(-alpha * (values[i] - values[j])) for (i, j), weight in pairs.items())
+
+
+def rankboost_least_z(pairs, values):
+    """Of values 0 and 1: W0 + 2 sqrt(W+ W-)."""
+    weights = {1: 0.0, 0: 0.0, -1: 0.0}
+    for (i, j), weight in pairs.items():
+        weights[int(values[i] - values[j])] += weight
+    return weights[0] + 2 * math.sqrt(weights[1] * weights[-1])
+
+
+def rankboost_search(pairs, values, largest):
+    """The alpha of least Z within the limits, by thirds: Z is convex."""
+    low, high = -largest, largest
+    for _ in range(80):
+        third = (high - low) / 3
+        if rankboost_z(pairs, values, low + third) < rankboost_z(pairs, values, high - third):
+            high -= third
+        else:
+            low += third
+    return (low + high) / 2

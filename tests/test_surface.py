@@ -36,6 +36,7 @@ PUBLIC = [
     "Policy",
     "Qrels",
     "RandomForest",
+    "RankBoost",
     "RankingData",
     "RegressionTree",
     "Run",

@@ -338,7 +338,7 @@ def inspect_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a saved model: trees, features, parameters."""
+    """Describe a saved model: its trees or other parts, features, parameters."""
     from podium import workflows
     from podium.explain import drawings
     from podium.models import inspection
@@ -348,7 +348,9 @@ def inspect_command(
         drawings.refuse_other_suffixes(out)
         workflows.refuse_bad_out(out, [model])
     ranker = load(inputs.path_of(model))
-    found = inspection.inspect(ranker)
+    if tree is not None and not hasattr(ranker, "forest_"):
+        raise ValueError(f"--tree {tree}: {type(ranker).__name__} has no trees. Leave --tree out.")
+    found = ranker.inspect()
     text = str(found) if tree is None else inspection.tree_text(ranker, tree)
     if out is not None and tree is not None:
         drawings.draw_tree(ranker, tree, out)

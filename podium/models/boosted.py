@@ -25,6 +25,7 @@ from podium.models.parameters import (
     NAME,
     STRUCTURE,
     SWITCH,
+    BinParameter,
     SeedParameter,
     parameter,
     parametrized,
@@ -112,7 +113,7 @@ class BoostingParameters:
 
 
 @parametrized
-class BoostedTrees(SeedParameter, Ranker):
+class BoostedTrees(BinParameter, SeedParameter, Ranker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
@@ -132,7 +133,7 @@ class BoostedTrees(SeedParameter, Ranker):
         choices=STEPS,
     )
     feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
-    max_bins: int = parameter(255, "Maximum number of bins per feature.", low=2, high=255)
+    max_bins: int = 255
     bundle_features: bool | None = parameter(
         None,
         "Exclusive feature bundling (EFB): features that hardly ever have non-default values in the same document "

@@ -216,6 +216,13 @@ class ObjectiveParameter:
 
 
 @parametrized
+class BinParameter:
+    """The bins of features."""
+
+    max_bins: int = parameter(255, "Maximum number of bins per feature.", low=2, high=255)
+
+
+@parametrized
 class SeedParameter:
     """The seed of a model that draws random numbers."""
 

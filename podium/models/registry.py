@@ -110,6 +110,13 @@ REGISTRY = (
         objective="any",
         about="One weight per feature, trained by L-BFGS on any objective.",
     ),
+    Entry(
+        "RankBoost",
+        "podium.models.rankboost",
+        learner="boosted weak rankers",
+        objective="exponential loss of pairs",
+        about="A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.",
+    ),
 )
 
 

@@ -73,11 +73,15 @@ def test_nothing_is_lost_where_python_strips_docstrings():
 # --- declarations -------------------------------------------------------------------------------------------------
 
 
+# The depth of oblivious trees, the penalty of weights, and rounds instead of trees.
+OTHER_MEANINGS = {("MatrixNet", "max_depth"), ("Linear", "l2_regularization"), ("RankBoost", "n_estimators")}
+
+
 def test_parameters_that_models_share_have_one_declaration():
-    """Whatever the default is there; the depth of oblivious trees and the penalty of weights are other parameters."""
+    """Whatever the default is there."""
     found: dict[str, Any] = {}
     for entry, one in DECLARED:
-        if (entry.class_name, one.name) not in {("MatrixNet", "max_depth"), ("Linear", "l2_regularization")}:
+        if (entry.class_name, one.name) not in OTHER_MEANINGS:
             assert found.setdefault(one.name, one.declaration) is one.declaration, named((entry, one))
     assert all(found[name] is one.declaration for name, one in parameters_of(LambdaParameters).items())
 
@@ -193,6 +197,11 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "eval_metric": ("rr", {}),
     "max_iter": (2, {}),
     "tolerance": (1e3, {}),
+    "weak_ranker": ("value", {}),
+    "selection": ("z", {}),
+    "alpha": ("bound", {}),
+    "max_alpha": (1e-3, {}),
+    "preference": ("difference", {}),
     "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
     "n_jobs": (2, {}),
 }

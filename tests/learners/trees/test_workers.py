@@ -48,6 +48,16 @@ def test_cancelled_workers_return_at_once_even_when_they_sleep():
         assert waiting.result(timeout=10) == -1
 
 
+def test_a_worker_that_arrives_while_growth_is_cancelled_returns():
+    shared, counts = make_shared_state(), np.zeros((2, 1))
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(300):
+            reset(shared)
+            arriving = pool.submit(take_steps, shared, 2, 1, 1, -1, counts)
+            cancel(shared, 2)
+            assert arriving.result(timeout=60) == -1
+
+
 def test_one_worker_takes_over_where_it_is_faster():
     crew = Crew(2)
     crew.note(1.0, running=1.9)

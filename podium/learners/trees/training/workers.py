@@ -67,21 +67,24 @@ def reset(shared: np.ndarray) -> None:
 
 def cancel(shared: np.ndarray, workers: int) -> None:
     """Open all barriers; workers that arrive at the first one return at once."""
-    shared[_CANCELLED] = 1
-    shared[_OPEN] = _LAST
     if workers > 1:
-        _wake_all(shared)
+        _cancel(shared)
+    else:
+        shared[_CANCELLED] = 1  # nobody else looks, and nothing need be compiled
 
 
 @kernel
-def _wake_all(shared: np.ndarray) -> None:
+def _cancel(shared: np.ndarray) -> None:
+    """Atomic, so that whoever finds a barrier open also finds that growth was cancelled, on any processor."""
+    add(shared, _CANCELLED, 1)
+    add(shared, _OPEN, _LAST)
     wake(shared, _OPEN)
 
 
 @kernel
 def is_cancelled(shared: np.ndarray) -> bool:
     """Valid after the first barrier."""
-    return bool(shared[_CANCELLED])
+    return bool(load(shared, _CANCELLED))
 
 
 @kernel

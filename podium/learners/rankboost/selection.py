@@ -1,0 +1,352 @@
+"""Selection: the weak ranker of a round, among all thresholds of all features, or among all scaled features.
+
+By |r|: r = sum D (h_i - h_j) is the sum of potentials times h over documents, so a histogram of potentials per feature
+gives r of all thresholds. By Z: the weight W+ of the pairs that a threshold orders is followed while the threshold
+falls and documents pass it one by one; W- = W+ - r, and the least Z = 1 - (sqrt(W+) - sqrt(W-))^2.
+
+Sums of histograms are exact integers, other sums have a fixed order, and one thread processes a feature: the choice is
+the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.exact import on_grid, units_for
+from podium._runtime.threads import map_blocks
+from podium.learners.rankboost.alphas import search_alpha
+from podium.learners.rankboost.pairs import PairDistribution
+from podium.learners.rankboost.rankers import WeakRanker, rank_value
+from podium.learners.trees.training.binning import MISSING, BinEdges
+
+MOST_GRADES = 256  # per query, where weak rankers are chosen by Z
+_CLEARLY = 1.0 + 1e-9  # a gain must be larger by this factor; among equal ones the first counts, not a rounding error
+_BLOCK = 8  # features that share one reading of the documents
+_STRIDE = 264  # slots per feature: a power of two would make features share cache sets
+
+
+Factors = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Selection(Protocol):
+    """How the weak ranker of a round is chosen."""
+
+    def best(self, pairs: PairDistribution) -> WeakRanker | None:
+        """The best one; None where no feature tells two documents of a pair apart."""
+
+    def values(self, ranker: WeakRanker) -> np.ndarray:
+        """Of a weak ranker, per place."""
+
+
+class Thresholds:
+    """Weak rankers with values 0 and 1: whether a feature lies above the upper edge of a bin."""
+
+    def __init__(
+        self, columns: np.ndarray, edges: BinEdges, pairs: PairDistribution, by_z: bool, n_jobs: int | None
+    ) -> None:
+        """columns (features, n) uint8: the bins, in the order of places."""
+        self.columns, self.edges, self.n_jobs = readonly(np.ascontiguousarray(columns)), edges, n_jobs
+        self.n_bins, self.has_missing = readonly(self.edges.n_bins), readonly(self.edges.has_missing)
+        self._orders = self._sorted_places(pairs.grades.offsets) if by_z else None
+
+    def best(self, pairs: PairDistribution) -> WeakRanker | None:
+        gains = self._by_r(pairs) if self._orders is None else self._by_z(pairs)
+        feature = _first_of_the_largest(gains[:, 0])
+        if feature is None:
+            return None
+        bin_, default = int(gains[feature, 1]), int(gains[feature, 2])
+        threshold = -np.inf if bin_ < 0 else float(self.edges.upper[feature, bin_])
+        return WeakRanker(feature, threshold, threshold, default)
+
+    def values(self, ranker: WeakRanker) -> np.ndarray:
+        """By bins: bin b holds values in (upper[b - 1], upper[b]]."""
+        column, edges = self.columns[ranker.feature], self.edges.upper[ranker.feature]
+        bin_ = -1 if ranker.low == -np.inf else int(np.searchsorted(edges, np.float32(ranker.low)))
+        return np.where(column == MISSING, float(ranker.default), (column > bin_).astype(np.float64))
+
+    def _by_r(self, pairs: PairDistribution) -> np.ndarray:
+        """(features, 3): the largest |r|, and the bin and default of its threshold."""
+        sums, units = self._potential_sums(pairs)
+        gains = np.zeros((len(self.columns), 3))
+        _choose_by_r(sums, units, self.n_bins, self.has_missing, gains)
+        return gains
+
+    def _potential_sums(self, pairs: PairDistribution) -> tuple[np.ndarray, float]:
+        """(features, slots) int64 sums of potentials per bin, in units of a grid; and units per 1."""
+        potentials = pairs.potentials
+        units = units_for(float(np.abs(potentials).max(initial=0.0)), len(potentials))
+        rounded = np.empty(len(potentials), np.int64)
+        _round_all(potentials, units, rounded)
+        sums = np.zeros((len(self.columns), _STRIDE), np.int64)
+
+        def work(block: int) -> None:
+            part = slice(block * _BLOCK, (block + 1) * _BLOCK)
+            _add_potentials(self.columns[part], rounded, sums[part])
+
+        map_blocks(work, -(-len(sums) // _BLOCK), self.n_jobs)
+        return sums, units
+
+    def _by_z(self, pairs: PairDistribution) -> np.ndarray:
+        """(features, 3): the largest 1 - Z, and the bin and default of its threshold."""
+        assert self._orders is not None
+        sums, units = self._potential_sums(pairs)
+        state = _factors(pairs)
+        changes, gains = np.zeros((len(sums), 2, _STRIDE)), np.zeros((len(sums), 3))
+        grades, orders = pairs.grades, self._orders
+        known = readonly(grades.offsets), readonly(grades.starts), readonly(grades.of_query), readonly(grades.labels)
+
+        def work(block: int) -> None:
+            part = slice(block * _BLOCK, (block + 1) * _BLOCK)
+            rows = orders[part], self.columns[part], self.has_missing[part]
+            _follow_thresholds(*rows, *state, *known, pairs.by_difference, changes[part])
+
+        map_blocks(work, -(-len(sums) // _BLOCK), self.n_jobs)
+        _choose_by_z(sums, units, changes, self.n_bins, self.has_missing, gains)
+        return gains
+
+    def _sorted_places(self, offsets: np.ndarray) -> np.ndarray:
+        """(features, n) int32: the places of each query, the largest bin first, missing values before all."""
+        orders = np.empty(self.columns.shape, np.int32)
+
+        def work(f: int) -> None:
+            _sort_places(self.columns[f], readonly(offsets), orders[f])
+
+        map_blocks(work, len(orders), self.n_jobs)
+        return readonly(orders)
+
+
+def _factors(pairs: PairDistribution) -> Factors:
+    """(as_better, as_worse, low, high, constants, grade): D in factors, each relative to the largest of its grade."""
+    grades, scores = pairs.grades, pairs.scores
+    starts, sizes = grades.starts[:-1], np.diff(grades.starts)
+    high = np.maximum.reduceat(scores, starts)  # s_j, as the worse one
+    low = np.minimum.reduceat(scores, starts)  # s_i, as the better one
+    as_worse = pairs.weights * np.exp(scores - np.repeat(high, sizes))
+    as_better = pairs.weights * np.exp(np.repeat(low, sizes) - scores)
+    grade = np.repeat(np.arange(len(starts)), sizes)
+    constants = pairs.log_constants - pairs.log_bound
+    return readonly(as_better), readonly(as_worse), readonly(low), readonly(high), readonly(constants), readonly(grade)
+
+
+class Values:
+    """Weak rankers with values from 0 to 1: a feature scaled by its least and largest value."""
+
+    def __init__(self, X: np.ndarray, largest_alpha: float, by_z: bool, n_jobs: int | None) -> None:
+        """X (n, features) float32, rows in the order of places."""
+        self.X, self.largest_alpha, self.by_z, self.n_jobs = readonly(X), largest_alpha, by_z, n_jobs
+        self.low, self.high = np.full(X.shape[1], np.inf, np.float32), np.full(X.shape[1], -np.inf, np.float32)
+        self.has_missing = np.zeros(X.shape[1], np.bool_)
+        _find_ranges(self.X, self.low, self.high, self.has_missing)
+        empty = self.low > self.high  # all values are missing
+        self.low[empty], self.high[empty] = 0.0, 0.0
+
+    def best(self, pairs: PairDistribution) -> WeakRanker | None:
+        r = self._potential_sums(pairs)
+        if self.by_z:
+            gains = np.array(map_blocks(lambda f: self._least_z(pairs, f), len(r), self.n_jobs)).reshape(-1, 2)
+        else:
+            gains = np.abs(r)
+        place = _first_of_the_largest(gains.reshape(-1))
+        return None if place is None else self._ranker(place // 2, place % 2)
+
+    def values(self, ranker: WeakRanker) -> np.ndarray:
+        return ranker.values(self.X[:, ranker.feature])
+
+    def _ranker(self, feature: int, default: int) -> WeakRanker:
+        return WeakRanker(feature, float(self.low[feature]), float(self.high[feature]), default)
+
+    def _potential_sums(self, pairs: PairDistribution) -> np.ndarray:
+        """(features, 2): r with the default 0 and 1; 0 for the latter where nothing is missing."""
+        potentials, r = pairs.potentials, np.zeros((len(self.low), 2))
+
+        def work(block: int) -> None:
+            first, last = block * 2 * _BLOCK, min(len(r), (block + 1) * 2 * _BLOCK)
+            _add_values(self.X, first, last, self.low, self.high, potentials, r)
+
+        map_blocks(work, -(-len(r) // (2 * _BLOCK)), self.n_jobs)
+        r[:, 1] = np.where(self.has_missing, r[:, 0] + r[:, 1], 0.0)
+        return r
+
+    def _least_z(self, pairs: PairDistribution, feature: int) -> tuple[float, float]:
+        """1 - Z at the best alpha, with the default 0 and 1."""
+        found = [0.0, 0.0]
+        for default in range(2 if self.has_missing[feature] else 1):
+            values = self.values(self._ranker(feature, default))
+            alpha = search_alpha(partial(pairs.slope, values), self.largest_alpha)
+            found[default] = 1.0 - pairs.factor(values, alpha)
+        return found[0], found[1]
+
+
+def _first_of_the_largest(gains: np.ndarray) -> int | None:
+    largest = gains.max(initial=0.0)
+    return int(np.argmax(gains * _CLEARLY >= largest)) if largest > 0 else None
+
+
+@kernel
+def _round_all(values: np.ndarray, units: float, rounded: np.ndarray) -> None:
+    for k in range(len(values)):
+        rounded[k] = on_grid(values[k], units)
+
+
+@kernel
+def _add_potentials(columns: np.ndarray, potentials: np.ndarray, sums: np.ndarray) -> None:
+    """sums[f, columns[f, k]] += potentials[k]. columns (features, n) uint8, potentials (n,) int64."""
+    for k in range(len(potentials)):
+        potential = potentials[k]
+        for f in range(len(columns)):
+            sums[f, columns[f, k]] += potential
+
+
+@kernel
+def _choose_by_r(
+    sums: np.ndarray, units: float, n_bins: np.ndarray, has_missing: np.ndarray, gains: np.ndarray
+) -> None:
+    """gains[f] = (|r|, bin, default), r = sum of the bins above, and of the missing ones if the default is 1."""
+    for f in range(len(sums)):
+        above = np.int64(0)
+        for b in range(n_bins[f] - 2, -2 if has_missing[f] else -1, -1):
+            above += sums[f, b + 1]
+            for default in range(2 if has_missing[f] else 1):
+                r = abs(float(above + default * sums[f, MISSING]) / units)
+                if r > gains[f, 0] * _CLEARLY:
+                    gains[f, 0], gains[f, 1], gains[f, 2] = r, b, default
+
+
+@kernel
+def _choose_by_z(
+    sums: np.ndarray,
+    units: float,
+    changes: np.ndarray,
+    n_bins: np.ndarray,
+    has_missing: np.ndarray,
+    gains: np.ndarray,
+) -> None:
+    """gains[f] = (1 - Z, bin, default), 1 - Z = (sqrt(W+) - sqrt(W-))^2; changes (features, 2, slots) of W+."""
+    for f in range(len(sums)):
+        for default in range(2 if has_missing[f] else 1):
+            above = default * sums[f, MISSING]
+            ordered = default * changes[f, default, MISSING]
+            for b in range(n_bins[f] - 2, -2 if has_missing[f] else -1, -1):
+                above += sums[f, b + 1]
+                ordered += changes[f, default, b + 1]
+                reversed_ = ordered - float(above) / units
+                gain = (math.sqrt(max(ordered, 0.0)) - math.sqrt(max(reversed_, 0.0))) ** 2
+                if gain > gains[f, 0] * _CLEARLY:
+                    gains[f, 0], gains[f, 1], gains[f, 2] = gain, b, default
+
+
+@kernel
+def _sort_places(column: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> None:
+    """The places by query, then by falling bin: by bins first, then handed out to the queries, which keeps that."""
+    counts = np.zeros(257, np.int64)
+    for k in range(len(column)):
+        counts[256 - np.int64(column[k])] += 1
+    for b in range(256):
+        counts[b + 1] += counts[b]
+    by_bin, query = np.empty(len(column), np.int32), np.empty(len(column), np.int32)
+    for k in range(len(column)):
+        slot = 255 - np.int64(column[k])
+        by_bin[counts[slot]] = k
+        counts[slot] += 1
+    for q in range(len(offsets) - 1):
+        query[offsets[q] : offsets[q + 1]] = q
+    ends = offsets[:-1].copy()
+    for place in range(len(by_bin)):
+        k = by_bin[place]
+        order[ends[query[k]]] = k
+        ends[query[k]] += 1
+
+
+@kernel
+def _follow_thresholds(
+    orders: np.ndarray,
+    columns: np.ndarray,
+    has_missing: np.ndarray,
+    as_better: np.ndarray,
+    as_worse: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    constants: np.ndarray,
+    grade: np.ndarray,
+    offsets: np.ndarray,
+    starts: np.ndarray,
+    of_query: np.ndarray,
+    labels: np.ndarray,
+    by_difference: bool,
+    changes: np.ndarray,
+) -> None:
+    """changes[f, default, b]: by how much W+ rises when the documents of bin b of feature f pass the threshold.
+
+    W+ of a query is sum over grades g > l of pair[g, l] inside[g] outside[l], with inside[g] the sum of as_better over
+    documents above the threshold, outside[l] that of as_worse over the others, pair[g, l] = p exp(high_l - low_g + c).
+    """
+    most = 0
+    for q in range(len(offsets) - 1):
+        most = max(most, of_query[q + 1] - of_query[q])
+    pair, total = np.zeros((most, most)), np.zeros(most)
+    inside, outside = np.zeros(most), np.zeros(most)
+    for q in range(len(offsets) - 1):
+        base, n = of_query[q], of_query[q + 1] - of_query[q]
+        if n < 2:
+            continue
+        for g in range(n):
+            total[g] = 0.0
+            for k in range(starts[base + g], starts[base + g + 1]):
+                total[g] += as_worse[k]
+            for worse in range(g):
+                share = labels[base + g] - labels[base + worse] if by_difference else 1.0
+                pair[g, worse] = share * math.exp(high[base + worse] - low[base + g] + constants[q])
+        for f in range(len(columns)):
+            for default in range(2 if has_missing[f] else 1):
+                inside[:n] = 0.0
+                outside[:n] = total[:n]
+                for place in range(offsets[q], offsets[q + 1]):
+                    k = orders[f, place]
+                    b = columns[f, k]
+                    if b == MISSING and default == 0:
+                        continue
+                    own = grade[k] - base
+                    below, above = 0.0, 0.0
+                    for g in range(own):
+                        below += pair[own, g] * outside[g]
+                    for g in range(own + 1, n):
+                        above += pair[g, own] * inside[g]
+                    changes[f, default, b] += as_better[k] * below - as_worse[k] * above
+                    inside[own] += as_better[k]
+                    outside[own] -= as_worse[k]
+
+
+@kernel
+def _find_ranges(X: np.ndarray, low: np.ndarray, high: np.ndarray, has_missing: np.ndarray) -> None:
+    for k in range(len(X)):
+        for f in range(X.shape[1]):
+            x = X[k, f]
+            if x != x:
+                has_missing[f] = True
+            else:
+                low[f], high[f] = min(low[f], x), max(high[f], x)
+
+
+@kernel
+def _add_values(
+    X: np.ndarray,
+    first: int,
+    last: int,
+    low: np.ndarray,
+    high: np.ndarray,
+    potentials: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """sums[f] += potentials[k] times (h(X[k, f]) with the default 0, whether it is missing)."""
+    for k in range(len(X)):
+        for f in range(first, last):
+            x = X[k, f]
+            if x != x:
+                sums[f, 1] += potentials[k]
+            else:
+                sums[f, 0] += potentials[k] * rank_value(x, low[f], high[f], 0.0)

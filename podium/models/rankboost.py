@@ -1,0 +1,168 @@
+"""RankBoost as a model: its parameters, its file, and what it prints about itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podium.data.ranking import RankingData
+from podium.learners.rankboost.boosting import ALPHAS, PREFERENCES, RANKERS, SELECTIONS, RankBoosting, RankBoostRules
+from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
+from podium.models.inspection import ModelInspection, feature_names, shown_parameters
+from podium.models.parameters import ABOVE_0, BinParameter, parameter, parametrized
+from podium.models.ranker import Ranker
+from podium.objectives.base import judge
+
+_SHOWN = 10
+
+
+@parametrized
+class RankBoost(BinParameter, Ranker):
+    """A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.
+
+    `rankers_` has the weak rankers with `alpha` and `z` of each round; `bound_`, the product of all Z, bounds the share
+    of training pairs that are not in order.
+    """
+
+    n_estimators: int = parameter(100, "Number of rounds, one weak ranker each.", low=1, high=10**6)
+    weak_ranker: str = parameter(
+        "threshold",
+        'Weak rankers: "threshold" is 1 where a feature is above a bin edge, else 0; "value" is a feature, scaled to '
+        "[0, 1] by its least and largest value. Where the feature is missing, the better of 0 and 1.",
+        choices=RANKERS,
+    )
+    selection: str = parameter(
+        "r",
+        'What the weak ranker of a round is chosen by: the largest size of r or the least Z. "z" costs more: times '
+        "the grades per query for thresholds, times the steps of a search for values.",
+        choices=SELECTIONS,
+    )
+    alpha: str = parameter(
+        "search",
+        'The weight of a weak ranker: the minimum of Z by numeric "search" or in "closed" form (thresholds only), or '
+        'the minimum of a "bound" of Z.',
+        choices=ALPHAS,
+    )
+    max_alpha: float = parameter(
+        5.0, "Maximum absolute weight of a weak ranker, where it reverses no pair or nearly none.", low=ABOVE_0, high=50
+    )
+    preference: str = parameter(
+        "equal",
+        'Weight of a pair at the start: "equal", or the "difference" of its labels; times the weights of its two '
+        "documents and of its query.",
+        choices=PREFERENCES,
+    )
+
+    _UNIT: ClassVar[str] = RankBoosting.unit
+    _ALLOWS_SPARSE: ClassVar[bool] = False
+    _ARRAYS: ClassVar[tuple[str, ...]] = RANKER_ARRAYS
+
+    def _aim(self) -> Any:
+        return "ndcg@10"
+
+    def _learner(self, data: RankingData, continued: bool) -> RankBoosting:
+        data = data.grouped()
+        judged = judge(data.y, data.offsets, data.sample_weight, data.query_weight)
+        weights = judged.weights if len(judged.weights) else np.ones(data.n_rows)
+        return RankBoosting(data.X, judged.labels, judged.offsets, weights, judged.query_weights, self._rules())
+
+    def _rules(self) -> RankBoostRules:
+        return RankBoostRules(
+            weak_ranker=self.weak_ranker,
+            selection=self.selection,
+            alpha=self.alpha,
+            largest_alpha=float(self.max_alpha),
+            preference=self.preference,
+            max_bins=int(self.max_bins),
+            n_jobs=self.n_jobs,
+        )
+
+    def _n_steps(self) -> int:
+        return self.n_estimators
+
+    def _set_fitted(self, learner: RankBoosting) -> None:
+        self.rankers_ = learner.rankers
+
+    @property
+    def bound_(self) -> float:
+        """The product of all Z: no larger a share of the training pairs is out of order, ties included."""
+        return math.exp(self.rankers_.log_bound)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each feature in the sum of |alpha|."""
+        sizes = np.bincount(self.rankers_.feature, np.abs(self.rankers_.alpha), minlength=self.n_features_in_)
+        return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        scores = np.zeros(len(X))
+        self.rankers_.add_to(scores, X, n_jobs=self.n_jobs)
+        return scores
+
+    def _largest_score(self) -> float:
+        return float(np.abs(self.rankers_.alpha).sum())
+
+    def inspect(self) -> RankBoostInspection:
+        """What the model is made of: its weak rankers, the bound, its parameters. Print it."""
+        names, shares = feature_names(self), self.feature_importances_
+        order = [f for f in np.argsort(-shares, kind="stable") if shares[f] > 0]
+        rounds = [
+            {"weak_ranker": describe(one, names), "alpha": alpha, "z": z} for one, alpha, z in self.rankers_.rounds()
+        ]
+        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
+        return RankBoostInspection(*about, rounds, self.bound_, [(names[f], float(shares[f])) for f in order])
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return self.rankers_.arrays()
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self.rankers_ = WeakRankers(**arrays)
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        self.rankers_.check(self.n_features_in_)
+        if self.best_iteration_ != len(self.rankers_):
+            raise ValueError(f"best_iteration is {self.best_iteration_} of {len(self.rankers_)} rounds")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.alpha == "closed" and self.weak_ranker == "value":
+            raise ValueError(
+                'RankBoost: alpha="closed" is the minimum of Z for weak rankers with the values 0 and 1; '
+                'got weak_ranker="value". Use alpha="search" or alpha="bound".'
+            )
+        self._judging_metric()
+
+
+@dataclass(frozen=True)
+class RankBoostInspection(ModelInspection):
+    """A fitted RankBoost."""
+
+    rounds: list[dict[str, Any]]  # weak_ranker in words, alpha, z
+    bound: float
+    top_features: list[tuple[str, float]]  # with their share in the sum of |alpha|, the largest first
+
+    def _details(self) -> list[str]:
+        lines = [
+            f"rounds: {len(self.rounds):,}, with {len(self.top_features):,} features",
+            f"bound of the share of training pairs out of order: {self.bound:.6g}",
+        ]
+        if self.top_features:
+            shares = ", ".join(f"{name} ({share:.1%})" for name, share in self.top_features[:_SHOWN])
+            lines.append(f"most weight: {shares}")
+        shown = [f"  {one['alpha']:+.4f} x [{one['weak_ranker']}]" for one in self.rounds[:_SHOWN]]
+        return [*lines, *(["first rounds:", *shown] if shown else [])]
+
+
+def describe(ranker: WeakRanker, names: Any) -> str:
+    """`bm25 > 3.2 or missing`, `bm25 is there`, `bm25 from 0.1 to 7`."""
+    name, missing = names[ranker.feature], " or missing" if ranker.default else ""
+    if ranker.low == -math.inf:
+        return f"{name} is there{missing}"
+    if ranker.low == ranker.high:
+        return f"{name} > {ranker.low:.5g}{missing}"
+    return f"{name} from {ranker.low:.5g} to {ranker.high:.5g}{', 1 if missing' if ranker.default else ''}"
