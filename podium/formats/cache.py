@@ -42,7 +42,7 @@ _ARRAYS = {  # dtypes and dimensions that an array may have
     for part, (dtype, n) in _TEXT_PARTS.items()
 }
 
-
+_UNLABELLED = {"labels": False}  # what a header says of data without labels; with labels it says nothing
 _LONGEST = 2**31 - 1  # rows or features
 
 
@@ -68,7 +68,7 @@ def write_cache(data: RankingData, path: FilePath) -> None:
     """Write ranking data as a cache file, whole or not at all; equal data gives equal bytes."""
     if os.fspath(path).lower().endswith(COMPRESSIONS):
         raise ValueError(f"{os.fspath(path)}: a cache is mapped into memory and cannot be compressed; drop the suffix.")
-    write_container(path, DATA, {}, _arrays_of(data))
+    write_container(path, DATA, _UNLABELLED if data.y is None else {}, _arrays_of(data))
 
 
 def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
@@ -121,8 +121,10 @@ def _check_arrays(path: FilePath, entries: dict[str, Entry], meta: dict[str, Any
     missing += [name for name in _ARRAYS if _other_part(name) in entries and name not in entries]
     if missing:
         raise DATA.damaged(path, f"the header lists no {missing[0]}")
-    if meta or ("query_ids" in entries) == ("query_ids.text" in entries):
-        raise DATA.damaged(path, "the header has facts that are not known, or not one kind of query ids")
+    if meta != ({} if "y" in entries else _UNLABELLED):  # labels that were lost are not labels that never were
+        raise DATA.damaged(path, "the header lists no y, or has facts that are not known")
+    if ("query_ids" in entries) == ("query_ids.text" in entries):
+        raise DATA.damaged(path, "the header has not one kind of query ids")
     if max(entries["X"].shape) > _LONGEST:  # of a shape with a 0, the file's size bounds nothing
         raise DATA.damaged(path, f"X has the shape {entries['X'].shape}")
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.learners.rankboost.boosting import ALPHAS, PREFERENCES, RANKERS, SELECTIONS, RankBoosting, RankBoostRules
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
 from podium.models.inspection import ModelInspection, feature_names, shown_parameters
 from podium.models.parameters import ABOVE_0, BinParameter, parameter, parametrized
 from podium.models.ranker import Ranker
 from podium.objectives.base import judge
 
+if TYPE_CHECKING:
+    from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules
+
+RANKERS = ("threshold", "value")
+SELECTIONS = ("r", "z")
+ALPHAS = ("search", "closed", "bound")
+PREFERENCES = ("equal", "difference")
 _SHOWN = 10
 
 
@@ -57,20 +63,21 @@ class RankBoost(BinParameter, Ranker):
         choices=PREFERENCES,
     )
 
-    _UNIT: ClassVar[str] = RankBoosting.unit
+    _UNIT: ClassVar[str] = "round"
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _ARRAYS: ClassVar[tuple[str, ...]] = RANKER_ARRAYS
 
-    def _aim(self) -> Any:
-        return "ndcg@10"
-
     def _learner(self, data: RankingData, continued: bool) -> RankBoosting:
+        from podium.learners.rankboost.boosting import RankBoosting  # scoring needs none of it
+
         data = data.grouped()
         judged = judge(data.y, data.offsets, data.sample_weight, data.query_weight)
         weights = judged.weights if len(judged.weights) else np.ones(data.n_rows)
         return RankBoosting(data.X, judged.labels, judged.offsets, weights, judged.query_weights, self._rules())
 
     def _rules(self) -> RankBoostRules:
+        from podium.learners.rankboost.boosting import RankBoostRules
+
         return RankBoostRules(
             weak_ranker=self.weak_ranker,
             selection=self.selection,

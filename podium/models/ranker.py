@@ -232,8 +232,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.best_iteration_, self.evals_ = learner.n_steps, curves
 
     def _objective(self) -> Any:
-        """What the learner fits the gradients of."""
-        raise NotImplementedError
+        """What the learner fits the gradients of; None: the learner has a loss of its own."""
+        return None
 
     def _named_objective(self, name: Any, **settings: Any) -> Any:
         """An objective; one that is given by name and draws random numbers has the model's seed."""
@@ -516,7 +516,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _needs_pairs(self) -> bool:
         """Whether queries with a single label teach nothing."""
-        return bool(self._objective().needs_pairs)
+        objective = self._objective()
+        return objective is None or bool(objective.needs_pairs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

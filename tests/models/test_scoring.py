@@ -139,7 +139,12 @@ def test_loading_a_model_to_score_it_imports_no_training_code(lists, tmp_path):
     loaded = set(done.stdout.split())
     assert {entry.name for entry in catalogue()} < loaded
     objectives = {"podium.objectives", "podium.objectives.base", "podium.objectives.registry"}  # classes by name only
-    training = ("podium.learners.trees.training", "podium.learners.linear.lbfgs", "podium.learners.monitor")
+    training = (
+        "podium.learners.trees.training",
+        "podium.learners.linear.lbfgs",
+        "podium.learners.rankboost.boosting",
+        "podium.learners.monitor",
+    )
     frame = ("podium.models.fitting", "podium.models.no_splits", "podium.persistence.checkpoints")
     found = {name for name in loaded if name.startswith((*training, *frame, "podium.objectives"))}
     assert found <= objectives

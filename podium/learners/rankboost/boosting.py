@@ -27,10 +27,6 @@ from podium.learners.stored import read_count, read_numbers, refuse_other_names
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 
 _NO_PROGRESS = 1e-12  # a round whose Z is within this of 1 is not taken
-RANKERS = ("threshold", "value")
-SELECTIONS = ("r", "z")
-ALPHAS = ("search", "closed", "bound")
-PREFERENCES = ("equal", "difference")
 
 
 @dataclass(frozen=True)
