@@ -16,7 +16,7 @@ import numpy as np
 
 from podium._runtime.files import write_whole
 from podium._runtime.words import check_choice, counted
-from podium.explain.subjects import names_for, refuse_other_models, refuse_unfitted
+from podium.explain.subjects import columns_for, refuse_other_models, refuse_unfitted
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.models.inspection import CategoryNames, category_names, question
 
@@ -38,7 +38,7 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
     refuse_other_suffixes(path)
     if not 1 <= tree <= model.forest_.n_trees:
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
-    arrays, known = model.forest_.split()[tree - 1], names_for(model, None, names)
+    arrays, known = model.forest_.split()[tree - 1], columns_for(model, None, names)
     categories = category_names(model)
     across, down = _places(arrays)
     figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), min(_WIDEST, 1.1 * (down.max() + 1) + 0.6), None)

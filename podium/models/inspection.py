@@ -116,7 +116,7 @@ class Inspection:
 def inspect(model: Any) -> Inspection:
     """What a fitted model of trees is made of."""
     check_is_fitted(model)
-    forest, names, base = model.forest_, feature_names(model), model._base_model()
+    forest, names, base = model.forest_, column_names(model), model._base_model()
     used, gain = forest.used_features()
     order = np.argsort(-gain, kind="stable")[:_FEATURES_TOLD]
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
@@ -172,9 +172,16 @@ def feature_names(model: Any) -> Sequence[str]:
     return NumberedNames(model.n_features_in_) if known is None else tuple(map(str, known))
 
 
+def column_names(model: Any) -> Sequence[str]:
+    """What the learner saw: the features, or what the model's transform made of them, such as `zscore(bm25)`."""
+    names = feature_names(model)
+    return names if model.transform_ is None else model.transform_.names(names)
+
+
 def category_names(model: Any) -> CategoryNames:
-    """Of the features whose categories the model numbers: number -> names."""
-    return {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
+    """Of the columns whose categories the model numbers: number -> names."""
+    found = {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
+    return {column: names for feature, names in found.items() for column in model._columns_of([feature])}
 
 
 def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:
@@ -194,7 +201,7 @@ def tree_text(model: Any, tree: int) -> str:
     """Tree number `tree`, from 1, one line a node, children below their parent: the yes first, then the no."""
     if not 1 <= tree <= model.forest_.n_trees:
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
-    arrays, names, categories = model.forest_.split()[tree - 1], feature_names(model), category_names(model)
+    arrays, names, categories = model.forest_.split()[tree - 1], column_names(model), category_names(model)
     lines: list[str] = []
     waiting = [(0, 0, "")]
     while waiting:

@@ -54,7 +54,14 @@ SWITCH = Kind("True or False", _is_bool, lambda text: {"true": True, "false": Fa
 TEXT = Kind("text", lambda value: isinstance(value, str), str)
 NAME = Kind("a name", _anything, str)  # or what it stands for; whoever looks it up refuses others
 STRUCTURE = Kind("JSON", _anything, json.loads)
+NAMES = Kind("names", _anything, lambda text: _read_names(text))
 _KINDS: dict[type, Kind] = {int: INTEGER, float: NUMBER, bool: SWITCH, str: TEXT}
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    """`raw,zscore` or `["raw", "zscore"]` -> ("raw", "zscore")"""
+    listed = json.loads(text) if text.lstrip().startswith("[") else [name.strip() for name in text.split(",")]
+    return tuple(listed)
 
 
 @dataclass(frozen=True)

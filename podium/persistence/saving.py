@@ -19,10 +19,12 @@ from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath
 from podium.models.ranker import Ranker
 from podium.models.registry import MODELS
+from podium.models.transforms import TRANSFORM_ARRAYS, Transform
 from podium.persistence.storage import load_parts, save_parts
 from podium.persistence.validation import check_parts, known_parameters
 from podium.persistence.values import plain_parameters, read_parameters
 
+_TRANSFORM = "transform"  # arrays of the transform are called so, as those of a child are
 _NOT_SAVED = ("n_jobs", "init")  # threads are the machine's affair; a base model is a child
 
 
@@ -67,6 +69,9 @@ def _to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[s
         **model._fitted_meta(),
     }
     arrays, children = dict(model._fitted_arrays()), model._children()
+    if model.transform_ is not None:
+        meta["n_columns"] = model.transform_.n_columns
+        arrays |= {f"{_TRANSFORM}/{name}": array for name, array in model.transform_.arrays().items()}
     if children:
         meta["children"] = {}
     for name, child in children.items():
@@ -84,8 +89,11 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     children = dict(meta.get("children", {}))
     if "init" in meta:  # as files of the first format have it
         children["init"] = meta["init"]
+    if _TRANSFORM in children:
+        raise ValueError(f"no part of a model is called {_TRANSFORM!r}")
     own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
-    check_parts(meta, own, made._FACTS, made._ARRAYS)
+    transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
+    check_parts(meta, own, made._FACTS, [*made._ARRAYS, *transformed])
     model: Ranker = made(**known_parameters(made, made._renamed(read_parameters(meta["parameters"]))))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
@@ -93,11 +101,21 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
     model.best_iteration_ = int(meta["best_iteration"])
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
+    model.transform_ = _read_transform(meta, own)
     for name, child in children.items():
         model._set_child(name, _from_parts(child["kind"], child["meta"], _below(name, arrays)))
-    model._restore_fitted(meta, own)
+    model._restore_fitted(meta, {name: own[name] for name in made._ARRAYS})
     model._check_fitted()
     return model
+
+
+def _read_transform(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Transform | None:
+    if "n_columns" not in meta:
+        return None
+    found = Transform.of_arrays(_below(_TRANSFORM, arrays), meta["n_features"])
+    if found.n_columns != meta["n_columns"]:
+        raise ValueError(f"there are {found.n_columns} columns, not {meta['n_columns']}")
+    return found
 
 
 def _below(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
