@@ -413,8 +413,8 @@ class BoostedTrees(SeedParameter, Ranker):
             raise ValueError(f"init is a {type(base).__name__}; only models of Podium can be explained.")
         if base is not None and not same_transforms(self.transform_, base.transform_):
             raise ValueError(
-                f"{type(self).__name__} and its init have different transforms, so their scores are sums over different "
-                "columns. Explain them one by one, or train both with the same transform on the same data."
+                f"{type(self).__name__} and its init have different transforms, so their scores are sums over "
+                "different columns. Explain them one by one, or train both with the same transform on the same data."
             )
         return [self.forest_, *(base._summands() if base is not None else [])]
 

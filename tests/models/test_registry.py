@@ -194,6 +194,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_iter": (2, {}),
     "tolerance": (1e3, {}),
     "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
+    "transform": (("raw", "rank"), {}),
     "n_jobs": (2, {}),
 }
 

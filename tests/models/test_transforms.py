@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from fuzz_files import read_parts, write_parts
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.stats import rankdata
@@ -112,6 +112,7 @@ def obvious(kinds, X, qid, training, training_qid):
     return np.stack(columns, axis=1), tuple(names)
 
 
+@settings(max_examples=40)
 @given(
     kinds=st.lists(st.sampled_from(ALL), min_size=1, max_size=7, unique=True),
     seed=st.integers(0, 10**6),
@@ -295,7 +296,8 @@ def test_explanations_speak_of_the_transformed_columns():
     }
     assert "zscore(bm25)" in str(model.inspect())
     assert dict(podium.explain.importance(model)).keys() == set(model.column_names_)
-    found = podium.explain.shap_values(model, X, qid=qid)
+    table = data.to_frame()[list(data.feature_names)]
+    found = podium.explain.shap_values(model, table, qid=qid)
     assert found.centred
     whole = podium.explain.shap_values(model, data)
     assert whole.names == model.column_names_
@@ -304,9 +306,9 @@ def test_explanations_speak_of_the_transformed_columns():
     reason = podium.explain.why(model, data, first, second)
     np.testing.assert_allclose(reason.scores, model.predict(data)[[first, second]])
     assert sum(one.contribution for one in reason.reasons) == pytest.approx(reason.difference, abs=1e-9)
-    assert str(podium.explain.why(model, X, first, second, qid=qid)) == str(reason)
+    assert str(podium.explain.why(model, table, first, second, qid=qid)) == str(reason)
     with pytest.raises(ValueError, match="predict needs qid"):
-        podium.explain.why(model, X, first, second)
+        podium.explain.why(model, table, first, second)
     from podium.explain.queries import explain_top
 
     top = explain_top(model, data, "3", 2)
