@@ -15,7 +15,7 @@ PACKAGE = Path(podium.__file__).parent
 LAYERS = [
     {"cli", "demo", "doctor", "__main__"},
     {"workflows"},
-    {"explain"},
+    {"explain", "pipelines"},
     {"models", "persistence"},
     {"objectives", "learners"},
     {"evaluation", "lint"},
@@ -25,6 +25,8 @@ LAYERS = [
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [
+    "Bagged",
+    "Blend",
     "Boosted",
     "LambdaMART",
     "LambdaSMART",
@@ -38,6 +40,7 @@ PUBLIC = [
     "RankingData",
     "RegressionTree",
     "Run",
+    "Stack",
     "__version__",
     "check",
     "compare",
@@ -58,6 +61,7 @@ PUBLIC = [
     "write_letor",
     "write_qrels",
     "write_run",
+    "yahoo_blend",
 ]
 
 

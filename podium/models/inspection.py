@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from podium._runtime.words import counted
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.metrics.base import Metric
+from podium.models.parameters import value_of
 
 CategoryNames = Mapping[int, Sequence[Any]]
 
@@ -129,8 +130,8 @@ def inspect(model: Any) -> Inspection:
         top_features=[(names[used[place]], float(gain[place] / total)) for place in order if gain[place] > 0],
         start=float(forest.start),
         n_bytes=_size(forest),
-        parameters={one.name: _plain(getattr(model, one.name)) for one in known},
-        changed=[one.name for one in known if getattr(model, one.name) != one.default],
+        parameters={one.name: _plain(value_of(model, one.name)) for one in known},
+        changed=[one.name for one in known if value_of(model, one.name) != one.default],
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
         base=inspect(base) if hasattr(base, "forest_") else None,
     )
@@ -308,8 +309,25 @@ class LinearInspection(ModelInspection):
         return [f"largest weights: {shown}", f"intercept: {self.intercept:.6g}"]
 
 
+@dataclass(frozen=True)
+class EnsembleInspection(ModelInspection):
+    """A fitted model that is made of models."""
+
+    members: list[Any]  # an inspection of each
+    weights: list[float]  # of their scores; empty where another model combines them
+
+    def as_dict(self) -> dict[str, Any]:
+        own = {"model": self.model, "n_features": self.n_features, "parameters": self.parameters}
+        members = [member.as_dict() for member in self.members]
+        return own | {"changed": self.changed, "weights": self.weights, "members": members}
+
+    def _details(self) -> list[str]:
+        weights = [f" with weight {weight:.4g}" for weight in self.weights] or [""] * len(self.members)
+        return [f"made of {member.sentences()[0]}{weight}" for member, weight in zip(self.members, weights)]
+
+
 def shown_parameters(model: Any) -> tuple[dict[str, Any], list[str]]:
     """All parameters of a model as plain values, and which of them are not as by default."""
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
-    changed = [one.name for one in known if getattr(model, one.name) != one.default]
-    return {one.name: _plain(getattr(model, one.name)) for one in known}, changed
+    changed = [one.name for one in known if value_of(model, one.name) != one.default]
+    return {one.name: _plain(value_of(model, one.name)) for one in known}, changed

@@ -189,10 +189,36 @@ def parameters_of(made: type[Any]) -> dict[str, Parameter]:
     return {name: Parameter(name, known[name].default, known[name].metadata[_KEY]) for name in order}
 
 
+def value_of(model: Any, name: str) -> Any:
+    """A parameter of a model; one that `HiddenWhileNone` hides is None."""
+    return getattr(model, name, None)
+
+
+class HiddenWhileNone:
+    """A parameter that an instance has as an attribute only while it is not None.
+
+    scikit-learn takes whatever has an attribute `transform` for a transformer, and would call it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        if owner is None:
+            return None  # the default of the field
+        value = owner.__dict__.get(self._name)
+        if value is None:
+            raise AttributeError(f"{kind.__name__}: {self._name} is None; get_params() has it.")
+        return value
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.__dict__[self._name] = value
+
+
 def check_parameters(model: Any) -> None:
     """Refuse values that the fields of a model do not take."""
     for one in fields(model):
-        declaration, value = one.metadata.get(_KEY), getattr(model, one.name)
+        declaration, value = one.metadata.get(_KEY), value_of(model, one.name)
         if declaration is not None and not declaration.takes(value):
             raise declaration.refuse(type(model).__name__, one.name, value)
 

@@ -32,7 +32,16 @@ from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
 from podium.models.fitting import Keeper, run_steps
-from podium.models.parameters import INTEGER, NAME, NAMES, check_parameters, parameter, parametrized
+from podium.models.parameters import (
+    INTEGER,
+    NAME,
+    NAMES,
+    HiddenWhileNone,
+    check_parameters,
+    parameter,
+    parametrized,
+    value_of,
+)
 from podium.models.scoring import RowScorer
 from podium.models.transforms import (
     KINDS,
@@ -117,6 +126,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         holds=are_transforms,
         words=f'names such as ("raw", "zscore", "rank"), each once, out of {", ".join(KINDS)}; or None',
     )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All parameters by name; with `deep`, those of a model that is a parameter too, as `model__n_estimators`."""
+        found = {name: value_of(self, name) for name in self._get_param_names()}
+        nested = {name: value for name, value in found.items() if deep and isinstance(value, BaseEstimator)}
+        inner = {f"{name}__{key}": own for name, value in nested.items() for key, own in value.get_params().items()}
+        return found | inner
 
     @all_or_nothing
     def fit(
@@ -430,9 +446,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # --- transforms: what rows become before the learner sees them
 
     def _fit_transform(self, data: RankingData) -> Transform | None:
-        if self.transform is None:
-            return None
-        return Transform.fit(self.transform, data, self._untransformed(), self.n_jobs)
+        kinds = value_of(self, "transform")
+        return None if kinds is None else Transform.fit(kinds, data, self._untransformed(), self.n_jobs)
 
     def _untransformed(self) -> Sequence[int]:
         """Features that no transform makes sense for: categories."""
@@ -621,6 +636,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = self._ALLOWS_MISSING
         tags.input_tags.sparse = self._ALLOWS_SPARSE
         return tags
+
+
+Ranker.transform = HiddenWhileNone("transform")
 
 
 _VALIDATION: dict[str, Any] = {

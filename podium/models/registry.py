@@ -110,6 +110,27 @@ REGISTRY = (
         objective="any",
         about="One weight per feature, trained by L-BFGS on any objective.",
     ),
+    Entry(
+        "Bagged",
+        "podium.pipelines.bagged",
+        learner="mean of models on samples of the queries",
+        objective="that of the model",
+        about="Copies of one model that differ in their queries or in their seed; the mean of their scores.",
+    ),
+    Entry(
+        "Blend",
+        "podium.pipelines.blend",
+        learner="weighted sum of models",
+        objective="those of the models",
+        about="A weighted sum of the scores of different models, normalized within the query.",
+    ),
+    Entry(
+        "Stack",
+        "podium.pipelines.stack",
+        learner="a model on the scores of models",
+        objective="those of the models",
+        about="A second ranker on top of the scores that models give to queries they have not seen.",
+    ),
 )
 
 
@@ -169,7 +190,8 @@ def plan_model(name: str, settings: Sequence[str] = (), jobs: int | None = None,
     model = entry.kind(**(given | loaded))
     model._check_parameters()
     usable_threads(model.n_jobs)
-    return Plan(model, {parameter.name: parameter.default for parameter in entry.parameters.values()} | given)
+    plain = {name: _plain_value(value) for name, value in given.items()}
+    return Plan(model, {parameter.name: parameter.default for parameter in entry.parameters.values()} | plain)
 
 
 def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
@@ -184,6 +206,13 @@ def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--set {name}=... is given twice ({given[name]} and {text}); give it once.")
         given[name] = _value(entry, name, text)
     return given
+
+
+def _plain_value(value: Any) -> Any:
+    """A model that is a parameter, or a list of them, as it is written in Python."""
+    if isinstance(value, list):
+        return [_plain_value(one) for one in value]
+    return repr(value) if hasattr(value, "get_params") else value
 
 
 def _value(entry: Entry, name: str, text: str) -> Any:

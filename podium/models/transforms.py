@@ -16,7 +16,7 @@ one on all of its columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,11 @@ class TransformedData(RankingData):
 def source_of(data: RankingData) -> RankingData:
     """The data as they came to the model."""
     return data.source if isinstance(data, TransformedData) and data.source is not None else data
+
+
+def without_source(data: RankingData) -> RankingData:
+    """The data for another model, which sees the columns as its features."""
+    return replace(data, source=None) if isinstance(data, TransformedData) else data
 
 
 @dataclass(frozen=True, eq=False)

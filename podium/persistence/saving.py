@@ -34,9 +34,9 @@ def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) 
     `score_only` accepts Python functions as parameters: they are not in the file, and the loaded model scores but
     cannot be trained until they are set again.
     """
-    kind, meta, arrays = _to_parts(model, score_only)
+    kind, meta, arrays = to_parts(model, score_only)
     try:
-        _from_parts(kind, meta, arrays)  # what could not be loaded is not written
+        from_parts(kind, meta, arrays)  # what could not be loaded is not written
     except (KeyError, TypeError, ValueError, IndexError) as error:
         where = f"{os.fspath(target)}: " if isinstance(target, (str, os.PathLike)) else ""
         raise ValueError(f"{where}{kind} cannot be saved ({error}). Nothing is written.") from error
@@ -47,13 +47,14 @@ def load(source: FilePath | IO[bytes]) -> Ranker:
     """Read a model that `save` wrote, from a path or a binary file object. Nothing in the file is run."""
     kind, meta, arrays = load_parts(source)
     try:
-        return _from_parts(kind, meta, arrays)
+        return from_parts(kind, meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", "the file")
         raise FormatError(str(name), f"holds no model this version understands ({error}).") from error
 
 
-def _to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """The kind of a fitted model, facts as plain JSON, and arrays."""
     kind = type(model).__name__
     if MODELS.get(kind) is not type(model):
         raise ValueError(f"{kind} cannot be saved; it is not a model of Podium.")
@@ -75,13 +76,14 @@ def _to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[s
     if children:
         meta["children"] = {}
     for name, child in children.items():
-        inner_kind, inner_meta, inner_arrays = _to_parts(child, score_only)
+        inner_kind, inner_meta, inner_arrays = to_parts(child, score_only)
         meta["children"][name] = {"kind": inner_kind, "meta": inner_meta}
         arrays |= {f"{name}/{inner}": array for inner, array in inner_arrays.items()}
     return kind, meta, arrays
 
 
-def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
+def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
+    """The model that `to_parts` made these of, all of them checked."""
     check_choice("model", kind, MODELS)
     made: Any = MODELS[kind]
     if not isinstance(meta, Mapping) or not isinstance(meta.get("children", {}), Mapping):
@@ -103,7 +105,7 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
     model.transform_ = _read_transform(meta, own)
     for name, child in children.items():
-        model._set_child(name, _from_parts(child["kind"], child["meta"], _below(name, arrays)))
+        model._set_child(name, from_parts(child["kind"], child["meta"], _below(name, arrays)))
     model._restore_fitted(meta, {name: own[name] for name in made._ARRAYS})
     model._check_fitted()
     return model

@@ -23,7 +23,18 @@ from podium.models.products import LambdaMART, LambdaSMART, RandomForest
 from podium.models.registry import MODELS, find_model, plan_model, read_settings
 from podium.models.transforms import KINDS, WITHIN_QUERY, Transform, queries_by_id, same_transforms
 
-FEW = {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 3, "max_iter": 5, "n_jobs": 1}
+TREES = LambdaMART(n_estimators=4, max_leaf_nodes=4, min_samples_leaf=3)
+FEW = {
+    "model": TREES,
+    "members": [TREES, Linear(max_iter=5)],
+    "n_members": 2,
+    "folds": 2,
+    "n_estimators": 5,
+    "max_leaf_nodes": 6,
+    "min_samples_leaf": 3,
+    "max_iter": 5,
+    "n_jobs": 1,
+}
 ALL = ("raw", "zscore", "rank", "minmax", "standard", "signed_log", "quantile")
 
 
@@ -197,6 +208,8 @@ def test_every_model_takes_a_transform_and_keeps_it(name, tmp_path):
     assert loaded.column_names_ == model.column_names_
     np.testing.assert_array_equal(loaded.predict(X, qid), scores)
     assert clone(model).transform == model.transform
+    assert not hasattr(MODELS[name](), "transform")  # scikit-learn would call it
+    assert MODELS[name]().get_params()["transform"] is None
 
 
 def test_a_transform_over_rows_needs_no_qid():
