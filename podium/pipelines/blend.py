@@ -16,6 +16,7 @@ from podium.models.transforms import Queries
 from podium.persistence.validation import Fact, is_number
 from podium.pipelines.ensemble import Ensemble, MembersParameter
 from podium.pipelines.training import Task, Trained
+from podium.pipelines.weighting import coordinate_weights, greedy_weights, weighted_sum
 
 
 def _read_weights(text: str) -> Any:
@@ -32,19 +33,21 @@ def _are_weights(value: Any) -> bool:
     return numbers.ndim == 1 and len(numbers) > 0 and bool(np.isfinite(numbers).all() and (numbers >= 0).all())
 
 
-WEIGHTS = ("equal",)
+WEIGHTS = ("equal", "greedy", "coordinate")
 
 
 @parametrized
 class Blend(MembersParameter, Ensemble):
     """A weighted sum of the scores of different models, normalized within the query.
 
-    Equal weights are hard to beat. Members are trained side by side on `n_jobs` threads.
+    Equal weights are hard to beat; others are chosen by exact line search on an evaluation set. Members are trained
+    side by side on `n_jobs` threads.
     """
 
     weights: Any = parameter(
         "equal",
-        "Weights of the members: equal, or one number per member.",
+        'Weights of the members: equal; chosen for the metric of evaluation sets on the first one, "greedy" or '
+        '"coordinate" by coordinate; or one number per member.',
         kind=Kind("weights", _are_weights, _read_weights),
         words=f"{', '.join(WEIGHTS)}, or numbers such as [2, 1], 0 or larger",
     )
@@ -57,6 +60,10 @@ class Blend(MembersParameter, Ensemble):
         return len(self._unfitted())
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+        if self.weights in ("greedy", "coordinate") and not eval_sets:
+            raise ValueError(
+                f'Blend: weights="{self.weights}" are chosen on an evaluation set; got none. Add eval_set=(X, y, qid).'
+            )
         given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
         return [partial(self._train_member, number, data, given) for number in range(self._n_steps())]
 
@@ -70,7 +77,10 @@ class Blend(MembersParameter, Ensemble):
         data: RankingData,
         eval_sets: Sequence[RankingData],
     ) -> None:
-        if isinstance(self.weights, str):
+        if self.weights in ("greedy", "coordinate"):
+            choose = greedy_weights if self.weights == "greedy" else coordinate_weights
+            chosen = choose(scores[0], eval_sets[0], self._judging_metric(), self.n_jobs)
+        elif isinstance(self.weights, str):
             chosen = np.ones(len(trained))
         else:
             chosen = np.asarray(self.weights, np.float64)[: len(trained)]
@@ -81,7 +91,7 @@ class Blend(MembersParameter, Ensemble):
         return weighted_sum(self.weights_, scores)
 
     def _weights(self) -> list[float]:
-        return self.weights_.tolist()
+        return [float(weight) for weight in self.weights_]
 
     def _fitted_meta(self) -> dict[str, Any]:
         return {"weights": self.weights_.tolist()}
@@ -98,14 +108,6 @@ class Blend(MembersParameter, Ensemble):
         super()._check_parameters()
         if not isinstance(self.weights, str) and len(self.weights) != self._n_steps():
             raise ValueError(f"Blend: weights has {len(self.weights)} numbers for {self._n_steps()} members.")
-
-
-def weighted_sum(weights: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """(rows,) from scores (members, rows), added in the order of the members: the same bits for any number of rows."""
-    total = np.zeros(scores.shape[1])
-    for weight, own in zip(weights, scores):
-        total += weight * own
-    return total
 
 
 def yahoo_blend(n_estimators: int = 300, random_state: int = 0) -> Blend:

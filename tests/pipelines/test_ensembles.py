@@ -198,6 +198,36 @@ def test_a_killed_training_ends_in_the_same_bytes(name, parts, tmp_path):
     assert (tmp_path / "whole.podium").read_bytes() == (tmp_path / "resumed.podium").read_bytes()
 
 
+def best_on_grid(scores, data, metric, points=200):
+    """The best value of (1 - alpha) s + alpha s2 among many alphas."""
+    s, s2 = scores
+    grid = [(1 - alpha) * s + alpha * s2 for alpha in np.linspace(0, 1, points)]
+    return max(podium.evaluate(one, data, metrics=[metric])[metric] for one in grid)
+
+
+@pytest.mark.parametrize("weights", ["greedy", "coordinate"])
+@pytest.mark.parametrize("metric", ["ndcg@5", "map"])
+def test_weights_are_chosen_on_the_first_evaluation_set(weights, metric, parts, tmp_path):
+    train, valid = parts
+    narrow = [clone(FLAT).set_params(max_iter=1), clone(TREES).set_params(n_estimators=1)]
+    model = Blend(members=narrow, weights=weights, eval_metric=metric).fit(train, eval_set=valid)
+    scores = model._member_scores(valid.X, (valid.rows, valid.offsets))
+    reached = model.score(valid)
+    assert model.evals_["eval_0"][metric][-1] == pytest.approx(reached, abs=1e-12)
+    assert reached >= best_on_grid(scores, valid, metric) - 1e-9
+    assert model.weights_.sum() == pytest.approx(1)
+    model.save(tmp_path / "m.podium")
+    assert podium.load(tmp_path / "m.podium").weights_.tolist() == model.weights_.tolist()
+    three = Blend(members=[*narrow, TREES], weights=weights, eval_metric=metric).fit(train, eval_set=valid)
+    scores = three._member_scores(valid.X, (valid.rows, valid.offsets))
+    alone = [podium.evaluate(one, valid, metrics=[metric])[metric] for one in scores]
+    assert three.score(valid) >= max(alone) - (1e-12 if weights == "greedy" else 1)
+    equal = Blend(members=[*narrow, TREES], eval_metric=metric).fit(train, eval_set=valid)
+    assert three.score(valid) >= equal.score(valid) - (1e-12 if weights == "coordinate" else 1)
+    with pytest.raises(ValueError, match=f'weights="{weights}" are chosen on an evaluation set; got none'):
+        Blend(members=narrow, weights=weights).fit(train)
+
+
 def test_nested_parameters_are_read_and_set():
     blend = Blend(members=[clone(TREES), clone(FLAT)])
     assert blend.get_params()["members__0__n_estimators"] == 4
