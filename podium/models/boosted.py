@@ -360,7 +360,8 @@ class BoostedTrees(SeedParameter, Ranker):
         `forest_.start` and a row's contributions, added from left to right, give its score to the last bit; the scores
         of an `init` model come on top.
         """
-        return self.forest_.contributions(self._columns(*self._asked(X, qid)), self.n_jobs)
+        columns = self._columns(*self._asked(X, qid))
+        return self.forest_.contributions(columns, self.n_jobs)
 
     def scorer(self, n_trees: int | None = None) -> Scorer | RowScorer:
         """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread.
