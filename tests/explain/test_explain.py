@@ -193,7 +193,7 @@ def test_inspect_knows_an_oblivious_tree_by_its_levels(model):
         twin.forest_, twin.n_features_in_ = Forest.join([tree], 0.0, 2), 2
         twin.bundles_, twin.categories_ = [], {}
         twin.transform_ = None
-    return twin.inspect()
+        return twin.inspect()
 
     assert inspected(3).trees[0].levels == ["feature 1 <= 2", "feature 2 <= 3 or missing"]
     assert "oblivious, one split a level: 1 of 1 tree\n  tree 1: feature 1 <= 2; feature 2 <= 3" in str(inspected(3))
