@@ -44,8 +44,14 @@ if TYPE_CHECKING:
     from podium.models.rankboost import RankBoost as RankBoost
     from podium.objectives.registry import parse_objective as parse_objective
     from podium.persistence.saving import load as load
+    from podium.pipelines.bagged import Bagged as Bagged
+    from podium.pipelines.blend import Blend as Blend
+    from podium.pipelines.blend import yahoo_blend as yahoo_blend
+    from podium.pipelines.stack import Stack as Stack
 
 _HOME = {
+    "Bagged": "podium.pipelines.bagged",
+    "Blend": "podium.pipelines.blend",
     "Boosted": "podium.models.products",
     "LambdaMART": "podium.models.products",
     "LambdaSMART": "podium.models.products",
@@ -60,6 +66,8 @@ _HOME = {
     "RankingData": "podium.data.ranking",
     "RegressionTree": "podium.models.products",
     "Run": "podium.formats.trec",
+    "Stack": "podium.pipelines.stack",
+    "yahoo_blend": "podium.pipelines.blend",
     "check": "podium.lint.checks",
     "compare": "podium.evaluation.comparing",
     "evaluate": "podium.evaluation.evaluating",

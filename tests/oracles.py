@@ -4,7 +4,7 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
-from itertools import permutations
+from itertools import pairwise, permutations
 
 # --- metrics: one ranked list of labels, plain loops -------------------------------------------------------------
 
@@ -500,3 +500,42 @@ def rankboost_search(pairs, values, largest):
         else:
             low += third
     return (low + high) / 2
+
+
+# --- lines of scores ------------------------------------------------------------------------------------------------
+
+
+def exact_line(s, s2, qid):
+    """(alphas, ranks): all points where two documents of a query cross, and the middles between them, as fractions.
+
+    ranks (alphas, n): how many scores of the query are smaller, in exact arithmetic, so equal where documents tie.
+    """
+    s, s2 = [Fraction(float(x)) for x in s], [Fraction(float(x)) for x in s2]
+    points = {Fraction(0), Fraction(1)}
+    for i in range(len(s)):
+        for j in range(i):
+            a, b = s[i] - s[j], s2[j] - s2[i]
+            if qid[i] == qid[j] and a + b != 0 and 0 < a / (a + b) < 1:
+                points.add(a / (a + b))
+    ends = sorted(points)
+    alphas = sorted([*ends, *((a + b) / 2 for a, b in pairwise(ends))])
+    rows = []
+    for alpha in alphas:
+        line = [(1 - alpha) * a + alpha * b for a, b in zip(s, s2)]
+        rows.append([sum(x < y and p == q for x, p in zip(line, qid)) for y, q in zip(line, qid)])
+    return alphas, rows
+
+
+def plateau_of(alphas, values):
+    """(best value, ends of its widest stretch) for values at points and, every second one, at middles between them."""
+    best = max(values)
+    good = [value >= best - 1e-12 for value in values]
+    stretches, k = [], 0
+    while k < len(good):
+        stop = k
+        while stop < len(good) and good[stop]:
+            stop += 1
+        if stop > k:  # a middle stands for the whole interval around it
+            stretches.append((alphas[k - k % 2], alphas[stop - stop % 2]))
+        k = stop + 1
+    return best, *max(stretches, key=lambda ends: ends[1] - ends[0])

@@ -16,7 +16,7 @@ PACKAGE = Path(podium.__file__).parent
 LAYERS = [
     {"cli", "demo", "doctor", "__main__"},
     {"workflows"},
-    {"explain"},
+    {"explain", "pipelines"},
     {"models", "persistence"},
     {"objectives", "learners"},
     {"evaluation", "lint"},
@@ -26,6 +26,8 @@ LAYERS = [
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [
+    "Bagged",
+    "Blend",
     "Boosted",
     "LambdaMART",
     "LambdaSMART",
@@ -40,6 +42,7 @@ PUBLIC = [
     "RankingData",
     "RegressionTree",
     "Run",
+    "Stack",
     "__version__",
     "check",
     "compare",
@@ -60,6 +63,7 @@ PUBLIC = [
     "write_letor",
     "write_qrels",
     "write_run",
+    "yahoo_blend",
 ]
 
 

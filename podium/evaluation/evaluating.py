@@ -12,8 +12,9 @@ from podium._runtime.deprecation import renamed_argument
 from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
 from podium.metrics.base import Metric
 from podium.metrics.lists import RankedLists, rank_lists
-from podium.metrics.policies import POLICIES, Policy, Ties, get_policy
-from podium.metrics.registry import parse_metric
+from podium.metrics.lists import as_scores as as_scores
+from podium.metrics.policies import POLICIES, Policy, Ties, get_policy, refuse_fractions
+from podium.metrics.registry import parse_metric, policy_of
 
 if TYPE_CHECKING:
     from podium.formats.trec import Qrels, Run
@@ -140,24 +141,6 @@ def _listed(metrics: MetricLike | Sequence[MetricLike]) -> list[MetricLike]:
     return [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
 
 
-def policy_of(metrics: Sequence[MetricLike], policy: str | Policy | None, default: str) -> Policy:
-    """The one policy of an evaluation: the one given, or the one that the metrics have, or the default.
-
-    Names, and metrics that were made without a policy (so by `standard`), have none of their own.
-    """
-    own = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
-    own = {name: rules for name, rules in own.items() if rules != POLICIES["standard"]}
-    if policy is None and len(own) == len(metrics) > 0:
-        rules = next(iter(own.values()))
-    else:
-        rules = get_policy(default if policy is None else policy)
-    for name, other in own.items():
-        if other != rules:
-            found = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
-            raise ValueError(f"{found}. Evaluate one policy at a time.")
-    return rules
-
-
 def evaluate_under_all(metrics: Sequence[str], work: Callable[[list[str], str], Evaluation]) -> list[Evaluation]:
     """`work(metrics, policy)` for every policy; what a policy has no value for is left out, with a note why."""
     for name in metrics:
@@ -169,21 +152,6 @@ def evaluate_under_all(metrics: Sequence[str], work: Callable[[list[str], str], 
 def refuse_no_labels(y: Any, what: str) -> None:
     if y is None:
         raise ValueError(f"{what} needs labels; got y=None. Give one label per row, or a RankingData that has them.")
-
-
-def as_scores(scores: Any, n: int) -> np.ndarray:
-    try:
-        array = np.ascontiguousarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"scores must hold one number per row; {error}.") from error
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.shape != (n,):
-        raise ValueError(f"scores has shape {array.shape}, the labels have {n} rows; expected one score per row.")
-    if np.isnan(array.min(initial=0.0)):
-        row = int(np.flatnonzero(np.isnan(array))[0])
-        raise ValueError(f"scores[{row}] is NaN; a ranking needs scores that can be compared.")
-    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +222,8 @@ def _evaluate_rows(
     bracket: bool,
     n_jobs: int | None,
 ) -> Evaluation:
-    _refuse_labels(judged, rules)
+    if not judged.whole_labels:
+        refuse_fractions(judged.labels if judged.judged is None else judged.judged[0], rules)
     if not metrics:
         raise ValueError('metrics is empty; name at least one, such as "ndcg@10".')
     largest = _largest_label(judged)
@@ -299,18 +268,6 @@ class _Rankings:
                 n_jobs=self.n_jobs,
             )
         return self._made[ties, pooled]
-
-
-def _refuse_labels(judged: _JudgedRows, rules: Policy) -> None:
-    if not rules.whole_labels or judged.whole_labels:
-        return
-    labels = judged.labels if judged.judged is None else judged.judged[0]
-    if not np.array_equal(labels, np.floor(labels)):
-        found = labels[labels != np.floor(labels)][0]
-        raise ValueError(
-            f"label {found:g} is not an integer; trec_eval would truncate it silently, so policy "
-            f"{rules.name!r} refuses it. Round the labels or use another policy."
-        )
 
 
 def _largest_label(judged: _JudgedRows) -> float:

@@ -17,7 +17,7 @@ from podium.data.ranking import as_query_ids, group_rows
 from podium.data.sparse import Features
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
-from podium.explain.subjects import names_for, refuse_unfitted
+from podium.explain.subjects import columns_for, refuse_unfitted
 from podium.learners.linear.function import LinearFunction
 from podium.models.ranker import Ranker
 
@@ -59,18 +59,19 @@ def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | N
 
     Where a feature is unknown, both children of a split count, weighted by their training rows; in a linear model, the
     feature has its mean. With `qid`, one query id per row, the values are centred per query. Missing values (NaN)
-    follow the default direction of a split. A model that is no sum of trees and linear functions is refused.
+    follow the default direction of a split. Of a model with a transform, the columns that it made are explained. A
+    model that is no sum of trees and linear functions is refused.
     """
     refuse_unfitted(model)
-    rows = model._rows(X)
-    found = attribute(model, rows, names_for(model, X, names))
+    columns = model._columns(*model._asked(X, qid))
+    found = attribute(model, columns, columns_for(model, X, names))
     if qid is None:
         return found
     return replace(found, values=centre(found.values, as_query_ids(qid, None, len(found))), base=0.0, centred=True)
 
 
 def attribute(model: Ranker, rows: Features, names: tuple[str, ...]) -> Attributions:
-    """`shap_values` of rows that the model has checked already: the sum over its own parts and its base model's."""
+    """`shap_values` of rows as the learner sees them: the sum over the model's own parts and its base model's."""
     values, base = np.zeros(rows.shape), 0.0
     for part in model._summands():
         if isinstance(part, LinearFunction):

@@ -43,21 +43,29 @@ class Dependence:
 
 
 def partial_dependence(
-    model: Any, X: Any, feature: int | str, *, grid: Any = _POINTS, names: Sequence[str] | None = None
+    model: Any,
+    X: Any,
+    feature: int | str,
+    *,
+    grid: Any = _POINTS,
+    names: Sequence[str] | None = None,
+    qid: Any = None,
 ) -> Dependence:
     """The scores of the rows of X with one feature, by name or column, set to the values of a grid.
 
-    The grid is a list of values, or how many quantiles of the feature to take; equal ones count once.
+    The grid is a list of values, or how many quantiles of the feature to take; equal ones count once. A model that
+    compares the documents of a query needs `qid`: all rows are set to the same value, so a transform within the query
+    sees a constant.
     """
     refuse_unfitted(model)
-    rows, known = model._rows(X), names_for(model, X, names)
+    (rows, queries), known = model._asked(X, qid), names_for(model, X, names)
     column = find_feature(feature, known)
     points = _points(as_dense(rows[:, [column]]).ravel(), grid, known[column])
     changed, values, where = _open_column(rows, column)
     curves = np.empty((rows.shape[0], len(points)))
     for place, value in enumerate(points):
         values[where] = value
-        curves[:, place] = model._scores(changed)
+        curves[:, place] = model._score_rows(changed, queries)
     return Dependence(known[column], points, curves)
 
 

@@ -16,19 +16,21 @@ import numpy as np
 
 from podium._runtime.files import write_whole
 from podium._runtime.words import check_choice, counted
-from podium.explain.subjects import names_for, refuse_other_models, refuse_unfitted
+from podium.explain.subjects import columns_for, refuse_other_models, refuse_unfitted
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.models.inspection import CategoryNames, category_names, question
 
 if TYPE_CHECKING:
     from podium.explain.dependence import Dependence
     from podium.explain.reasons import Why
+    from podium.metrics.line_search import LineSearch
 
 SUFFIXES = (".svg", ".png")
 _UP, _DOWN, _LINE, _PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
 _BARS = 12  # of the largest reasons
 _CURVES = 100  # of single rows
 _WIDEST = 100.0  # inches; a larger tree has smaller boxes
+_POINTS = 2000  # of a curve that are drawn one by one
 _TALL = 0.32  # inches a bar
 
 
@@ -38,7 +40,7 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
     refuse_other_suffixes(path)
     if not 1 <= tree <= model.forest_.n_trees:
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
-    arrays, known = model.forest_.split()[tree - 1], names_for(model, None, names)
+    arrays, known = model.forest_.split()[tree - 1], columns_for(model, None, names)
     categories = category_names(model)
     across, down = _places(arrays)
     figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), min(_WIDEST, 1.1 * (down.max() + 1) + 0.6), None)
@@ -115,6 +117,26 @@ def draw_dependence(dependence: Dependence, path: str | os.PathLike[str]) -> Non
     axes.plot(dependence.grid, dependence.mean, color=_UP, linewidth=2)
     axes.set_xlabel(_plain(dependence.feature))
     axes.set_ylabel("score")
+    _save(figure, path)
+
+
+def draw_line_search(found: LineSearch, path: str | os.PathLike[str]) -> None:
+    """The metric along the line of scores, its best plateau and the alpha in its middle."""
+    refuse_other_suffixes(path)
+    figure, curve = _figure(7, 4), found.curve
+    axes = figure.add_subplot()
+    axes.axvspan(*found.plateau, color=_PALE, alpha=0.5, linewidth=0)
+    if len(curve) > _POINTS:  # more steps than a picture can show: the range of values in each of its columns
+        first = np.unique(np.searchsorted(curve.alpha[:-1], np.linspace(0, curve.alpha[-1], _POINTS // 2)[:-1]))
+        low, high = np.minimum.reduceat(curve.between, first), np.maximum.reduceat(curve.between, first)
+        axes.fill_between(curve.alpha[first], low, high, color=_UP, linewidth=0.5, step="post")
+    else:
+        axes.stairs(curve.between, curve.alpha, baseline=None, color=_UP)
+        axes.plot(curve.alpha, curve.at, ".", color=_UP, markersize=3)
+    axes.axvline(found.alpha, color=_DOWN, linestyle="--", label=f"alpha {found.alpha:.4g}: {found.value:.4f}")
+    axes.set_xlabel("alpha")
+    axes.set_ylabel(f"{found.metric} ({found.policy})")
+    axes.legend(frameon=False)
     _save(figure, path)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.words import check_choice
-from podium.explain.subjects import names_for, refuse_other_models
+from podium.explain.subjects import columns_for, refuse_other_models
 from podium.learners.trees.scoring.forest import Forest
 from podium.models.boosted import BoostedTrees
 
@@ -73,14 +73,15 @@ class Importance:
 def importance(model: Any, kind: str = "gain", *, normalize: bool = False) -> Importance:
     """How much the model's own trees use each feature; with `normalize`, as shares that add up to 1.
 
-    The trees of a model it started from (`init=`) are not counted: they may have gained something else.
+    Of a model with a transform, each column that it made. The trees of a model it started from (`init=`) are not
+    counted: they may have gained something else.
     """
     check_choice("importance: kind", kind, KINDS)
     refuse_other_models(model)
     trees: BoostedTrees = model
     values = _counted(trees.forest_, kind)
     total = values.sum()
-    return Importance(kind, names_for(trees), values / total if normalize and total > 0 else values)
+    return Importance(kind, columns_for(trees), values / total if normalize and total > 0 else values)
 
 
 def _counted(forest: Forest, kind: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from podium.data.sparse import as_dense, is_sparse
 from podium.evaluation.evaluating import evaluate
 from podium.explain.subjects import names_for, refuse_unfitted
 from podium.metrics.registry import parse_metric
+from podium.models.transforms import queries_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,8 @@ def permutation_importance(
     rows = as_dense(rows) if is_sparse(rows) else rows
 
     def measure(changed: np.ndarray) -> float:
-        return float(evaluate(model._scores(changed), data, metrics=[judge], n_jobs=model.n_jobs)[judge.name])
+        scores = model._score_rows(changed, queries_of(data))
+        return float(evaluate(scores, data, metrics=[judge], n_jobs=model.n_jobs)[judge.name])
 
     baseline, rng = measure(rows), np.random.default_rng(random_state)
     falls = np.empty((rows.shape[1], repeats))

@@ -13,7 +13,7 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import as_dense
 from podium.explain.attributions import attribute, centre
 from podium.explain.reasons import Why, why
-from podium.explain.subjects import names_for, refuse_unfitted
+from podium.explain.subjects import columns_for, refuse_unfitted
 
 _FEATURES_TOLD = 5
 
@@ -88,9 +88,9 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
     """Why the `top` best documents of a query are where they are."""
     refuse_unfitted(model)
     part, called = find_query(data, query)
-    rows = as_dense(model._rows(part))
-    scores = model._scores(rows)
-    found = attribute(model, rows, names_for(model, part))
+    asked = model._asked(part, None)
+    rows, scores = as_dense(model._columns(*asked)), model._score_rows(*asked)
+    found = attribute(model, rows, columns_for(model, part))
     values = centre(found.values, part.qid)
     labels = [None] * part.n_rows if part.y is None else part.y.tolist()
     placed = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from podium.data.sparse import as_dense
 from podium.explain.attributions import Attributions, attribute
-from podium.explain.subjects import names_for, refuse_unfitted
+from podium.explain.subjects import columns_for, refuse_unfitted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,20 +124,29 @@ def why(
     names: Sequence[str] | None = None,
     *,
     documents: tuple[str, str] | None = None,
+    qid: Any = None,
 ) -> Why:
     """Why row i of X is ranked above row j, or below it: the difference of their scores, per feature.
 
-    `names` are those of the features, `documents` the names of the two documents; by default their row numbers.
+    `names` are those of the features, `documents` the names of the two documents; by default their row numbers. `qid`
+    is needed where the model compares the documents of a query; the values are then those of its transforms.
     """
     refuse_unfitted(model)
-    rows = model._rows(X)
+    rows, queries = model._asked(X, qid)
     for name, row in (("i", i), ("j", j)):
         if not 0 <= row < rows.shape[0]:
             raise ValueError(f"{name} must be a row of X, from 0 to {rows.shape[0] - 1}; got {row}.")
-    pair = as_dense(rows[[i, j]])
-    found, scores = attribute(model, pair, names_for(model, X, names)), model._scores(pair)
+    pair = as_dense(model._columns(rows, queries)[[i, j]])
+    found, scores = attribute(model, pair, columns_for(model, X, names)), _scores_of(model, rows, queries, i, j)
     called = (str(i), str(j)) if documents is None else documents
     return Why(called, (float(scores[0]), float(scores[1])), _reasons(found, pair))
+
+
+def _scores_of(model: Any, rows: Any, queries: Any, i: int, j: int) -> Any:
+    """The scores of two rows, which may depend on all of their query."""
+    if queries is None:
+        return model._score_rows(as_dense(rows[[i, j]]), None)
+    return model._score_rows(rows, queries)[[i, j]]
 
 
 def _reasons(found: Attributions, pair: np.ndarray) -> tuple[Reason, ...]:

@@ -37,6 +37,12 @@ def names_for(model: Ranker, X: Any = None, names: Sequence[str] | None = None) 
     return tuple(feature_names(model))
 
 
+def columns_for(model: Ranker, X: Any = None, names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """One name per column that the learner saw: `names_for`, or what the model's transform made of them."""
+    features = names_for(model, X, names)
+    return features if model.transform_ is None else model.transform_.names(features)
+
+
 def find_feature(feature: int | str, names: Sequence[str]) -> int:
     """The column of a feature, given by its name or by its column."""
     if isinstance(feature, str):

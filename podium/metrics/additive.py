@@ -222,12 +222,13 @@ class NDCG(DCG):
         return weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
 
     def weights(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> np.ndarray:
-        return super().weights(ranked_labels, judged) * (not self._too_short(len(ranked_labels)))
+        return super().weights(ranked_labels, judged) * (not self.too_short(len(ranked_labels)))
 
     def values(self, lists: RankedLists) -> np.ndarray:
-        return np.where(self._too_short(lists.lengths), 0.0, super().values(lists))
+        return np.where(self.too_short(lists.lengths), 0.0, super().values(lists))
 
-    def _too_short(self, lengths: np.ndarray | int) -> np.ndarray:
+    def too_short(self, lengths: np.ndarray | int) -> np.ndarray:
+        """Whether lists of these lengths have the value 0 because they are shorter than the cutoff."""
         if self.policy.short == "cut" or self.cutoff is None:
             return np.zeros(np.shape(lengths), dtype=np.bool_)
         return np.less(lengths, self.cutoff)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -97,10 +98,25 @@ def rank_lists(
         if ties in ("worst", "best"):
             _reorder_ties(order, tied, offsets, -labels if ties == "worst" else labels)
         elif ties == "docid" and docids is not None:
-            _reorder_ties(order, tied, offsets, _name_keys(order, tied, docids))
+            _reorder_ties(order, tied, offsets, name_keys(order, tied, docids))
         ranked, weights = labels[order], weights[order]
     pool, pool_offsets = judged or (None, None)
     return RankedLists(ranked, offsets, tied, weights, pool, pool_offsets, average_ties=ties == "average")
+
+
+def as_scores(scores: Any, n: int) -> np.ndarray:
+    try:
+        array = np.ascontiguousarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"scores must hold one number per row; {error}.") from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (n,):
+        raise ValueError(f"scores has shape {array.shape}, the labels have {n} rows; expected one score per row.")
+    if np.isnan(array.min(initial=0.0)):
+        row = int(np.flatnonzero(np.isnan(array))[0])
+        raise ValueError(f"scores[{row}] is NaN; a ranking needs scores that can be compared.")
+    return array
 
 
 def order_by_score(scores: np.ndarray, offsets: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
@@ -160,7 +176,7 @@ def _mend_by_name(
     order, own_tied = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
     _rank_queries(scores[rows], np.empty(0), own, 0, single, np.empty(0), own_tied, order, 1)
     names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
-    _reorder_ties(order, own_tied, own, _name_keys(order, own_tied, names[rows]))
+    _reorder_ties(order, own_tied, own, name_keys(order, own_tied, names[rows]))
     ranked[rows] = labels[rows[order]]
 
 
@@ -198,7 +214,7 @@ def _reorder_ties(order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys
     over_queries(lambda first, last: _sort_ties(order, tied, readonly(offsets), readonly(keys), first, last), offsets)
 
 
-def _name_keys(order: np.ndarray, tied: np.ndarray, docids: np.ndarray) -> np.ndarray:
+def name_keys(order: np.ndarray, tied: np.ndarray, docids: np.ndarray) -> np.ndarray:
     """One key per row, larger for larger names, compared as bytes; filled for tied rows only."""
     in_tie = tied.copy()
     in_tie[:-1] |= tied[1:]

@@ -141,6 +141,17 @@ def get_policy(policy: str | Policy) -> Policy:
     return POLICIES[policy]
 
 
+def refuse_fractions(labels: np.ndarray, policy: Policy) -> None:
+    """Refuse labels that are not integers, where the policy does."""
+    if not policy.whole_labels or np.array_equal(labels, np.floor(labels)):
+        return
+    found = labels[labels != np.floor(labels)][0]
+    raise ValueError(
+        f"label {found:g} is not an integer; trec_eval would truncate it silently, so policy "
+        f"{policy.name!r} refuses it. Round the labels or use another policy."
+    )
+
+
 def gains(labels: np.ndarray, gain: str | tuple[float, ...]) -> np.ndarray:
     """The gain of each label; labels without one are refused by value.
 

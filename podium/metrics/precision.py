@@ -46,7 +46,7 @@ class AveragePrecision(KernelMetric):
             _precision_sums(labels, self.threshold, weights, tied, offsets, cutoff, first, last, sums, found)
 
         over_queries(work, offsets)
-        divisors = self._divisors(lists, found if lists.judged is None else None)
+        divisors = self.divisors(lists, found if lists.judged is None else None)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
 
@@ -57,7 +57,7 @@ class AveragePrecision(KernelMetric):
         """A relevant document that moves takes its own precision along and shifts those between by one hit each."""
         relevant = np.asarray(ranked_labels) >= self.threshold
         n, top = len(relevant), self.top(len(relevant))
-        divisor = float(self._divisors(RankedLists.one(ranked_labels))[0])
+        divisor = float(self.divisors(RankedLists.one(ranked_labels))[0])
         if divisor == 0 or i >= top:
             return np.zeros(n - i - 1)
         ranks = np.arange(1, n + 1)
@@ -72,7 +72,8 @@ class AveragePrecision(KernelMetric):
         passed = between[later] - relevant[later] / ranks[later] * counted[later] - between[i]
         return np.divide(np.where(relevant[later], gained + passed - share[later], 0.0), divisor)
 
-    def _divisors(self, lists: RankedLists, totals: np.ndarray | None = None) -> np.ndarray:
+    def divisors(self, lists: RankedLists, totals: np.ndarray | None = None) -> np.ndarray:
+        """What the sum of precisions is divided by, per query; `totals`: the relevant documents, where known."""
         if totals is None:
             labels, offsets = lists.all_judged
             totals = relevant_weight(labels, self.threshold, lists.weights, offsets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import types
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
@@ -12,7 +13,7 @@ from podium.metrics.additive import DCG, NDCG, RBP, MeanNDCG, Precision, Recall
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR, ReciprocalRank
 from podium.metrics.pairs import AUC, Inversions
-from podium.metrics.policies import POLICIES, Policy
+from podium.metrics.policies import POLICIES, Policy, get_policy
 from podium.metrics.precision import AveragePrecision
 
 METRICS: dict[str, type[Metric]] = {
@@ -58,6 +59,24 @@ def parse_metric(metric: str | Metric, policy: Policy | None = None) -> Metric:
         settings |= _empty_as_zero(kind, metric)
     cutoff = None if match["cutoff"] is None else int(match["cutoff"])
     return kind(cutoff, policy=policy, **settings)
+
+
+def policy_of(metrics: Sequence[str | Metric], policy: str | Policy | None, default: str) -> Policy:
+    """The one policy of an evaluation: the one given, or the one that the metrics have, or the default.
+
+    Names, and metrics that were made without a policy (so by `standard`), have none of their own.
+    """
+    own = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
+    own = {name: rules for name, rules in own.items() if rules != POLICIES["standard"]}
+    if policy is None and len(own) == len(metrics) > 0:
+        rules = next(iter(own.values()))
+    else:
+        rules = get_policy(default if policy is None else policy)
+    for name, other in own.items():
+        if other != rules:
+            found = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
+            raise ValueError(f"{found}. Evaluate one policy at a time.")
+    return rules
 
 
 def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -31,6 +31,8 @@ from podium.models.parameters import (
     parametrized,
 )
 from podium.models.ranker import Ranker, all_or_nothing, refuse_number_as_qid
+from podium.models.scoring import RowScorer
+from podium.models.transforms import Queries, one_query, queries_of, same_transforms, source_of
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -214,7 +216,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         self._check_parameters()
         model = copy(self)
         data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=True)
-        rules, base_scores, data = self._rules(), self._base_scores(data), data.grouped()
+        rules, base_scores, data = self._rules(), self._base_scores(data), self._transformed(data.grouped())
         model.forest_ = refit_values(self.forest_, data.X, self._bind(data), rules, decay, base_scores, self.n_jobs)
         return model
 
@@ -229,7 +231,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         check_is_fitted(self)
         if isinstance(X, RankingData):
             refuse_beside_data("prune", y=y, qid=qid)
-        data = self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0)
+        data = self._transformed(self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0))
         judge = self._judging_metric() if metric is None else parse_metric(metric)
         model = copy(self)
         model.forest_, steps = prune_forest(self.forest_, data, self._offset(data), judge, tolerance, self.n_jobs)
@@ -238,7 +240,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The share of each feature in the total gain of all splits."""
+        """The share of each feature, or of each column of its transforms, in the total gain of all splits."""
         gain = self.forest_.importances("gain")
         total = gain.sum()
         return gain / total if total > 0 else gain
@@ -278,7 +280,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
 
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         self.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
-        self.forest_ = Forest(**arrays, start=float(meta["start"]), n_features=self.n_features_in_)
+        self.forest_ = Forest(**arrays, start=float(meta["start"]), n_features=self._n_columns)
 
     def _children(self) -> dict[str, Ranker]:
         base = self._base_model()
@@ -306,7 +308,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         """A category in a split is the place of its name in the column's list."""
         sets = self.forest_.sets
         for column, names in self.categories_.items():
-            own = sets.feature == self._feature_number("categories", column)
+            own = np.isin(sets.feature, self._columns_of([self._feature_number("categories", column)]))
             values = sets.values[np.repeat(own, np.diff(sets.start))]
             if (values < 0).any() or (values >= len(names)).any() or (values != np.floor(values)).any():
                 raise ValueError(f"a split asks for a category of {column!r} that is not there")
@@ -339,39 +341,51 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             warn(explain_no_splits(learner))
 
     def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None) -> np.ndarray:
-        """One score per row, by the first `n_trees` trees or by all; query ids are not needed."""
+        """One score per row, by the first `n_trees` trees or by all. A transform within the query needs `qid`."""
         if n_trees is None:
             return super().predict(X, qid)
         refuse_number_as_qid(qid)
-        X = self._rows(X)
-        return self._scores(X, self._check_trees(n_trees))
+        rows, queries = self._asked(X, qid)
+        return self._with_base(self._scores(self._columns(rows, queries), self._check_trees(n_trees)), rows, queries)
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: Any, qid: Any = None) -> Iterator[np.ndarray]:
         """The scores after one tree, after two, and so on; the n-th are those of `predict(X, n_trees=n)`."""
-        X = self._rows(X)
-        scores = self.forest_.scores(X, n_trees=0)
-        base = None if self._base_model() is None else self._base_predictions(X)
+        rows, queries = self._asked(X, qid)
+        columns = self._columns(rows, queries)
+        scores = self.forest_.scores(columns, n_trees=0)
+        base = None if self._base_model() is None else self._base_predictions(rows, queries)
         for tree in range(self.forest_.n_trees):
-            self.forest_.add_scores(X, tree, tree + 1, scores)
+            self.forest_.add_scores(columns, tree, tree + 1, scores)
             yield scores.copy() if base is None else scores + base
 
-    def tree_contributions(self, X: Any) -> np.ndarray:
+    def tree_contributions(self, X: Any, qid: Any = None) -> np.ndarray:
         """What each tree adds to each score, (rows, trees).
 
         `forest_.start` and a row's contributions, added from left to right, give its score to the last bit; the scores
         of an `init` model come on top.
         """
-        X = self._rows(X)
-        return self.forest_.contributions(X, self.n_jobs)
+        columns = self._columns(*self._asked(X, qid))
+        return self.forest_.contributions(columns, self.n_jobs)
 
-    def scorer(self, n_trees: int | None = None) -> Scorer:
-        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread."""
+    def scorer(self, n_trees: int | None = None) -> Scorer | RowScorer:
+        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread.
+
+        With a transform within the query, the rows of one call are one query.
+        """
         check_is_fitted(self)
         forest = self.forest_ if n_trees is None else self.forest_.first(self._check_trees(n_trees))
-        base = self._base_model()
-        if base is None:
-            return Scorer(forest)
-        return Scorer(forest, base.scorer().exact if isinstance(base, BoostedTrees) else self._base_predictions)
+        base: Any = self._base_model()
+        if base is not None:
+            base = base.scorer().exact if isinstance(base, Ranker) else self._base_predictions
+        if self.transform_ is None:
+            return Scorer(forest, base)
+        trees, transform = Scorer(forest), self.transform_
+
+        def exact(X: np.ndarray) -> np.ndarray:
+            scores = trees.exact(transform.apply(X, one_query(len(X)), 1))
+            return scores if base is None else scores + base(X)
+
+        return RowScorer(exact, self.n_features_in_)
 
     def _check_trees(self, n_trees: Any) -> int:
         there = self.forest_.n_trees
@@ -380,28 +394,47 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         return int(n_trees)
 
     def _scores(self, X: Features, n_trees: int | None = None) -> np.ndarray:
-        scores = self.forest_.scores(X, n_trees, self.n_jobs)
-        return scores if self._base_model() is None else scores + self._base_predictions(X)
+        """By the trees alone."""
+        return self.forest_.scores(X, n_trees, self.n_jobs)
+
+    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+        return self._with_base(super()._score_rows(rows, queries), rows, queries)
+
+    def _with_base(self, scores: np.ndarray, rows: Features, queries: Queries | None) -> np.ndarray:
+        """Scores of the trees, with those of the base model if there is one."""
+        return scores if self._base_model() is None else scores + self._base_predictions(rows, queries)
 
     def _offset(self, data: RankingData) -> np.ndarray | float:
-        return 0.0 if self._base_model() is None else self._base_predictions(data.X)
+        source = source_of(data)
+        return 0.0 if self._base_model() is None else self._base_predictions(source.X, queries_of(source))
+
+    def _needs_qid(self) -> bool:
+        base = self._base_model()
+        return super()._needs_qid() or (isinstance(base, Ranker) and base._needs_qid())
 
     def _summands(self) -> list[Any]:
         base = self._base_model()
         if base is not None and not isinstance(base, Ranker):
             raise ValueError(f"init is a {type(base).__name__}; only models of Podium can be explained.")
+        if base is not None and not same_transforms(self.transform_, base.transform_):
+            raise ValueError(
+                f"{type(self).__name__} and its init have different transforms, so their scores are sums over "
+                "different columns. Explain them one by one, or train both with the same transform on the same data."
+            )
         return [self.forest_, *(base._summands() if base is not None else [])]
 
     def _base_model(self) -> Any:
         return self.init if hasattr(self.init, "predict") else None
 
-    def _base_predictions(self, X: Features) -> np.ndarray:
+    def _base_predictions(self, X: Features, queries: Queries | None = None) -> np.ndarray:
         """The base model's scores of rows that this model has checked already."""
         base = self._base_model()
-        return np.asarray(base._scores(X) if isinstance(base, Ranker) else base.predict(X), dtype=np.float64)
+        scores = base._score_rows(X, queries) if isinstance(base, Ranker) else base.predict(X)
+        return np.asarray(scores, dtype=np.float64)
 
     def _base_scores(self, data: RankingData) -> np.ndarray | None:
         """What the trees start from, for the grouped rows."""
+        data = source_of(data)
         if self.init is None:
             return None
         base = self._base_model()
@@ -412,7 +445,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
                     "give both the same categories."
                 )
             self._refuse_other_base(base, data)
-            return np.asarray(self._base_predictions(data.X)[data.rows])
+            return np.asarray(self._base_predictions(data.X, queries_of(data))[data.rows])
         scores = np.asarray(self.init, dtype=np.float64)
         if scores.shape != (data.n_rows,):
             raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
@@ -473,7 +506,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             layout=LayoutRules(
                 bundle_features=self.bundle_features,
                 max_conflicts=self.max_conflicts,
-                categorical=self._categorical(),
+                categorical=self._columns_of(self._categorical()),
                 category_smoothing=float(self.category_smoothing),
                 signs=self._signs(),
             ),
@@ -494,17 +527,27 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         return tuple(sorted({self._feature_number("categorical", name) for name in asked}))
 
     def _signs(self) -> tuple[int, ...]:
-        """One per feature: the direction in which the score may go as it grows."""
+        """One per column: the direction in which the score may go as it grows; columns of a feature rise with it."""
         if not self.monotone:
             return ()
-        signs = [0] * self.n_features_in_
+        signs = [0] * self._n_columns
         named = self._categorical()
         for name, sign in self.monotone.items():
             number = self._feature_number("monotone", name)
             if number in named:
                 raise ValueError(f"{type(self).__name__}: feature {name!r} cannot be monotone: it is categorical.")
-            signs[number] = int(sign)
+            for column in self._columns_of([number]):
+                signs[column] = int(sign)
         return tuple(signs)
+
+    def _untransformed(self) -> tuple[int, ...]:
+        return self._categorical()
+
+    def _columns_of(self, features: Sequence[int]) -> tuple[int, ...]:
+        """The columns that the learner sees of these features."""
+        if self.transform_ is None:
+            return tuple(features)
+        return tuple(column for feature in features for column in self.transform_.columns_of(feature))
 
     def _feature_number(self, parameter: str, name: Any) -> int:
         """The column of a feature that is called by its name or counted from 0."""

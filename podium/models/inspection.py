@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from podium._runtime.words import counted
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.metrics.base import Metric
+from podium.models.parameters import value_of
 
 CategoryNames = Mapping[int, Sequence[Any]]
 
@@ -116,7 +117,7 @@ class Inspection:
 def inspect(model: Any) -> Inspection:
     """What a fitted model of trees is made of."""
     check_is_fitted(model)
-    forest, names, base = model.forest_, feature_names(model), model._base_model()
+    forest, names, base = model.forest_, column_names(model), model._base_model()
     used, gain = forest.used_features()
     order = np.argsort(-gain, kind="stable")[:_FEATURES_TOLD]
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
@@ -129,8 +130,8 @@ def inspect(model: Any) -> Inspection:
         top_features=[(names[used[place]], float(gain[place] / total)) for place in order if gain[place] > 0],
         start=float(forest.start),
         n_bytes=_size(forest),
-        parameters={one.name: _plain(getattr(model, one.name)) for one in known},
-        changed=[one.name for one in known if getattr(model, one.name) != one.default],
+        parameters={one.name: _plain(value_of(model, one.name)) for one in known},
+        changed=[one.name for one in known if value_of(model, one.name) != one.default],
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
         base=inspect(base) if hasattr(base, "forest_") else None,
     )
@@ -172,9 +173,16 @@ def feature_names(model: Any) -> Sequence[str]:
     return NumberedNames(model.n_features_in_) if known is None else tuple(map(str, known))
 
 
+def column_names(model: Any) -> Sequence[str]:
+    """What the learner saw: the features, or what the model's transform made of them, such as `zscore(bm25)`."""
+    names = feature_names(model)
+    return names if model.transform_ is None else model.transform_.names(names)
+
+
 def category_names(model: Any) -> CategoryNames:
-    """Of the features whose categories the model numbers: number -> names."""
-    return {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
+    """Of the columns whose categories the model numbers: number -> names."""
+    found = {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
+    return {column: names for feature, names in found.items() for column in model._columns_of([feature])}
 
 
 def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:
@@ -194,7 +202,7 @@ def tree_text(model: Any, tree: int) -> str:
     """Tree number `tree`, from 1, one line per node, children below their parent: the yes first, then the no."""
     if not 1 <= tree <= model.forest_.n_trees:
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
-    arrays, names, categories = model.forest_.split()[tree - 1], feature_names(model), category_names(model)
+    arrays, names, categories = model.forest_.split()[tree - 1], column_names(model), category_names(model)
     lines: list[str] = []
     waiting = [(0, 0, "")]
     while waiting:
@@ -301,8 +309,25 @@ class LinearInspection(ModelInspection):
         return [f"largest weights: {shown}", f"intercept: {self.intercept:.6g}"]
 
 
+@dataclass(frozen=True)
+class EnsembleInspection(ModelInspection):
+    """A fitted model that is made of models."""
+
+    members: list[Any]  # an inspection of each
+    weights: list[float]  # of their scores; empty where another model combines them
+
+    def as_dict(self) -> dict[str, Any]:
+        own = {"model": self.model, "n_features": self.n_features, "parameters": self.parameters}
+        members = [member.as_dict() for member in self.members]
+        return own | {"changed": self.changed, "weights": self.weights, "members": members}
+
+    def _details(self) -> list[str]:
+        weights = [f" with weight {weight:.4g}" for weight in self.weights] or [""] * len(self.members)
+        return [f"made of {member.sentences()[0]}{weight}" for member, weight in zip(self.members, weights)]
+
+
 def shown_parameters(model: Any) -> tuple[dict[str, Any], list[str]]:
     """All parameters of a model as plain values, and which of them are not as by default."""
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
-    changed = [one.name for one in known if getattr(model, one.name) != one.default]
-    return {one.name: _plain(getattr(model, one.name)) for one in known}, changed
+    changed = [one.name for one in known if value_of(model, one.name) != one.default]
+    return {one.name: _plain(value_of(model, one.name)) for one in known}, changed

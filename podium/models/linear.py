@@ -9,7 +9,7 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.learners.linear.function import LinearFunction
-from podium.models.inspection import LinearInspection, feature_names, shown_parameters
+from podium.models.inspection import LinearInspection, shown_parameters
 from podium.models.parameters import (
     LARGE,
     MetricParameter,
@@ -90,7 +90,7 @@ class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
 
     def inspect(self) -> LinearInspection:
         """What the model is made of: its weights and parameters. Print it."""
-        names = list(feature_names(self))
+        names = self.column_names_
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         weights = [(names[place], float(self.coef_[place])) for place in order]
         about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
@@ -109,8 +109,8 @@ class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
     def _check_fitted(self) -> None:
         super()._check_fitted()
         for name, array in self._fitted_arrays().items():
-            if array.dtype != np.float64 or array.shape != (self.n_features_in_,) or not np.isfinite(array).all():
-                raise ValueError(f"{name} must have one finite float64 number per feature")
+            if array.dtype != np.float64 or array.shape != (self._n_columns,) or not np.isfinite(array).all():
+                raise ValueError(f"{name} must have one finite float64 number per column")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -54,7 +54,14 @@ SWITCH = Kind("True or False", _is_bool, lambda text: {"true": True, "false": Fa
 TEXT = Kind("text", lambda value: isinstance(value, str), str)
 NAME = Kind("a name", _anything, str)  # or what it stands for; whoever looks it up refuses others
 STRUCTURE = Kind("JSON", _anything, json.loads)
+NAMES = Kind("names", _anything, lambda text: _read_names(text))
 _KINDS: dict[type, Kind] = {int: INTEGER, float: NUMBER, bool: SWITCH, str: TEXT}
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    """`raw,zscore` or `["raw", "zscore"]` -> ("raw", "zscore")"""
+    listed = json.loads(text) if text.lstrip().startswith("[") else [name.strip() for name in text.split(",")]
+    return tuple(listed)
 
 
 @dataclass(frozen=True)
@@ -182,10 +189,36 @@ def parameters_of(made: type[Any]) -> dict[str, Parameter]:
     return {name: Parameter(name, known[name].default, known[name].metadata[_KEY]) for name in order}
 
 
+def value_of(model: Any, name: str) -> Any:
+    """A parameter of a model; one that `HiddenWhileNone` hides is None."""
+    return getattr(model, name, None)
+
+
+class HiddenWhileNone:
+    """A parameter that an instance has as an attribute only while it is not None.
+
+    scikit-learn takes whatever has an attribute `transform` for a transformer, and would call it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        if owner is None:
+            return None  # the default of the field
+        value = owner.__dict__.get(self._name)
+        if value is None:
+            raise AttributeError(f"{kind.__name__}: {self._name} is None; get_params() has it.")
+        return value
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.__dict__[self._name] = value
+
+
 def check_parameters(model: Any) -> None:
     """Refuse values that the fields of a model do not take."""
     for one in fields(model):
-        declaration, value = one.metadata.get(_KEY), getattr(model, one.name)
+        declaration, value = one.metadata.get(_KEY), value_of(model, one.name)
         if declaration is not None and not declaration.takes(value):
             raise declaration.refuse(type(model).__name__, one.name, value)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
-from podium.models.inspection import ModelInspection, feature_names, shown_parameters
+from podium.models.inspection import ModelInspection, shown_parameters
 from podium.models.parameters import ABOVE_0, BinParameter, parameter, parametrized
 from podium.models.ranker import Ranker
 from podium.objectives.base import judge
@@ -102,7 +102,7 @@ class RankBoost(BinParameter, Ranker):
     @property
     def feature_importances_(self) -> np.ndarray:
         """The share of each feature in the sum of |alpha|."""
-        sizes = np.bincount(self.rankers_.feature, np.abs(self.rankers_.alpha), minlength=self.n_features_in_)
+        sizes = np.bincount(self.rankers_.feature, np.abs(self.rankers_.alpha), minlength=self._n_columns)
         return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -115,7 +115,7 @@ class RankBoost(BinParameter, Ranker):
 
     def inspect(self) -> RankBoostInspection:
         """What the model is made of: its weak rankers, the bound, its parameters. Print it."""
-        names, shares = feature_names(self), self.feature_importances_
+        names, shares = self.column_names_, self.feature_importances_
         order = [f for f in np.argsort(-shares, kind="stable") if shares[f] > 0]
         rounds = [
             {"weak_ranker": describe(one, names), "alpha": alpha, "z": z} for one, alpha, z in self.rankers_.rounds()
@@ -131,7 +131,7 @@ class RankBoost(BinParameter, Ranker):
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        self.rankers_.check(self.n_features_in_)
+        self.rankers_.check(self._n_columns)
         if self.best_iteration_ != len(self.rankers_):
             raise ValueError(f"best_iteration is {self.best_iteration_} of {len(self.rankers_)} rounds")
 

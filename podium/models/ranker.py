@@ -30,8 +30,27 @@ from podium.learners.rows import are_scorable
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
-from podium.models.parameters import INTEGER, NAME, check_parameters, parameter, parametrized
+from podium.models.parameters import (
+    INTEGER,
+    NAME,
+    NAMES,
+    HiddenWhileNone,
+    check_parameters,
+    parameter,
+    parametrized,
+    value_of,
+)
 from podium.models.scoring import RowScorer
+from podium.models.transforms import (
+    KINDS,
+    WITHIN_QUERY,
+    Queries,
+    Transform,
+    are_transforms,
+    one_query,
+    queries_by_id,
+    queries_of,
+)
 from podium.objectives.registry import OBJECTIVES, parse_objective
 from podium.persistence.validation import Fact
 
@@ -99,6 +118,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         optional=True,
         words="an integer from 1 to 4,096, or -1 or None for all cores",
     )
+    transform: Any = parameter(
+        None,
+        "Columns made of each feature: within the query zscore, rank and minmax, over the training rows standard, "
+        "signed_log and quantile, or raw. With one of the first three, predict needs qid. None: the features as they "
+        "are.",
+        kind=NAMES,
+        optional=True,
+        holds=are_transforms,
+        words=f'names such as ("raw", "zscore", "rank"), each once, out of {", ".join(KINDS)}; or None',
+    )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All parameters by name; with `deep`, those of a model that is a parameter too, as `model__n_estimators`."""
+        found = {name: value_of(self, name) for name in self._get_param_names()}
+        nested = {name: value for name, value in found.items() if deep and isinstance(value, BaseEstimator)}
+        inner = {f"{name}__{key}": own for name, value in nested.items() for key, own in value.get_params().items()}
+        return found | inner
 
     @all_or_nothing
     def fit(
@@ -174,6 +210,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         eval_sets = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
         for number, part in enumerate(eval_sets):
             self._supported(part.X, f"eval_set[{number}]")
+        if more is None:
+            self.transform_ = self._fit_transform(data)
+        data, eval_sets = self._transformed(data), [self._transformed(part) for part in eval_sets]
         listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
         check_interrupts()
         self._run(data, eval_sets, early_stopping_rounds, listeners, kept, more)
@@ -193,10 +232,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         from podium.models.fitting import Keeper, run_steps
         from podium.persistence.checkpoints import describe_run
 
-        learner = self._learner(data, continued=more is not None)
+        learner = self._start(data, eval_sets, early_stopping_rounds, continued=more is not None)
         n_steps = self._n_steps() if more is None else learner.n_steps + more
-        for part in eval_sets:
-            learner.follow(part.X, self._offset(part))
         check_interrupts()
 
         def report(steps: int, curves: Curves) -> bool:
@@ -204,7 +241,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             answers = [bool(callback(progress)) for callback in callbacks]  # all are called
             return any(answers)
 
-        watched = eval_sets, self._judging_metric(), early_stopping_rounds
+        watched = eval_sets, self._judging_metric(), self._patience(early_stopping_rounds)
         monitor, keeper = Monitor(learner, *watched, report, self.n_jobs), None
         if checkpoints is not None:
             description = describe_run(self, data.grouped(), eval_sets, early_stopping_rounds)
@@ -231,6 +268,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._set_fitted(learner)
         self.best_iteration_, self.evals_ = learner.n_steps, curves
 
+    def _start(
+        self, data: RankingData, eval_sets: list[RankingData], early_stopping_rounds: int | None, *, continued: bool
+    ) -> Any:
+        """The learner, which follows the evaluation sets."""
+        learner = self._learner(data, continued=continued)
+        for part in eval_sets:
+            learner.follow(part.X, self._offset(part))
+        return learner
+
+    def _patience(self, early_stopping_rounds: int | None) -> int | None:
+        """After how many steps without progress the training ends."""
+        return early_stopping_rounds
+
     def _objective(self) -> Any:
         """What the learner fits the gradients of; None: the learner has a loss of its own."""
         return None
@@ -255,7 +305,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _scores(self, X: Features) -> np.ndarray:
-        """One score per row of checked rows."""
+        """One score per row, of checked rows that were transformed: the columns that the learner saw."""
         raise NotImplementedError
 
     def _offset(self, data: RankingData) -> np.ndarray | float:
@@ -271,23 +321,60 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._objective().bind(data.labels_for("fit"), data.offsets, **weights, n_jobs=self.n_jobs)
 
     def predict(self, X: Any, qid: Any = None) -> np.ndarray:
-        """One score per row. Scores order the documents of a query; only list-aware models need `qid` for that."""
-        refuse_number_as_qid(qid)
-        return self._scores(self._supported(self._rows(X), "the rows"))
+        """One score per row. Scores order the documents of a query.
 
-    def scorer(self) -> Callable[[np.ndarray], np.ndarray]:
-        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread."""
+        `qid`, one query id per row, is needed by models that compare the documents of a query: those with a transform
+        within the query, and ensembles of normalized scores. A RankingData has its own.
+        """
+        refuse_number_as_qid(qid)
+        return self._score_rows(*self._asked(X, qid))
+
+    def scorer(self) -> Any:
+        """A bare function for services: float32 rows in C order in, float32 scores out, on the caller's thread.
+
+        Where scores depend on the other documents of the query, the rows of one call are one query.
+        """
         check_is_fitted(self)
-        return RowScorer(self._scores, self.n_features_in_)
+        return RowScorer(lambda X: self._score_rows(X, one_query(len(X))), self.n_features_in_)
+
+    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+        """One score per row of rows that were checked but not transformed."""
+        return self._scores(self._columns(rows, queries))
+
+    def _asked(self, X: Any, qid: Any) -> tuple[Features, Queries | None]:
+        """Rows to be scored, checked; and their queries, where scores depend on them."""
+        rows = self._supported(self._rows(X), "the rows")
+        if not self._needs_qid():
+            return rows, None
+        if isinstance(X, RankingData):
+            return rows, queries_of(X)
+        if qid is None:
+            raise ValueError(
+                f"{type(self).__name__}: predict needs qid, one query id per row, because {self._reason_for_qid()}. "
+                "model.scorer() takes the rows of one query as one list."
+            )
+        return rows, queries_by_id(as_query_ids(qid, None, rows.shape[0]))
+
+    def _needs_qid(self) -> bool:
+        """Whether a score depends on the other documents of its query; then `predict` asks for them."""
+        transform = getattr(self, "transform_", None)
+        return transform is not None and transform.needs_queries
+
+    def _reason_for_qid(self) -> str:
+        return f"its transform compares the documents of a query ({', '.join(WITHIN_QUERY)})"
 
     def rank(self, X: Any, qid: Any = None) -> np.ndarray:
-        """The rows, best first within each query; queries in order of first appearance."""
+        """The rows, best first within each query; queries in order of first appearance.
+
+        Without `qid`, all rows are those of one query.
+        """
         if isinstance(X, RankingData):
             refuse_beside_data("rank", qid=qid)
-        scores = self.predict(X)
-        if isinstance(X, RankingData):
+            scores = self.predict(X)
             return np.asarray(X.rows[order_by_score(scores[X.rows], X.offsets)])
-        ids = np.zeros(len(scores), np.int64) if qid is None else as_query_ids(qid, None, len(scores))
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        ids = np.zeros(n, np.int64) if qid is None else as_query_ids(qid, None, n)
+        scores = self.predict(X, ids)
         order, offsets, _ = group_rows(ids)
         if order is None:
             return order_by_score(scores, offsets)
@@ -308,7 +395,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                     raise ValueError("score needs qid (or group): the model was trained on many queries.")
                 warn(_one_query(np.shape(X)[0]))
                 group = [np.shape(X)[0]]
-            found = evaluate(self.predict(X), y, qid=qid, group=group, metrics=[metric], sample_weight=sample_weight)
+            ids = as_query_ids(qid, group, np.shape(X)[0]) if self._needs_qid() else None
+            found = evaluate(
+                self.predict(X, ids), y, qid=qid, group=group, metrics=[metric], sample_weight=sample_weight
+            )
         return found[metric.name] * (1 if metric.higher_is_better else -1)
 
     def _judging_metric(self) -> Metric:
@@ -360,6 +450,40 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # Parameters of older model files: those with a fixed value now, and those that never had an effect.
     _fixed: ClassVar[tuple[str, ...]] = ()
     _unused: ClassVar[tuple[str, ...]] = ()
+
+    # --- transforms: what rows become before the learner sees them
+
+    def _fit_transform(self, data: RankingData) -> Transform | None:
+        kinds = value_of(self, "transform")
+        return None if kinds is None else Transform.fit(kinds, data, self._untransformed(), self.n_jobs)
+
+    def _untransformed(self) -> Sequence[int]:
+        """Features that no transform makes sense for: categories."""
+        return ()
+
+    def _transformed(self, data: RankingData) -> RankingData:
+        """Training or evaluation data as the learner sees them."""
+        if self.transform_ is None:
+            return data
+        from podium.models.inspection import feature_names
+
+        return self.transform_.apply_to(data, feature_names(self), self.n_jobs)
+
+    def _columns(self, rows: Features, queries: Queries | None) -> Features:
+        """Checked rows as the learner sees them."""
+        return rows if self.transform_ is None else self.transform_.apply(rows, queries, self.n_jobs)
+
+    @property
+    def _n_columns(self) -> int:
+        """How many columns the learner sees; without a transform the number of features."""
+        return int(self.n_features_in_) if self.transform_ is None else self.transform_.n_columns
+
+    @property
+    def column_names_(self) -> tuple[str, ...]:
+        """What the columns that the learner sees are called, such as `bm25` and `zscore(bm25)`."""
+        from podium.models.inspection import column_names
+
+        return tuple(column_names(self))
 
     # What a model file holds of a fitted model; members say.
     _FACTS: ClassVar[Mapping[str, Fact]] = {}  # keys of `_fitted_meta`
@@ -526,6 +650,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = self._ALLOWS_MISSING
         tags.input_tags.sparse = self._ALLOWS_SPARSE
         return tags
+
+
+Ranker.transform = HiddenWhileNone("transform")
 
 
 _VALIDATION: dict[str, Any] = {

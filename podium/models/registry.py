@@ -117,6 +117,27 @@ REGISTRY = (
         objective="exponential loss of pairs",
         about="A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.",
     ),
+    Entry(
+        "Bagged",
+        "podium.pipelines.bagged",
+        learner="mean of models on samples of the queries",
+        objective="that of the model",
+        about="Copies of one model that differ in their queries or in their seed; the mean of their scores.",
+    ),
+    Entry(
+        "Blend",
+        "podium.pipelines.blend",
+        learner="weighted sum of models",
+        objective="those of the models",
+        about="A weighted sum of the scores of different models, normalized within the query.",
+    ),
+    Entry(
+        "Stack",
+        "podium.pipelines.stack",
+        learner="a model on the scores of models",
+        objective="those of the models",
+        about="A second ranker on top of the scores that models give to queries they have not seen.",
+    ),
 )
 
 
@@ -176,7 +197,8 @@ def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = Non
     model = entry.kind(**(given | loaded))
     model._check_parameters()
     usable_threads(model.n_jobs)
-    return Plan(model, {parameter.name: parameter.default for parameter in entry.parameters.values()} | given)
+    plain = {name: _plain_value(value) for name, value in given.items()}
+    return Plan(model, {parameter.name: parameter.default for parameter in entry.parameters.values()} | plain)
 
 
 def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
@@ -191,6 +213,13 @@ def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--set {name}=... is given twice ({given[name]} and {text}); give it once.")
         given[name] = _value(entry, name, text)
     return given
+
+
+def _plain_value(value: Any) -> Any:
+    """A model that is a parameter, or a list of them, as it is written in Python."""
+    if isinstance(value, list):
+        return [_plain_value(one) for one in value]
+    return repr(value) if hasattr(value, "get_params") else value
 
 
 def _value(entry: Entry, name: str, text: str) -> Any:

@@ -154,7 +154,7 @@ def describe_run(
     Of Python functions, and of metrics and objectives of the user's own, the code and the numbers, names, arrays and
     functions they hold are compared; not the globals they refer to.
     """
-    parameters = {field.name: getattr(model, field.name) for field in fields(model)}
+    parameters = {field.name: getattr(model, field.name, None) for field in fields(model)}
     return {
         "the model": type(model).__name__,
         **{name: _told(value) for name, value in parameters.items() if name not in ("n_jobs", "init")},
@@ -209,6 +209,8 @@ def _told(value: Any) -> str:
     except ValueError:
         return _told_code(value)
     simple = not isinstance(plain, dict) or plain["type"] in ("tuple", "mapping", "range")
+    if isinstance(plain, list) and any(isinstance(item, dict) for item in plain):
+        simple = False  # a list of models: what scikit-learn prints of them is not all
     return repr(from_plain(plain)) if simple else json.dumps(plain, sort_keys=True)
 
 

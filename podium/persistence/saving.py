@@ -19,10 +19,12 @@ from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath
 from podium.models.ranker import Ranker
 from podium.models.registry import MODELS
+from podium.models.transforms import TRANSFORM_ARRAYS, Transform
 from podium.persistence.storage import load_parts, save_parts
 from podium.persistence.validation import check_parts, known_parameters
 from podium.persistence.values import plain_parameters, read_parameters
 
+_TRANSFORM = "transform"  # arrays of the transform are called so, as those of a child are
 _NOT_SAVED = ("n_jobs", "init")  # threads are the machine's affair; a base model is a child
 
 
@@ -32,9 +34,9 @@ def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) 
     `score_only` accepts Python functions as parameters: they are not in the file, and the loaded model scores but
     cannot be trained until they are set again.
     """
-    kind, meta, arrays = _to_parts(model, score_only)
+    kind, meta, arrays = to_parts(model, score_only)
     try:
-        _from_parts(kind, meta, arrays)  # what could not be loaded is not written
+        from_parts(kind, meta, arrays)  # what could not be loaded is not written
     except (KeyError, TypeError, ValueError, IndexError) as error:
         where = f"{os.fspath(target)}: " if isinstance(target, (str, os.PathLike)) else ""
         raise ValueError(f"{where}{kind} cannot be saved ({error}). Nothing is written.") from error
@@ -45,13 +47,14 @@ def load(source: FilePath | IO[bytes]) -> Ranker:
     """Read a model that `save` wrote, from a path or a binary file object. Nothing in the file is run."""
     kind, meta, arrays = load_parts(source)
     try:
-        return _from_parts(kind, meta, arrays)
+        return from_parts(kind, meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", "the file")
         raise FormatError(str(name), f"holds no model this version understands ({error}).") from error
 
 
-def _to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """The kind of a fitted model, facts as plain JSON, and arrays."""
     kind = type(model).__name__
     if MODELS.get(kind) is not type(model):
         raise ValueError(f"{kind} cannot be saved; it is not a model of Podium.")
@@ -67,16 +70,20 @@ def _to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[s
         **model._fitted_meta(),
     }
     arrays, children = dict(model._fitted_arrays()), model._children()
+    if model.transform_ is not None:
+        meta["n_columns"] = model.transform_.n_columns
+        arrays |= {f"{_TRANSFORM}/{name}": array for name, array in model.transform_.arrays().items()}
     if children:
         meta["children"] = {}
     for name, child in children.items():
-        inner_kind, inner_meta, inner_arrays = _to_parts(child, score_only)
+        inner_kind, inner_meta, inner_arrays = to_parts(child, score_only)
         meta["children"][name] = {"kind": inner_kind, "meta": inner_meta}
         arrays |= {f"{name}/{inner}": array for inner, array in inner_arrays.items()}
     return kind, meta, arrays
 
 
-def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
+def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
+    """The model that `to_parts` made these of, all of them checked."""
     check_choice("model", kind, MODELS)
     made: Any = MODELS[kind]
     if not isinstance(meta, Mapping) or not isinstance(meta.get("children", {}), Mapping):
@@ -84,8 +91,11 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     children = dict(meta.get("children", {}))
     if "init" in meta:  # as files of the first format have it
         children["init"] = meta["init"]
+    if _TRANSFORM in children:
+        raise ValueError(f"no part of a model is called {_TRANSFORM!r}")
     own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
-    check_parts(meta, own, made._FACTS, made._ARRAYS)
+    transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
+    check_parts(meta, own, made._FACTS, [*made._ARRAYS, *transformed])
     model: Ranker = made(**known_parameters(made, made._renamed(read_parameters(meta["parameters"]))))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
@@ -93,11 +103,21 @@ def _from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndar
     model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
     model.best_iteration_ = int(meta["best_iteration"])
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
+    model.transform_ = _read_transform(meta, own)
     for name, child in children.items():
-        model._set_child(name, _from_parts(child["kind"], child["meta"], _below(name, arrays)))
-    model._restore_fitted(meta, own)
+        model._set_child(name, from_parts(child["kind"], child["meta"], _below(name, arrays)))
+    model._restore_fitted(meta, {name: own[name] for name in made._ARRAYS})
     model._check_fitted()
     return model
+
+
+def _read_transform(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Transform | None:
+    if "n_columns" not in meta:
+        return None
+    found = Transform.of_arrays(_below(_TRANSFORM, arrays), meta["n_features"])
+    if found.n_columns != meta["n_columns"]:
+        raise ValueError(f"there are {found.n_columns} columns, not {meta['n_columns']}")
+    return found
 
 
 def _below(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

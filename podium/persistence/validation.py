@@ -69,6 +69,7 @@ def _is_curve(value: Any) -> bool:
 META: dict[str, Fact] = {
     "parameters": Fact("parameters by name", lambda value: _is_mapping(value, lambda inner: True)),
     "n_features": Fact(f"an integer from 0 to {_MOST_FEATURES}", lambda value: _is_count(value, _MOST_FEATURES)),
+    "n_columns": Fact("an integer, 0 or larger", _is_count, required=False),  # where the model has a transform
     "n_queries": Fact("an integer, 0 or larger", _is_count),
     "feature_names": Fact("null or a list of names", lambda value: value is None or _is_list(value, _is_text)),
     "categories": Fact("different categories by column", lambda value: _is_mapping(value, _are_names)),
@@ -117,7 +118,7 @@ def _check_features(meta: Mapping[str, Any]) -> None:
     if names is not None and len(names) != n:
         raise ValueError(f"there are {len(names)} feature names for {n} features")
     bundled = [feature for bundle in meta.get("bundles", []) for feature in bundle]
-    if any(feature >= n for feature in bundled) or len(set(bundled)) < len(bundled):
+    if any(feature >= meta.get("n_columns", n) for feature in bundled) or len(set(bundled)) < len(bundled):
         raise ValueError("a bundle holds a feature that is not there, or one that is in a bundle already")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -24,12 +24,16 @@ from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES, Policy
 from podium.metrics.registry import METRICS
+from podium.models.registry import MODELS
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES
+from podium.persistence.validation import known_parameters
 
 Made = TypeVar("Made")
+_NOT_OWN = ("n_jobs", "init")
 
-_DEEPEST = 6  # objective, metric, policy, table of gains; and what a crafted file can make of it ends here
+# Models of models, objective, metric, policy, table of gains; and what a crafted file can make of it ends here.
+_DEEPEST = 16
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain_parameter(model: Any, name: str, score_only: bool) -> Any:
-    value = getattr(model, name)
+    value = getattr(model, name, None)
     try:
         return to_plain(value)
     except ValueError as error:
@@ -78,6 +82,8 @@ def to_plain(value: Any) -> Any:
         return _plain_fields(value)
     if isinstance(value, type) and issubclass(value, Objective) and OBJECTIVES.get(value.name) is value:
         return {"type": "objective class", "name": value.name}
+    if is_dataclass(value) and MODELS.get(type(value).__name__) is type(value):
+        return _plain_model(value)
     if isinstance(value, range):
         return {"type": "range", "items": [value.start, value.stop, value.step]}
     if isinstance(value, Mapping):
@@ -119,6 +125,14 @@ def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
     if from_plain(plain) != value:
         raise ValueError(f"{_short(value)} has fields of other types than its class declares")
     return plain
+
+
+def _plain_model(value: Any) -> dict[str, Any]:
+    """A model that is to be trained, a parameter of another one: its own parameters, but not the number of threads."""
+    if getattr(value, "init", None) is not None:
+        raise ValueError(f"{type(value).__name__} has a base model (init), which is not saved inside of parameters")
+    own = {one.name: to_plain(getattr(value, one.name, None)) for one in fields(value) if one.name not in _NOT_OWN}
+    return {"type": "model", "name": type(value).__name__, "parameters": own}
 
 
 def _kind(value: Metric | Objective | Policy) -> tuple[str | None, str]:
@@ -195,6 +209,15 @@ def _read_class(plain: Mapping[str, Any], where: str, depth: int) -> type[Object
     return kind
 
 
+def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
+    _check_keys(plain, where, {"name", "parameters"})
+    kind: Any = _named(MODELS, plain, where)
+    if not isinstance(plain["parameters"], dict):
+        raise ValueError(f"{where}: parameters must be an object; got {type(plain['parameters']).__name__}")
+    own = {name: from_plain(item, f"{where}: {name}", depth) for name, item in plain["parameters"].items()}
+    return kind(**known_parameters(kind, own))
+
+
 _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
     "tuple": lambda plain, where, depth: tuple(_items(plain, where, depth)),
     "set": _read_set,
@@ -205,6 +228,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
     "objective class": _read_class,
     "policy": _read_policy,
     "not saved": _read_not_saved,
+    "model": _read_model,
 }
 
 

@@ -192,6 +192,7 @@ def test_inspect_knows_an_oblivious_tree_by_its_levels(model):
         twin = LambdaMART()
         twin.forest_, twin.n_features_in_ = Forest.join([tree], 0.0, 2), 2
         twin.bundles_, twin.categories_ = [], {}
+        twin.transform_ = None
         return twin.inspect()
 
     assert inspected(3).trees[0].levels == ["feature 1 <= 2", "feature 2 <= 3 or missing"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import podium
+from podium.models.linear import Linear
 from podium.models.parameters import (
     ABOVE_0,
     INTEGER,
@@ -43,7 +44,7 @@ def test_every_model_and_every_parameter_is_described(entry):
     for one in entry.parameters.values():
         assert one.about.endswith("."), one.name
         assert one.allowed, one.name
-        assert one.default == getattr(model, one.name)
+        assert one.default == model.get_params()[one.name]
         assert f"|  {one.name} : " in page
         assert " ".join(one.about.split()) in " ".join(page.replace("|", " ").split())
 
@@ -203,7 +204,25 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_alpha": (1e-3, {}),
     "preference": ("difference", {}),
     "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
+    "model": (MART(n_estimators=3), {}),
+    "n_members": (3, {}),
+    "sample": ("seeds", {"model": LambdaMART(n_estimators=3, query_fraction=0.5)}),
+    "normalization": (None, {}),
+    "members": ([Linear(max_iter=3), MART(n_estimators=3)], {}),
+    "weights": ([3, 1], {}),
+    "final": (MART(n_estimators=3), {}),
+    "folds": (3, {}),
+    "passthrough": (True, {}),
+    "transform": (("raw", "rank"), {}),
     "n_jobs": (2, {}),
+}
+
+
+FEW_MEMBERS = {
+    "n_members": 2,
+    "folds": 2,
+    "model": LambdaMART(n_estimators=3, max_leaf_nodes=6),
+    "members": [LambdaMART(n_estimators=3, max_leaf_nodes=6), Linear(max_iter=3)],
 }
 
 
@@ -229,7 +248,11 @@ def trained(kind, **parameters):
 def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     entry, one = declared
     value, beside = EFFECTS[one.name]
-    few = {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 5, "max_iter": 5, "n_jobs": 1} | beside
+    few = (
+        FEW_MEMBERS
+        | {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 5, "max_iter": 5, "n_jobs": 1}
+        | beside
+    )
     common = {name: given for name, given in few.items() if name in entry.parameters}
     if entry.kind is LambdaSMART:
         common["init"] = np.cos(np.arange(240))
