@@ -8,7 +8,7 @@
                         quantile    the share of training rows below x, between 256 quantiles by interpolation
     neither             raw         x
 
-Each one makes a column of each feature; columns that are constant over the training rows are dropped. A missing value
+Each one makes one column per feature; columns that are constant over the training rows are dropped. A missing value
 stays missing and counts in no mean, rank or quantile. All of them rise with x, so a monotone constraint on a feature is
 one on all of its columns.
 """

@@ -104,7 +104,8 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     model.best_iteration_ = int(meta["best_iteration"])
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
     model.transform_ = _read_transform(meta, own)
-    for name, child in children.items():
+    for name in sorted(children, key=lambda name: (len(name), name)):  # member 2 before member 10
+        child = children[name]
         model._set_child(name, from_parts(child["kind"], child["meta"], _below(name, arrays)))
     model._restore_fitted(meta, {name: own[name] for name in made._ARRAYS})
     model._check_fitted()

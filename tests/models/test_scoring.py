@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from podium.models.boosted import BoostedTrees
 from podium.models.products import MART, LambdaSMART
+from podium.models.ranker import Ranker
 from podium.models.registry import catalogue
 
 
@@ -131,7 +132,8 @@ def test_loading_a_model_to_score_it_imports_no_training_code(lists, tmp_path):
         "X = numpy.load('X.npy')\n"
         "for path in sorted(pathlib.Path('.').glob('*.podium')):\n"
         "    model = podium.load(path)\n"
-        "    assert model.scorer()(X).shape == model.predict(X).shape == model.rank(X).shape\n"
+        "    scores = model.predict(X, numpy.zeros(len(X), int))\n"
+        "    assert model.scorer()(X).shape == scores.shape == model.rank(X).shape\n"
         "    print(path.stem)\n"
         "print(*sorted(name for name in sys.modules if name.startswith('podium.')), sep='\\n')\n"
     )
@@ -151,8 +153,16 @@ def test_loading_a_model_to_score_it_imports_no_training_code(lists, tmp_path):
 
 
 @pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
-def test_a_model_calls_a_step_as_its_learner_does(entry, lists):
+def test_a_model_calls_a_step_as_its_learner_does(entry, lists, monkeypatch):
     X, y, qid = np.nan_to_num(lists[0]), *lists[1:]
-    model = entry.kind(**({"init": np.zeros(len(y))} if entry.class_name == "LambdaSMART" else {}))
-    data = model._training_data(X, y, qid, None, None, None)
-    assert model._learner(data, continued=False).unit == model._UNIT
+    units, keep = {}, Ranker._keep
+
+    def note(model, learner, monitor):
+        units[type(model)] = learner.unit
+        keep(model, learner, monitor)
+
+    monkeypatch.setattr(Ranker, "_keep", note)
+    few = {"n_estimators": 2} if "n_estimators" in entry.parameters else {}
+    start = {"init": np.zeros(len(y))} if entry.class_name == "LambdaSMART" else {}
+    model = entry.kind(**few, **start).fit(X, y, qid)
+    assert units[entry.kind] == model._UNIT

@@ -375,3 +375,14 @@ def test_scikit_learn_finds_nothing_to_complain_about():
     known = {"check_sample_weight_equivalence_on_dense_data": "a repeated document takes a rank, a weight does not"}
     model = Blend(members=[LambdaMART(n_estimators=3, min_samples_leaf=1), Linear(max_iter=5)], normalization=None)
     check_estimator(model, expected_failed_checks=known, on_skip=None)
+
+
+def test_more_than_nine_members_come_back_in_their_order(tmp_path, rng):
+    X, y = rng.standard_normal((60, 3)).astype(np.float32), rng.integers(0, 3, 60)
+    qid = np.arange(60) // 10
+    model = Bagged(model=podium.MART(n_estimators=1, max_leaf_nodes=3, min_samples_leaf=2), n_members=12).fit(X, y, qid)
+    model.save(tmp_path / "m.podium")
+    loaded = podium.load(tmp_path / "m.podium")
+    for own, other in zip(model.members_, loaded.members_, strict=True):
+        np.testing.assert_array_equal(own.predict(X), other.predict(X))
+    np.testing.assert_array_equal(model.predict(X, qid), loaded.predict(X, qid))
