@@ -20,8 +20,9 @@ import numpy as np
 
 from podium._runtime.words import did_you_mean
 from podium.metrics.registry import METRICS
+from podium.objectives.base import Objective
 from podium.objectives.lambdas import NORMALIZATIONS
-from podium.objectives.registry import OBJECTIVES
+from podium.objectives.registry import OBJECTIVES, parse_objective
 
 Made = TypeVar("Made")
 
@@ -228,15 +229,29 @@ class MetricParameter:
 
     metric: Any = parameter(
         "ndcg@10",
-        'Metric that the objective "lambda" optimizes; its cutoff limits the pairs. Evaluation sets are judged by it '
-        "unless eval_metric is given.",
+        'Metric that the objectives "lambda" and "bayesrank" optimize; its cutoff limits the pairs. Evaluation sets '
+        "are judged by it unless eval_metric is given.",
         kind=NAME,
         words=f"a metric: {', '.join(METRICS)}, with or without a cutoff",
     )
 
 
 @parametrized
-class PairParameters:
+class PairExponent:
+    """How much a query with many pairs counts."""
+
+    pair_exponent: float = parameter(
+        0.0,
+        "Pairwise losses of a query are multiplied by n_pairs**-pair_exponent, where n_pairs counts its pairs of "
+        "different labels: 0 weighs all pairs alike, 1 all queries, 0.5 is a compromise. For pairwise objectives, and "
+        'for "lambda" with normalize=None.',
+        low=0,
+        high=1,
+    )
+
+
+@parametrized
+class PairParameters(PairExponent):
     """The gradients of pairs of documents."""
 
     sigma: float = parameter(1.0, "Steepness of the logistic function of score differences.", low=ABOVE_0, high=LARGE)
@@ -246,6 +261,27 @@ class PairParameters:
         choices=NORMALIZATIONS,
         optional=True,
     )
+
+
+def chosen_objective(model: Any, **settings: Any) -> Objective:
+    """The objective of a model that takes any, with the model's metric, seed and exponent where it uses them.
+
+    `settings` are further ones for an objective that is given by its name; a value keeps its own.
+    """
+    chosen, known = model.objective, dict[str, Any]()
+    if isinstance(chosen, str) and chosen.strip().lower() in OBJECTIVES:
+        settings |= {"seed": model.random_state} | ({"metric": model.metric} if hasattr(model, "metric") else {})
+        own = {one.name for one in fields(OBJECTIVES[chosen.strip().lower()])}
+        known = {name: value for name, value in settings.items() if name in own}
+    found = parse_objective(chosen, **known)
+    if not model.pair_exponent:
+        return found
+    if "pair_exponent" not in {one.name for one in fields(found)}:
+        raise ValueError(
+            f"{type(model).__name__}: pair_exponent={model.pair_exponent:g} is for pairwise objectives and lambda; "
+            f"got objective {found.name!r}. Leave it at 0."
+        )
+    return parse_objective(found, pair_exponent=float(model.pair_exponent))
 
 
 @parametrized

@@ -7,18 +7,24 @@ from typing import Any
 
 from podium.learners.trees.training.boosting import BoostingRules
 from podium.models.boosted import BoostedTrees, BoostingParameters, GrowthParameters
-from podium.models.parameters import LambdaParameters, MetricParameter, ObjectiveParameter, parameter, parametrized
+from podium.models.parameters import (
+    LambdaParameters,
+    MetricParameter,
+    ObjectiveParameter,
+    PairExponent,
+    chosen_objective,
+    parameter,
+    parametrized,
+)
 from podium.objectives import Objective, parse_objective
 
 
 @parametrized
-class _AnyObjective(ObjectiveParameter, MetricParameter, BoostedTrees):
+class _AnyObjective(ObjectiveParameter, MetricParameter, PairExponent, BoostedTrees):
     """Boosted trees with any objective; "lambda" takes the metric."""
 
     def _objective(self) -> Any:
-        if self.objective == "lambda":
-            return self._named_objective("lambda", metric=self.metric, normalize="lightgbm")
-        return self._named_objective(self.objective)
+        return chosen_objective(self, normalize="lightgbm")
 
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
@@ -30,7 +36,7 @@ class Boosted(BoostingParameters, GrowthParameters, _AnyObjective):
 
 
 @parametrized
-class MART(ObjectiveParameter, BoostingParameters, GrowthParameters, BoostedTrees):
+class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameters, BoostedTrees):
     """Multiple additive regression trees.
 
     They fit squared error, "logistic", "ordinal" or any other objective.
@@ -39,7 +45,7 @@ class MART(ObjectiveParameter, BoostingParameters, GrowthParameters, BoostedTree
     objective: Any = "squared"
 
     def _objective(self) -> Any:
-        return self._named_objective(self.objective)
+        return chosen_objective(self)
 
     def _needs_pairs(self) -> bool:
         return False
@@ -67,7 +73,8 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
     """
 
     def _objective(self) -> Any:
-        return parse_objective("lambda", metric=self.metric, sigma=self.sigma, normalize=self.normalize)
+        given = {"metric": self.metric, "sigma": self.sigma, "normalize": self.normalize}
+        return parse_objective("lambda", **given, pair_exponent=self.pair_exponent)
 
     def _aim(self) -> Any:
         return self.metric

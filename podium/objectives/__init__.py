@@ -4,6 +4,7 @@ from podium.objectives.approximate import ApproxNDCG as ApproxNDCG
 from podium.objectives.base import BoundObjective as BoundObjective
 from podium.objectives.base import Objective as Objective
 from podium.objectives.bayesrank import BayesRank as BayesRank
+from podium.objectives.centred import QueryRMSE as QueryRMSE
 from podium.objectives.custom import Custom as Custom
 from podium.objectives.lambdas import Lambda as Lambda
 from podium.objectives.likelihood import ListMLE as ListMLE

@@ -10,6 +10,7 @@ from podium._runtime.words import check_choice, did_you_mean
 from podium.objectives.approximate import ApproxNDCG
 from podium.objectives.base import Objective
 from podium.objectives.bayesrank import BayesRank
+from podium.objectives.centred import QueryRMSE
 from podium.objectives.custom import Custom, Derivatives
 from podium.objectives.lambdas import Lambda
 from podium.objectives.likelihood import ListMLE
@@ -23,6 +24,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         Squared,
         Logistic,
         Ordinal,
+        QueryRMSE,
         RankNet,
         Hinge,
         SquaredHinge,
@@ -44,7 +46,7 @@ def parse_objective(objective: str | Objective | Callable[..., Any], **settings:
     offsets) that returns (gradients, hessians) becomes a `Custom` objective.
 
     >>> parse_objective("ranknet", sigma=2.0)
-    RankNet(sigma=2.0, ties=False)
+    RankNet(pair_exponent=0.0, sigma=2.0, ties=False)
     """
     if isinstance(objective, Objective):
         _check_settings(type(objective), settings)
