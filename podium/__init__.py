@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.linear import BayesRank as BayesRank
     from podium.models.linear import Linear as Linear
     from podium.models.products import MART as MART
     from podium.models.products import Boosted as Boosted
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from podium.persistence.saving import load as load
 
 _HOME = {
+    "BayesRank": "podium.models.linear",
     "Boosted": "podium.models.products",
     "LambdaMART": "podium.models.products",
     "LambdaSMART": "podium.models.products",

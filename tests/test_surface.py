@@ -25,6 +25,7 @@ LAYERS = [
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [
+    "BayesRank",
     "Boosted",
     "LambdaMART",
     "LambdaSMART",

@@ -110,6 +110,13 @@ REGISTRY = (
         objective="any",
         about="One weight per feature, trained by L-BFGS on any objective.",
     ),
+    Entry(
+        "BayesRank",
+        "podium.models.linear",
+        learner="linear scoring function",
+        objective="expected metric under Plackett-Luce",
+        about="One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.",
+    ),
 )
 
 
