@@ -33,6 +33,8 @@ PUBLIC = [
     "MART",
     "MatrixNet",
     "Metric",
+    "Pairwise",
+    "Pointwise",
     "Policy",
     "Qrels",
     "RandomForest",

@@ -181,6 +181,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "drop_rate": (0.9, {"skip_drop": 0.0}),
     "skip_drop": (1.0, {"drop_rate": 0.9, "skip_drop": 0.0}),
     "max_drop": (1, {"drop_rate": 1.0, "skip_drop": 0.0}),
+    "extra_trees": (True, {}),
     "max_bins": (3, {}),
     "bundle_features": (True, {"max_conflicts": 0.5}),
     "max_conflicts": (0.5, {"bundle_features": True}),
