@@ -9,15 +9,16 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.learners.linear.basis import BASES, Basis
+from podium.learners.linear.function import LinearFunction
 from podium.learners.linear.lbfgs import LinearRules, LinearTraining, Scaling
-from podium.learners.linear.products import multiply
 from podium.models.inspection import LinearInspection, feature_names, shown_parameters
 from podium.models.parameters import (
     LARGE,
+    NAME,
     MetricParameter,
     ObjectiveParameter,
     PairExponent,
-    chosen_objective,
+    SeedParameter,
     parameter,
     parametrized,
 )
@@ -29,7 +30,7 @@ from podium.persistence.validation import Fact, is_number
 
 
 @parametrized
-class LinearRanker(Ranker):
+class LinearRanker(SeedParameter, Ranker):
     """The frame of linear models. Subclasses define the objective.
 
     Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the
@@ -100,9 +101,13 @@ class LinearRanker(Ranker):
 
     def _scores(self, X: Any) -> np.ndarray:
         rows = X if self.basis_ is None else self.basis_.expand(X, self.n_jobs)
-        scores = np.empty(len(rows))
-        multiply(rows, self.coef_, scores, self.n_jobs)
-        return scores + self.intercept_
+        return self._function().scores(rows, self.n_jobs)
+
+    def _function(self) -> LinearFunction:
+        return LinearFunction(self.coef_, self.intercept_, self.feature_means_)
+
+    def _summands(self) -> list[Any]:
+        return super()._summands() if self.basis_ is not None else [self._function()]
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -175,7 +180,7 @@ class Linear(ObjectiveParameter, MetricParameter, PairExponent, LinearRanker):
     objective: Any = "ranknet"
 
     def _objective(self) -> Any:
-        return chosen_objective(self)
+        return self._named_objective(self.objective)
 
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
@@ -195,7 +200,7 @@ class BayesRank(MetricParameter, LinearRanker):
     l2_regularization: float = 0.003
 
     def _objective(self) -> Any:
-        return parse_objective("bayesrank", metric=self.metric, samples=self.samples, seed=self.random_state)
+        return self._named_objective("bayesrank", samples=self.samples)
 
     def _aim(self) -> Any:
         return self.metric

@@ -20,9 +20,8 @@ import numpy as np
 
 from podium._runtime.words import did_you_mean
 from podium.metrics.registry import METRICS
-from podium.objectives.base import Objective
 from podium.objectives.lambdas import NORMALIZATIONS
-from podium.objectives.registry import OBJECTIVES, parse_objective
+from podium.objectives.registry import OBJECTIVES
 
 Made = TypeVar("Made")
 
@@ -261,27 +260,6 @@ class PairParameters(PairExponent):
         choices=NORMALIZATIONS,
         optional=True,
     )
-
-
-def chosen_objective(model: Any, **settings: Any) -> Objective:
-    """The objective of a model that takes any, with the model's metric, seed and exponent where it uses them.
-
-    `settings` are further ones for an objective that is given by its name; a value keeps its own.
-    """
-    chosen, known = model.objective, dict[str, Any]()
-    if isinstance(chosen, str) and chosen.strip().lower() in OBJECTIVES:
-        settings |= {"seed": model.random_state} | ({"metric": model.metric} if hasattr(model, "metric") else {})
-        own = {one.name for one in fields(OBJECTIVES[chosen.strip().lower()])}
-        known = {name: value for name, value in settings.items() if name in own}
-    found = parse_objective(chosen, **known)
-    if not model.pair_exponent:
-        return found
-    if "pair_exponent" not in {one.name for one in fields(found)}:
-        raise ValueError(
-            f"{type(model).__name__}: pair_exponent={model.pair_exponent:g} is for pairwise objectives and lambda; "
-            f"got objective {found.name!r}. Leave it at 0."
-        )
-    return parse_objective(found, pair_exponent=float(model.pair_exponent))
 
 
 @parametrized

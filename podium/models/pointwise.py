@@ -18,8 +18,9 @@ from sklearn.utils.validation import has_fit_parameter
 from podium._runtime.words import did_you_mean
 from podium.data.ranking import RankingData
 from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
+from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
-from podium.models.parameters import LARGE, NAME, NUMBER, parameter, parametrized
+from podium.models.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
 from podium.models.ranker import Ranker
 from podium.persistence.validation import Fact, is_number
 
@@ -27,18 +28,11 @@ _NO_NUMBERS = np.empty(0)
 
 
 @parametrized
-class _EstimatorRanker(Ranker):
+class _EstimatorRanker(SeedParameter, Ranker):
     """The frame of rankers around an estimator of scikit-learn."""
 
     standardize: bool = parameter(
         True, "Standardize the features for the estimator, by means and standard deviations of the training rows."
-    )
-    eval_metric: Any = parameter(
-        None,
-        "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10.",
-        kind=NAME,
-        optional=True,
-        words="a metric, or None",
     )
 
     _UNIT: ClassVar[str] = EstimatorTraining.unit
@@ -140,10 +134,14 @@ class _EstimatorRanker(Ranker):
 
     def _fitted_meta(self) -> dict[str, Any]:
         form = self.form_
+        if form is None:  # `save` refuses
+            return {}
         return {"link": form.link, "gamma": float(form.gamma), "coef0": float(form.coef0), "degree": int(form.degree)}
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         form = self.form_
+        if form is None:
+            return {}
         own = {"weights": form.weights, "support": form.support}
         return {name: array.reshape(-1) for name, array in own.items()} | {
             "intercepts": form.intercepts,
@@ -171,6 +169,12 @@ class _EstimatorRanker(Ranker):
     def _check_fitted(self) -> None:
         super()._check_fitted()
         self.form_.check(self.n_features_in_)
+
+    def _summands(self) -> list[Any]:
+        form = self.form_
+        if form is None or form.link != "identity":
+            return super()._summands()
+        return [LinearFunction(form.weights[0].copy(), float(form.intercepts[0]), form.mean)]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -12,7 +12,6 @@ from podium.models.parameters import (
     MetricParameter,
     ObjectiveParameter,
     PairExponent,
-    chosen_objective,
     parameter,
     parametrized,
 )
@@ -24,7 +23,7 @@ class _AnyObjective(ObjectiveParameter, MetricParameter, PairExponent, BoostedTr
     """Boosted trees with any objective; "lambda" takes the metric."""
 
     def _objective(self) -> Any:
-        return chosen_objective(self, normalize="lightgbm")
+        return self._named_objective(self.objective, normalize="lightgbm")
 
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
@@ -45,7 +44,7 @@ class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameter
     objective: Any = "squared"
 
     def _objective(self) -> Any:
-        return chosen_objective(self)
+        return self._named_objective(self.objective)
 
     def _needs_pairs(self) -> bool:
         return False
@@ -73,8 +72,7 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
     """
 
     def _objective(self) -> Any:
-        given = {"metric": self.metric, "sigma": self.sigma, "normalize": self.normalize}
-        return parse_objective("lambda", **given, pair_exponent=self.pair_exponent)
+        return self._named_objective("lambda", sigma=self.sigma, normalize=self.normalize)
 
     def _aim(self) -> Any:
         return self.metric

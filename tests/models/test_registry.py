@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 import podium
 from podium.models.parameters import (
@@ -73,11 +74,14 @@ def test_nothing_is_lost_where_python_strips_docstrings():
 # --- declarations -------------------------------------------------------------------------------------------------
 
 
+OTHER_PARAMETERS = {("MatrixNet", "max_depth"), ("Linear", "l2_regularization"), ("BayesRank", "l2_regularization")}
+
+
 def test_parameters_that_models_share_have_one_declaration():
     """Whatever the default is there; the depth of oblivious trees and the penalty of weights are other parameters."""
     found: dict[str, Any] = {}
     for entry, one in DECLARED:
-        if (entry.class_name, one.name) not in {("MatrixNet", "max_depth"), ("Linear", "l2_regularization")}:
+        if (entry.class_name, one.name) not in OTHER_PARAMETERS:
             assert found.setdefault(one.name, one.declaration) is one.declaration, named((entry, one))
     assert all(found[name] is one.declaration for name, one in parameters_of(LambdaParameters).items())
 
@@ -157,7 +161,7 @@ def test_a_parameter_without_a_declaration_is_refused_when_the_class_is_made():
 # Another value, and the parameters beside which it has an effect.
 EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "objective": ("logistic", {}),
-    "metric": ("map", {"objective": "lambda"}),
+    "metric": ("dcg@3", {"objective": "lambda"}),
     "sigma": (3.0, {}),
     "normalize": (None, {}),
     "pair_exponent": (0.5, {"objective": "ranknet", "normalize": None}),
@@ -195,7 +199,18 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "eval_metric": ("rr", {}),
     "max_iter": (2, {}),
     "tolerance": (1e3, {}),
-    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
+    "basis": ("polynomial", {}),
+    "degree": (2, {"basis": "polynomial"}),
+    "n_centres": (7, {"basis": "gaussian"}),
+    "width": (2.0, {"basis": "gaussian"}),
+    "samples": (3, {}),
+    "estimator": ("lasso", {}),
+    "relevant": (2.0, {"estimator": "logistic_regression"}),
+    "standardize": (False, {}),
+    "classifier": ("linear_svc", {}),
+    "max_pairs": (50, {}),
+    "references": (1, {"classifier": DecisionTreeClassifier(max_depth=3)}),
+    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg", "estimator": "linear_svr", "max_pairs": 50}),
     "n_jobs": (2, {}),
 }
 
