@@ -113,15 +113,14 @@ def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Sca
 @kernel
 def draw_bin(histogram: np.ndarray, n_bins: int, has_missing: bool, stream: np.uint64, node: int, f: int) -> int:
     """The bin after which a feature is split in a node; -1 if no bin has rows on both sides."""
-    first, last = -1, -1
-    for b in range(n_bins):
-        if histogram[b] != 0:
-            last = b
-            if first < 0:
-                first = b
+    first, last = 0, n_bins - 1  # from both ends: all but small leaves have rows in the outermost bins
+    while first < n_bins and histogram[first] == 0:
+        first += 1
+    while last > first and histogram[last] == 0:
+        last -= 1
     missing = has_missing and histogram[MISSING] != 0  # then all other rows can be one side
     count = last - first + (1 if missing else 0)
-    if first < 0 or count < 1:
+    if first == n_bins or count < 1:
         return -1
     return first + min(int(uniform(stream, (node << 32) + f) * count), count - 1)
 
