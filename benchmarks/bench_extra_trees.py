@@ -1,7 +1,8 @@
 """Extremely randomised trees: time per tree with one drawn threshold per feature and node, against all thresholds.
 
-On data shaped like MSLR-WEB (`_mslr.py`), Podium and LightGBM, with and without `extra_trees`, in turns, on one thread, the best of
-several rounds; small leaves are where scanning the bins counts. Compilation is not part of the times.
+On data shaped like MSLR-WEB (`_mslr.py`), Podium and LightGBM, with and without `extra_trees`, in turns, on one thread,
+processor time, the best of several rounds; small leaves are where scanning the bins counts. Compilation is not part of
+the times.
 
     python benchmarks/bench_extra_trees.py [--rows N]
 """
