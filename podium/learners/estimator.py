@@ -40,7 +40,7 @@ class Form:
     intercepts: np.ndarray  # (outputs,)
     grades: np.ndarray  # (outputs,) of softmax, (2,) of logistic, (0,) otherwise
     support: np.ndarray  # (support vectors, features), standardised; no rows unless there is a kernel
-    mean: np.ndarray  # (features,) of the standardisation; only kernels need it
+    mean: np.ndarray  # (features,) of the standardisation for kernels; of the training rows otherwise
     scale: np.ndarray  # (features,)
     gamma: float = 0.0
     coef0: float = 0.0

@@ -8,6 +8,7 @@ class 0. The estimator is a parameter: there is no class per estimator.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,7 +101,7 @@ class _EstimatorRanker(SeedParameter, Ranker):
         counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
         mean = np.nansum(rows, axis=0) / counts
         spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
-        return mean, np.where(spread <= 1e-7 * np.abs(mean), 1.0, spread) + (spread == 0) * (mean == 0)
+        return mean, np.where(spread <= 1e-7 * np.abs(mean), 1.0, spread)  # a constant stays 0
 
     def _call_fit(self, estimator: Any, Z: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
         if weights is None:
@@ -219,7 +220,8 @@ class Pointwise(_EstimatorRanker):
             spread = float(Z.var()) if made.gamma == "scale" else 1.0
             made.set_params(gamma=1.0 / (Z.shape[1] * spread) if spread > 0 else 1.0)  # as scikit-learn does
         self._call_fit(made, Z, target, weights)
-        self.estimator_, self.form_, self.scaling_ = made, self._form(made, mean, scale), (mean, scale)
+        self.estimator_, self.scaling_ = made, (mean, scale)
+        self.form_ = _explained_from(self._form(made, mean, scale), data.X)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         mean, scale = self.scaling_
@@ -302,13 +304,21 @@ class Pairwise(_EstimatorRanker):
         classes, weights = np.repeat([1.0, 0.0], len(better)), _pair_weights(data, better, worse, query)
         self._call_fit(made, np.concatenate([differences, -differences]), classes, weights)
         if name_of(made) is not None:  # an intercept is the same for all documents
-            self.form_ = self._linear_form("identity", made.coef_, 0.0, _NO_NUMBERS, nowhere, scale)
+            form = self._linear_form("identity", made.coef_, 0.0, _NO_NUMBERS, nowhere, scale)
+            self.form_ = _explained_from(form, data.X)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         total = np.zeros(len(X))
         for row in self.reference_rows_:
             total += _prediction(self.estimator_, (X.astype(np.float64) - row) / self.scaling_[1])
         return total / len(self.reference_rows_)
+
+
+def _explained_from(form: Form | None, X: np.ndarray) -> Form | None:
+    """Linear functions are explained from the means of the training rows, whatever the estimator saw."""
+    if form is None or form.link in KERNELS:
+        return form
+    return replace(form, mean=X.mean(axis=0, dtype=np.float64))
 
 
 def sample_pairs(data: RankingData, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

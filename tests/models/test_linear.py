@@ -13,6 +13,7 @@ import podium
 from podium import cli
 from podium.data.ranking import RankingData
 from podium.models.linear import Linear
+from podium.objectives import Hinge
 
 OBJECTIVES = ["squared", "ordinal", "ranknet", "hinge", "squared_hinge", "exponential", "lambda", "listnet", "listmle"]
 OBJECTIVES += ["query_rmse", "xendcg", "approxndcg"]
@@ -276,3 +277,14 @@ def test_the_expected_metric_is_an_objective_of_every_learner(kind, parts):
     assert model._objective().metric == "ndcg@5"
     constant = podium.evaluate(np.zeros(test.n_rows), test, metrics=["ndcg@5"])["ndcg@5"]
     assert model.score(test) > constant + 0.05
+
+
+def test_an_exponent_is_refused_where_no_pairs_are_summed(parts):
+    message = "Linear: pair_exponent=0.5 is for pairwise objectives and lambda; got objective 'listnet'. Leave it at 0."
+    with pytest.raises(ValueError, match=message):
+        Linear(objective="listnet", pair_exponent=0.5).fit(parts[0])
+    for model in (podium.LambdaMART(pair_exponent=0.5), podium.Boosted(objective="lambda", pair_exponent=0.5)):
+        with pytest.raises(ValueError, match="needs normalize=None; got 'lightgbm'"):
+            model.fit(parts[0])
+    assert Linear(objective="lambda", pair_exponent=0.5)._objective().pair_exponent == 0.5
+    assert podium.Boosted(objective=Hinge(pair_exponent=1.0))._objective().pair_exponent == 1.0

@@ -234,3 +234,17 @@ def test_scikit_learn_finds_nothing_to_complain_about(model):
     why = "a repeated document is another pair, a weight is none" if isinstance(model, Pairwise) else "standardised"
     known = {"check_sample_weight_equivalence_on_dense_data": why}
     check_estimator(model, expected_failed_checks=known, on_skip=None)
+
+
+def test_a_constant_column_counts_for_nothing(rng):
+    X, y, qid = make_rows(rng)
+    for constant in (0.0, 7.5):
+        X[:, 1] = constant
+        model = Pointwise(estimator="linear_regression").fit(X, y, qid=qid)
+        other = X.copy()
+        other[:, 1] = constant + 1.0
+        np.testing.assert_allclose(model.predict(other), model.predict(X), atol=1e-6)
+    for model in (Pointwise(), Pointwise(standardize=False), Pairwise()):
+        values = podium.explain.shap_values(model.fit(X, y, qid=qid), X)
+        assert values.base == pytest.approx(model.predict(X).mean(), abs=1e-5)
+        np.testing.assert_allclose(values.values.sum(axis=1) + values.base, model.predict(X), atol=1e-6)
