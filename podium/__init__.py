@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.linear import BayesRank as BayesRank
     from podium.models.linear import Linear as Linear
+    from podium.models.pointwise import Pairwise as Pairwise
+    from podium.models.pointwise import Pointwise as Pointwise
     from podium.models.products import MART as MART
     from podium.models.products import Boosted as Boosted
     from podium.models.products import LambdaMART as LambdaMART
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Bagged": "podium.pipelines.bagged",
+    "BayesRank": "podium.models.linear",
     "Blend": "podium.pipelines.blend",
     "Boosted": "podium.models.products",
     "LambdaMART": "podium.models.products",
@@ -59,6 +63,8 @@ _HOME = {
     "MatrixNet": "podium.models.products",
     "RandomForest": "podium.models.products",
     "MART": "podium.models.products",
+    "Pairwise": "podium.models.pointwise",
+    "Pointwise": "podium.models.pointwise",
     "Metric": "podium.metrics.base",
     "Policy": "podium.metrics.policies",
     "Qrels": "podium.formats.trec",

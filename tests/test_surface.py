@@ -27,6 +27,7 @@ LAYERS = [
 ]
 PUBLIC = [
     "Bagged",
+    "BayesRank",
     "Blend",
     "Boosted",
     "LambdaMART",
@@ -35,6 +36,8 @@ PUBLIC = [
     "MART",
     "MatrixNet",
     "Metric",
+    "Pairwise",
+    "Pointwise",
     "Policy",
     "Qrels",
     "RandomForest",

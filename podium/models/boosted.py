@@ -135,6 +135,10 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         choices=STEPS,
     )
     feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
+    extra_trees: bool = parameter(
+        False,
+        "Extremely randomized trees: one random threshold per feature and node is tried instead of all.",
+    )
     max_bins: int = 255
     bundle_features: bool | None = parameter(
         None,
@@ -485,6 +489,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             max_impurity=self.max_impurity,
             l2_regularization=self.l2_regularization,
             growth=self.growth,
+            extra_trees=bool(self.extra_trees),
         )
         return BoostingRules(
             learning_rate=self.learning_rate,

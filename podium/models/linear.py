@@ -1,4 +1,4 @@
-"""Linear models: one weight per feature, trained by L-BFGS on the derivatives of any objective."""
+"""Linear models: one weight per feature or basis function, trained by L-BFGS on the derivatives of any objective."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
+from podium.learners.linear.basis import BASES, Basis
 from podium.learners.linear.function import LinearFunction
 from podium.models.inspection import LinearInspection, shown_parameters
 from podium.models.parameters import (
     LARGE,
+    NAME,
     MetricParameter,
     ObjectiveParameter,
+    PairExponent,
     SeedParameter,
     parameter,
     parametrized,
@@ -27,35 +30,47 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
-    """One weight per feature, trained by L-BFGS on any objective.
+class LinearRanker(SeedParameter, Ranker):
+    """The frame of linear models. Subclasses define the objective.
 
     Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the
-    features as they came.
+    features as they came, or of the basis functions.
     """
 
-    objective: Any = "ranknet"
     l2_regularization: float = parameter(
-        1e-4, "L2 penalty on the weights of standardised features, per training row.", low=0, high=LARGE
+        0.03,
+        "L2 penalty: half of it times the squared weights of standardised features is added to the mean loss.",
+        low=0,
+        high=LARGE,
     )
     max_iter: int = parameter(100, "Maximum number of rounds of L-BFGS.", low=1, high=10**6)
     tolerance: float = parameter(
-        1e-6, "Training ends when no entry of the gradient, per training row, is larger.", low=0, high=LARGE
+        1e-6, "Training ends when no entry of the gradient of the mean loss is larger.", low=0, high=LARGE
+    )
+    basis: str | None = parameter(
+        None,
+        'Basis functions that take the place of the features: powers of each ("polynomial"), or functions of the '
+        'distance ("gaussian") or of the product ("sigmoid") of a row and a centre. None for the features themselves.',
+        kind=NAME,
+        choices=BASES,
+        optional=True,
+    )
+    degree: int = parameter(3, "Basis functions: the largest power of polynomials.", low=1, high=10)
+    n_centres: int = parameter(
+        100, "Gaussian and sigmoid basis functions: how many training rows are centres.", low=1, high=10**5
+    )
+    width: float = parameter(
+        1.0,
+        "Gaussian and sigmoid basis functions: their width, in units of the square root of the number of features.",
+        low=1e-3,
+        high=1e6,
     )
 
     _UNIT: ClassVar[str] = "round"
     _ALLOWS_MISSING: ClassVar[bool] = False
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _FACTS: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
-    _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre")
-
-    def _objective(self) -> Any:
-        if self.objective == "lambda":
-            return self._named_objective("lambda", metric=self.metric)
-        return self._named_objective(self.objective)
-
-    def _aim(self) -> Any:
-        return super()._aim() if isinstance(self.objective, Objective) else self.metric
+    _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
 
     def _learner(self, data: RankingData, continued: bool) -> LinearTraining:
         from podium.learners.linear.lbfgs import LinearRules, LinearTraining  # scoring needs neither
@@ -67,30 +82,48 @@ class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
             fit_intercept=not self._needs_pairs(),
             n_jobs=self.n_jobs,
         )
-        return LinearTraining(data.X, self._bind(data), rules)
+        return LinearTraining(data.X, self._bind(data), rules, self._make_basis(data.X))
+
+    def _make_basis(self, X: np.ndarray) -> Basis | None:
+        if self.basis is None:
+            return None
+        from podium.learners.linear.lbfgs import Scaling
+
+        scaling = Scaling.of(X, self.n_jobs)
+        shape = self.basis, self.degree, float(self.width), self.n_centres
+        return Basis.of(*shape, X, scaling.centre, scaling.scale, self.random_state)
 
     def _n_steps(self) -> int:
         return self.max_iter
 
     def _set_fitted(self, learner: LinearTraining) -> None:
         self.coef_, self.intercept_ = learner.coefficients
-        self.feature_means_ = learner.scaling.centre
+        self.feature_means_, self.basis_ = learner.scaling.centre, learner.basis
 
     def _scores(self, X: Any) -> np.ndarray:
-        return self._summands()[0].scores(X, self.n_jobs)
+        rows = X if self.basis_ is None else self.basis_.expand(X, self.n_jobs)
+        return self._function().scores(rows, self.n_jobs)
 
-    def _summands(self) -> list[LinearFunction]:
-        return [LinearFunction(self.coef_, self.intercept_, self.feature_means_)]
+    def _function(self) -> LinearFunction:
+        return LinearFunction(self.coef_, self.intercept_, self.feature_means_)
+
+    def _summands(self) -> list[Any]:
+        return super()._summands() if self.basis_ is not None else [self._function()]
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The share of each weight in the sum of their sizes; comparable where features have comparable scales."""
-        sizes: np.ndarray = np.abs(self.coef_)
+        """The share of each weight in the sum of their sizes; comparable where features have comparable scales.
+
+        Of powers, those of a feature are added up.
+        """
+        if self.basis_ is not None and self.basis_.kind != "polynomial":
+            raise AttributeError(f"weights of {self.basis_.kind} basis functions do not belong to single features.")
+        sizes: np.ndarray = np.abs(self.coef_).reshape(self._n_columns, -1).sum(axis=1)
         return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
 
     def inspect(self) -> LinearInspection:
         """What the model is made of: its weights and parameters. Print it."""
-        names = self.column_names_
+        names = self.column_names_ if self.basis_ is None else self.basis_.names(self.column_names_)
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         weights = [(names[place], float(self.coef_[place])) for place in order]
         about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
@@ -100,19 +133,74 @@ class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
         return {"intercept": float(self.intercept_)}
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return {"coef": self.coef_, "centre": self.feature_means_}
+        basis, none = self.basis_, np.empty(0)
+        own = {"coef": self.coef_, "centre": self.feature_means_}
+        if basis is None:
+            return own | {"basis_mean": none, "basis_scale": none, "basis_centres": none}
+        return own | {
+            "basis_mean": basis.mean,
+            "basis_scale": basis.scale,
+            "basis_centres": basis.centres.reshape(-1),
+        }
 
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         self.coef_, self.feature_means_ = arrays["coef"], arrays["centre"]
         self.intercept_ = float(meta["intercept"])
+        self.basis_ = None
+        if self.basis is not None:
+            centres = arrays["basis_centres"].reshape(-1, max(self._n_columns, 1))
+            scaled = arrays["basis_mean"], arrays["basis_scale"], centres
+            self.basis_ = Basis(str(self.basis), self.degree, float(self.width), *scaled)
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        for name, array in self._fitted_arrays().items():
-            if array.dtype != np.float64 or array.shape != (self._n_columns,) or not np.isfinite(array).all():
-                raise ValueError(f"{name} must have one finite float64 number per column")
+        functions = self._n_columns
+        if self.basis_ is not None:
+            self.basis_.check(self._n_columns)
+            functions = self.basis_.n_functions
+        for name, array in (("coef", self.coef_), ("centre", self.feature_means_)):
+            if array.dtype != np.float64 or array.shape != (functions,) or not np.isfinite(array).all():
+                raise ValueError(f"{name} must have one finite float64 number per column or basis function")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
+
+
+@parametrized
+class Linear(ObjectiveParameter, MetricParameter, PairExponent, LinearRanker):
+    """One weight per feature, trained by L-BFGS on any objective.
+
+    It minimises the mean loss plus l2_regularization / 2 times the squared weights of standardised features; only
+    pointwise objectives have an intercept, which is not penalised. The mean is over documents (weighted) for pointwise
+    objectives, over pairs for pairwise ones, and over queries for lambda and listwise ones.
+    """
+
+    objective: Any = "ranknet"
+
+    def _objective(self) -> Any:
+        return self._named_objective(self.objective)
+
+    def _aim(self) -> Any:
+        return super()._aim() if isinstance(self.objective, Objective) else self.metric
+
+
+@parametrized
+class BayesRank(MetricParameter, LinearRanker):
+    """One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.
+
+    The metric must be a sum over ranks, such as ndcg, dcg, rbp or p. The cost is not convex: training starts at 0,
+    where all rankings are equally likely.
+    """
+
+    samples: int = parameter(
+        16, "Rankings drawn per query and round; queries of up to 4 documents use all of theirs.", low=1, high=10**6
+    )
+    l2_regularization: float = 0.003
+
+    def _objective(self) -> Any:
+        return self._named_objective("bayesrank", samples=self.samples)
+
+    def _aim(self) -> Any:
+        return self.metric

@@ -268,15 +268,29 @@ class MetricParameter:
 
     metric: Any = parameter(
         "ndcg@10",
-        'Metric that the objective "lambda" optimizes; its cutoff limits the pairs. Evaluation sets are judged by it '
-        "unless eval_metric is given.",
+        'Metric that the objectives "lambda" and "bayesrank" optimize; its cutoff limits the pairs. Evaluation sets '
+        "are judged by it unless eval_metric is given.",
         kind=NAME,
         words=f"a metric: {', '.join(METRICS)}, with or without a cutoff",
     )
 
 
 @parametrized
-class PairParameters:
+class PairExponent:
+    """How much a query with many pairs counts."""
+
+    pair_exponent: float = parameter(
+        0.0,
+        "Pairwise losses of a query are multiplied by n_pairs**-pair_exponent, where n_pairs counts its pairs of "
+        "different labels: 0 weighs all pairs alike, 1 all queries, 0.5 is a compromise. For pairwise objectives, and "
+        'for "lambda" with normalize=None.',
+        low=0,
+        high=1,
+    )
+
+
+@parametrized
+class PairParameters(PairExponent):
     """The gradients of pairs of documents."""
 
     sigma: float = parameter(1.0, "Steepness of the logistic function of score differences.", low=ABOVE_0, high=LARGE)

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from podium.models.boosted import BoostedTrees, BoostingParameters, GrowthParameters
-from podium.models.parameters import LambdaParameters, MetricParameter, ObjectiveParameter, parameter, parametrized
+from podium.models.parameters import (
+    LambdaParameters,
+    MetricParameter,
+    ObjectiveParameter,
+    PairExponent,
+    parameter,
+    parametrized,
+)
 from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
 
@@ -15,13 +22,11 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class _AnyObjective(ObjectiveParameter, MetricParameter, BoostedTrees):
+class _AnyObjective(ObjectiveParameter, MetricParameter, PairExponent, BoostedTrees):
     """Boosted trees with any objective; "lambda" takes the metric."""
 
     def _objective(self) -> Any:
-        if self.objective == "lambda":
-            return self._named_objective("lambda", metric=self.metric, normalize="lightgbm")
-        return self._named_objective(self.objective)
+        return self._named_objective(self.objective, normalize="lightgbm")
 
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
@@ -33,7 +38,7 @@ class Boosted(BoostingParameters, GrowthParameters, _AnyObjective):
 
 
 @parametrized
-class MART(ObjectiveParameter, BoostingParameters, GrowthParameters, BoostedTrees):
+class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameters, BoostedTrees):
     """Multiple additive regression trees.
 
     They fit squared error, "logistic", "ordinal" or any other objective.
@@ -64,7 +69,7 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
     """
 
     def _objective(self) -> Any:
-        return parse_objective("lambda", metric=self.metric, sigma=self.sigma, normalize=self.normalize)
+        return self._named_objective("lambda", sigma=self.sigma, normalize=self.normalize)
 
     def _aim(self) -> Any:
         return self.metric

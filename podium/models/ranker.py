@@ -285,12 +285,27 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """What the learner fits the gradients of; None: the learner has a loss of its own."""
         return None
 
-    def _named_objective(self, name: Any, **settings: Any) -> Any:
-        """An objective; one that is given by name and draws random numbers has the model's seed."""
-        kind = OBJECTIVES.get(name) if isinstance(name, str) else None
-        if kind is not None and "seed" in {field.name for field in fields(kind)}:
-            settings["seed"] = int(self.random_state)
-        return parse_objective(name, **settings)
+    def _named_objective(self, chosen: Any, **settings: Any) -> Any:
+        """An objective. One that is given by name has the model's seed and metric, where it takes them, and `settings`.
+
+        A pair_exponent of the model is that of the objective; it is refused where the objective has none.
+        """
+        kind = OBJECTIVES.get(chosen.strip().lower()) if isinstance(chosen, str) else None
+        if kind is not None:
+            own = {"seed": getattr(self, "random_state", None), "metric": getattr(self, "metric", None)}
+            given = {name: value for name, value in own.items() if value is not None} | settings
+            found = parse_objective(chosen, **{f.name: given[f.name] for f in fields(kind) if f.name in given})
+        else:
+            found = parse_objective(chosen)
+        exponent = getattr(self, "pair_exponent", 0.0)
+        if not exponent:
+            return found
+        if "pair_exponent" not in {field.name for field in fields(found)}:
+            raise ValueError(
+                f"{type(self).__name__}: pair_exponent={exponent:g} is for pairwise objectives and lambda; "
+                f"got objective {found.name!r}. Leave it at 0."
+            )
+        return parse_objective(found, pair_exponent=float(exponent))
 
     def _learner(self, data: RankingData, continued: bool) -> Any:
         """The learner, on the training rows; `continued`: from the fitted state."""

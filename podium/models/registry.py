@@ -111,6 +111,27 @@ REGISTRY = (
         about="One weight per feature, trained by L-BFGS on any objective.",
     ),
     Entry(
+        "BayesRank",
+        "podium.models.linear",
+        learner="linear scoring function",
+        objective="expected metric under Plackett-Luce",
+        about="One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.",
+    ),
+    Entry(
+        "Pointwise",
+        "podium.models.pointwise",
+        learner="any regressor or classifier of scikit-learn",
+        objective="that of the estimator",
+        about="Any regressor or classifier of scikit-learn, fitted to the labels of single documents.",
+    ),
+    Entry(
+        "Pairwise",
+        "podium.models.pointwise",
+        learner="any binary classifier of scikit-learn",
+        objective="that of the classifier, on pairs",
+        about="Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
+    ),
+    Entry(
         "RankBoost",
         "podium.models.rankboost",
         learner="boosted weak rankers",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from podium.objectives.base import BoundObjective as BoundObjective
     from podium.objectives.base import Objective as Objective
     from podium.objectives.bayesrank import BayesRank as BayesRank
+    from podium.objectives.centred import QueryRMSE as QueryRMSE
     from podium.objectives.custom import Custom as Custom
     from podium.objectives.lambdas import Lambda as Lambda
     from podium.objectives.likelihood import ListMLE as ListMLE
@@ -33,6 +34,7 @@ _HOME = {
     "BoundObjective": "base",
     "Objective": "base",
     "BayesRank": "bayesrank",
+    "QueryRMSE": "centred",
     "Custom": "custom",
     "Lambda": "lambdas",
     "ListMLE": "likelihood",

@@ -36,6 +36,16 @@ class Objective:
         """Whether there is a `loss` with these derivatives."""
         return True
 
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the gradients are the derivatives of `loss` at all scores, so that losses can be compared."""
+        return self.has_loss
+
+    @property
+    def is_random(self) -> bool:
+        """Whether random numbers are drawn anew in every iteration (`begin`)."""
+        return False
+
     def bind(
         self,
         labels: Any,
@@ -82,6 +92,15 @@ class Judgements:
         of_query = np.repeat(self.query_weights, self.lengths)
         return readonly(of_query * self.weights if len(self.weights) else of_query)
 
+    @property
+    def mean_weights(self) -> np.ndarray:
+        """(queries,) the mean weight of a query's documents; 0 for a query without any."""
+        if len(self.weights) == 0:
+            return (self.lengths > 0).astype(np.float64)
+        query = np.repeat(np.arange(self.n_queries), self.lengths)
+        sums = np.bincount(query, weights=self.weights, minlength=self.n_queries)
+        return np.asarray(sums / np.maximum(self.lengths, 1))
+
 
 class BoundObjective:
     """An objective on one data set."""
@@ -95,6 +114,23 @@ class BoundObjective:
     @property
     def has_loss(self) -> bool:
         return self.objective.has_loss
+
+    @property
+    def is_smooth(self) -> bool:
+        return self.objective.is_smooth
+
+    @property
+    def is_random(self) -> bool:
+        return self.objective.is_random
+
+    @property
+    def total_weight(self) -> float:
+        """What the loss is divided by to become a mean, so that no multiple of the weights changes it.
+
+        Of listwise objectives, the sum of the queries' weights, each times the mean weight of its documents; of
+        pointwise objectives the sum of the documents' weights, of pairwise ones that of the pairs'.
+        """
+        return exact_sum(self.judged.query_weights * self.judged.mean_weights)
 
     def derivatives(
         self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, queries: np.ndarray | None = None
@@ -198,6 +234,12 @@ def check_positive(what: str, value: Any) -> None:
     """Refuse a setting that must be a positive number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
         raise ValueError(f"{what} must be a positive number; got {value!r}.")
+
+
+def check_fraction(what: str, value: Any) -> None:
+    """Refuse a setting that must be a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
+        raise ValueError(f"{what} must be a number from 0 to 1; got {value!r}.")
 
 
 def refuse_negative_labels(name: str, labels: np.ndarray) -> None:

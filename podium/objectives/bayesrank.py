@@ -25,12 +25,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
+from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
 from podium.metrics.sorting import Room, make_room
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
-from podium.objectives.random import check_seed, stream_of, uniform
 from podium.objectives.rankings import longest_of, place_worst_first
 from podium.objectives.swap_deltas import ADDITIVE, changes_of, metric_under
 
@@ -70,6 +70,14 @@ class BayesRank(Objective):
                 f"bayesrank: {self.target.name} does not add up over places. "
                 "Take ndcg, dcg, rbp, p, recall or meanndcg."
             )
+
+    @property
+    def is_smooth(self) -> bool:
+        return False  # the mean over a sample of orders jumps where one of them changes
+
+    @property
+    def is_random(self) -> bool:
+        return True
 
     @property
     def target(self) -> Metric:

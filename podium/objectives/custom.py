@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundObjective, Judgements, Objective
 
 Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
@@ -42,6 +43,11 @@ class BoundCustom(BoundObjective):
     """The user's function on one data set; it is called once, on one thread."""
 
     objective: Custom
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the documents' weights, which multiply the results."""
+        return exact_sum(self.judged.row_weights)
 
     def _work(self, lengths: np.ndarray) -> np.ndarray:
         return np.zeros_like(lengths)

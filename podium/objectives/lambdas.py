@@ -20,6 +20,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.exact import exact_sum
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
@@ -28,6 +29,7 @@ from podium.objectives.base import (
     BoundObjective,
     Judgements,
     Objective,
+    check_fraction,
     check_positive,
     refuse_negative_labels,
 )
@@ -43,7 +45,8 @@ from podium.objectives.kernels import (
     make_pair_room,
     store_derivatives,
 )
-from podium.objectives.rankings import longest_of, order_of, place_queries, rows_of
+from podium.objectives.pairwise import pair_factors
+from podium.objectives.rankings import longest_of, order_by_label, order_of, place_queries, rows_of
 from podium.objectives.swap_deltas import (
     ADDITIVE,
     OWN_SWAPS,
@@ -83,6 +86,9 @@ class Lambda(Objective):
         (`lambdarank_score_normalization`, `lambdarank_normalization` with top-k pairs). It also divides the weights of
         queries by their mean; give such weights where that matters.
     With either, there is no formula for the cost: `has_loss` is False. S is taken before the query's weight.
+
+    pair_exponent: everything of a query is multiplied by `n_pairs**-pair_exponent`, as in pairwise objectives; only
+    with `normalize=None`, as the other ways scale the queries themselves.
     """
 
     name: ClassVar[str] = "lambda"
@@ -93,9 +99,16 @@ class Lambda(Objective):
     policy: str | Policy | None = None
     gain: str | None = None
     label_gain: Sequence[float] | None = None
+    pair_exponent: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("lambda: sigma", self.sigma)
+        check_fraction("lambda: pair_exponent", self.pair_exponent)
+        if self.pair_exponent and self.normalize is not None:
+            raise ValueError(
+                f"lambda: pair_exponent={self.pair_exponent:g} needs normalize=None; got {self.normalize!r}, which "
+                "scales the queries itself."
+            )
         if self.normalize is not None:
             check_choice("lambda: normalize", self.normalize, NORMALIZATIONS)
         if self.label_gain is not None:  # a tuple, so that the value can be compared and hashed
@@ -105,6 +118,10 @@ class Lambda(Objective):
     @property
     def has_loss(self) -> bool:
         return self.normalize is None
+
+    @property
+    def is_smooth(self) -> bool:
+        return False  # where two scores cross, dZ jumps
 
     @property
     def target(self) -> Metric:
@@ -129,7 +146,16 @@ class BoundLambda(BoundObjective):
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
         self._places = rows_of(judged.offsets)  # of the last call: the next one's are much the same
-        self._lists: Lists = (judged.weights, judged.query_weights, judged.offsets)
+        query_weights = judged.query_weights
+        if objective.pair_exponent:
+            factors = pair_factors(judged, order_by_label(judged, n_jobs), objective.pair_exponent)
+            query_weights = readonly(query_weights * factors)
+        self._lists: Lists = (judged.weights, query_weights, judged.offsets)
+
+    @property
+    def total_weight(self) -> float:
+        """As of listwise objectives, with the mean weight squared: a pair counts by the product of two."""
+        return exact_sum(self._lists[1] * self.judged.mean_weights**2)
 
     def _work(self, lengths: np.ndarray) -> np.ndarray:
         if self.changes.kind == OWN_SWAPS:  # Python holds the interpreter lock: one thread

@@ -3,6 +3,9 @@
 With `q = softmax(s)` over a query, ListNet and XE-NDCG cost `-sum t_i log q_i` for a target t that the labels give.
 They are O(n), in float64, from the largest score down: gaps of any size are safe. A document's weight multiplies its
 target. For likelihoods of the entire order see `likelihood.py`.
+
+`smoothing` e mixes a target with the even one, `(1 - e) t_i + e / n`: scores need not run apart without bound to reach
+it, and labels that are wrong now and then cost less.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
+from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.policies import gain_table, gains, known_gain
-from podium.objectives.base import BoundObjective, Judgements, Objective, refuse_negative_labels
-from podium.objectives.random import check_seed, stream_of, uniform
+from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, refuse_negative_labels
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,11 @@ class ListNet(Objective):
     """
 
     name: ClassVar[str] = "listnet"
+
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_fraction("listnet: smoothing", self.smoothing)
 
     def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSoftmax:
         return BoundSoftmax(self, judged, n_jobs)
@@ -48,13 +56,19 @@ class XENDCG(Objective):
     seed: int | None = 0
     gain: str = "exponential"
     label_gain: Sequence[float] | None = None
+    smoothing: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fraction("xendcg: smoothing", self.smoothing)
         if self.seed is not None:
             check_seed("xendcg", self.seed)
         known_gain(self.gain)
         if self.label_gain is not None:
             object.__setattr__(self, "label_gain", gain_table(self.label_gain))
+
+    @property
+    def is_random(self) -> bool:
+        return self.seed is not None
 
     def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundXENDCG:
         return BoundXENDCG(self, judged, n_jobs)
@@ -63,15 +77,18 @@ class XENDCG(Objective):
 class BoundSoftmax(BoundObjective):
     """Cross entropy against targets (n,), which need not add up to 1."""
 
-    def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None) -> None:
+    objective: ListNet | XENDCG
+
+    def __init__(self, objective: ListNet | XENDCG, judged: Judgements, n_jobs: int | None) -> None:
         super().__init__(objective, judged, n_jobs)
         self.targets = np.empty(len(judged.labels))
         self._set_targets()
 
     def _set_targets(self) -> None:
-        judged, targets = self.judged, self.targets
+        judged, targets, smoothing = self.judged, self.targets, float(self.objective.smoothing)
         self._share_out(
-            self._all_queries, lambda part: _label_softmax(judged.labels, judged.weights, judged.offsets, part, targets)
+            self._all_queries,
+            lambda part: _label_softmax(judged.labels, smoothing, judged.weights, judged.offsets, part, targets),
         )
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
@@ -102,10 +119,10 @@ class BoundXENDCG(BoundSoftmax):
 
     def _set_targets(self) -> None:
         drawn, stream = self.objective.seed is not None, stream_of(self.objective.seed or 0, self._iteration)
-        weights, targets = self.judged.weights, self.targets
+        weights, targets, smoothing = self.judged.weights, self.targets, float(self.objective.smoothing)
         self._share_out(
             self._all_queries,
-            lambda part: _drawn_targets(self._gains, drawn, stream, weights, self.offsets, part, targets),
+            lambda part: _drawn_targets(self._gains, drawn, stream, smoothing, weights, self.offsets, part, targets),
         )
 
 
@@ -114,9 +131,14 @@ class BoundXENDCG(BoundSoftmax):
 
 @kernel
 def _label_softmax(
-    labels: np.ndarray, weights: np.ndarray, offsets: np.ndarray, queries: np.ndarray, targets: np.ndarray
+    labels: np.ndarray,
+    smoothing: float,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    targets: np.ndarray,
 ) -> None:
-    """targets = w softmax(labels) of each query."""
+    """targets = w softmax(labels) of each query, smoothed."""
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         if start == stop:
@@ -125,8 +147,17 @@ def _label_softmax(
         for row in range(start, stop):
             targets[row] = math.exp(labels[row] - largest)
             total += targets[row]
-        for row in range(start, stop):
-            targets[row] *= (weights[row] if len(weights) else 1.0) / total
+        _smooth_targets(total, smoothing, start, stop, weights, targets)
+
+
+@kernel
+def _smooth_targets(
+    total: float, smoothing: float, start: int, stop: int, weights: np.ndarray, targets: np.ndarray
+) -> None:
+    """targets = w ((1 - smoothing) targets / total + smoothing / n), in rows start..stop, which are not none."""
+    kept, even = (1.0 - smoothing) / total, smoothing / (stop - start)
+    for row in range(start, stop):
+        targets[row] = (targets[row] * kept + even) * (weights[row] if len(weights) else 1.0)
 
 
 @kernel
@@ -134,19 +165,21 @@ def _drawn_targets(
     label_gains: np.ndarray,
     drawn: bool,
     stream: np.uint64,
+    smoothing: float,
     weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
     targets: np.ndarray,
 ) -> None:
-    """targets = w (gain + 1 - u), divided by the query's sum of gain + 1 - u."""
+    """targets = w (gain + 1 - u), divided by the query's sum of gain + 1 - u, and smoothed."""
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
+        if start == stop:
+            continue
         for row in range(start, stop):
             targets[row] = label_gains[row] + (1.0 - uniform(stream, row) if drawn else 0.5)
             total += targets[row]
-        for row in range(start, stop):
-            targets[row] *= (weights[row] if len(weights) else 1.0) / total
+        _smooth_targets(total, smoothing, start, stop, weights, targets)
 
 
 @kernel

@@ -4,17 +4,22 @@ Each member is a formula of the margin `o = s_i - s_j`, with i the better docume
 With C the cost of a pair, `g_i += dC/do`, `g_j -= dC/do`, and both hessians grow by `d2C/do2`. Labels do not change, so
 documents are sorted by label when the objective is bound: a row is then a document and all that are worse, pairs of
 equal labels are skipped, and no pair is stored.
+
+A query has as many pairs as the square of its length allows, so long queries dominate the sum. `pair_exponent` e
+multiplies everything of a query by `n_pairs**-e`, where n_pairs counts its pairs of different labels (of documents
+whose weights are not 0): 0 is the plain sum over pairs, 1 the sum of the means of the queries, 1/2 between the two.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, kernel
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
+from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.exact import exact_sum
+from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, check_positive
 from podium.objectives.kernels import (
     BLOCK,
     EVEN,
@@ -29,7 +34,7 @@ from podium.objectives.kernels import (
     pair_row,
     store_derivatives,
 )
-from podium.objectives.rankings import longest_of, order_by_label
+from podium.objectives.rankings import LabelOrder, longest_of, order_by_label
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,11 @@ class PairwiseObjective(Objective):
     """The frame: a member names its formula and may set the slope and whether equal labels make pairs."""
 
     form: ClassVar[int] = LOGISTIC
+
+    pair_exponent: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_fraction(f"{self.name}: pair_exponent", self.pair_exponent)
 
     @property
     def slope(self) -> float:
@@ -66,6 +76,7 @@ class RankNet(PairwiseObjective):
     ties: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_positive("ranknet: sigma", self.sigma)
 
     @property
@@ -116,6 +127,18 @@ class BoundPairwise(BoundObjective):
     def __init__(self, objective: PairwiseObjective, judged: Judgements, n_jobs: int | None) -> None:
         super().__init__(objective, judged, n_jobs)
         self.order = order_by_label(judged, n_jobs)
+        self.query_weights = judged.query_weights
+        if objective.pair_exponent:
+            self.query_weights = readonly(
+                judged.query_weights * pair_factors(judged, self.order, objective.pair_exponent)
+            )
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the pairs' weights: of pairs of different labels, and of all others where these count."""
+        sums = np.zeros((2, self.n_queries))
+        _sum_pairs(self.order.places, self.order.worse, self.judged.weights, self.offsets, sums)
+        return exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
 
     def _work(self, lengths: np.ndarray) -> np.ndarray:
         return np.asarray(lengths + lengths * lengths // 32)
@@ -130,7 +153,7 @@ class BoundPairwise(BoundObjective):
             self.order.places,
             self.order.worse,
             judged.weights,
-            judged.query_weights,
+            self.query_weights,
             judged.offsets,
             queries,
             make_pair_room(longest_of(judged.offsets, queries)),
@@ -148,12 +171,40 @@ class BoundPairwise(BoundObjective):
             self.order.places,
             self.order.worse,
             judged.weights,
-            judged.query_weights,
+            self.query_weights,
             judged.offsets,
             queries,
             make_pair_room(longest_of(judged.offsets, queries)),
             costs,
         )
+
+
+def pair_factors(judged: Judgements, order: LabelOrder, exponent: float) -> np.ndarray:
+    """(queries,) `n_pairs**-exponent`; 1 where there are no pairs."""
+    present = readonly((judged.weights > 0).astype(np.float64))
+    counts = np.zeros((2, judged.n_queries))
+    _sum_pairs(order.places, order.worse, present, judged.offsets, counts)
+    return np.asarray(np.maximum(counts[0], 1.0) ** -float(exponent))
+
+
+@kernel
+def _sum_pairs(
+    places: np.ndarray, worse: np.ndarray, weights: np.ndarray, offsets: np.ndarray, sums: np.ndarray
+) -> None:
+    """sums[0, q] = sum of w_i w_j over the pairs of query q with different labels, sums[1, q] over the other pairs.
+
+    O(n): of each document, its weight times what all that are worse weigh.
+    """
+    for q in range(len(offsets) - 1):
+        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        before, run = 0.0, 0.0  # weights of all worse documents, and of those before it with the same label
+        for k in range(n):
+            weight = weights[start + places[start + k]] if len(weights) else 1.0
+            if worse[start + k] == k:
+                before, run = before + run, 0.0
+            sums[0, q] += weight * before
+            sums[1, q] += weight * run
+            run += weight
 
 
 @fast_kernel

@@ -112,6 +112,10 @@ class BoundSquared(BoundObjective):
         super().__init__(objective, judged, n_jobs)
         self.row_weights = judged.row_weights
 
+    @property
+    def total_weight(self) -> float:
+        return exact_sum(self.row_weights)
+
     def start(self) -> float:
         total = exact_sum(self.row_weights)
         with np.errstate(over="ignore"):  # an infinite start is refused by the caller
@@ -141,6 +145,10 @@ class BoundThresholds(BoundObjective):
         bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
         self.lower, self.upper = readonly(bounds[classes]), readonly(bounds[classes + 1])
         self._classes = _sum_classes(classes, self.row_weights, len(thresholds) + 1)
+
+    @property
+    def total_weight(self) -> float:
+        return exact_sum(self.row_weights)
 
     def start(self) -> float:
         """The constant at which the (rising) sum of gradients is 0; log odds for a single threshold."""

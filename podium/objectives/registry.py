@@ -17,6 +17,7 @@ _HOME = {
     "squared": ("pointwise", "Squared"),
     "logistic": ("pointwise", "Logistic"),
     "ordinal": ("pointwise", "Ordinal"),
+    "query_rmse": ("centred", "QueryRMSE"),
     "ranknet": ("pairwise", "RankNet"),
     "hinge": ("pairwise", "Hinge"),
     "squared_hinge": ("pairwise", "SquaredHinge"),
@@ -58,7 +59,7 @@ def parse_objective(objective: str | Objective | Callable[..., Any], **settings:
     offsets) that returns (gradients, hessians) becomes a `Custom` objective.
 
     >>> parse_objective("ranknet", sigma=2.0)
-    RankNet(sigma=2.0, ties=False)
+    RankNet(pair_exponent=0.0, sigma=2.0, ties=False)
     """
     if isinstance(objective, Objective):
         _check_settings(type(objective), settings)

@@ -6,6 +6,7 @@ mappings with their items, and metrics, objectives and policies with a name and 
     (0.2, 0.1)           {"type": "tuple", "items": [0.2, 0.1]}
     {0: 1}               {"type": "mapping", "items": [[0, 1]]}
     RankNet(sigma=2.0)   {"type": "objective", "name": "ranknet", "fields": {"sigma": 2.0, "ties": false}}
+    Ridge(alpha=2.0)     {"type": "estimator", "name": "ridge", "fields": {"alpha": 2.0, ...}}
 
 Reading makes these values again and nothing else: names are looked up in the registries, fields must have the types
 that the classes declare, and each class then checks its own ranges.
@@ -24,6 +25,7 @@ from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES, Policy
 from podium.metrics.registry import METRICS
+from podium.models.estimators import ESTIMATORS, make_estimator, name_of
 from podium.models.registry import MODELS
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES
@@ -84,6 +86,9 @@ def to_plain(value: Any) -> Any:
         return {"type": "objective class", "name": value.name}
     if is_dataclass(value) and MODELS.get(type(value).__name__) is type(value):
         return _plain_model(value)
+    if name_of(value) is not None:
+        plain = {name: to_plain(item) for name, item in value.get_params(deep=False).items()}
+        return {"type": "estimator", "name": name_of(value), "fields": plain}
     if isinstance(value, range):
         return {"type": "range", "items": [value.start, value.stop, value.step]}
     if isinstance(value, Mapping):
@@ -218,6 +223,16 @@ def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
     return kind(**known_parameters(kind, own))
 
 
+def _read_estimator(plain: Mapping[str, Any], where: str, depth: int) -> Any:
+    _check_keys(plain, where, {"name", "fields"})
+    _named(ESTIMATORS, plain, where)
+    made = make_estimator(plain["name"])
+    given = plain["fields"]
+    if not isinstance(given, dict) or not set(given) <= set(made.get_params(deep=False)):
+        raise ValueError(f"{where}: the parameters of {plain['name']} are not those of its class")
+    return made.set_params(**{name: from_plain(item, f"{where}: {name}", depth) for name, item in given.items()})
+
+
 _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
     "tuple": lambda plain, where, depth: tuple(_items(plain, where, depth)),
     "set": _read_set,
@@ -227,6 +242,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
     "objective": _read_objective,
     "objective class": _read_class,
     "policy": _read_policy,
+    "estimator": _read_estimator,
     "not saved": _read_not_saved,
     "model": _read_model,
 }

@@ -1,5 +1,6 @@
 """Linear models have everything from the frame: early stopping, checkpoints, files, the command line, explanations."""
 
+import dataclasses
 import io
 import json
 import sys
@@ -12,8 +13,10 @@ import podium
 from podium import cli
 from podium.data.ranking import RankingData
 from podium.models.linear import Linear
+from podium.objectives import Hinge
 
 OBJECTIVES = ["squared", "ordinal", "ranknet", "hinge", "squared_hinge", "exponential", "lambda", "listnet", "listmle"]
+OBJECTIVES += ["query_rmse", "xendcg", "approxndcg"]
 WHY = "a repeated document takes a rank, a weight does not"
 
 
@@ -195,3 +198,93 @@ def test_a_number_of_trees_is_no_query_id(parts):
     with pytest.raises(ValueError, match=r"got 2\. For the first trees only, give n_trees=2"):
         model.predict(parts[2], 2)
     np.testing.assert_array_equal(model.predict(parts[2], n_trees=3), model.predict(parts[2], parts[2].qid))
+
+
+@pytest.mark.parametrize("basis", ["polynomial", "gaussian", "sigmoid"])
+def test_basis_functions_are_those_of_their_formulas_and_saved_with_the_model(basis, rng, tmp_path):
+    """And learn what no weighted sum of the features is."""
+    X = rng.standard_normal((400, 3)).astype(np.float32) * [1, 5, 1] + [0, 20, 0]
+    X = X.astype(np.float32)
+    y, qid = np.clip(np.round(2 - X[:, 0] ** 2 + (X[:, 1] - 20) / 5), 0, 4), np.arange(400) // 20
+    model = Linear(basis=basis, degree=2, n_centres=40, width=0.8, max_iter=60).fit(X, y, qid=qid)
+    Z = (X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)) / X.astype(np.float64).std(axis=0)
+    if basis == "polynomial":
+        phi = np.stack([Z[:, f] ** power for f in range(3) for power in (1, 2)], axis=1)
+    else:
+        centres = model.basis_.centres
+        assert len(centres) == 40
+        assert all(np.isclose(Z, centre).all(axis=1).any() for centre in centres)  # training rows
+        spread = 0.8**2 * 3
+        if basis == "gaussian":
+            phi = np.exp(-((Z[:, None, :] - centres[None]) ** 2).sum(axis=2) / (2 * spread))
+        else:
+            phi = 1 / (1 + np.exp(-(Z @ centres.T) / spread))
+    np.testing.assert_allclose(model.predict(X), phi @ model.coef_ + model.intercept_, atol=1e-4)
+    assert model.score(X, y, qid) > Linear(max_iter=60).fit(X, y, qid=qid).score(X, y, qid) + 0.02
+    model.save(tmp_path / "m.podium")
+    loaded = podium.load(tmp_path / "m.podium")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert str(loaded.inspect()) == str(model.inspect())
+    assert np.isfinite(model.predict(np.full((1, 3), 3e38, np.float32))).all()
+    names = {"polynomial": "feature 1^2", "gaussian": "gaussian 1", "sigmoid": "sigmoid 1"}
+    assert names[basis] in [name for name, _ in model.inspect().weights]
+
+
+def test_basis_functions_pass_the_laws_of_the_frame(parts, tmp_path):
+    train, valid, test = parts
+    for basis in ("polynomial", "gaussian"):
+        given = {"basis": basis, "max_iter": 12, "n_centres": 30}
+        model = Linear(**given).fit(train, eval_set=valid, early_stopping_rounds=6)
+        assert model.score(valid) == pytest.approx(max(model.evals_["eval_0"]["ndcg@10"]), abs=1e-12)
+        np.testing.assert_allclose(model.scorer()(test.X), model.predict(test), rtol=1e-5, atol=1e-5)
+        other = Linear(**given, random_state=1).fit(train)
+        assert (basis == "polynomial") == np.array_equal(other.predict(test), Linear(**given).fit(train).predict(test))
+    assert Linear(basis="polynomial", max_iter=5).fit(train).feature_importances_.sum() == pytest.approx(1)
+    assert not hasattr(Linear(basis="gaussian", max_iter=5).fit(train), "feature_importances_")
+    with pytest.raises(ValueError, match="basis must be one of None, polynomial, gaussian, sigmoid; got 'poly'"):
+        Linear(basis="poly").fit(train)
+
+
+def test_crafted_files_of_basis_functions_are_refused(parts):
+    model = Linear(basis="gaussian", n_centres=5, max_iter=3).fit(parts[0])
+    for change in ({"scale": -model.basis_.scale}, {"mean": model.basis_.mean[:3]}, {"centres": np.empty((0, 24))}):
+        broken = Linear(basis="gaussian", n_centres=5, max_iter=3).fit(parts[0])
+        broken.basis_ = dataclasses.replace(model.basis_, **change)
+        with pytest.raises(ValueError, match="Nothing is written"):
+            broken.save(io.BytesIO())
+
+
+def test_bayesrank_learns_to_rank_and_its_seed_counts(parts, tmp_path):
+    train, _, test = parts
+    model = podium.BayesRank(metric="ndcg", max_iter=15).fit(train)
+    constant = podium.evaluate(np.zeros(test.n_rows), test, metrics=["ndcg"])["ndcg"]
+    assert model.score(test) > constant + 0.05
+    assert (podium.BayesRank(metric="ndcg", max_iter=15, random_state=1).fit(train).coef_ != model.coef_).any()
+    assert (podium.BayesRank(metric="ndcg", max_iter=15, samples=3).fit(train).coef_ != model.coef_).any()
+    for n_jobs in (1, 2):
+        fitted = podium.BayesRank(max_iter=5, n_jobs=n_jobs).fit(train)
+        fitted.save(tmp_path / f"{n_jobs}.podium")
+    assert (tmp_path / "1.podium").read_bytes() == (tmp_path / "2.podium").read_bytes()
+    with pytest.raises(ValueError, match="does not add up over places"):
+        podium.BayesRank(metric="map").fit(train)
+
+
+@pytest.mark.parametrize("kind", [podium.Boosted, podium.MatrixNet, Linear])
+def test_the_expected_metric_is_an_objective_of_every_learner(kind, parts):
+    train, _, test = parts
+    few = {"max_iter": 15} if kind is Linear else {"n_estimators": 10}
+    model = kind(objective="bayesrank", metric="ndcg@5", **few).fit(train)
+    assert model._objective().metric == "ndcg@5"
+    constant = podium.evaluate(np.zeros(test.n_rows), test, metrics=["ndcg@5"])["ndcg@5"]
+    assert model.score(test) > constant + 0.05
+
+
+def test_an_exponent_is_refused_where_no_pairs_are_summed(parts):
+    message = "Linear: pair_exponent=0.5 is for pairwise objectives and lambda; got objective 'listnet'. Leave it at 0."
+    with pytest.raises(ValueError, match=message):
+        Linear(objective="listnet", pair_exponent=0.5).fit(parts[0])
+    for model in (podium.LambdaMART(pair_exponent=0.5), podium.Boosted(objective="lambda", pair_exponent=0.5)):
+        with pytest.raises(ValueError, match="needs normalize=None; got 'lightgbm'"):
+            model.fit(parts[0])
+    assert Linear(objective="lambda", pair_exponent=0.5)._objective().pair_exponent == 0.5
+    assert podium.Boosted(objective=Hinge(pair_exponent=1.0))._objective().pair_exponent == 1.0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 import podium
 from podium.models.linear import Linear
@@ -75,7 +76,12 @@ def test_nothing_is_lost_where_python_strips_docstrings():
 
 
 # The depth of oblivious trees, the penalty of weights, and rounds instead of trees.
-OTHER_MEANINGS = {("MatrixNet", "max_depth"), ("Linear", "l2_regularization"), ("RankBoost", "n_estimators")}
+OTHER_MEANINGS = {
+    ("MatrixNet", "max_depth"),
+    ("Linear", "l2_regularization"),
+    ("BayesRank", "l2_regularization"),
+    ("RankBoost", "n_estimators"),
+}
 
 
 def test_parameters_that_models_share_have_one_declaration():
@@ -162,9 +168,10 @@ def test_a_parameter_without_a_declaration_is_refused_when_the_class_is_made():
 # Another value, and the parameters beside which it has an effect.
 EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "objective": ("logistic", {}),
-    "metric": ("map", {"objective": "lambda"}),
+    "metric": ("dcg@3", {"objective": "lambda"}),
     "sigma": (3.0, {}),
     "normalize": (None, {}),
+    "pair_exponent": (0.5, {"objective": "ranknet", "normalize": None}),
     "n_estimators": (3, {}),
     "learning_rate": (0.37, {}),
     "max_leaf_nodes": (3, {}),
@@ -185,6 +192,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "drop_rate": (0.9, {"skip_drop": 0.0}),
     "skip_drop": (1.0, {"drop_rate": 0.9, "skip_drop": 0.0}),
     "max_drop": (1, {"drop_rate": 1.0, "skip_drop": 0.0}),
+    "extra_trees": (True, {}),
     "max_bins": (3, {}),
     "bundle_features": (True, {"max_conflicts": 0.5}),
     "max_conflicts": (0.5, {"bundle_features": True}),
@@ -203,7 +211,6 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "alpha": ("bound", {}),
     "max_alpha": (1e-3, {}),
     "preference": ("difference", {}),
-    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
     "model": (MART(n_estimators=3), {}),
     "n_members": (3, {}),
     "sample": ("seeds", {"model": LambdaMART(n_estimators=3, query_fraction=0.5)}),
@@ -214,6 +221,18 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "folds": (3, {}),
     "passthrough": (True, {}),
     "transform": (("raw", "rank"), {}),
+    "basis": ("polynomial", {}),
+    "degree": (2, {"basis": "polynomial"}),
+    "n_centres": (7, {"basis": "gaussian"}),
+    "width": (2.0, {"basis": "gaussian"}),
+    "samples": (3, {}),
+    "estimator": ("lasso", {}),
+    "relevant": (2.0, {"estimator": "logistic_regression"}),
+    "standardize": (False, {}),
+    "classifier": ("linear_svc", {}),
+    "max_pairs": (50, {}),
+    "references": (1, {"classifier": DecisionTreeClassifier(max_depth=3)}),
+    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg", "estimator": "linear_svr", "max_pairs": 50}),
     "n_jobs": (2, {}),
 }
 
@@ -263,7 +282,7 @@ def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
 @pytest.mark.parametrize("name", ["RandomForest", "MatrixNet"])
 def test_what_a_model_had_no_use_for_is_no_parameter_of_it(name):
     gone = {*MODELS[name]._fixed, *MODELS[name]._unused, *(["init"] if name == "RandomForest" else [])}
-    assert gone == set(MART().get_params()) - set(MODELS[name]().get_params())
+    assert gone == set(MART().get_params()) - set(MODELS[name]().get_params()) - {"pair_exponent"}
     for parameter_name in sorted(gone):
         with pytest.raises(TypeError, match=parameter_name):
             MODELS[name](**{parameter_name: 1})

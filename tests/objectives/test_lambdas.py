@@ -289,3 +289,20 @@ def test_wrong_settings_are_answered_at_once():
     ):
         with pytest.raises(ValueError, match=words):
             Lambda(**settings)
+
+
+@pytest.mark.parametrize("metric", ["ndcg@3", "map", "inversions"])  # additive, closed form, by the metric's own swaps
+def test_a_query_counts_by_a_power_of_its_number_of_pairs(metric, rng):
+    """n_pairs counts all pairs of different labels, also those beyond the cutoff."""
+    scores, offsets = rng.standard_normal(15), [0, 4, 15]
+    labels = rng.permutation(np.resize([0.0, 1, 2], 15))
+    plain = derivatives(Lambda(metric), scores, labels, offsets)
+    found = derivatives(Lambda(metric, pair_exponent=0.5), scores, labels, offsets)
+    factors = [sum(a > b for a in own for b in own) ** -0.5 for own in (labels[:4], labels[4:])]
+    np.testing.assert_allclose(found, plain * np.repeat(factors, [4, 11]), rtol=1e-6)
+
+
+def test_normalized_lambdas_take_no_exponent():
+    message = "lambda: pair_exponent=0.5 needs normalize=None; got 'lightgbm', which scales the queries itself"
+    with pytest.raises(ValueError, match=message):
+        Lambda(pair_exponent=0.5, normalize="lightgbm")

@@ -26,6 +26,8 @@ PAIRWISE = [
     ("hinge", {}),
     ("squared_hinge", {}),
     ("exponential", {}),
+    ("ranknet", {"pair_exponent": 0.5}),
+    ("hinge", {"pair_exponent": 1.0}),
 ]
 METRICS = [
     "ndcg",
@@ -48,13 +50,17 @@ LAMBDAS = [
     *(("lambda", {"metric": metric}) for metric in METRICS),
     ("lambda", {"metric": "ndcg@3", "sigma": 2.0}),
     ("lambda", {"metric": "ndcg", "policy": "letor4"}),
+    ("lambda", {"metric": "ndcg", "pair_exponent": 0.5}),
     ("lambda", {"metric": "ndcg@3", "normalize": "lightgbm"}),
     ("lambda", {"metric": "map", "normalize": "xgboost"}),
 ]
 LISTWISE = [
+    ("query_rmse", {}),
     ("listnet", {}),
+    ("listnet", {"smoothing": 0.2}),
     ("listmle", {}),
     ("xendcg", {"seed": None}),
+    ("xendcg", {"seed": None, "smoothing": 0.2}),
     ("xendcg", {"gain": "linear", "seed": None}),
     ("approxndcg", {"alpha": 2.0}),
     ("bayesrank", {"metric": "ndcg"}),
@@ -205,7 +211,22 @@ def test_document_weights_multiply_a_documents_terms_and_a_pair_by_the_product(n
         np.testing.assert_allclose(other, factor * one, rtol=1e-5, atol=1e-6)
 
 
-@named(POINTWISE + PAIRWISE + TIES)
+@named(EVERY)
+def test_the_mean_loss_and_its_gradient_do_not_change_with_the_scale_of_the_weights(name, fields_, rng):
+    """What a linear model minimises: hence the same model for weights of 1 and of 3."""
+    scores, labels, offsets = lists(rng)
+    weights, query_weights = rng.random(len(labels)), rng.random(len(LENGTHS))
+    one = bind(name, fields_, labels, offsets, weights=weights, query_weights=query_weights)
+    other = bind(name, fields_, labels, offsets, weights=3 * weights, query_weights=7 * query_weights)
+    ratio = other.total_weight / one.total_weight
+    if "normalize" in fields_:  # which is not linear in the documents' weights
+        other = bind(name, fields_, labels, offsets, weights=weights, query_weights=7 * query_weights)
+        ratio = other.total_weight / one.total_weight
+    assert ratio > 6
+    np.testing.assert_allclose(derivatives(other, scores)[0], ratio * derivatives(one, scores)[0], rtol=1e-4, atol=1e-6)
+
+
+@named(POINTWISE + PAIRWISE + TIES + [("query_rmse", {})])
 def test_a_document_of_weight_zero_is_as_good_as_absent(name, fields_, rng):
     scores, labels, offsets = lists(rng, (5, 6))
     labels[:] = [0, 1, 2, 3, 4, 4, 3, 2, 1, 0, 2]
@@ -251,7 +272,7 @@ def test_only_the_rows_of_the_queries_asked_for_are_written(name, fields_, rng):
 def test_extreme_scores_give_finite_numbers(name, fields_, spread, rng):
     scores, labels, offsets = lists(rng, (4, 9, 40))
     far = np.sign(scores - np.median(scores)) * spread
-    if name == "squared":
+    if name in ("squared", "query_rmse"):
         far = np.clip(far, -1e30, 1e30)  # its gradient is the distance itself: beyond this it leaves float32
     bound = bind(name, fields_, labels, offsets)
     for scale in (far, far * rng.random(len(far))):

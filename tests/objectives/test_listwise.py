@@ -11,8 +11,8 @@ from oracles import (
     softmax,
 )
 
-from podium.objectives import XENDCG, ApproxNDCG, BayesRank, ListMLE, ListNet
-from podium.objectives.random import stream_of, uniform
+from podium._runtime.random import stream_of, uniform
+from podium.objectives import XENDCG, ApproxNDCG, BayesRank, ListMLE, ListNet, QueryRMSE
 
 
 def derivatives(bound, scores):
@@ -30,6 +30,32 @@ def test_listnet_equals_the_plain_loop(rng):
     scores, labels = rng.standard_normal(9), rng.integers(0, 4, 9).astype(float)
     expected = cross_entropy_derivatives(scores, softmax(labels))
     np.testing.assert_allclose(derivatives(ListNet().bind(labels, [0, 9]), scores), expected, atol=1e-6)
+
+
+def test_smoothing_mixes_the_target_with_an_even_one(rng):
+    scores, labels = rng.standard_normal(9), rng.integers(0, 4, 9).astype(float)
+    smooth = [0.7 * share + 0.3 / 9 for share in softmax(labels)]
+    found = derivatives(ListNet(smoothing=0.3).bind(labels, [0, 9]), scores)
+    np.testing.assert_allclose(found, cross_entropy_derivatives(scores, smooth), atol=1e-6)
+    gains = [2**label - 0.5 for label in labels]
+    smooth = [0.7 * gain / sum(gains) + 0.3 / 9 for gain in gains]
+    found = derivatives(XENDCG(seed=None, smoothing=0.3).bind(labels, [0, 9]), scores)
+    np.testing.assert_allclose(found, cross_entropy_derivatives(scores, smooth), atol=1e-6)
+    with pytest.raises(ValueError, match="xendcg: smoothing must be a number from 0 to 1; got 2"):
+        XENDCG(smoothing=2)
+
+
+def test_query_rmse_is_squared_error_after_both_means_are_taken_off(rng):
+    scores, labels, weights = rng.standard_normal(9), rng.integers(0, 4, 9).astype(float), rng.random(9)
+    bound = QueryRMSE().bind(labels, [0, 4, 9], weights=weights, query_weights=[1.0, 2.0])
+    g, _ = derivatives(bound, scores)
+    loss = 0.0
+    for factor, own in ((1.0, slice(0, 4)), (2.0, slice(4, 9))):
+        w = weights[own]
+        residual = scores[own] - np.average(scores[own], weights=w) - labels[own] + np.average(labels[own], weights=w)
+        np.testing.assert_allclose(g[own], factor * w * residual, atol=1e-6)
+        loss += factor * np.sum(w * residual**2) / 2
+    assert bound.loss(scores) == pytest.approx(loss)
 
 
 def test_listmle_equals_the_plain_loop(rng):

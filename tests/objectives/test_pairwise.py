@@ -1,6 +1,7 @@
 """Pairwise objectives against double loops and the numbers of the notes."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -103,3 +104,39 @@ def test_hessians_of_badly_ordered_pairs_keep_their_digits():
     for o in (-3.0, -10.0, -20.0, 20.0):
         _, h = derivatives(RankNet(), [o, 0.0], [1.0, 0.0])
         assert h[0] == pytest.approx(1 / (2 + math.exp(o) + math.exp(-o)), rel=1e-5)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("kind", [RankNet, Hinge, SquaredHinge, Exponential])
+def test_a_query_counts_by_a_power_of_its_number_of_pairs(kind, exponent, rng):
+    """Against counting in a double loop; of three queries, one has no pair."""
+    offsets, scores = [0, 5, 8, 20], rng.standard_normal(20)
+    labels = np.concatenate([rng.integers(0, 3, 5), [1, 1, 1], rng.integers(0, 5, 12)]).astype(float)
+    plain = derivatives(kind(), scores, labels, offsets)
+    factors = np.ones(20)
+    for start, stop in pairwise(offsets):
+        own = labels[start:stop]
+        n_pairs = sum(a > b for a in own for b in own)
+        factors[start:stop] = n_pairs**-exponent if n_pairs else 1.0
+    found = derivatives(kind(pair_exponent=exponent), scores, labels, offsets)
+    np.testing.assert_allclose(found, plain * factors, rtol=1e-6)
+
+
+def test_the_total_weight_of_pairs_is_the_sum_of_their_products(rng):
+    offsets, labels, weights = [0, 6, 6, 9], rng.integers(0, 3, 9).astype(float), rng.random(9)
+    different, equal = 0.0, 0.0
+    for factor, start, stop in ((2.0, 0, 6), (5.0, 6, 9)):
+        for i in range(start, stop):
+            for j in range(start, i):
+                both = factor * weights[i] * weights[j]
+                different += both * (labels[i] != labels[j])
+                equal += both * (labels[i] == labels[j])
+    given = {"weights": weights, "query_weights": [2.0, 3.0, 5.0]}
+    assert RankNet().bind(labels, offsets, **given).total_weight == pytest.approx(different)
+    assert RankNet(ties=True).bind(labels, offsets, **given).total_weight == pytest.approx(different + equal)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, True, "1", np.nan])
+def test_an_exponent_out_of_range_is_refused(wrong):
+    with pytest.raises(ValueError, match="hinge: pair_exponent must be a number from 0 to 1; got"):
+        Hinge(pair_exponent=wrong)

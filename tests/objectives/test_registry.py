@@ -9,7 +9,7 @@ from podium.objectives import OBJECTIVES, Custom, Lambda, RankNet, Squared, pars
 def test_every_name_gives_its_objective_and_every_objective_says_what_it_is():
     assert set(OBJECTIVES) == {
         *("squared", "logistic", "ordinal", "ranknet", "hinge", "squared_hinge", "exponential", "lambda"),
-        *("listnet", "listmle", "xendcg", "approxndcg", "bayesrank"),
+        *("listnet", "listmle", "xendcg", "approxndcg", "bayesrank", "query_rmse"),
     }
     for name, kind in OBJECTIVES.items():
         assert type(parse_objective(name)) is kind

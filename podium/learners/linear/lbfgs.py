@@ -1,11 +1,16 @@
 """L-BFGS for linear scoring functions: one round is one step of the method.
 
-The cost is that of an objective at the scores X w + b, over standardised features, plus l2/2 |w|^2 per training row; b
-is not penalised. A round takes the two-loop recursion over the last pairs of steps and gradient changes, then searches
-along the direction until the slope has fallen to a tenth of what it was. Only gradients are used, never the loss: so
-objectives without one (lambda, a user's own) are trained in the same way.
+With z the standardised features (or basis functions), what is minimised is a mean plus a penalty:
 
-References: Nocedal and Wright, Numerical Optimization, chapter 7.
+    loss(scores) / total weight + l2/2 |w|^2,        scores = Z w + b
+
+The total weight is the objective's (`Target.total_weight`): that of documents, pairs or queries. b is trained for
+pointwise objectives only and never penalised. A round takes the two-loop recursion over the last pairs of steps and
+gradient changes, then searches along the direction for a step at which the slope is small and the cost has fallen
+(Wolfe's conditions). Costs are compared where the objective has a loss of which its gradients are the derivatives
+everywhere; others (lambda, sampled losses, a user's own) are searched by their slopes alone.
+
+References: Nocedal and Wright, Numerical Optimization, chapters 3 and 7.
 """
 
 from __future__ import annotations
@@ -18,12 +23,15 @@ import numpy as np
 
 from podium._runtime.exact import exact_sum
 from podium.data.sparse import Features
+from podium.learners.linear.basis import Basis
 from podium.learners.linear.products import multiply, multiply_transposed
 from podium.learners.protocol import Target
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 
 _MEMORY = 10  # pairs of steps and gradient changes
-_SLOPE = 0.1  # of the slope at the start of a search, what may be left at its end
+_SLOPE = 0.9  # of the slope at the start of a search, what may be left at its end
+_DECREASE = 1e-4  # of what the slope at the start promises, what the cost must fall by
+_ROUNDING = 1e-12  # of the cost, what it may rise by: less is rounding
 _MOST_TRIALS = 20
 
 
@@ -32,7 +40,7 @@ class LinearRules:
     """What is minimised, and when training ends by itself."""
 
     l2: float = 0.0
-    tolerance: float = 1e-5  # of the gradient's largest entry, per training row
+    tolerance: float = 1e-5  # of the gradient's largest entry
     fit_intercept: bool = False
     n_jobs: int | None = None
 
@@ -57,14 +65,27 @@ class Scaling:
         return cls(centre, np.where(constant | (scale == 0), 1.0, scale))
 
 
+@dataclass(eq=False)
+class Place:
+    """A point with the scores and the gradient of the cost there; the cost itself once it was asked for."""
+
+    point: np.ndarray
+    scores: np.ndarray
+    gradient: np.ndarray
+    cost: float | None = None
+
+
 class LinearTraining:
     """The learner of linear models; `point` has the weights of standardised features, then the intercept."""
 
     unit = "round"
 
-    def __init__(self, X: np.ndarray, target: Target, rules: LinearRules) -> None:
-        self.X, self.target, self.rules = X, target, rules
+    def __init__(self, X: np.ndarray, target: Target, rules: LinearRules, basis: Basis | None = None) -> None:
+        self.basis, self.target, self.rules = basis, target, rules
+        self.X = X = self._expanded(X)
         self.scaling = Scaling.of(X, rules.n_jobs)
+        total = target.total_weight
+        self._total = total if total > 0 else 1.0  # without any weight, every gradient is 0
         self.point = np.zeros(X.shape[1] + 1)
         self.point[-1] = target.start() if rules.fit_intercept else 0.0
         self.n_steps, self.is_done = 0, False
@@ -72,28 +93,25 @@ class LinearTraining:
         self._derivatives = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
         self.followed: list[np.ndarray] = []
         self._followed_rows: list[tuple[np.ndarray, np.ndarray | float]] = []
-        self._gradient = self._gradient_at(self.point)
+        self._here: Place | None = None  # the last place, where the next round need not ask again
 
     def step(self) -> None:
         self.target.begin(self.n_steps)
-        gradient = self._gradient_at(self.point)  # an objective may draw other numbers in every round
-        direction = self._direction(gradient)
-        slope = float(direction @ gradient)
-        if not slope < 0:  # the memory no longer describes the cost: follow the gradient
-            self._moves, direction = [], -gradient
-            slope = float(direction @ gradient)
-        size, ended = self._search(direction, slope)
-        point = self.point + size * direction
-        self._remember(size * direction, ended - gradient)
-        self.point, self._gradient, self.n_steps = point, ended, self.n_steps + 1
-        largest = float(np.abs(ended).max(initial=0.0))
-        self.is_done = size == 0.0 or largest <= self.rules.tolerance * max(len(self.X), 1)
+        here = self._here if self._here is not None and not self.target.is_random else self._place(self.point)
+        moves, direction = self._moves, self._direction(here.gradient, self._moves)
+        if not direction @ here.gradient < 0:  # the memory no longer describes the cost: follow the gradient
+            moves, direction = [], self._direction(here.gradient, [])
+        size, there = self._search(here, direction, float(direction @ here.gradient))
+        self._moves = _remember(moves, there.point - here.point, there.gradient - here.gradient)
+        self.point, self._here, self.n_steps = there.point, there, self.n_steps + 1
+        self.is_done = size == 0.0 or float(np.abs(there.gradient).max(initial=0.0)) <= self.rules.tolerance
         for number, (X, offset) in enumerate(self._followed_rows):
-            self.followed[number] = self._scores(X) + offset
+            self.followed[number] = self._scores(X, self.point) + offset
 
     def follow(self, X: Features, offset: np.ndarray | float) -> None:
-        self._followed_rows.append((X, offset))
-        self.followed.append(self._scores(X) + offset)
+        rows = self._expanded(X)
+        self._followed_rows.append((rows, offset))
+        self.followed.append(self._scores(rows, self.point) + offset)
 
     def snapshot(self) -> tuple[int, np.ndarray]:
         return self.n_steps, self.point
@@ -103,9 +121,8 @@ class LinearTraining:
 
     @property
     def coefficients(self) -> tuple[np.ndarray, float]:
-        """Weights of the features as they came, and the intercept."""
-        weights = self.point[:-1] / self.scaling.scale
-        return weights, float(self.point[-1] - weights @ self.scaling.centre)
+        """Weights of the features as they came (or of the basis functions), and the intercept."""
+        return self._coefficients(self.point)
 
     def state(self, best: tuple[int, np.ndarray]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         empty = np.empty((0, len(self.point)))
@@ -137,66 +154,92 @@ class LinearTraining:
             read_numbers(arrays, name, memory * width).reshape(memory, width) for name in ("steps", "changes")
         )
         scores = [read_numbers(arrays, name, len(own)) for name, own in zip(followed, self.followed)]
-        self.point, self.n_steps, self.followed = point, rounds, scores
+        self.point, self.n_steps, self.followed, self._here = point, rounds, scores, None
         self._moves = [(step, change) for step, change in zip(steps, changes)]
         return read_count(meta, "best_rounds", rounds), best
 
-    def _scores(self, X: np.ndarray) -> np.ndarray:
-        weights, intercept = self.coefficients
+    def _expanded(self, X: Features) -> np.ndarray:
+        return np.asarray(X) if self.basis is None else self.basis.expand(np.asarray(X), self.rules.n_jobs)
+
+    def _coefficients(self, point: np.ndarray) -> tuple[np.ndarray, float]:
+        weights = point[:-1] / self.scaling.scale
+        return weights, float(point[-1] - weights @ self.scaling.centre)
+
+    def _scores(self, X: np.ndarray, point: np.ndarray) -> np.ndarray:
+        weights, intercept = self._coefficients(point)
         scores = np.empty(len(X))
         multiply(X, weights, scores, self.rules.n_jobs)
         return scores + intercept
 
-    def _gradient_at(self, point: np.ndarray) -> np.ndarray:
+    def _place(self, point: np.ndarray) -> Place:
         """The gradient of the cost in the weights of standardised features and the intercept."""
-        before, self.point = self.point, point
-        scores = self._scores(self.X)
-        self.point = before
-        gradients, hessians = self._derivatives
+        scores, (gradients, hessians) = self._scores(self.X, point), self._derivatives
         self.target.derivatives(scores, gradients, hessians)
-        pulls = gradients.astype(np.float64)
-        total = exact_sum(pulls)
-        own = multiply_transposed(self.X, pulls, self.rules.n_jobs)
-        gradient = np.append((own - self.scaling.centre * total) / self.scaling.scale, total)
-        gradient[:-1] += self.rules.l2 * len(self.X) * point[:-1]
+        exact = gradients.astype(np.float64)
+        total = exact_sum(exact)
+        own = multiply_transposed(self.X, exact, self.rules.n_jobs)
+        gradient = np.append((own - self.scaling.centre * total) / self.scaling.scale, total) / self._total
+        gradient[:-1] += self.rules.l2 * point[:-1]
         if not self.rules.fit_intercept:
             gradient[-1] = 0.0
         if not np.isfinite(gradient).all():
             raise ValueError("the gradient is not finite; scale labels and weights down.")
-        return gradient
+        return Place(point, scores, gradient)
 
-    def _direction(self, gradient: np.ndarray) -> np.ndarray:
+    def _cost(self, place: Place) -> float:
+        if place.cost is None:
+            weights = place.point[:-1]
+            place.cost = self.target.loss(place.scores) / self._total + 0.5 * self.rules.l2 * float(weights @ weights)
+        return place.cost
+
+    def _direction(self, gradient: np.ndarray, moves: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Minus the inverse Hessian, as the last moves describe it, times the gradient."""
         direction, shares = -gradient, []
-        for step, change in reversed(self._moves):
+        for step, change in reversed(moves):
             share = (step @ direction) / (step @ change)
             direction = direction - share * change
             shares.append(share)
-        if self._moves:
-            step, change = self._moves[-1]
+        if moves:
+            step, change = moves[-1]
             direction = direction * ((step @ change) / (change @ change))
         else:
             direction = direction / max(float(np.linalg.norm(gradient)), 1e-300)
-        for (step, change), share in zip(self._moves, reversed(shares)):
+        for (step, change), share in zip(moves, reversed(shares)):
             direction = direction + step * (share - (change @ direction) / (step @ change))
         return direction
 
-    def _search(self, direction: np.ndarray, slope: float) -> tuple[float, np.ndarray]:
-        """A step size at which the slope along the direction is small, and the gradient there; 0 if there is none."""
-        low, high, size = 0.0, np.inf, 1.0
-        low_gradient = self._gradient_at(self.point)
-        for _ in range(_MOST_TRIALS):
-            gradient = self._gradient_at(self.point + size * direction)
-            found = float(gradient @ direction)
-            if abs(found) <= _SLOPE * abs(slope):
-                return size, gradient
-            if found > 0:
-                high = size
-            else:
-                low, low_gradient = size, gradient
-            size = 2.0 * low if high == np.inf else 0.5 * (low + high)
-        return low, low_gradient  # the last size at which the cost still falls
+    def _search(self, here: Place, direction: np.ndarray, slope: float) -> tuple[float, Place]:
+        """A step size that ends the search, and the place there; the last one before the cost rises if there is none.
 
-    def _remember(self, step: np.ndarray, change: np.ndarray) -> None:
-        if step @ change > 1e-12 * (change @ change):  # otherwise the cost does not curve upwards here
-            self._moves = [*self._moves, (step, change)][-_MEMORY:]
+        The size is bracketed between one that is too small and one that is too large; between these, the next is where
+        a straight line through their slopes is 0.
+        """
+        low, low_slope, before = 0.0, slope, here
+        high, high_slope, size = np.inf, np.inf, 1.0
+        most = self._cost(here) if self.target.is_smooth else np.inf
+        most += _ROUNDING * abs(most) if most < np.inf else 0.0
+        for _ in range(_MOST_TRIALS):
+            there = self._place(here.point + size * direction)
+            found = float(there.gradient @ direction)
+            if found > -_SLOPE * slope or (most < np.inf and self._cost(there) > most + _DECREASE * size * slope):
+                high, high_slope = size, found
+            elif found < _SLOPE * slope:
+                low, low_slope, before = size, found, there
+            else:
+                return size, there
+            size = 4.0 * size if high == np.inf else _between(low, low_slope, high, high_slope)
+        return low, before
+
+
+def _between(low: float, low_slope: float, high: float, high_slope: float) -> float:
+    """Where the slope should be 0, at least a tenth of the way from both ends; the middle if slopes do not tell."""
+    share = low_slope / (low_slope - high_slope) if high_slope > 0 else 0.5
+    return low + min(max(share, 0.1), 0.9) * (high - low)
+
+
+def _remember(
+    moves: list[tuple[np.ndarray, np.ndarray]], step: np.ndarray, change: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    if step @ change > 1e-12 * (change @ change):  # otherwise the cost does not curve upwards here
+        return [*moves, (step, change)][-_MEMORY:]
+    return moves

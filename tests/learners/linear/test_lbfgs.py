@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from podium.data.ranking import RankingData
+from podium.learners.linear.lbfgs import LinearRules, LinearTraining
 from podium.learners.linear.products import multiply, multiply_transposed
 from podium.models.linear import Linear
 from podium.objectives import parse_objective
@@ -21,40 +24,132 @@ def standardised(X):
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-def test_squared_error_is_ridge_regression(rng):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_squared_error_is_ridge_regression(rng, weighted):
+    """Ridge adds alpha |w|^2 to the sum of squares, we add l2/2 |w|^2 to half of their weighted mean."""
     X, y, qid = make_lists(rng)
+    weights = rng.random(len(X)) + 0.1 if weighted else np.ones(len(X))
     for l2 in (0.0, 1e-3, 0.1):
-        model = Linear(objective="squared", l2_regularization=l2, max_iter=500, tolerance=1e-9).fit(X, y, qid=qid)
-        expected = Ridge(alpha=l2 * len(X)).fit(standardised(X), y).predict(standardised(X))
-        np.testing.assert_allclose(model.predict(X), expected, atol=1e-5)
+        model = Linear(objective="squared", l2_regularization=l2, max_iter=500, tolerance=1e-9)
+        model.fit(X, y, qid=qid, sample_weight=weights)
+        other = Ridge(alpha=l2 * weights.sum()).fit(standardised(X), y, sample_weight=weights)
+        np.testing.assert_allclose(model.predict(X), other.predict(standardised(X)), atol=1e-5)
 
 
-def test_logistic_loss_is_logistic_regression(rng):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logistic_loss_is_logistic_regression(rng, weighted):
     """log(1 + exp(-2 y F)) is the usual loss of 2 F; its penalty on the weights of 2 F is a quarter of ours."""
     X, y, qid = make_lists(rng)
+    weights = rng.random(len(X)) + 0.1 if weighted else np.ones(len(X))
     model = Linear(objective="logistic", l2_regularization=0.01, max_iter=500, tolerance=1e-9)
-    model.fit(X, np.minimum(y, 1), qid=qid)
-    other = LogisticRegression(C=1 / (0.01 / 4 * len(X)), tol=1e-10, max_iter=5_000)
-    other.fit(standardised(X), np.minimum(y, 1))
-    np.testing.assert_allclose(2 * model.predict(X), other.decision_function(standardised(X)), atol=1e-3)
+    model.fit(X, np.minimum(y, 1), qid=qid, sample_weight=weights)
+    other = LogisticRegression(C=1 / (0.01 / 4 * weights.sum()), tol=1e-10, max_iter=5_000)
+    other.fit(standardised(X), np.minimum(y, 1), sample_weight=weights)
+    np.testing.assert_allclose(2 * model.predict(X), other.decision_function(standardised(X)), atol=1e-4)
 
 
-@pytest.mark.parametrize("objective", ["ranknet", "squared_hinge", "listnet", "listmle", "exponential"])
-def test_no_small_step_in_any_direction_lowers_a_convex_cost(rng, objective):
-    X, y, qid = make_lists(rng, 300)
-    l2 = 1e-2
-    model = Linear(objective=objective, l2_regularization=l2, max_iter=500, tolerance=1e-8).fit(X, y, qid=qid)
-    data = RankingData.from_arrays(X, y, qid)
-    target, scale = parse_objective(objective).bind(data.y, data.offsets), X.astype(np.float64).std(axis=0)
+def mean_loss(objective, scores, y, queries):
+    """By plain sums over documents, pairs or queries; `queries` has a slice for each."""
+    total, count = 0.0, 0
+    for own in queries:
+        s, labels = scores[own], y[own]
+        if objective in ("listnet", "listmle"):
+            count += 1
+        if objective == "listnet":
+            target = np.exp(labels) / np.exp(labels).sum()
+            total += logsumexp(s) - target @ s
+        elif objective == "listmle":
+            for i in np.flatnonzero(labels > labels.min()):
+                total += logsumexp(s[labels <= labels[i]]) - s[i]
+        elif objective == "query_rmse":
+            residual = s - labels
+            total, count = total + 0.5 * ((residual - residual.mean()) ** 2).sum(), count + len(s)
+        else:
+            margins = (s[:, None] - s[None, :])[labels[:, None] > labels[None, :]]
+            losses = {
+                "ranknet": lambda o: np.logaddexp(0, -o),
+                "squared_hinge": lambda o: np.maximum(0, 1 - o) ** 2,
+                "exponential": lambda o: np.exp(-o),
+            }
+            total, count = total + losses[objective](margins).sum(), count + len(margins)
+    return total / count
+
+
+@pytest.mark.parametrize("objective", ["ranknet", "squared_hinge", "exponential", "listnet", "listmle", "query_rmse"])
+def test_the_minimum_is_that_of_scipy(rng, objective):
+    X, y, qid = make_lists(rng, 120)
+    Z, queries = standardised(X), [slice(start, start + 20) for start in range(0, 120, 20)]
 
     def cost(weights):
-        return target.loss(X.astype(np.float64) @ weights) + 0.5 * l2 * len(X) * ((weights * scale) ** 2).sum()
+        return mean_loss(objective, Z @ weights, y, queries) + 0.5 * 0.03 * weights @ weights
 
-    least = cost(model.coef_)
-    for _ in range(30):
-        move = rng.standard_normal(5) / scale
-        for size in (1e-2, 1e-3):
-            assert cost(model.coef_ + size * move) > least - 1e-6 * abs(least)
+    best = minimize(cost, np.zeros(5), method="BFGS", options={"gtol": 1e-8})
+    model = Linear(objective=objective, max_iter=500, tolerance=1e-9).fit(X, y, qid=qid)
+    np.testing.assert_allclose(model.coef_ * X.astype(np.float64).std(axis=0), best.x, atol=2e-5)
+    assert np.abs(Z @ best.x - model.predict(X) - (Z @ best.x - model.predict(X)).mean()).max() < 1e-4
+
+
+def test_pair_exponent_weighs_the_queries_of_the_mean(rng):
+    X, y, _ = make_lists(rng, 120)
+    Z, queries = standardised(X), [slice(0, 10), slice(10, 40), slice(40, 120)]
+
+    def cost(weights):
+        total, weight = 0.0, 0.0
+        for own in queries:
+            n_pairs = (y[own][:, None] > y[own][None, :]).sum()
+            total += n_pairs**0.5 * mean_loss("ranknet", Z @ weights, y, [own])
+            weight += n_pairs**0.5
+        return total / weight + 0.5 * 0.03 * weights @ weights
+
+    best = minimize(cost, np.zeros(5), method="BFGS", options={"gtol": 1e-8})
+    model = Linear(pair_exponent=0.5, max_iter=500, tolerance=1e-9).fit(X, y, group=[10, 30, 80])
+    np.testing.assert_allclose(model.coef_ * X.astype(np.float64).std(axis=0), best.x, atol=2e-5)
+
+
+def test_ordinal_regression_has_thresholds_in_order_and_is_at_its_minimum(rng):
+    """Of minus the logarithm of P(grade) = P(F < upper) - P(F < lower), for the thresholds that the data gives."""
+    X, y, qid = make_lists(rng, 200)
+    Z, grades = standardised(X), np.unique(y)
+    below = np.array([(y <= grade).mean() for grade in grades[:-1]])
+    thresholds = np.log(below / (1 - below))
+    data = RankingData.from_arrays(X, y, qid)
+    bound = parse_objective("ordinal").bind(data.y, data.offsets)
+    np.testing.assert_allclose(bound.thresholds, thresholds, rtol=1e-12)
+    assert (np.diff(bound.thresholds) > 0).all()
+    ends, place = np.concatenate([[-np.inf], thresholds, [np.inf]]), np.searchsorted(grades, y)
+
+    def cost(point):
+        scores = Z @ point[:-1] + point[-1]
+        chance = expit(ends[place + 1] - scores) - expit(ends[place] - scores)
+        return -np.log(chance).mean() + 0.5 * 0.03 * point[:-1] @ point[:-1]
+
+    best = minimize(cost, np.zeros(6), method="BFGS", options={"gtol": 1e-8})
+    model = Linear(objective="ordinal", max_iter=500, tolerance=1e-9).fit(X, y, qid=qid)
+    np.testing.assert_allclose(model.predict(X), Z @ best.x[:-1] + best.x[-1], atol=1e-4)
+
+
+def test_only_pointwise_objectives_have_an_intercept(rng):
+    X, y, qid = make_lists(rng, 200)
+    for objective, pointwise in (("squared", True), ("ordinal", True), ("ranknet", False), ("query_rmse", False)):
+        model = Linear(objective=objective).fit(X, y, qid=qid)
+        at_the_mean = model.intercept_ + model.coef_ @ X.astype(np.float64).mean(axis=0)
+        assert (abs(at_the_mean) > 1e-3) == pointwise
+    strong = Linear(objective="squared", l2_regularization=1e9).fit(X, y, qid=qid)
+    np.testing.assert_allclose(strong.predict(X), y.mean(), rtol=1e-5)  # which is not penalised
+
+
+@pytest.mark.parametrize("objective", ["ranknet", "listmle", "squared", "approxndcg"])
+def test_every_round_lowers_the_cost(rng, objective):
+    X, y, qid = make_lists(rng, 300)
+    data = RankingData.from_arrays(X, y, qid)
+    target = parse_objective(objective).bind(data.y, data.offsets)
+    training = LinearTraining(data.X, target, LinearRules(l2=0.01, fit_intercept=objective == "squared"))
+    costs = [training._cost(training._place(training.point))]
+    while training.n_steps < 15 and not training.is_done:
+        training.step()
+        costs.append(training._cost(training._place(training.point)))
+    assert len(costs) > 4
+    assert (np.diff(costs) <= 1e-12).all()
 
 
 def test_products_equal_those_of_numpy_and_do_not_depend_on_threads(rng):

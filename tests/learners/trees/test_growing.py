@@ -9,7 +9,7 @@ from oracles import grow_tree_slowly
 from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
 from podium.learners.trees.training.growing import POOL, GrowthRules, TreeGrower
 from podium.learners.trees.training.histograms import STRIDE, TILE, add_rows, add_shares, clear_words
-from podium.learners.trees.training.splitting import GAIN, SPLIT, best_gain, scan_bins
+from podium.learners.trees.training.splitting import ALL_BINS, GAIN, SPLIT, best_gain, scan_bins
 
 
 def grow(X, gradients, hessians, n_threads=1, sample=None, allowed=None, pool_bytes=POOL, **rules):
@@ -197,7 +197,9 @@ def test_the_fast_search_for_a_gain_equals_the_careful_one_to_the_last_bit(rng, 
         for l2, least in ((0.0, 1.0), (7.5, 900.0)):
             histogram, scales = make_histogram(rng, missing), np.array([3.0, 0.5, l2, least])
             split = np.empty(SPLIT)
-            scan_bins(histogram, n_bins, missing, scales, np.empty(0, np.int64), 0, 0.0, -np.inf, np.inf, split)
+            scan_bins(
+                ALL_BINS, histogram, n_bins, missing, scales, np.empty(0, np.int64), 0, 0.0, -np.inf, np.inf, split
+            )
             assert best_gain(histogram, n_bins, missing, scales, np.empty(MISSING, np.int64)) == split[GAIN]
 
 

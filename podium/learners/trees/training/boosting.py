@@ -17,6 +17,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
+from podium._runtime.random import stream_of
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.sparse import Features
 from podium.learners.protocol import Target
@@ -165,7 +166,8 @@ class Boosting:
         self.target.begin(number)
         self.target.derivatives(self.scores, self._gradients, self._hessians)
         allowed, sample = draw_features(self.rules.sampling, self.X.shape[1], rng), self._draw_rows(rng)
-        grown = self.grower.grow(self._gradients, self._hessians, sample, allowed)
+        stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
+        grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream)
         rows = self.grower.index[: grown.leaf_start[-1]]
         values = self._leaf_values(grown, rows) * (self.rules.learning_rate / (1 + len(dropped)))
         tree = finish_tree(grown, values, self.binned.edges)

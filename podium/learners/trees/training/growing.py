@@ -39,6 +39,7 @@ class GrowthRules:
     max_impurity: float = 0.0  # stop once sum |S_i|/|S| * mean 1/2 (y - mean)^2 is not above this; 0: never
     l2_regularization: float = 0.0
     growth: str = "leaf"
+    extra_trees: bool = False  # one drawn bin per feature and node
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +111,15 @@ class TreeGrower:
         return self._workspace.sorted
 
     def grow(
-        self, gradients: np.ndarray, hessians: np.ndarray, sample: np.ndarray | None, allowed: np.ndarray
+        self,
+        gradients: np.ndarray,
+        hessians: np.ndarray,
+        sample: np.ndarray | None,
+        allowed: np.ndarray,
+        stream: np.uint64 | None = None,
     ) -> GrownTree:
-        """One tree. gradients, hessians: float32, one per row; `sample`: the rows to use, rising; `allowed`: features.
+        """One tree. gradients, hessians: float32, one per row; `sample`: the rows to use, rising; `allowed`: features;
+        `stream`: of the draws of extremely randomised trees.
 
         Afterwards `index[leaf_start[k]:leaf_start[k + 1]]` are the rows of leaf k.
         """
@@ -124,7 +131,7 @@ class TreeGrower:
         if self._can_be_split is not None and self.rules.growth != "oblivious":
             allowed = allowed & self._can_be_split
         nodes, leaves = make_nodes(2 * self._most - 1, n), make_leaves(self._most, n)
-        count = self._run(allowed, scales, squares, largest, n, nodes, leaves)
+        count = self._run(stream, allowed, scales, squares, largest, n, nodes, leaves)
         order = np.lexsort((leaves.stop[:count], leaves.start[:count]))  # a leaf without rows before its neighbour
         ratio = scales[1] / scales[0]
         used = slice(0, 2 * count - 1)
@@ -162,6 +169,7 @@ class TreeGrower:
 
     def _run(
         self,
+        stream: np.uint64 | None,
         allowed: np.ndarray,
         scales: np.ndarray,
         squares: float,
@@ -179,10 +187,10 @@ class TreeGrower:
             started = time.thread_time()
             layout, bins, limits = self.binned.layout, self._bins, self._limits
             if self.rules.growth == "oblivious":
-                count = grow_oblivious(layout, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
+                count = grow_oblivious(layout, stream, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
             else:
                 stop = limits, allowed, scales, squares, largest, n
-                count = grow_leaves(layout, bins, workspace, *stop, nodes, leaves, worker)
+                count = grow_leaves(layout, stream, bins, workspace, *stop, nodes, leaves, worker)
             running[worker] = time.thread_time() - started
             return count
 

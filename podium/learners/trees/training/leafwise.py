@@ -46,6 +46,7 @@ _FIRST = cast(int, np.int64(-2))  # this and below: the histogram of a leaf must
 @kernel
 def grow_leaves(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
@@ -58,7 +59,8 @@ def grow_leaves(
     leaves: Leaves,
     worker: int,
 ) -> int:
-    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units.
+    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units; `stream`:
+    of the draws of extremely randomised trees.
 
     All workers run this. The first decides which leaf to split, and all share its rows and features.
     """
@@ -69,13 +71,25 @@ def grow_leaves(
         return 0
     while True:
         small = count - 1
-        phase = evaluate_children(layout, bins, workspace, allowed, scales, leaves, small, leaf, worker, phase)
+        phase = evaluate_children(layout, stream, bins, workspace, allowed, scales, leaves, small, leaf, worker, phase)
         if count == 1 and worker == 0:
             impurity = _impurity_of_root(workspace.histograms[0], bins.n_slots[0], scales, squares, n)
         while True:
             if worker == 0:
                 shared[DECISION] = _choose(
-                    layout, bins, workspace, limits, scales, largest, impurity, nodes, leaves, small, leaf, split
+                    layout,
+                    stream,
+                    bins,
+                    workspace,
+                    limits,
+                    scales,
+                    largest,
+                    impurity,
+                    nodes,
+                    leaves,
+                    small,
+                    leaf,
+                    split,
                 )
             phase = barrier(shared, workers, phase)
             chosen = shared[DECISION]
@@ -96,6 +110,7 @@ def grow_leaves(
 @kernel
 def _choose(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
@@ -121,7 +136,7 @@ def _choose(
             acquire_histogram(workspace, leaves, small + 1, leaf, leaf)
             return _FIRST - leaf
         f, node = leaves.best[leaf], leaves.node[leaf]
-        used = _count_split(layout, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
+        used = _count_split(layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
         if split[GAIN] >= workspace.gains[leaf, f]:
             nodes.feature[node], nodes.column[node] = f, f if layout is None else layout.column[f]
             n_bins, at, to_left = bins.n_bins[f], int(split[BIN]), split[MISSING_LEFT] > 0
@@ -129,13 +144,16 @@ def _choose(
             acquire_histogram(workspace, leaves, small + 1, small + 1, leaf)
             return leaf
         workspace.gains[leaf, f] = split[GAIN]
-        leaves.best[leaf] = _count_features(layout, bins, workspace, limits, scales, largest, leaves, leaf, split)
+        leaves.best[leaf] = _count_features(
+            layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, split
+        )
     return -ONE
 
 
 @kernel
 def _count_split(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
@@ -150,6 +168,8 @@ def _count_split(
     column = f if layout is None else layout.column[f]
     return find_split(
         layout,
+        stream,
+        leaves.node[leaf],
         workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE],
         bins.n_slots[column],
         f,
@@ -171,6 +191,7 @@ def _count_split(
 @kernel
 def _count_features(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
@@ -189,7 +210,7 @@ def _count_features(
     size = build_heap(gains, heap)
     while size > 0:
         f = heap[0]
-        _count_split(layout, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
+        _count_split(layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
         if split[GAIN] >= gains[f]:
             return int(f)
         gains[f] = split[GAIN]

@@ -14,6 +14,7 @@ from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 from podium.learners.trees.training.layout import fill_sides, read_bins, reorder, sum_slots, unbundle
 from podium.learners.trees.training.splitting import (
+    ALL_BINS,
     BIN,
     GAIN,
     MIDDLE,
@@ -21,6 +22,7 @@ from podium.learners.trees.training.splitting import (
     SPLIT,
     best_feature,
     bounded_sides_gain,
+    draw_bin,
     leaf_gain,
     split_gain,
     value_of,
@@ -42,6 +44,7 @@ from podium.learners.trees.training.workspace import (
 @kernel
 def grow_oblivious(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
@@ -61,14 +64,14 @@ def grow_oblivious(
         for f in range(worker, len(allowed), workers):
             workspace.gains[0, f] = 0.0
             if allowed[f] and bins.n_bins[f] + bins.has_missing[f] > 1:
-                _find_level_split(layout, bins, workspace, leaves, count, f, scales, worker, sums, split)
+                _find_level_split(layout, stream, bins, workspace, leaves, count, f, scales, worker, sums, split)
                 workspace.gains[0, f] = split[GAIN]
         phase = barrier(shared, workers, phase)
         if worker == 0:
             f = best_feature(workspace.gains[0])
             shared[DECISION] = f if f >= 0 and workspace.gains[0, f] > limits.min_gain else -ONE
             if shared[DECISION] >= 0:
-                used = _find_level_split(layout, bins, workspace, leaves, count, f, scales, worker, sums, split)
+                used = _find_level_split(layout, stream, bins, workspace, leaves, count, f, scales, worker, sums, split)
                 _write_level(layout, bins, workspace, nodes, leaves, count, f, used, split)
         phase = barrier(shared, workers, phase)
         f = shared[DECISION]
@@ -123,6 +126,7 @@ def _read_leaf(
 @kernel
 def _find_level_split(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     leaves: Leaves,
@@ -151,6 +155,16 @@ def _find_level_split(
         )
         n_bins, order = bins.n_bins[f], workspace.order[worker]
         used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
+    only = ALL_BINS
+    if stream is not None:  # one draw for the level: of bins that have rows on both sides in all leaves together
+        if layout is None:
+            together = np.zeros_like(scratch[:STRIDE])
+            for leaf in range(count):
+                if leaves.histogram[leaf] >= 0:
+                    together += workspace.histograms[leaves.histogram[leaf], f * STRIDE : (f + 1) * STRIDE]
+            only = draw_bin(together, used, has_missing, stream, count, f)
+        else:
+            only = draw_bin(scratch[STRIDE : 2 * STRIDE], used, has_missing, stream, count, f)
     sums[:, :used] = 0.0
     for leaf in range(count):
         if leaves.histogram[leaf] < 0:
@@ -169,6 +183,8 @@ def _find_level_split(
             left = missing if side else np.int64(0)
             for b in range(used):
                 left += own[b]
+                if only != ALL_BINS and b != only:
+                    continue
                 both = bounded_sides_gain(left, gradient, hessian, l2, least, sign, low, high)
                 sums[side, b] += both - whole if both > -np.inf else 0.0
     best = 0.0

@@ -13,6 +13,11 @@ bounds the gain of a leaf, and that of both sides, can be negative, and the spli
 
 The best gain of every feature in every leaf is computed in a loop that vectorises; the position of the split is found
 only when the leaf is split by it. Sums stay in the histogram's units until the gain is known.
+
+Extremely randomised trees (`stream` is not None) try one bin per feature and node, drawn evenly from those that have
+rows of the node on both sides. The draw depends on the stream of the tree, the node and the feature alone, so it is the
+same whenever it is asked for. Missing values still go to the side where they gain more; of categories, it is their
+order that is split at a random place.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from podium._runtime.compiler import kernel
+from podium._runtime.random import uniform
 from podium.learners.trees.training.binning import MISSING, WORD, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 from podium.learners.trees.training.layout import read_bins, reorder, sum_slots, unbundle
@@ -28,6 +34,7 @@ from podium.learners.trees.training.layout import read_bins, reorder, sum_slots,
 # values, in units.
 GAIN, BIN, MISSING_LEFT, LEFT_HESSIAN, RIGHT_HESSIAN, MIDDLE = range(6)
 SPLIT = 6
+ALL_BINS = -2  # no bin is drawn: all are tried
 
 _NOISE = 1e-12  # a gain below this share of the leaf's own is rounding
 
@@ -104,7 +111,63 @@ def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Sca
 
 
 @kernel
+def draw_bin(histogram: np.ndarray, n_bins: int, has_missing: bool, stream: np.uint64, node: int, f: int) -> int:
+    """The bin after which a feature is split in a node; -1 if no bin has rows on both sides."""
+    first, last = 0, n_bins - 1  # from both ends: all but small leaves have rows in the outermost bins
+    while first < n_bins and histogram[first] == 0:
+        first += 1
+    while last > first and histogram[last] == 0:
+        last -= 1
+    missing = has_missing and histogram[MISSING] != 0  # then all other rows can be one side
+    count = last - first + (1 if missing else 0)
+    if first == n_bins or count < 1:
+        return -1
+    return first + min(int(uniform(stream, (node << 32) + f) * count), count - 1)
+
+
+@kernel
+def drawn_gain(
+    histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Scales, stream: np.uint64, node: int, f: int
+) -> float:
+    """`best_gain` of the one bin that is drawn."""
+    at = draw_bin(histogram, n_bins, has_missing, stream, node, f)
+    if at < 0:
+        return 0.0
+    missing = histogram[MISSING] if has_missing else np.int64(0)
+    left, right = np.int64(0), np.int64(0)
+    for b in range(at + 1):
+        left += histogram[b]
+    for b in range(at + 1, n_bins):
+        right += histogram[b]
+    total = left + right + missing
+    gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
+    l2, least = scales[2], scales[3]
+    best = sides_gain(left, gradient, hessian, l2, least)
+    if missing != 0:
+        best = max(best, sides_gain(left + missing, gradient, hessian, l2, least))
+    return split_gain(best, gradient * gradient / (hessian + l2), scales)
+
+
+@kernel
+def _bins_gain(
+    stream: np.uint64 | None,
+    node: int,
+    f: int,
+    histogram: np.ndarray,
+    n_bins: int,
+    has_missing: bool,
+    scales: Scales,
+    lefts: np.ndarray,
+) -> float:
+    """The gain of the best bin, or of the one that is drawn."""
+    if stream is None:
+        return best_gain(histogram, n_bins, has_missing, scales, lefts)
+    return drawn_gain(histogram, n_bins, has_missing, scales, stream, node, f)
+
+
+@kernel
 def scan_bins(
+    only: int,
     histogram: np.ndarray,
     n_bins: int,
     has_missing: bool,
@@ -118,7 +181,8 @@ def scan_bins(
 ) -> None:
     """Where the best split of one feature lies: fills `split`.
 
-    `counts`, unless empty, has the number of rows of each bin, and both sides must keep `min_samples` of them.
+    only: the one bin to be tried, or ALL_BINS. `counts`, unless empty, has the number of rows of each bin, and both
+    sides must keep `min_samples` of them.
     """
     missing = histogram[MISSING] if has_missing else np.int64(0)
     missing_count = counts[MISSING] if len(counts) else 0
@@ -138,10 +202,11 @@ def scan_bins(
         left_count = missing_count if side else 0
         for b in range(n_bins):
             left += histogram[b]
-            if len(counts):
-                left_count += counts[b]
-                if left_count < min_samples or all_count - left_count < min_samples:
-                    continue
+            left_count += counts[b] if len(counts) else 0
+            if only != ALL_BINS and b != only:
+                continue
+            if len(counts) and (left_count < min_samples or all_count - left_count < min_samples):
+                continue
             if bounded:
                 sides = bounded_sides_gain(left, gradient, hessian, l2, least, sign, low, high)
             else:
@@ -162,6 +227,8 @@ def scan_bins(
 @kernel
 def find_split(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
+    node: int,
     slots: np.ndarray,
     n_slots: int,
     f: int,
@@ -192,9 +259,12 @@ def find_split(
         smoothing = layout.smoothing[0]
         used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
         bins = scratch[STRIDE : 2 * STRIDE]
+    only = ALL_BINS
+    if stream is not None:
+        only = draw_bin(bins, used, has_missing, stream, node, f)
     for counted in range(2):  # first without counts
         known = counted_bins if counted else counts[:0]
-        scan_bins(bins, used, has_missing, scales, known, min_samples, sign, low, high, split)
+        scan_bins(only, bins, used, has_missing, scales, known, min_samples, sign, low, high, split)
         # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
         heavy = min(split[LEFT_HESSIAN], split[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
         if counted or min_samples <= 1 or heavy:
@@ -212,6 +282,8 @@ def find_split(
 @kernel
 def scan_words(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
+    nodes: tuple[int, int],
     child: np.ndarray,
     parent: np.ndarray,
     sibling: bool,
@@ -231,8 +303,10 @@ def scan_words(
     """The best gains of the features of words first..last, in the child and in what it leaves of the parent.
 
     Each column is subtracted and scanned in one go, while its slots are in the innermost cache. Without layout, columns
-    are features; what is None is not compiled. bounds: least and largest value of the child and of the rest, in units.
+    are features; what is None is not compiled. nodes: of the child and of the rest. bounds: least and largest value of
+    both, in units.
     """
+    node, rest_node = nodes
     low, high, rest_low, rest_high = bounds
     if layout is not None:  # once: taking an array out of a tuple counts references, and threads fight for the count
         members, starts, offset, default_bin = layout.members, layout.starts, layout.offset, layout.default_bin
@@ -248,8 +322,12 @@ def scan_words(
             bins, missing = n_bins[column], has_missing[column]
             useful = allowed[column] and bins + missing > 1
             if sibling:
-                parent_gains[column] = best_gain(rest, bins, missing, scales, scratch) if useful else 0.0
-            child_gains[column] = best_gain(own, bins, missing, scales, scratch) if useful else 0.0
+                parent_gains[column] = 0.0
+                if useful:
+                    parent_gains[column] = _bins_gain(stream, rest_node, column, rest, bins, missing, scales, scratch)
+            child_gains[column] = 0.0
+            if useful:
+                child_gains[column] = _bins_gain(stream, node, column, own, bins, missing, scales, scratch)
         else:
             total, rest_total = sum_slots(own, n_slots[column]), sum_slots(rest, n_slots[column])
             for k in range(starts[column], starts[column + 1]):
@@ -265,10 +343,29 @@ def scan_words(
                         parent_gains[f] = _one_hot_gain(rest[at], rest_total, common, scales)
                     continue
                 child_gains[f] = _gain_of(
-                    own, total, at, common, named, smoothing, bins, missing, scales, sign, low, high, scratch, order
+                    stream,
+                    node,
+                    f,
+                    own,
+                    total,
+                    at,
+                    common,
+                    named,
+                    smoothing,
+                    bins,
+                    missing,
+                    scales,
+                    sign,
+                    low,
+                    high,
+                    scratch,
+                    order,
                 )
                 if sibling:
                     parent_gains[f] = _gain_of(
+                        stream,
+                        rest_node,
+                        f,
                         rest,
                         rest_total,
                         at,
@@ -298,6 +395,9 @@ def _one_hot_gain(slot: np.int64, total: np.int64, default_bin: int, scales: Sca
 
 @kernel
 def _gain_of(
+    stream: np.uint64 | None,
+    node: int,
+    f: int,
     slots: np.ndarray,
     total: np.int64,
     offset: int,
@@ -317,9 +417,11 @@ def _gain_of(
     used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
     bins = scratch[STRIDE : 2 * STRIDE]
     if sign == 0.0 and low == -np.inf and high == np.inf:
-        return best_gain(bins, used, has_missing, scales, scratch)
-    split, nothing = np.zeros(SPLIT), np.empty(0, np.int64)
-    scan_bins(bins, used, has_missing, scales, nothing, 0, sign, low, high, split)
+        return _bins_gain(stream, node, f, bins, used, has_missing, scales, scratch)
+    split, nothing, only = np.zeros(SPLIT), np.empty(0, np.int64), ALL_BINS
+    if stream is not None:
+        only = draw_bin(bins, used, has_missing, stream, node, f)
+    scan_bins(only, bins, used, has_missing, scales, nothing, 0, sign, low, high, split)
     return float(split[GAIN])
 
 

@@ -117,6 +117,7 @@ def make_leaves(count: int, n_rows: int) -> Leaves:
 @kernel
 def evaluate_children(
     layout: FeatureLayout | None,
+    stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     allowed: np.ndarray,
@@ -136,6 +137,8 @@ def evaluate_children(
     low, high = _words_of(bins.rows.shape[1], worker, len(workspace.tiles))
     scan_words(
         layout,
+        stream,
+        (leaves.node[small], leaves.node[large]),
         workspace.histograms[leaves.histogram[small]],
         workspace.histograms[leaves.histogram[large]],
         small != large,

@@ -1,0 +1,160 @@
+"""Estimators: a fitted estimator of scikit-learn as arrays, and its training as one step.
+
+A linear estimator is told by weights and a link, support vector regression by its support vectors and a kernel:
+
+    identity   w . x + b
+    logistic   g_0 + (g_1 - g_0) / (1 + exp(-(w . x + b))), the expected grade of two
+    softmax    sum_k g_k softmax(W x + b)_k, the expected grade of several
+    rbf        sum_j a_j exp(-gamma |z - v_j|^2) + b
+    poly       sum_j a_j (gamma z . v_j + coef0)^degree + b
+    sigmoid    sum_j a_j tanh(gamma z . v_j + coef0) + b
+
+x are the features as they came, z those that were standardised for the estimator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import map_blocks
+from podium.data.sparse import Features
+from podium.learners.linear.products import multiply
+
+KERNELS = ("rbf", "poly", "sigmoid")
+LINKS = ("identity", "logistic", "softmax", *KERNELS)
+_BLOCK_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A scoring function as arrays; all float64."""
+
+    link: str
+    weights: np.ndarray  # (outputs, features); of kernels (1, support vectors)
+    intercepts: np.ndarray  # (outputs,)
+    grades: np.ndarray  # (outputs,) of softmax, (2,) of logistic, (0,) otherwise
+    support: np.ndarray  # (support vectors, features), standardised; no rows unless there is a kernel
+    mean: np.ndarray  # (features,) of the standardisation for kernels; of the training rows otherwise
+    scale: np.ndarray  # (features,)
+    gamma: float = 0.0
+    coef0: float = 0.0
+    degree: int = 0
+
+    def scores(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """One score per row, whatever the other rows are."""
+        if self.link in KERNELS:
+            return self._kernel_scores(X, n_jobs)
+        outputs = np.empty((len(self.weights), len(X)))
+        for weights, intercept, own in zip(self.weights, self.intercepts, outputs):
+            multiply(X, np.ascontiguousarray(weights), own, n_jobs)
+            own += intercept
+        if self.link == "identity":
+            return np.asarray(outputs[0])
+        if self.link == "logistic":
+            low, high = self.grades
+            return np.asarray(low + (high - low) * 0.5 * (1.0 + np.tanh(0.5 * outputs[0])))
+        chances = np.exp(outputs - outputs.max(axis=0))
+        return np.asarray((chances * self.grades[:, None]).sum(axis=0) / chances.sum(axis=0))
+
+    def _kernel_scores(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        scores, weights, support = np.empty(len(X)), readonly(self.weights[0].copy()), readonly(self.support)
+        kind, gamma, coef0, degree = KERNELS.index(self.link), self.gamma, self.coef0, self.degree
+
+        def work(block: int) -> None:
+            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+            z = (X[part] - self.mean) / self.scale
+            _kernel_sums(z, support, weights, kind, gamma, coef0, degree, scores[part])
+
+        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        return np.asarray(scores + self.intercepts[0])
+
+    def check(self, n_features: int) -> None:
+        """Refuse arrays that do not fit together, as a crafted file may hold them."""
+        outputs = len(self.weights)
+        width = len(self.support) if self.link in KERNELS else n_features
+        grades = {"logistic": 2, "softmax": outputs}.get(self.link, 0)
+        for name, array, shape in (
+            ("weights", self.weights, (outputs, width)),
+            ("intercepts", self.intercepts, (outputs,)),
+            ("grades", self.grades, (grades,)),
+            ("support vectors", self.support, (len(self.support), n_features)),
+            ("mean", self.mean, (n_features,)),
+            ("scale", self.scale, (n_features,)),
+        ):
+            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite float64 numbers of shape {shape}")
+        if outputs < 1 or (self.link != "softmax" and outputs != 1) or not (self.scale > 0).all():
+            raise ValueError(f"weights of {outputs} outputs, or a scale, do not fit link {self.link!r}")
+
+
+class EstimatorTraining:
+    """The learner of a single step: `fit` trains the estimator, and `score` then has its scores."""
+
+    unit = "fit"
+
+    def __init__(self, fit: Callable[[], None], score: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._fit, self._score, self.n_steps = fit, score, 0
+        self.followed: list[np.ndarray] = []
+        self._followed_rows: list[tuple[Features, np.ndarray | float]] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self.n_steps == 1
+
+    def step(self) -> None:
+        self._fit()
+        self.n_steps = 1
+        for number, (X, offset) in enumerate(self._followed_rows):
+            self.followed[number] = self._score(np.asarray(X)) + offset
+
+    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+        self._followed_rows.append((X, offset))
+        self.followed.append(np.zeros(X.shape[0]) + offset)
+
+    def snapshot(self) -> int:
+        return self.n_steps
+
+    def keep(self, snapshot: int) -> None:
+        self.n_steps = snapshot
+
+    def state(self, best: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return {}, {}  # there is nothing between the beginning and the end
+
+    def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
+        return 0
+
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
+        raise ValueError("a single step has no state to continue from")
+
+
+@kernel
+def _kernel_sums(
+    z: np.ndarray,
+    support: np.ndarray,
+    weights: np.ndarray,
+    kind: int,
+    gamma: float,
+    coef0: float,
+    degree: int,
+    scores: np.ndarray,
+) -> None:
+    """scores[i] = sum_j weights[j] k(z_i, support_j); kind: the place of the kernel in KERNELS."""
+    for i in range(len(z)):
+        total = 0.0
+        for j in range(len(support)):
+            inner = 0.0
+            for f in range(z.shape[1]):
+                inner += (z[i, f] - support[j, f]) ** 2 if kind == 0 else z[i, f] * support[j, f]
+            if kind == 0:
+                total += weights[j] * math.exp(-gamma * inner)
+            elif kind == 1:
+                total += weights[j] * (gamma * inner + coef0) ** degree
+            else:
+                total += weights[j] * math.tanh(gamma * inner + coef0)
+        scores[i] = total

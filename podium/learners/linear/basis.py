@@ -1,0 +1,130 @@
+"""Basis functions: fixed functions of the features, whose weighted sum a linear model then is.
+
+Of standardised features z, each clipped to [-10, 10], so that a row far outside of the training data stays finite:
+
+    polynomial   z_f, z_f^2, ..., z_f^degree for every feature f
+    gaussian     exp(-|z - c_j|^2 / (2 s^2)) for every centre c_j
+    sigmoid      1 / (1 + exp(-z . c_j / s^2)) for every centre c_j
+
+Centres are training rows, drawn by a seed. s is `width` times the square root of the number of features: rows of
+standardised features are about that far from each other, however many features there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import map_blocks
+
+BASES = ("polynomial", "gaussian", "sigmoid")
+
+_FARTHEST = 10.0
+_BLOCK_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Basis functions of training rows: what they are standardised by, and the centres."""
+
+    kind: str
+    degree: int  # of polynomials
+    width: float  # of the others
+    mean: np.ndarray  # (features,) float64
+    scale: np.ndarray  # (features,) float64, positive
+    centres: np.ndarray  # (centres, features) float64, standardised; none for polynomials
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        degree: int,
+        width: float,
+        n_centres: int,
+        X: np.ndarray,
+        mean: np.ndarray,
+        scale: np.ndarray,
+        seed: int,
+    ) -> Basis:
+        """The functions for training rows X; up to `n_centres` of them are centres."""
+        if kind == "polynomial":
+            return cls(kind, degree, width, mean, scale, np.empty((0, X.shape[1])))
+        rng = np.random.Generator(np.random.PCG64(seed))
+        rows = np.sort(rng.permutation(len(X))[:n_centres])
+        return cls(kind, degree, width, mean, scale, _standardised(X[rows], mean, scale))
+
+    @property
+    def n_functions(self) -> int:
+        return len(self.mean) * self.degree if self.kind == "polynomial" else len(self.centres)
+
+    def expand(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """The values of the functions, (rows, functions) float32."""
+        values = np.empty((len(X), self.n_functions), np.float32)
+        over = 1.0 / (self.width * self.width * max(len(self.mean), 1))
+        centres = readonly(self.centres)
+
+        def work(block: int) -> None:
+            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+            z = _standardised(X[part], self.mean, self.scale)
+            if self.kind == "polynomial":
+                _powers(z, self.degree, values[part])
+            else:
+                _centred(z, centres, over, self.kind == "gaussian", values[part])
+
+        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        return values
+
+    def names(self, features: Sequence[str]) -> list[str]:
+        """What the functions are called."""
+        if self.kind == "polynomial":
+            return [name if k == 1 else f"{name}^{k}" for name in features for k in range(1, self.degree + 1)]
+        return [f"{self.kind} {number}" for number in range(1, len(self.centres) + 1)]
+
+    def check(self, n_features: int) -> None:
+        """Refuse arrays that do not fit together, as a crafted file may hold them."""
+        for name, array, shape in (
+            ("basis mean", self.mean, (n_features,)),
+            ("basis scale", self.scale, (n_features,)),
+            ("centres", self.centres, (len(self.centres), n_features)),
+        ):
+            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite float64 numbers of shape {shape}")
+        if not (self.scale > 0).all():
+            raise ValueError("basis scale must be positive")
+        if (self.kind == "polynomial") != (len(self.centres) == 0):
+            raise ValueError(f"{self.kind} basis functions have {len(self.centres)} centres")
+
+
+def _standardised(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return np.asarray(np.clip((X - mean) / scale, -_FARTHEST, _FARTHEST))
+
+
+@kernel
+def _powers(z: np.ndarray, degree: int, values: np.ndarray) -> None:
+    """values[i, f degree + k] = z[i, f]^(k + 1)."""
+    for i in range(len(z)):
+        for f in range(z.shape[1]):
+            power = 1.0
+            for k in range(degree):
+                power *= z[i, f]
+                values[i, f * degree + k] = np.float32(power)
+
+
+@kernel
+def _centred(z: np.ndarray, centres: np.ndarray, over: float, gaussian: bool, values: np.ndarray) -> None:
+    """values[i, j] = exp(-|z_i - c_j|^2 over / 2), or the logistic function of z_i . c_j over."""
+    for i in range(len(z)):
+        for j in range(len(centres)):
+            total = 0.0
+            if gaussian:
+                for f in range(z.shape[1]):
+                    total += (z[i, f] - centres[j, f]) ** 2
+                values[i, j] = np.float32(math.exp(-0.5 * over * total))
+            else:
+                for f in range(z.shape[1]):
+                    total += z[i, f] * centres[j, f]
+                values[i, j] = np.float32(1.0 / (1.0 + math.exp(-over * total)))

@@ -1,0 +1,374 @@
+"""Pointwise and Pairwise: any estimator of scikit-learn as a ranker.
+
+`Pointwise` fits an estimator to (row, label) and scores a document by what it predicts. `Pairwise` fits a binary
+classifier to differences of two documents of a query, the better one minus the worse one as class 1 and the reverse as
+class 0. The estimator is a parameter: there is no class per estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from podium._runtime.words import did_you_mean
+from podium.data.ranking import RankingData
+from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
+from podium.learners.linear.function import LinearFunction
+from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
+from podium.models.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
+from podium.models.ranker import Ranker
+from podium.persistence.validation import Fact, is_number
+
+_NO_NUMBERS = np.empty(0)
+
+
+@parametrized
+class _EstimatorRanker(SeedParameter, Ranker):
+    """The frame of rankers around an estimator of scikit-learn."""
+
+    standardize: bool = parameter(
+        True, "Standardize the features for the estimator, by means and standard deviations of the training rows."
+    )
+
+    _UNIT: ClassVar[str] = EstimatorTraining.unit
+    _ALLOWS_SPARSE: ClassVar[bool] = False
+    _WRAPPED: ClassVar[str] = "estimator"  # the parameter that is the estimator
+    _NAMES: ClassVar[Mapping[str, Any]] = ESTIMATORS
+    _FACTS: ClassVar[Mapping[str, Fact]] = {
+        "link": Fact(f"one of {', '.join(LINKS)}", lambda value: value in LINKS),
+        "gamma": Fact("a finite number", is_number),
+        "coef0": Fact("a finite number", is_number),
+        "degree": Fact("an integer from 0 to 1000", lambda value: type(value) is int and 0 <= value <= 1000),
+    }
+    _ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "intercepts", "grades", "support", "mean", "scale")
+
+    @property
+    def _ALLOWS_MISSING(self) -> bool:  # type: ignore[override]
+        """Whether the estimator takes NaN, as it says itself."""
+        return bool(get_tags(self._estimator()).input_tags.allow_nan)
+
+    def _aim(self) -> Any:
+        return "ndcg@10"
+
+    def _estimator(self) -> Any:
+        """A fresh estimator, whose random numbers come from the model's seed unless it has one of its own."""
+        given = getattr(self, self._WRAPPED)
+        if isinstance(given, str):
+            given = make_estimator(given, f"{type(self).__name__}: {self._WRAPPED}", self._NAMES)
+        if not hasattr(given, "fit") or isinstance(given, type):
+            names = ", ".join(self._NAMES)
+            raise ValueError(
+                f"{type(self).__name__}: {self._WRAPPED} must be an estimator of scikit-learn or one of {names}; "
+                f"got {given!r}."
+            )
+        made = clone(given)
+        if made.get_params().get("random_state", 0) is None:
+            made.set_params(random_state=self.random_state % 2**32)
+        return made
+
+    def _n_steps(self) -> int:
+        return 1
+
+    def _learner(self, data: RankingData, continued: bool) -> EstimatorTraining:
+        data = data.grouped()
+        return EstimatorTraining(lambda: self._fit_estimator(data), self._scores)
+
+    def _fit_estimator(self, data: RankingData) -> None:
+        """Set `estimator_`, its `form_` as arrays or None, and what it takes to score with it then."""
+        raise NotImplementedError
+
+    def _set_fitted(self, learner: EstimatorTraining) -> None:
+        """The step has set everything."""
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return self._predictions(X) if self.form_ is None else self.form_.scores(X, self.n_jobs)
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        """Scores by the estimator itself."""
+        raise NotImplementedError
+
+    def _scaling(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of the columns, without missing values; 0 and 1 where nothing is scaled."""
+        if not self.standardize:
+            return np.zeros(X.shape[1]), np.ones(X.shape[1])
+        rows = X.astype(np.float64)
+        counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+        mean = np.nansum(rows, axis=0) / counts
+        spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
+        return mean, np.where(spread <= 1e-7 * np.abs(mean), 1.0, spread)  # a constant stays 0
+
+    def _call_fit(self, estimator: Any, Z: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
+        if weights is None:
+            estimator.fit(Z, target)
+        elif has_fit_parameter(estimator, "sample_weight"):
+            estimator.fit(Z, target, sample_weight=weights)
+        else:
+            raise ValueError(
+                f"{type(self).__name__}: {type(estimator).__name__} takes no sample_weight; fit without weights."
+            )
+
+    def _linear_form(
+        self, link: str, weights: np.ndarray, intercepts: Any, grades: np.ndarray, mean: np.ndarray, scale: np.ndarray
+    ) -> Form:
+        """Weights of standardised features as those of the features as they came."""
+        own = np.atleast_2d(np.asarray(weights, np.float64)) / scale
+        shifts = np.atleast_1d(np.asarray(intercepts, np.float64)) - own @ mean
+        empty = np.empty((0, len(mean)))
+        return Form(link, own, np.broadcast_to(shifts, len(own)).copy(), grades, empty, mean, scale)
+
+    def save(self, target: Any, *, score_only: bool = False) -> None:
+        """As `Ranker.save`; of estimators that arrays do not tell, an error."""
+        if hasattr(self, "form_") and self.form_ is None:
+            kind = type(self.estimator_).__name__
+            raise ValueError(
+                f"{type(self).__name__} cannot be saved: {kind} is neither a linear estimator nor SVR, so its fitted "
+                f"state is not a few arrays, and a model file holds no code. Nothing is written; it can be one of "
+                f"{', '.join(self._NAMES)}."
+            )
+        super().save(target, score_only=score_only)
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        form = self.form_
+        if form is None:  # `save` refuses
+            return {}
+        return {"link": form.link, "gamma": float(form.gamma), "coef0": float(form.coef0), "degree": int(form.degree)}
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        form = self.form_
+        if form is None:
+            return {}
+        own = {"weights": form.weights, "support": form.support}
+        return {name: array.reshape(-1) for name, array in own.items()} | {
+            "intercepts": form.intercepts,
+            "grades": form.grades,
+            "mean": form.mean,
+            "scale": form.scale,
+        }
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        width, outputs = max(self._n_columns, 1), max(len(arrays["intercepts"]), 1)
+        form: Any = Form(  # None where the estimator is not told by arrays
+            meta["link"],
+            arrays["weights"].reshape(outputs, -1),
+            arrays["intercepts"],
+            arrays["grades"],
+            arrays["support"].reshape(-1, width),
+            arrays["mean"],
+            arrays["scale"],
+            float(meta["gamma"]),
+            float(meta["coef0"]),
+            meta["degree"],
+        )
+        self.form_ = form
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        self.form_.check(self._n_columns)
+
+    def _summands(self) -> list[Any]:
+        form = self.form_
+        if form is None or form.link != "identity":
+            return super()._summands()
+        return [LinearFunction(form.weights[0].copy(), float(form.intercepts[0]), form.mean)]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._estimator()
+        self._judging_metric()
+
+
+@parametrized
+class Pointwise(_EstimatorRanker):
+    """Any regressor or classifier of scikit-learn, fitted to the labels of single documents.
+
+    The score is the prediction of a regressor, and the expected grade of a classifier: the sum of its classes times
+    their probabilities; with `relevant`, the probability of a label of at least that. Classifiers without
+    predict_proba score by their decision function, and take two classes.
+    """
+
+    estimator: Any = parameter(
+        "ridge",
+        "The estimator: an object of scikit-learn, or the name of one with its default parameters.",
+        kind=NAME,
+        words=f"an estimator, or {', '.join(ESTIMATORS)}",
+    )
+    relevant: float | None = parameter(
+        None,
+        "Classifiers: labels from here on are relevant, and the score is the probability of that. None takes every "
+        "label as a class of its own.",
+        kind=NUMBER,
+        low=-LARGE,
+        high=LARGE,
+        optional=True,
+    )
+
+    def _needs_pairs(self) -> bool:
+        return False
+
+    def _fit_estimator(self, data: RankingData) -> None:
+        made, weights = self._estimator(), _row_weights(data)
+        mean, scale = self._scaling(data.X)
+        Z = (data.X - mean) / scale
+        target = self._target(made, data.labels_for("fit"))
+        if name_of(made) == "svr" and made.gamma in ("scale", "auto"):
+            spread = float(Z.var()) if made.gamma == "scale" else 1.0
+            made.set_params(gamma=1.0 / (Z.shape[1] * spread) if spread > 0 else 1.0)  # as scikit-learn does
+        self._call_fit(made, Z, target, weights)
+        self.estimator_, self.scaling_ = made, (mean, scale)
+        self.form_ = _explained_from(self._form(made, mean, scale), data.X)
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        mean, scale = self.scaling_
+        return _prediction(self.estimator_, (X - mean) / scale)
+
+    def _target(self, made: Any, y: np.ndarray) -> np.ndarray:
+        if not is_classifier(made):
+            return y
+        target = y if self.relevant is None else (y >= self.relevant).astype(np.float64)
+        grades = np.unique(target)
+        if not hasattr(made, "predict_proba") and len(grades) > 2:
+            raise ValueError(
+                f"Pointwise: {type(made).__name__} has no predict_proba, so it takes two classes; the labels have "
+                f"{len(grades)}. Set relevant, such as relevant=1, or use logistic_regression."
+            )
+        return target
+
+    def _form(self, made: Any, mean: np.ndarray, scale: np.ndarray) -> Form | None:
+        name = name_of(made)
+        if name is None:
+            return None
+        if name == "svr" and made.kernel != "linear":
+            if made.kernel not in KERNELS:
+                return None
+            numbers = float(made.gamma), float(made.coef0), int(made.degree)
+            dual, support = np.asarray(made.dual_coef_, np.float64), np.asarray(made.support_vectors_, np.float64)
+            return Form(made.kernel, dual, made.intercept_.copy(), _NO_NUMBERS, support, mean, scale, *numbers)
+        if name == "logistic_regression":
+            grades = np.asarray(made.classes_, np.float64)
+            link = "logistic" if len(grades) == 2 else "softmax"
+            return self._linear_form(link, made.coef_, made.intercept_, grades, mean, scale)
+        return self._linear_form("identity", made.coef_, made.intercept_, _NO_NUMBERS, mean, scale)
+
+
+@parametrized
+class Pairwise(_EstimatorRanker):
+    """Any binary classifier of scikit-learn, fitted to differences of two documents of a query.
+
+    Every pair of different labels gives two rows: better minus worse, of class 1, and worse minus better, of class 0.
+    The score of a linear classifier is its weighted sum of the features. Another one compares a document with some
+    training rows, and the score is the mean probability (or decision) that it is better than these.
+    """
+
+    classifier: Any = parameter(
+        "logistic_regression",
+        "The classifier: an object of scikit-learn, or the name of one with its default parameters.",
+        kind=NAME,
+        words=f"a classifier, or {', '.join(CLASSIFIERS)}",
+    )
+    max_pairs: int = parameter(
+        100_000, "Pairs that are used, spread evenly over all of them where there are more.", low=1, high=10**9
+    )
+    references: int = parameter(
+        16, "Classifiers that are not linear: training rows that a document is compared with.", low=1, high=10**4
+    )
+
+    _WRAPPED: ClassVar[str] = "classifier"
+    _NAMES: ClassVar[Mapping[str, Any]] = CLASSIFIERS
+
+    def _estimator(self) -> Any:
+        made = super()._estimator()
+        if not is_classifier(made):
+            advice = f"Use Pointwise.{did_you_mean(self.classifier, CLASSIFIERS)}"
+            raise ValueError(f"Pairwise: classifier must be a classifier; got {self.classifier!r}. {advice}")
+        return made
+
+    def _fit_estimator(self, data: RankingData) -> None:
+        made = self._estimator()
+        mean, scale = self._scaling(data.X)
+        rng = np.random.Generator(np.random.PCG64(self.random_state))
+        better, worse, query = sample_pairs(data, self.max_pairs, rng)
+        self.estimator_, self.n_pairs_, self.form_ = made, len(better), None
+        rows = np.sort(rng.permutation(data.n_rows)[: self.references])
+        self.scaling_, self.reference_rows_ = (mean, scale), data.X[rows]
+        nowhere = np.zeros(len(mean))
+        if len(better) == 0:  # `fit` has warned
+            self.form_ = self._linear_form("identity", nowhere, 0.0, _NO_NUMBERS, nowhere, scale)
+            return
+        differences = (data.X[better].astype(np.float64) - data.X[worse]) / scale
+        classes, weights = np.repeat([1.0, 0.0], len(better)), _pair_weights(data, better, worse, query)
+        self._call_fit(made, np.concatenate([differences, -differences]), classes, weights)
+        if name_of(made) is not None:  # an intercept is the same for all documents
+            form = self._linear_form("identity", made.coef_, 0.0, _NO_NUMBERS, nowhere, scale)
+            self.form_ = _explained_from(form, data.X)
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(X))
+        for row in self.reference_rows_:
+            total += _prediction(self.estimator_, (X.astype(np.float64) - row) / self.scaling_[1])
+        return total / len(self.reference_rows_)
+
+
+def _explained_from(form: Form | None, X: np.ndarray) -> Form | None:
+    """Linear functions are explained from the means of the training rows, whatever the estimator saw."""
+    if form is None or form.link in KERNELS:
+        return form
+    return replace(form, mean=X.mean(axis=0, dtype=np.float64))
+
+
+def sample_pairs(data: RankingData, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of the better and of the worse document of pairs of different labels, and their queries.
+
+    data: grouped. All pairs, or `most` of them: pairs are numbered and one is drawn from each of `most` equal ranges of
+    the numbers, so queries and documents have their share.
+    """
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    y = data.labels_for("fit")
+    order = np.lexsort((y, query))  # by query, then by label
+    labels, queries = y[order], query[order]
+    new_run = np.append(True, (labels[1:] != labels[:-1]) | (queries[1:] != queries[:-1])) if len(order) else order
+    run_start = np.maximum.accumulate(np.where(new_run, np.arange(len(order)), 0))
+    first = np.asarray(data.offsets)[queries]
+    ends = np.cumsum(run_start - first)  # how many pairs there are up to each place of the order
+    total = int(ends[-1]) if len(ends) else 0
+    if total <= most:
+        numbers = np.arange(total)
+    else:
+        numbers = np.minimum(((np.arange(most) + rng.random(most)) * (total / most)).astype(np.int64), total - 1)
+    place = np.searchsorted(ends, numbers, side="right")
+    below = numbers - (ends[place] - (run_start - first)[place])
+    return order[place], order[first[place] + below], queries[place]
+
+
+def _row_weights(data: RankingData) -> np.ndarray | None:
+    """A document's weight times its query's, or None where all are 1; data: grouped."""
+    if data.sample_weight is None and data.query_weight is None:
+        return None
+    weights = np.ones(data.n_rows) if data.sample_weight is None else np.asarray(data.sample_weight, np.float64)
+    return weights if data.query_weight is None else weights * np.repeat(data.query_weight, np.diff(data.offsets))
+
+
+def _pair_weights(data: RankingData, better: np.ndarray, worse: np.ndarray, query: np.ndarray) -> np.ndarray | None:
+    """The product of two documents' weights times their query's, for both rows of each pair; None where all are 1."""
+    if data.sample_weight is None and data.query_weight is None:
+        return None
+    weights = np.ones(len(better))
+    if data.sample_weight is not None:
+        weights *= data.sample_weight[better] * data.sample_weight[worse]
+    if data.query_weight is not None:
+        weights *= data.query_weight[query]
+    return np.tile(weights, 2)
+
+
+def _prediction(made: Any, Z: np.ndarray) -> np.ndarray:
+    """What a fitted estimator says of rows: a number, or the grade to expect."""
+    if not is_classifier(made):
+        return np.asarray(made.predict(Z), np.float64)
+    if hasattr(made, "predict_proba"):
+        return np.asarray(made.predict_proba(Z) @ np.asarray(made.classes_, np.float64))
+    return np.asarray(made.decision_function(Z), np.float64)

@@ -1,0 +1,94 @@
+"""Squared error of scores and labels that are centred per query: only differences within a query count.
+
+With `r_i = F_i - y_i` and their mean `m = sum w_i r_i / sum w_i` over the query, the cost is `1/2 sum w_i (r_i - m)^2`:
+that of the best constant for each query. CatBoost calls it QueryRMSE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from podium._runtime.compiler import kernel
+from podium._runtime.exact import exact_sum
+from podium.objectives.base import BoundObjective, Judgements, Objective
+
+
+@dataclass(frozen=True)
+class QueryRMSE(Objective):
+    """Centred squared error: `g_i = w_i (r_i - m)`, `h_i = w_i (1 - w_i / sum w)`. Starts at 0."""
+
+    name: ClassVar[str] = "query_rmse"
+
+    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundQueryRMSE:
+        return BoundQueryRMSE(self, judged, n_jobs)
+
+
+class BoundQueryRMSE(BoundObjective):
+    """Centred squared error on one data set."""
+
+    def __init__(self, objective: QueryRMSE, judged: Judgements, n_jobs: int | None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        self.row_weights = judged.row_weights
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the documents' weights, as of squared error."""
+        return exact_sum(self.row_weights)
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        _centred(scores, self.labels, self.row_weights, self.offsets, queries, gradients, hessians)
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        _centred_costs(scores, self.labels, self.row_weights, self.offsets, queries, costs)
+
+
+@kernel
+def _mean_distance(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of F - y over one query, and the sum of the weights."""
+    mean, total = 0.0, 0.0
+    for row in range(len(scores)):  # a running mean: the sum of large scores could overflow
+        total += weights[row]
+        if total > 0.0:
+            mean += (scores[row] - labels[row] - mean) * (weights[row] / total)
+    return mean, total
+
+
+@kernel
+def _centred(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """g = w (F - y - m), h = w (1 - w / sum w); all (n,), float64 in, float32 out."""
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        mean, total = _mean_distance(scores[start:stop], labels[start:stop], weights[start:stop])
+        for row in range(start, stop):
+            share = weights[row] / total if total > 0.0 else 1.0
+            gradients[row] = np.float32(weights[row] * (scores[row] - labels[row] - mean))
+            hessians[row] = np.float32(weights[row] * (1.0 - share))
+
+
+@kernel
+def _centred_costs(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        mean, _ = _mean_distance(scores[start:stop], labels[start:stop], weights[start:stop])
+        total = 0.0
+        for row in range(start, stop):
+            total += 0.5 * weights[row] * (scores[row] - labels[row] - mean) ** 2
+        costs[queries[k]] = total
