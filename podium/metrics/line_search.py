@@ -43,6 +43,7 @@ class LineSearch:
     curve: Curve
     metric: str
     policy: str
+    improves: bool  # whether the value is better than that at 0
 
     @property
     def beta(self) -> float:
@@ -141,7 +142,8 @@ class LineSearcher:
         largest = max(1.0, float(np.abs(curve.between).max()))
         best, first, last = curve.best_plateau(self.metric.higher_is_better, _EQUAL * largest)
         alpha = first if first == last else 0.5 * (first + last)
-        return LineSearch(alpha, best, (first, last), curve, self.metric.name, self.metric.policy.name)
+        improves = abs(best - float(curve.at[0])) > _EQUAL * largest
+        return LineSearch(alpha, best, (first, last), curve, self.metric.name, self.metric.policy.name, improves)
 
     def _curve(self, s: np.ndarray, s2: np.ndarray, high: float) -> Curve:
         start, ends = self._values_at(s), (self._as_compared(s)[self._rows], self._as_compared(s2)[self._rows])

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.warn import warn
+from podium._runtime.words import counted
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import Features
@@ -18,7 +19,7 @@ from podium.formats.names import Names, find_names
 from podium.learners.monitor import Monitor
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.scoring.walking import Scorer
-from podium.learners.trees.training.boosting import Boosting, BoostingRules, refit_values
+from podium.learners.trees.training.boosting import Boosting, BoostingRules, StepRule, refit_values
 from podium.learners.trees.training.bundling import LayoutRules
 from podium.learners.trees.training.growing import GrowthRules
 from podium.learners.trees.training.sampling import SamplingRules
@@ -35,6 +36,7 @@ from podium.models.parameters import (
     parametrized,
 )
 from podium.models.ranker import Ranker, all_or_nothing, refuse_number_as_qid
+from podium.models.steps import metric_steps
 from podium.persistence.validation import TREE_FACTS, Fact
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from podium.models.pruning import Pruning
 
 GROWTHS = ("leaf", "level", "oblivious")
-STEPS = ("newton", "mean", "exact", "tree")
+STEPS = ("newton", "mean", "exact", "tree", "line_search")
 GOSS_UNITS = ("row", "query")
 
 
@@ -130,7 +132,8 @@ class BoostedTrees(Ranker):
     step: str = parameter(
         "newton",
         'How leaf values are computed: a "newton" step, the "mean" of the negative gradients, the "exact" minimum of '
-        'the loss per leaf, or the mean gradients with one step size per "tree".',
+        'the loss per leaf, the mean gradients with one step size per "tree", or Newton steps with one step size per '
+        'tree by exact "line_search" of the metric on the training data.',
         choices=STEPS,
     )
     feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
@@ -268,8 +271,17 @@ class BoostedTrees(Ranker):
             self._rules(),
             base_scores=base_scores,
             forest=self.forest_ if continued else None,
+            step_rule=self._line_search(data) if self.step == "line_search" else None,
             n_jobs=self.n_jobs,
         )
+
+    def _line_search(self, data: RankingData) -> StepRule:
+        """The step that the training metric likes best, up to nine times Newton's."""
+        return metric_steps(data, parse_metric(self._training_metric()), self.n_jobs)
+
+    def _training_metric(self) -> Any:
+        """The metric that the model optimizes; where it has none, the one that evaluation sets are judged by."""
+        return self._aim() if hasattr(self, "metric") else self._judging_metric()
 
     def _n_steps(self) -> int:
         return self.n_estimators
@@ -340,6 +352,10 @@ class BoostedTrees(Ranker):
 
     def _warn_if_nothing_learned(self, learner: Boosting, monitor: Monitor) -> None:
         """Where only queries with different labels teach, `fit` has warned already that there are none."""
+        if learner.is_done:
+            metric, n = parse_metric(self._training_metric()).name, learner.n_steps
+            found = f"no step along tree {n + 1} improves {metric} on the training data"
+            warn(f"{type(self).__name__}: training ended after {counted(n, 'tree')}: {found} (step='line_search').")
         grown = learner.trees[len(learner.trees) - monitor.steps :]
         if without_splits(grown) and (has_gradients(learner) or not self._needs_pairs()):
             warn(explain_no_splits(learner))
@@ -477,6 +493,7 @@ class BoostedTrees(Ranker):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_goss()
+        self._check_line_search()
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
@@ -511,6 +528,12 @@ class BoostedTrees(Ranker):
             return number
         about = f"one of {', '.join(names[:8])}" if names else f"a number below {self.n_features_in_}"
         raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
+
+    def _check_line_search(self) -> None:
+        """Refuse parameters that a line search does not go with."""
+        if self.step == "line_search" and self.drop_rate > 0:
+            found = "step='line_search' does not support DART, which changes earlier trees after the search"
+            raise ValueError(f"{type(self).__name__}: {found}; set drop_rate=0.")
 
     def _check_goss(self) -> None:
         """Refuse parameters that GOSS does not go with."""
