@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
+from types import FrameType
 
-_PACKAGE = str(Path(__file__).parent.parent)
+_PACKAGE = __name__.partition(".")[0]
 
 
-def warn(message: str) -> None:
-    """A UserWarning for the first line outside of Podium."""
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning for the first line outside of Podium."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and _is_ours(frame):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE

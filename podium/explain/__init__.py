@@ -1,8 +1,8 @@
 """Explain: what a model has learned, and why it ranks as it does.
 
-`importance(model)` counts splits, `shap_values(model, X)` decomposes scores, `why(model, X, i, j)` what ranks one
-document above another; these are for models of trees. For any model, `partial_dependence(model, X, feature)` varies one
-feature and `permutation_importance(model, data)` shuffles each. `draw_tree`, `draw_curves` and
+`shap_values(model, X)` decomposes scores, `why(model, X, i, j)` what ranks one document above another: for trees and
+linear models. `importance(model)` counts the splits of trees. For any model, `partial_dependence(model, X, feature)`
+varies one feature and `permutation_importance(model, data)` shuffles each. `draw_tree`, `draw_curves` and
 `draw_line_search` draw.
 """
 

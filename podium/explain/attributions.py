@@ -17,8 +17,9 @@ from podium.data.ranking import as_query_ids, group_rows
 from podium.data.sparse import Features
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
-from podium.explain.subjects import forests_of, names_for, refuse_other_models
-from podium.models.boosted import BoostedTrees
+from podium.explain.subjects import names_for, refuse_unfitted
+from podium.learners.linear.function import LinearFunction
+from podium.models.ranker import Ranker
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,11 @@ class Attributions:
 def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | None = None) -> Attributions:
     """The contribution of each feature to the score of each row of X: exact Shapley values, as `shap.TreeExplainer`.
 
-    Where a feature is unknown, both children of a split count, weighted by their training rows. With `qid`, one query
-    id per row, the values are centred per query. Missing values (NaN) follow the default direction of a split.
+    Where a feature is unknown, both children of a split count, weighted by their training rows; in a linear model, the
+    feature has its mean. With `qid`, one query id per row, the values are centred per query. Missing values (NaN)
+    follow the default direction of a split. A model that is no sum of trees and linear functions is refused.
     """
-    refuse_other_models(model)
+    refuse_unfitted(model)
     rows = model._rows(X)
     found = attribute(model, rows, names_for(model, X, names))
     if qid is None:
@@ -67,11 +69,15 @@ def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | N
     return replace(found, values=centre(found.values, as_query_ids(qid, None, len(found))), base=0.0, centred=True)
 
 
-def attribute(model: BoostedTrees, rows: Features, names: tuple[str, ...]) -> Attributions:
-    """`shap_values` of rows that the model has checked already: the sum over its own trees and its base model's."""
+def attribute(model: Ranker, rows: Features, names: tuple[str, ...]) -> Attributions:
+    """`shap_values` of rows that the model has checked already: the sum over its own parts and its base model's."""
     values, base = np.zeros(rows.shape), 0.0
-    for forest in forests_of(model):
-        paths = Paths.of(forest)
+    for part in model._summands():
+        if isinstance(part, LinearFunction):
+            values += part.weights * (rows - part.means)
+            base += float(part.weights @ part.means) + part.intercept
+            continue
+        paths = Paths.of(part)
         values += paths.values(rows, model.n_jobs)
         base += paths.expected()
     return Attributions(values, base, names)

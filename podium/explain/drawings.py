@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from podium._runtime.files import write_whole
-from podium._runtime.words import check_choice
-from podium.explain.subjects import names_for, refuse_other_models
+from podium._runtime.words import check_choice, counted
+from podium.explain.subjects import names_for, refuse_other_models, refuse_unfitted
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.models.inspection import CategoryNames, category_names, question
 
@@ -56,8 +56,8 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
 
 
 def draw_curves(model: Any, path: str | os.PathLike[str]) -> None:
-    """Draw how the evaluation sets were judged after each tree, and the number of trees that was kept."""
-    refuse_other_models(model)
+    """Draw how the evaluation sets were judged after each step, and the number of steps that was kept."""
+    refuse_unfitted(model)
     refuse_other_suffixes(path)
     if not model.evals_:
         raise ValueError("The model has no learning curves. Train it with an eval_set (podium train --valid FILE).")
@@ -66,8 +66,9 @@ def draw_curves(model: Any, path: str | os.PathLike[str]) -> None:
     for part, curves in model.evals_.items():
         for metric, curve in curves.items():
             axes.plot(range(1, len(curve) + 1), curve, label=f"{part}: {metric}")
-    axes.axvline(model.best_iteration_, color=_PALE, linestyle="--", label=f"kept: {model.best_iteration_} trees")
-    axes.set_xlabel("trees")
+    kept = counted(model.best_iteration_, model._UNIT)
+    axes.axvline(model.best_iteration_, color=_PALE, linestyle="--", label=f"kept: {kept}")
+    axes.set_xlabel(f"{model._UNIT}s")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(", ".join(sorted({metric for curves in model.evals_.values() for metric in curves})))
     axes.legend(frameon=False)

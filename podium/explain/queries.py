@@ -13,7 +13,7 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import as_dense
 from podium.explain.attributions import attribute, centre
 from podium.explain.reasons import Why, why
-from podium.explain.subjects import names_for, refuse_other_models
+from podium.explain.subjects import names_for, refuse_unfitted
 
 _FEATURES_TOLD = 5
 
@@ -86,7 +86,7 @@ def find_query(data: RankingData, query: str) -> tuple[RankingData, list[str]]:
 
 def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExplained:
     """Why the `top` best documents of a query are where they are."""
-    refuse_other_models(model)
+    refuse_unfitted(model)
     part, called = find_query(data, query)
     rows = as_dense(model._rows(part))
     scores = model._scores(rows)

@@ -11,7 +11,7 @@ import numpy as np
 
 from podium.data.sparse import as_dense
 from podium.explain.attributions import Attributions, attribute
-from podium.explain.subjects import names_for, refuse_other_models
+from podium.explain.subjects import names_for, refuse_unfitted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -129,7 +129,7 @@ def why(
 
     `names` are those of the features, `documents` the names of the two documents; by default their row numbers.
     """
-    refuse_other_models(model)
+    refuse_unfitted(model)
     rows = model._rows(X)
     for name, row in (("i", i), ("j", j)):
         if not 0 <= row < rows.shape[0]:

@@ -9,26 +9,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData, as_feature_names
-from podium.learners.trees.scoring.forest import Forest
 from podium.models.boosted import BoostedTrees
 from podium.models.inspection import feature_names
 from podium.models.ranker import Ranker
 
 
-def forests_of(model: Any) -> list[Forest]:
-    """The model's own trees, and those of the model that it started from."""
-    refuse_other_models(model)
-    base = model._base_model()
-    return [model.forest_, *(forests_of(base) if base is not None else [])]
-
-
 def refuse_other_models(model: Any) -> None:
-    """Only trees are explained here."""
+    """Only trees have splits to count and to draw."""
     if not isinstance(model, BoostedTrees):
-        found = type(model).__name__
-        raise ValueError(
-            f"Only models of trees can be explained, such as podium.LambdaMART, and their init=; got {found}."
-        )
+        raise ValueError(f"expected a model of trees, such as podium.LambdaMART; got {type(model).__name__}.")
     check_is_fitted(model)
 
 

@@ -88,7 +88,7 @@ def choose_columns(
     names: dict[str, Any] = {known: given[known] or (known if known in free else None) for known in KNOWN}
     if _OLD_WEIGHT in free:
         column = "the column document_weight"
-        names["sample_weight"] = renamed_argument(column, _OLD_WEIGHT, "sample_weight", names["sample_weight"], 6)
+        names["sample_weight"] = renamed_argument(column, _OLD_WEIGHT, "sample_weight", names["sample_weight"])
     taken = {label, qid, *names.values()}
     names["features"] = [name for name in columns if name not in taken] if features is None else list(features)
     twice = set(names["features"]) & taken

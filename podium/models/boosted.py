@@ -32,6 +32,7 @@ from podium.models.parameters import (
     NAME,
     STRUCTURE,
     SWITCH,
+    SeedParameter,
     parameter,
     parametrized,
 )
@@ -116,7 +117,7 @@ class BoostingParameters:
 
 
 @parametrized
-class BoostedTrees(Ranker):
+class BoostedTrees(SeedParameter, Ranker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
@@ -175,23 +176,12 @@ class BoostedTrees(Ranker):
         low=0,
         high=LARGE,
     )
-    eval_metric: Any = parameter(
-        None,
-        "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10.",
-        kind=NAME,
-        optional=True,
-        words="a metric, or None",
-    )
 
     # The values of models without the groups of parameters above.
     max_leaf_nodes, min_samples_leaf, max_impurity, growth = 31, 20, 0.0, "leaf"
     learning_rate, row_fraction, query_fraction, goss_by = 1.0, 1.0, 1.0, "row"
     drop_rate, skip_drop, max_drop = 0.0, 0.5, 50
     goss, init = cast(Any, None), cast(Any, None)
-
-    # Parameters of older model files: those with a fixed value now, and those that never had an effect.
-    _fixed: ClassVar[tuple[str, ...]] = ()
-    _unused: ClassVar[tuple[str, ...]] = ()
 
     @all_or_nothing
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
@@ -407,6 +397,12 @@ class BoostedTrees(Ranker):
 
     def _offset(self, data: RankingData) -> np.ndarray | float:
         return 0.0 if self._base_model() is None else self._base_predictions(data.X)
+
+    def _summands(self) -> list[Any]:
+        base = self._base_model()
+        if base is not None and not isinstance(base, Ranker):
+            raise ValueError(f"init is a {type(base).__name__}; only models of Podium can be explained.")
+        return [self.forest_, *(base._summands() if base is not None else [])]
 
     def _base_model(self) -> Any:
         return self.init if hasattr(self.init, "predict") else None

@@ -8,27 +8,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
+from podium.learners.linear.function import LinearFunction
 from podium.learners.linear.lbfgs import LinearRules, LinearTraining
-from podium.learners.linear.products import multiply
 from podium.models.inspection import LinearInspection, feature_names, shown_parameters
 from podium.models.parameters import (
     LARGE,
-    NAME,
     MetricParameter,
     ObjectiveParameter,
+    SeedParameter,
     parameter,
     parametrized,
 )
 from podium.models.ranker import Ranker
-from podium.objectives import Objective, parse_objective
+from podium.objectives import Objective
 from podium.objectives.custom import Custom
 from podium.objectives.pointwise import Logistic, Ordinal, Squared
 from podium.persistence.validation import Fact, is_number
 
 
 @parametrized
-class Linear(ObjectiveParameter, MetricParameter, Ranker):
-    """A linear scoring function x any objective, trained by L-BFGS.
+class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
+    """One weight per feature, trained by L-BFGS on any objective.
 
     Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the
     features as they came.
@@ -42,13 +42,6 @@ class Linear(ObjectiveParameter, MetricParameter, Ranker):
     tolerance: float = parameter(
         1e-6, "Training ends when no entry of the gradient, per training row, is larger.", low=0, high=LARGE
     )
-    eval_metric: Any = parameter(
-        None,
-        "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10.",
-        kind=NAME,
-        optional=True,
-        words="a metric, or None",
-    )
 
     _UNIT: ClassVar[str] = LinearTraining.unit
     _ALLOWS_MISSING: ClassVar[bool] = False
@@ -58,8 +51,8 @@ class Linear(ObjectiveParameter, MetricParameter, Ranker):
 
     def _objective(self) -> Any:
         if self.objective == "lambda":
-            return parse_objective("lambda", metric=self.metric)
-        return parse_objective(self.objective)
+            return self._named_objective("lambda", metric=self.metric)
+        return self._named_objective(self.objective)
 
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
@@ -85,9 +78,10 @@ class Linear(ObjectiveParameter, MetricParameter, Ranker):
         self.feature_means_ = learner.scaling.centre
 
     def _scores(self, X: Any) -> np.ndarray:
-        scores = np.empty(len(X))
-        multiply(X, self.coef_, scores, self.n_jobs)
-        return scores + self.intercept_
+        return self._summands()[0].scores(X, self.n_jobs)
+
+    def _summands(self) -> list[LinearFunction]:
+        return [LinearFunction(self.coef_, self.intercept_, self.feature_means_)]
 
     @property
     def feature_importances_(self) -> np.ndarray:

@@ -216,6 +216,13 @@ class ObjectiveParameter:
 
 
 @parametrized
+class SeedParameter:
+    """The seed of a model that draws random numbers."""
+
+    random_state: int = parameter(0, "Seed of all random numbers.", low=0, high=2**63 - 1)
+
+
+@parametrized
 class MetricParameter:
     """The metric that lambda gradients optimize."""
 

@@ -17,8 +17,8 @@ class _AnyObjective(ObjectiveParameter, MetricParameter, BoostedTrees):
 
     def _objective(self) -> Any:
         if self.objective == "lambda":
-            return parse_objective("lambda", metric=self.metric, normalize="lightgbm")
-        return parse_objective(self.objective)
+            return self._named_objective("lambda", metric=self.metric, normalize="lightgbm")
+        return self._named_objective(self.objective)
 
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
@@ -39,7 +39,7 @@ class MART(ObjectiveParameter, BoostingParameters, GrowthParameters, BoostedTree
     objective: Any = "squared"
 
     def _objective(self) -> Any:
-        return parse_objective(self.objective)
+        return self._named_objective(self.objective)
 
     def _needs_pairs(self) -> bool:
         return False
@@ -115,7 +115,7 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
     _unused = ("goss_by", "skip_drop", "max_drop")
 
     def _objective(self) -> Any:
-        return parse_objective(self.objective)
+        return self._named_objective(self.objective)
 
     def _needs_pairs(self) -> bool:
         return False

@@ -27,12 +27,14 @@ from podium.evaluation.evaluating import evaluate
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
 from podium.learners.monitor import Curves, Monitor
+from podium.learners.rows import are_scorable
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
 from podium.models.fitting import Keeper, run_steps
-from podium.models.parameters import INTEGER, check_parameters, parameter, parametrized
+from podium.models.parameters import INTEGER, NAME, check_parameters, parameter, parametrized
 from podium.models.scoring import RowScorer
+from podium.objectives import OBJECTIVES, parse_objective
 from podium.persistence.checkpoints import Checkpoints, describe_run
 from podium.persistence.validation import Fact
 
@@ -79,6 +81,13 @@ class Progress:
 class Ranker(BaseEstimator):  # type: ignore[misc]
     """The frame: checks input, remembers feature names, scores, ranks, saves. Members define `_fit` and `_scores`."""
 
+    eval_metric: Any = parameter(
+        None,
+        "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10.",
+        kind=NAME,
+        optional=True,
+        words="a metric, or None",
+    )
     n_jobs: int | None = parameter(
         None,
         "Number of threads. The model is the same for any number.",
@@ -88,7 +97,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         optional=True,
         words="an integer from 1 to 4,096, or -1 or None for all cores",
     )
-    random_state: int = parameter(0, "Seed of all random numbers.", low=0, high=2**63 - 1)
 
     @all_or_nothing
     def fit(
@@ -216,8 +224,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.best_iteration_, self.evals_ = learner.n_steps, curves
 
     def _objective(self) -> Any:
-        """What the learner fits the derivatives of."""
+        """What the learner fits the gradients of."""
         raise NotImplementedError
+
+    def _named_objective(self, name: Any, **settings: Any) -> Any:
+        """An objective; one that is given by name and draws random numbers has the model's seed."""
+        kind = OBJECTIVES.get(name) if isinstance(name, str) else None
+        if kind is not None and "seed" in {field.name for field in fields(kind)}:
+            settings["seed"] = int(self.random_state)
+        return parse_objective(name, **settings)
 
     def _learner(self, data: RankingData, continued: bool) -> Any:
         """The learner, on the training rows; `continued`: from the fitted state."""
@@ -290,8 +305,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _judging_metric(self) -> Metric:
         """The metric of evaluation sets and of `score`."""
-        chosen = getattr(self, "eval_metric", None)
-        return parse_metric(self._aim() if chosen is None else chosen)
+        return parse_metric(self._aim() if self.eval_metric is None else self.eval_metric)
 
     def _aim(self) -> Any:
         """The metric that the objective steers by, where it has one."""
@@ -335,6 +349,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name} does not support missing values; {found}. {advice}")
         return X
 
+    # Parameters of older model files: those with a fixed value now, and those that never had an effect.
+    _fixed: ClassVar[tuple[str, ...]] = ()
+    _unused: ClassVar[tuple[str, ...]] = ()
+
     # What a model file holds of a fitted model; members say.
     _FACTS: ClassVar[Mapping[str, Fact]] = {}  # keys of `_fitted_meta`
     _ARRAYS: ClassVar[tuple[str, ...]] = ()  # keys of `_fitted_arrays`
@@ -358,6 +376,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _set_child(self, name: str, child: Ranker) -> None:
         raise ValueError(f"{type(self).__name__} has no part that is called {name!r}")
+
+    def _summands(self) -> list[Any]:
+        """Forests and linear functions that add up to the score, for models that are such a sum."""
+        message = f"{type(self).__name__} is not a sum of trees and linear functions, which exact Shapley values need."
+        raise ValueError(f"{message} Use podium.explain.permutation_importance or partial_dependence.")
 
     def _largest_score(self) -> float:
         """No score is further from 0 than this, where the model knows a bound."""
@@ -511,15 +534,7 @@ def _one_query(n_rows: int) -> str:
 
 def _is_ready(X: Any, n_features: int) -> bool:
     """Whether a row-major float32 matrix of the right width came: nothing to convert, only infinity to look for."""
-    return (
-        type(X) is np.ndarray
-        and X.dtype == np.float32
-        and X.ndim == 2
-        and X.shape[1] == n_features
-        and X.flags.c_contiguous
-        and len(X) > 0
-        and not np.isinf(X).any()
-    )
+    return are_scorable(X, n_features) and len(X) > 0 and not np.isinf(X).any()
 
 
 def _as_float32(X: Any) -> Features:

@@ -162,6 +162,8 @@ def plan_model(name: str, settings: Sequence[str] = (), jobs: int | None = None,
     for option, parameter, value in (("--jobs", "n_jobs", jobs), ("--seed", "random_state", seed)):
         if value is not None and parameter in given:
             raise ValueError(f"Give {option} or --set {parameter}=..., not both.")
+        if value is not None and parameter not in entry.parameters:
+            raise ValueError(f"{entry.class_name} has no {parameter}; leave {option} out.")
         given |= {} if value is None else {parameter: value}
     loaded = {"init": load(given["init"])} if given.get("init") is not None else {}
     model = entry.kind(**(given | loaded))

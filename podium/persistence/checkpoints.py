@@ -11,7 +11,6 @@ import errno
 import hashlib
 import json
 import types
-import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from podium import __version__
 from podium._runtime.deprecation import warn_renamed
 from podium._runtime.files import COMPRESSIONS, real_path, refuse_bad_target, remove_left_over
 from podium._runtime.threads import map_blocks
+from podium._runtime.warn import warn
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
 from podium.data.sparse import arrays_of
@@ -67,7 +67,7 @@ class Checkpoints:
         if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
             raise ValueError(f"every must be a whole number of steps from 1; got {self.every!r}.")
         if self.errors == "go on":
-            warn_renamed('checkpoint_errors="go on"', '"warn"', stacklevel=7)
+            warn_renamed('checkpoint_errors="go on"', '"warn"')
             self.errors = "warn"
         check_choice("checkpoint_errors", self.errors, ERRORS)
         if self.path.name.lower().endswith(COMPRESSIONS):
@@ -134,7 +134,7 @@ class Checkpoints:
         except OSError as error:
             if self.path.exists():
                 reason = error.strerror or str(error)
-                warnings.warn(f"{self.path}: could not be removed ({reason}).", UserWarning, stacklevel=2)
+                warn(f"{self.path}: could not be removed ({reason}).")
 
     def _what_is_left(self) -> str:
         return "The last one is still whole." if self.path.exists() else "There is no earlier one."
@@ -142,7 +142,7 @@ class Checkpoints:
     def _warn(self, sentence: str) -> None:
         """Once: a disk that is full stays so for a while."""
         if not self._warned:
-            warnings.warn(f"{sentence} The training goes on all the same.", UserWarning, stacklevel=2)
+            warn(f"{sentence} The training goes on all the same.")
         self._warned = True
 
 

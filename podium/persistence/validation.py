@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+
+from podium._runtime.warn import warn
 
 _MOST_FEATURES = 2**31 - 1
 _LARGEST_COUNT = 2**62
@@ -131,7 +132,7 @@ def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         if name in given and given[name] != getattr(model, name):
             told = f"{name}={_shown(given[name])}, which {model.__name__} no longer takes"
             advice = f"Scores stay as they were; further training uses {getattr(model, name)!r}."
-            warnings.warn(f"the model file holds {told}. {advice}", UserWarning, stacklevel=5)
+            warn(f"the model file holds {told}. {advice}")
     return {name: value for name, value in given.items() if name in known}
 
 

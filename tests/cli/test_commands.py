@@ -569,12 +569,12 @@ def test_ctrl_c_writes_the_trees_so_far_and_leaves_the_checkpoint(podium, work, 
 
 
 def test_ctrl_c_before_the_first_tree_writes_nothing(podium, work, monkeypatch):
-    from podium.models import boosted
+    from podium.models import ranker
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(boosted, "boost", interrupt)
+    monkeypatch.setattr(ranker, "run_steps", interrupt)
     code, out, err = podium(*TRAIN)
     assert (code, out) == (130, "")
     assert err == "podium: stopped before the first tree; m.podium is not written.\n"

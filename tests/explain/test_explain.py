@@ -101,7 +101,7 @@ def test_a_base_model_is_explained_too(data):
 def test_other_models_are_refused():
     from sklearn.linear_model import LinearRegression
 
-    with pytest.raises(ValueError, match=r"Only models of trees can be explained.*got LinearRegression"):
+    with pytest.raises(ValueError, match=r"expected a model of Podium.*got LinearRegression"):
         explain.shap_values(LinearRegression(), np.zeros((1, 2)))
 
 

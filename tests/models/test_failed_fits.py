@@ -223,9 +223,8 @@ class InterruptAtLine:
         sys.settrace(None)
 
     def trace(self, frame, event, _):
-        if frame.f_code.co_filename.startswith(self.package) and not frame.f_code.co_filename.endswith(
-            "_interrupts.py"
-        ):
+        file = frame.f_code.co_filename
+        if file.startswith(self.package) and not file.endswith("interrupts.py"):
             return self.count
         return None
 
@@ -274,7 +273,7 @@ def test_an_interrupted_fit_more_has_the_trees_it_had_or_more(parts):
         model = LambdaMART(**SMALL).fit(data)
         with pytest.raises(KeyboardInterrupt):
             model.fit_more(data, n_estimators=3, eval_set=valid, callbacks=[raises_at(step, KeyboardInterrupt)])
-        assert model.n_estimators == 9
+        assert model.n_estimators == 6
         assert model.forest_.n_trees == model.best_iteration_ == step
         assert len(model.evals_["eval_0"]["ndcg@10"]) == step - 6
         model.fit_more(data, n_estimators=9 - step)

@@ -121,6 +121,24 @@ def test_a_weight_is_the_slope_of_the_dependence(parts):
     np.testing.assert_allclose(np.diff(curve.mean), model.coef_[0], rtol=1e-6)
 
 
+def test_contributions_are_shapley_values_of_the_linear_function_and_of_trees_on_top(parts, tmp_path):
+    train, _, test = parts
+    linear = Linear(max_iter=20).fit(train)
+    boosted = podium.LambdaSMART(n_estimators=5, init=linear).fit(train)
+    means = train.X.astype(np.float64).mean(axis=0)
+    found = podium.explain.shap_values(linear, test)
+    np.testing.assert_allclose(found.values, linear.coef_ * (test.X - means), atol=1e-6)
+    assert found.base == pytest.approx(linear.coef_ @ means + linear.intercept_, abs=1e-6)
+    for model in (linear, boosted):
+        found = podium.explain.shap_values(model, test)
+        np.testing.assert_allclose(found.base + found.values.sum(axis=1), model.predict(test), rtol=1e-6, atol=1e-6)
+        reasons = podium.explain.why(model, test, 0, 1)
+        assert sum(reason.contribution for reason in reasons.reasons) == pytest.approx(reasons.difference)
+    podium.explain.draw_curves(Linear(max_iter=3).fit(train, eval_set=test), tmp_path / "curves.svg")
+    with pytest.raises(ValueError, match=r"expected a model of trees, such as podium.LambdaMART; got Linear"):
+        podium.explain.importance(linear)
+
+
 def test_a_shuffled_feature_that_is_not_used_changes_nothing(rng):
     X = rng.standard_normal((400, 2)).astype(np.float32)
     model = podium.MART(n_estimators=5, feature_fraction=1.0).fit(X[:, [0, 0]] * [1, 0], np.abs(X[:, 0]), group=[400])

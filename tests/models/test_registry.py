@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import podium
-from podium.learners.trees.scoring.forest import FOREST_ARRAYS
 from podium.models.parameters import (
     ABOVE_0,
     INTEGER,
@@ -75,10 +74,10 @@ def test_nothing_is_lost_where_python_strips_docstrings():
 
 
 def test_parameters_that_models_share_have_one_declaration():
-    """Whatever the default is there; only the depth of oblivious trees is another parameter."""
+    """Whatever the default is there; the depth of oblivious trees and the penalty of weights are other parameters."""
     found: dict[str, Any] = {}
     for entry, one in DECLARED:
-        if (entry.class_name, one.name) != ("MatrixNet", "max_depth"):
+        if (entry.class_name, one.name) not in {("MatrixNet", "max_depth"), ("Linear", "l2_regularization")}:
             assert found.setdefault(one.name, one.declaration) is one.declaration, named((entry, one))
     assert all(found[name] is one.declaration for name, one in parameters_of(LambdaParameters).items())
 
@@ -192,7 +191,9 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "init": (np.sin(np.arange(240)), {}),
     "eval_metric": ("rr", {}),
-    "random_state": (1, {"feature_fraction": 0.4}),
+    "max_iter": (2, {}),
+    "tolerance": (1e3, {}),
+    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
     "n_jobs": (2, {}),
 }
 
@@ -210,7 +211,8 @@ def trained(kind, **parameters):
     """All that a training makes."""
     X, y, qid = rows()
     model = kind(**parameters).fit(X, y, qid, eval_set=(X, y, qid))
-    return [*(getattr(model.forest_, name).tobytes() for name in FOREST_ARRAYS), model.evals_, model.bundles_]
+    arrays = {name: array.tobytes() for name, array in model._fitted_arrays().items()}
+    return [arrays, model._fitted_meta(), model.evals_]
 
 
 @pytest.mark.parametrize("declared", DECLARED, ids=named)
@@ -218,7 +220,7 @@ def trained(kind, **parameters):
 def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     entry, one = declared
     value, beside = EFFECTS[one.name]
-    few = {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 5, "n_jobs": 1} | beside
+    few = {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 5, "max_iter": 5, "n_jobs": 1} | beside
     common = {name: given for name, given in few.items() if name in entry.parameters}
     if entry.kind is LambdaSMART:
         common["init"] = np.cos(np.arange(240))

@@ -28,12 +28,12 @@ instead of one for each different test (a third slower).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from podium._runtime.compiler import kernel
-from podium.data.sparse import is_sparse
+from podium.learners.rows import are_scorable, describe_unscorable
 from podium.learners.trees.scoring import simd
 from podium.learners.trees.scoring.simd import LANES
 
@@ -79,14 +79,8 @@ class Scorer:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """One score per row."""
-        if (
-            type(X) is not np.ndarray
-            or X.dtype != _SINGLE
-            or X.ndim != 2
-            or X.shape[1] != self.n_features
-            or not X.flags.c_contiguous
-        ):
-            raise ValueError(_complaint(X, self.n_features))  # the kernels check no bounds
+        if not are_scorable(X, self.n_features):  # the kernels check no bounds
+            raise ValueError(describe_unscorable(X, self.n_features))
         return self.exact(X).astype(_SINGLE)
 
     def exact(self, X: np.ndarray) -> np.ndarray:
@@ -96,17 +90,6 @@ class Scorer:
         add = self._few if len(X) < FEW else self._many
         add(X if self._sets is None else self._sets.widen(X), self._n_trees, out)
         return out if self._base is None else out + self._base(X)
-
-
-def _complaint(X: Any, n_features: int) -> str:
-    expected = f"a scorer takes a numpy array of float32 in C order with shape (rows, {n_features})"
-    advice = "Use np.ascontiguousarray(rows, dtype=np.float32), or predict, which takes anything."
-    if is_sparse(X):
-        return f"{expected}; got a sparse matrix. Use rows.toarray(), or predict, which takes it as it is."
-    if type(X) is not np.ndarray:
-        return f"{expected}; got {type(X).__name__}. {advice}"
-    order = "" if X.flags.c_contiguous else " that is not in C order"
-    return f"{expected}; got {X.dtype} with shape {X.shape}{order}. {advice}"
 
 
 @kernel
