@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from podium.persistence.saving import load as load
 
 _HOME = {
+    "AdaRank": "podium.models.adarank",
     "Boosted": "podium.models.products",
+    "CoordinateAscent": "podium.models.coordinate_ascent",
     "LambdaMART": "podium.models.products",
     "LambdaSMART": "podium.models.products",
     "Linear": "podium.models.linear",

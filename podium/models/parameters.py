@@ -228,8 +228,8 @@ class MetricParameter:
 
     metric: Any = parameter(
         "ndcg@10",
-        'Metric that the objective "lambda" optimizes; its cutoff limits the pairs. Evaluation sets are judged by it '
-        "unless eval_metric is given.",
+        'Metric to optimize; where there is an objective, by "lambda", whose pairs its cutoff limits. Evaluation sets '
+        "are judged by it unless eval_metric is given.",
         kind=NAME,
         words=f"a metric: {', '.join(METRICS)}, with or without a cutoff",
     )

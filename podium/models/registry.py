@@ -110,6 +110,20 @@ REGISTRY = (
         objective="any",
         about="One weight per feature, trained by L-BFGS on any objective.",
     ),
+    Entry(
+        "AdaRank",
+        "podium.models.adarank",
+        learner="boosted features",
+        objective="any metric",
+        about="Boosts single features on a distribution over queries, for any metric.",
+    ),
+    Entry(
+        "CoordinateAscent",
+        "podium.models.coordinate_ascent",
+        learner="linear scoring function",
+        objective="any metric",
+        about="Moves one weight at a time to its exact optimum for any metric, from several starts.",
+    ),
 )
 
 

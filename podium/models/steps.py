@@ -14,8 +14,7 @@ LARGEST_ALPHA = 0.9  # a step of at most nine times the tree: beyond, the scores
 
 def metric_steps(data: RankingData, metric: Metric, n_jobs: int | None) -> StepRule:
     """beta = alpha / (1 - alpha), alpha the middle of the best plateau from the scores to the tree; 0 for no gain."""
-    weights = {"query_weight": data.query_weight, "sample_weight": data.sample_weight}
-    searcher = LineSearcher(data.y, data.offsets, metric, docids=data.docids, **weights, n_jobs=n_jobs)
+    searcher = LineSearcher.of(data, metric, n_jobs)
 
     def size(scores: np.ndarray, direction: np.ndarray, largest: float) -> float:
         high = min(LARGEST_ALPHA, largest / (1.0 + largest)) if np.isfinite(largest) else LARGEST_ALPHA

@@ -195,6 +195,10 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "tolerance": (1e3, {}),
     "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
     "n_jobs": (2, {}),
+    "n_rounds": (1, {}),
+    "signs": ("both", {}),
+    "n_restarts": (1, {"n_rounds": 8, "min_improvement": 0.05}),
+    "min_improvement": (0.5, {}),
 }
 
 
@@ -221,6 +225,7 @@ def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     entry, one = declared
     value, beside = EFFECTS[one.name]
     few = {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 5, "max_iter": 5, "n_jobs": 1} | beside
+    few = {"n_rounds": 4} | few
     common = {name: given for name, given in few.items() if name in entry.parameters}
     if entry.kind is LambdaSMART:
         common["init"] = np.cos(np.arange(240))
