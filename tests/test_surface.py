@@ -25,7 +25,9 @@ LAYERS = [
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [
+    "AdaRank",
     "Boosted",
+    "CoordinateAscent",
     "LambdaMART",
     "LambdaSMART",
     "Linear",

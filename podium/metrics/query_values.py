@@ -66,10 +66,10 @@ class QueryValues:
         """One number from -1 to 1 per query, more is better.
 
         These are the values where none can leave that range, else they are divided by the largest that the best and the
-        worst order of any query have; where less is better, with the sign turned.
+        worst order of any query have; where less is better, 1 minus that.
         """
-        sign = 1.0 if self.metric.higher_is_better else -1.0
-        return np.asarray(np.clip(sign * self.values(scores) / self._largest, -1.0, 1.0))
+        share = self.values(scores) / self._largest
+        return np.asarray(np.clip(share if self.metric.higher_is_better else 1.0 - share, -1.0, 1.0))
 
     @cached_property
     def _largest(self) -> float:

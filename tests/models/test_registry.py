@@ -196,7 +196,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
     "n_jobs": (2, {}),
     "n_rounds": (1, {}),
-    "signs": ("both", {}),
+    "signs": ("both", {"metric": "p@1"}),
     "n_restarts": (1, {"n_rounds": 8, "min_improvement": 0.05}),
     "min_improvement": (0.5, {}),
 }
