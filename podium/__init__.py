@@ -53,10 +53,12 @@ if TYPE_CHECKING:
     from podium.pipelines.stack import Stack as Stack
 
 _HOME = {
+    "AdaRank": "podium.models.adarank",
     "Bagged": "podium.pipelines.bagged",
     "BayesRank": "podium.models.linear",
     "Blend": "podium.pipelines.blend",
     "Boosted": "podium.models.products",
+    "CoordinateAscent": "podium.models.coordinate_ascent",
     "LambdaMART": "podium.models.products",
     "LambdaSMART": "podium.models.products",
     "Linear": "podium.models.linear",

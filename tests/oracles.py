@@ -539,3 +539,58 @@ def plateau_of(alphas, values):
             stretches.append((alphas[k - k % 2], alphas[stop - stop % 2]))
         k = stop + 1
     return best, *max(stretches, key=lambda ends: ends[1] - ends[0])
+
+
+def best_on_line(s, s2, qid, evaluate):
+    """(value, alpha) of the middle of the widest best stretch; `evaluate(scores)`: larger is better."""
+    alphas, ranks = exact_line(s, s2, qid)
+    best, first, last = plateau_of(alphas, [evaluate(row) for row in ranks])
+    return best, float(first + last) / 2
+
+
+def standardised(X):
+    """Columns with mean 0 and standard deviation 1; constant ones are 0."""
+    columns = []
+    for column in zip(*X):
+        mean = sum(column) / len(column)
+        spread = math.sqrt(sum((x - mean) ** 2 for x in column) / len(column))
+        columns.append([(x - mean) / spread if spread > 0 else 0.0 for x in column])
+    return [list(row) for row in zip(*columns)]
+
+
+def adarank(X, performance, n_queries, rounds, signs=(1,)):
+    """Weights of standardised features; `performance(scores)`: E of each query, from -1 to 1."""
+    Z = standardised(X)
+    weights, P = [0.0] * len(Z[0]), [1 / n_queries] * n_queries
+    rankers = [(f, sign) for sign in signs for f in range(len(weights))]
+    for _ in range(rounds):
+        means = [sum(p * e for p, e in zip(P, performance([sign * row[f] for row in Z]))) for f, sign in rankers]
+        chosen = means.index(max(means))
+        f, sign = rankers[chosen]
+        weights[f] += sign * 0.5 * math.log((1 + means[chosen]) / (1 - means[chosen]))
+        found = performance([sum(w * z for w, z in zip(weights, row)) for row in Z])
+        total = sum(math.exp(-e) for e in found)
+        P = [math.exp(-e) / total for e in found]
+    return weights
+
+
+def coordinate_ascent(X, qid, evaluate, orders):
+    """Weights of standardised features after going through them in each of the orders, from equal ones."""
+    Z = standardised(X)
+    weights = [1 / len(Z[0])] * len(Z[0])
+    for order in orders:
+        for f in order:
+            scores = [sum(w * z for w, z in zip(weights, row)) for row in Z]
+            others = [score - weights[f] * row[f] for score, row in zip(scores, Z)]
+            column = [row[f] for row in Z]
+            up, down = (
+                best_on_line(others, column, qid, evaluate),
+                best_on_line(others, [-x for x in column], qid, evaluate),
+            )
+            (best, alpha), sign = (up, 1) if up[0] >= down[0] else (down, -1)
+            if best > evaluate(scores):
+                weights = [(1 - alpha) * w for w in weights]
+                weights[f] = sign * alpha
+                size = sum(abs(w) for w in weights)
+                weights = [w / size for w in weights]
+    return weights

@@ -26,10 +26,12 @@ LAYERS = [
     {""},  # podium/__init__.py: the version
 ]
 PUBLIC = [
+    "AdaRank",
     "Bagged",
     "BayesRank",
     "Blend",
     "Boosted",
+    "CoordinateAscent",
     "LambdaMART",
     "LambdaSMART",
     "Linear",

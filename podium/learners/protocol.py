@@ -42,7 +42,7 @@ class Learner(Protocol):
         """Whether further steps would change nothing."""
 
     def step(self) -> None:
-        """One more step, on the training rows and on the scores that are followed."""
+        """One more step, on the training rows and on the scores that are followed; none where that ends training."""
 
     def follow(self, X: Features, offset: np.ndarray | float) -> None:
         """Keep the scores of further rows up to date; `offset`: what they have from a base model."""

@@ -22,8 +22,9 @@ from podium.metrics.base import Metric
 from podium.metrics.closed_forms import ClosedForm, closed_form
 from podium.metrics.crossings import LARGEST_SCORE, Events, sweep_queries
 from podium.metrics.curves import Curve, add_up
-from podium.metrics.lists import RankedLists, as_scores, name_keys, rank_lists
-from podium.metrics.policies import Policy, refuse_fractions
+from podium.metrics.lists import RankedLists, as_scores, name_keys
+from podium.metrics.policies import Policy
+from podium.metrics.query_values import QueryValues
 from podium.metrics.registry import parse_metric, policy_of
 from podium.metrics.reranking import Line, values_along
 
@@ -43,6 +44,7 @@ class LineSearch:
     curve: Curve
     metric: str
     policy: str
+    improves: bool  # whether the value is better than that at 0
 
     @property
     def beta(self) -> float:
@@ -96,38 +98,22 @@ def line_search(
     return LineSearcher(labels, offsets, parse_metric(metric, rules), **given).search(start, end, high)
 
 
-class LineSearcher:
+class LineSearcher(QueryValues):
     """Line searches on one data set, grouped by query, with one metric: what does not depend on scores is kept."""
 
-    def __init__(
-        self,
-        labels: np.ndarray,
-        offsets: np.ndarray,
-        metric: Metric,
-        *,
-        docids: Any = None,
-        query_weight: np.ndarray | None = None,
-        sample_weight: np.ndarray | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
+    def __init__(self, labels: np.ndarray, offsets: np.ndarray, metric: Metric, **more: Any) -> None:
+        """`more`: what else `QueryValues` takes."""
         if len(labels) == 0:
             raise ValueError("There are no rows to search on.")
-        refuse_fractions(labels, metric.policy)
-        self.metric, self.n_jobs = metric.resolve(float(labels.max(initial=0.0))), n_jobs
-        self._pooled = bool(getattr(metric, "pooled", False))
-        self._own_offsets = np.asarray(offsets, np.int64)
-        self._offsets = np.array([0, len(labels)]) if self._pooled else self._own_offsets
-        self._docids, self._given_weight = docids, sample_weight
-        longest = int(np.diff(self._offsets).max(initial=0))
+        super().__init__(labels, offsets, metric, **more)
+        longest = int(np.diff(self.offsets).max(initial=0))
         if longest > LONGEST_LINE:
             found = f"a list has {longest:,} documents, so up to {longest * (longest - 1) // 2:,} pairs that can cross"
             raise ValueError(f"line_search: {found}; at most {LONGEST_LINE:,} documents are supported. Rank fewer.")
-        self._labels = np.asarray(labels, np.float64)
-        self._query_weight = np.ones(len(self._offsets) - 1) if query_weight is None or self._pooled else query_weight
         self._rows = self._tie_order()
-        self._ranked = self._labels[self._rows]  # not by score, but by what decides among equal ones
-        self._weight = None if sample_weight is None else sample_weight[self._rows]
-        self._form = closed_form(self.metric, RankedLists(self._ranked, self._offsets, weights=self._weight))
+        self._ranked = self.labels[self._rows]  # not by score, but by what decides among equal ones
+        self._weight = None if self.sample_weight is None else self.sample_weight[self._rows]
+        self._form = closed_form(self.metric, RankedLists(self._ranked, self.offsets, weights=self._weight))
 
     def search(self, s: np.ndarray, s2: np.ndarray, high: float = 1.0) -> LineSearch:
         """The best alpha between scores s and s2 of the grouped rows."""
@@ -141,12 +127,13 @@ class LineSearcher:
         largest = max(1.0, float(np.abs(curve.between).max()))
         best, first, last = curve.best_plateau(self.metric.higher_is_better, _EQUAL * largest)
         alpha = first if first == last else 0.5 * (first + last)
-        return LineSearch(alpha, best, (first, last), curve, self.metric.name, self.metric.policy.name)
+        improves = abs(best - float(curve.at[0])) > _EQUAL * largest
+        return LineSearch(alpha, best, (first, last), curve, self.metric.name, self.metric.policy.name, improves)
 
     def _curve(self, s: np.ndarray, s2: np.ndarray, high: float) -> Curve:
-        start, ends = self._values_at(s), (self._as_compared(s)[self._rows], self._as_compared(s2)[self._rows])
-        weight = np.where(np.isnan(start), 0.0, self._query_weight)
-        total, largest = float(weight.sum()), self._largest(start) * float(weight.max(initial=0.0))
+        start, ends = self.values(s), (self._as_compared(s)[self._rows], self._as_compared(s2)[self._rows])
+        weight = np.where(np.isnan(start), 0.0, self.query_weight)
+        total, largest = float(weight.sum()), self._bound(start) * float(weight.max(initial=0.0))
         if total == 0:
             raise ValueError(f"{self.metric.name} is undefined for all queries, so no alpha is best.")
         units = units_for(largest, len(weight))
@@ -159,26 +146,11 @@ class LineSearcher:
         mean = float((start[counted] * weight[counted]).sum()) / total
         return Curve(alpha, mean + at / (units * total), mean + between / (units * total))
 
-    def _largest(self, start: np.ndarray) -> float:
+    def _bound(self, start: np.ndarray) -> float:
         """No value of a query is larger; a guess where the metric has no closed form."""
         if self._form is not None:
             return self._form.largest
         return _HEADROOM * max(1.0, float(np.nanmax(np.abs(start), initial=0.0)))
-
-    def _values_at(self, scores: np.ndarray) -> np.ndarray:
-        """The metric of each query, as `evaluate` has it."""
-        rules = self.metric.policy
-        lists = rank_lists(
-            scores,
-            self._labels,
-            self._offsets,
-            ties=rules.ties,
-            docids=self._docids,
-            weights=self._given_weight,
-            single=rules.single_precision,
-            n_jobs=self.n_jobs,
-        )
-        return np.asarray(self.metric.values(lists), np.float64)
 
     def _as_compared(self, scores: np.ndarray) -> np.ndarray:
         single = self.metric.policy.single_precision
@@ -186,20 +158,20 @@ class LineSearcher:
 
     def _tie_order(self) -> np.ndarray:
         """The rows of each query in the order that they have where their scores are equal."""
-        ties, n = self.metric.policy.ties, len(self._labels)
+        ties, n = self.metric.policy.ties, len(self.labels)
         if ties in ("worst", "best"):
-            key = self._labels if ties == "worst" else -self._labels
-        elif ties == "docid" and self._docids is not None:
-            key = -name_keys(np.arange(n), np.ones(n, np.bool_), np.asarray(self._docids, dtype=object))
+            key = self.labels if ties == "worst" else -self.labels
+        elif ties == "docid" and self.docids is not None:
+            key = -name_keys(np.arange(n), np.ones(n, np.bool_), np.asarray(self.docids, dtype=object))
         else:
             return np.arange(n)
-        query = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
+        query = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
         return np.lexsort((key, query))  # stable: equal keys keep the order of the input
 
     def _sweep(self, s: np.ndarray, s2: np.ndarray, high: float, form: ClosedForm, scales: np.ndarray) -> list[Events]:
         cutoff = self.metric.cutoff or LONGEST_LINE
         blocks = self._blocks()
-        lines = readonly(s), readonly(s2), readonly(self._offsets)
+        lines = readonly(s), readonly(s2), readonly(self.offsets)
         numbers = [readonly(array) for array in (form.values, form.table, form.starts, scales)]
 
         def work(block: int) -> Events:
@@ -213,7 +185,7 @@ class LineSearcher:
         return [tuple(map(np.concatenate, zip(*blocks)))] if blocks else []  # type: ignore[list-item]
 
     def _rerank_query(self, q: int, s: np.ndarray, s2: np.ndarray, high: float, units: float, most: float) -> Events:
-        own = slice(int(self._offsets[q]), int(self._offsets[q + 1]))
+        own = slice(int(self.offsets[q]), int(self.offsets[q + 1]))
         line = Line(s[own], s2[own], self._ranked[own], None if self._weight is None else self._weight[own])
         alpha, at, behind = map(np.concatenate, zip(*values_along(line, self.metric, high)))
         if not (np.isfinite(at).all() and np.isfinite(behind).all()):
@@ -229,7 +201,7 @@ class LineSearcher:
 
     def _blocks(self) -> list[tuple[int, int]]:
         """Queries with about as many pairs in each block, whatever the number of threads."""
-        lengths = np.diff(self._offsets)
+        lengths = np.diff(self.offsets)
         pairs = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2)])
         ends = np.searchsorted(pairs, np.arange(_BLOCK_PAIRS, pairs[-1], _BLOCK_PAIRS))
         return list(pairwise(np.unique([0, *ends.tolist(), len(lengths)]).tolist()))

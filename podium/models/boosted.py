@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.warn import warn
+from podium._runtime.words import counted
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import Features
@@ -38,12 +39,12 @@ from podium.persistence.validation import TREE_FACTS, Fact
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
 if TYPE_CHECKING:
     from podium.learners.monitor import Monitor
-    from podium.learners.trees.training.boosting import Boosting, BoostingRules
+    from podium.learners.trees.training.boosting import Boosting, BoostingRules, StepRule
     from podium.models.inspection import Inspection
     from podium.models.pruning import Pruning
 
 GROWTHS = ("leaf", "level", "oblivious")
-STEPS = ("newton", "mean", "exact", "tree")
+STEPS = ("newton", "mean", "exact", "tree", "line_search")
 GOSS_UNITS = ("row", "query")
 
 
@@ -131,7 +132,8 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     step: str = parameter(
         "newton",
         'How leaf values are computed: a "newton" step, the "mean" of the negative gradients, the "exact" minimum of '
-        'the loss per leaf, or the mean gradients with one step size per "tree".',
+        'the loss per leaf, the mean gradients with one step size per "tree", or Newton steps with one step size per '
+        'tree by exact "line_search" of the metric on the training data.',
         choices=STEPS,
     )
     feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
@@ -266,8 +268,19 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             self._rules(),
             base_scores=base_scores,
             forest=self.forest_ if continued else None,
+            step_rule=self._line_search(data) if self.step == "line_search" else None,
             n_jobs=self.n_jobs,
         )
+
+    def _line_search(self, data: RankingData) -> StepRule:
+        """The step that the training metric likes best, up to nine times Newton's."""
+        from podium.models.steps import metric_steps
+
+        return metric_steps(data, parse_metric(self._training_metric()), self.n_jobs)
+
+    def _training_metric(self) -> Any:
+        """The metric that the model optimizes; where it has none, the one that evaluation sets are judged by."""
+        return self._aim() if hasattr(self, "metric") else self._judging_metric()
 
     def _n_steps(self) -> int:
         return self.n_estimators
@@ -340,6 +353,10 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         """Where only queries with different labels teach, `fit` has warned already that there are none."""
         from podium.models.no_splits import explain_no_splits, has_gradients, without_splits
 
+        if learner.is_done:
+            metric, n = parse_metric(self._training_metric()).name, learner.n_steps
+            found = f"no step along tree {n + 1} improves {metric} on the training data"
+            warn(f"{type(self).__name__}: training ended after {counted(n, 'tree')}: {found} (step='line_search').")
         grown = learner.trees[len(learner.trees) - monitor.steps :]
         if without_splits(grown) and (has_gradients(learner) or not self._needs_pairs()):
             warn(explain_no_splits(learner))
@@ -520,6 +537,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_goss()
+        self._check_line_search()
         self._objective()  # a misspelt name is answered before any work
         self._judging_metric()
 
@@ -564,6 +582,12 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             return number
         about = f"one of {', '.join(names[:8])}" if names else f"a number below {self.n_features_in_}"
         raise ValueError(f"{type(self).__name__}: {parameter} names the feature {name!r}; expected {about}.")
+
+    def _check_line_search(self) -> None:
+        """Refuse parameters that a line search does not go with."""
+        if self.step == "line_search" and self.drop_rate > 0:
+            found = "step='line_search' does not support DART, which changes earlier trees after the search"
+            raise ValueError(f"{type(self).__name__}: {found}; set drop_rate=0.")
 
     def _check_goss(self) -> None:
         """Refuse parameters that GOSS does not go with."""

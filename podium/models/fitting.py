@@ -22,8 +22,9 @@ from podium.persistence.checkpoints import Checkpoints, checksum
 def run_steps(learner: Learner, monitor: Monitor, n_steps: int, keeper: Keeper | None = None) -> None:
     """Take steps until there are `n_steps`, or the monitor or the learner ends it."""
     while learner.n_steps < n_steps and not learner.is_done:
+        before = learner.n_steps
         learner.step()
-        if monitor.after_step():
+        if learner.n_steps == before or monitor.after_step():  # no step was left to take, or it was the last
             return
         if keeper is not None:
             keeper.after_step()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,66 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class LinearRanker(SeedParameter, Ranker):
+class LinearScores(Ranker):
+    """Models whose score is linear in the columns: `coef_`, `intercept_`, and the means of the training rows."""
+
+    _ALLOWS_MISSING: ClassVar[bool] = False
+    _ALLOWS_SPARSE: ClassVar[bool] = False
+    _FACTS: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
+    _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre")
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return self._function().scores(X, self.n_jobs)
+
+    def _function(self) -> LinearFunction:
+        return LinearFunction(self.coef_, self.intercept_, self.feature_means_)
+
+    def _summands(self) -> list[Any]:
+        return [self._function()]
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each weight in the sum of their sizes; comparable where features have comparable scales."""
+        sizes = self._sizes()
+        return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
+
+    def _sizes(self) -> np.ndarray:
+        return np.asarray(np.abs(self.coef_))
+
+    def _function_names(self) -> Sequence[str]:
+        """What the weights belong to."""
+        return self.column_names_
+
+    def inspect(self) -> LinearInspection:
+        """What the model is made of: its weights and parameters. Print it."""
+        names = self._function_names()
+        order = np.argsort(-np.abs(self.coef_), kind="stable")
+        weights = [(names[place], float(self.coef_[place])) for place in order]
+        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
+        return LinearInspection(*about, weights, float(self.intercept_))
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        return {"intercept": float(self.intercept_)}
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return {"coef": self.coef_, "centre": self.feature_means_}
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self.coef_, self.feature_means_ = arrays["coef"], arrays["centre"]
+        self.intercept_ = float(meta["intercept"])
+
+    def _n_functions(self) -> int:
+        return self._n_columns
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        for name, array in (("coef", self.coef_), ("centre", self.feature_means_)):
+            if array.dtype != np.float64 or array.shape != (self._n_functions(),) or not np.isfinite(array).all():
+                raise ValueError(f"{name} must have one finite float64 number per column or basis function")
+
+
+@parametrized
+class LinearRanker(SeedParameter, LinearScores):
     """The frame of linear models. Subclasses define the objective.
 
     Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the
@@ -67,9 +126,6 @@ class LinearRanker(SeedParameter, Ranker):
     )
 
     _UNIT: ClassVar[str] = "round"
-    _ALLOWS_MISSING: ClassVar[bool] = False
-    _ALLOWS_SPARSE: ClassVar[bool] = False
-    _FACTS: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
     _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
 
     def _learner(self, data: RankingData, continued: bool) -> LinearTraining:
@@ -101,66 +157,41 @@ class LinearRanker(SeedParameter, Ranker):
         self.feature_means_, self.basis_ = learner.scaling.centre, learner.basis
 
     def _scores(self, X: Any) -> np.ndarray:
-        rows = X if self.basis_ is None else self.basis_.expand(X, self.n_jobs)
-        return self._function().scores(rows, self.n_jobs)
-
-    def _function(self) -> LinearFunction:
-        return LinearFunction(self.coef_, self.intercept_, self.feature_means_)
+        return super()._scores(X if self.basis_ is None else self.basis_.expand(X, self.n_jobs))
 
     def _summands(self) -> list[Any]:
-        return super()._summands() if self.basis_ is not None else [self._function()]
+        return super()._summands() if self.basis_ is None else Ranker._summands(self)
 
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """The share of each weight in the sum of their sizes; comparable where features have comparable scales.
-
-        Of powers, those of a feature are added up.
-        """
+    def _sizes(self) -> np.ndarray:
+        """Of powers, those of a feature are added up."""
         if self.basis_ is not None and self.basis_.kind != "polynomial":
             raise AttributeError(f"weights of {self.basis_.kind} basis functions do not belong to single features.")
-        sizes: np.ndarray = np.abs(self.coef_).reshape(self._n_columns, -1).sum(axis=1)
-        return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
+        return np.asarray(super()._sizes().reshape(self._n_columns, -1).sum(axis=1))
 
-    def inspect(self) -> LinearInspection:
-        """What the model is made of: its weights and parameters. Print it."""
-        names = self.column_names_ if self.basis_ is None else self.basis_.names(self.column_names_)
-        order = np.argsort(-np.abs(self.coef_), kind="stable")
-        weights = [(names[place], float(self.coef_[place])) for place in order]
-        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
-        return LinearInspection(*about, weights, float(self.intercept_))
-
-    def _fitted_meta(self) -> dict[str, Any]:
-        return {"intercept": float(self.intercept_)}
+    def _function_names(self) -> Sequence[str]:
+        names = super()._function_names()
+        return names if self.basis_ is None else self.basis_.names(names)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         basis, none = self.basis_, np.empty(0)
-        own = {"coef": self.coef_, "centre": self.feature_means_}
-        if basis is None:
-            return own | {"basis_mean": none, "basis_scale": none, "basis_centres": none}
-        return own | {
-            "basis_mean": basis.mean,
-            "basis_scale": basis.scale,
-            "basis_centres": basis.centres.reshape(-1),
-        }
+        arrays = (none, none, none) if basis is None else (basis.mean, basis.scale, basis.centres.reshape(-1))
+        return super()._fitted_arrays() | dict(zip(("basis_mean", "basis_scale", "basis_centres"), arrays))
 
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        self.coef_, self.feature_means_ = arrays["coef"], arrays["centre"]
-        self.intercept_ = float(meta["intercept"])
+        super()._restore_fitted(meta, arrays)
         self.basis_ = None
         if self.basis is not None:
             centres = arrays["basis_centres"].reshape(-1, max(self._n_columns, 1))
             scaled = arrays["basis_mean"], arrays["basis_scale"], centres
             self.basis_ = Basis(str(self.basis), self.degree, float(self.width), *scaled)
 
+    def _n_functions(self) -> int:
+        return super()._n_functions() if self.basis_ is None else self.basis_.n_functions
+
     def _check_fitted(self) -> None:
-        super()._check_fitted()
-        functions = self._n_columns
         if self.basis_ is not None:
             self.basis_.check(self._n_columns)
-            functions = self.basis_.n_functions
-        for name, array in (("coef", self.coef_), ("centre", self.feature_means_)):
-            if array.dtype != np.float64 or array.shape != (functions,) or not np.isfinite(array).all():
-                raise ValueError(f"{name} must have one finite float64 number per column or basis function")
+        super()._check_fitted()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -268,7 +268,8 @@ class MetricParameter:
 
     metric: Any = parameter(
         "ndcg@10",
-        'Metric that the objectives "lambda" and "bayesrank" optimize; its cutoff limits the pairs. Evaluation sets '
+        'Metric to optimize; where there is an objective, by "lambda" or "bayesrank"; the cutoff limits the pairs of '
+        '"lambda". Evaluation sets '
         "are judged by it unless eval_metric is given.",
         kind=NAME,
         words=f"a metric: {', '.join(METRICS)}, with or without a cutoff",

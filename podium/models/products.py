@@ -119,6 +119,11 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
     def _objective(self) -> Any:
         return self._named_objective(self.objective)
 
+    def _check_line_search(self) -> None:
+        if self.step == "line_search":
+            found = "step='line_search' is for trees that are added to earlier ones"
+            raise ValueError(f"RandomForest: {found}; its trees are averaged. Choose another step.")
+
     def _rules(self) -> BoostingRules:
         rules = super()._rules()
         return replace(rules, average=True, sampling=replace(rules.sampling, bootstrap=True))

@@ -132,6 +132,20 @@ REGISTRY = (
         about="Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
     ),
     Entry(
+        "AdaRank",
+        "podium.models.adarank",
+        learner="boosted features",
+        objective="any metric",
+        about="Boosts single features on a distribution over queries, for any metric.",
+    ),
+    Entry(
+        "CoordinateAscent",
+        "podium.models.coordinate_ascent",
+        learner="linear scoring function",
+        objective="any metric",
+        about="Moves one weight at a time to its exact optimum for any metric, from several starts.",
+    ),
+    Entry(
         "RankBoost",
         "podium.models.rankboost",
         learner="boosted weak rankers",

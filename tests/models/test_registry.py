@@ -234,6 +234,10 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "references": (1, {"classifier": DecisionTreeClassifier(max_depth=3)}),
     "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg", "estimator": "linear_svr", "max_pairs": 50}),
     "n_jobs": (2, {}),
+    "n_rounds": (1, {}),
+    "signs": ("both", {"metric": "p@1"}),
+    "n_restarts": (1, {"n_rounds": 8, "min_improvement": 0.05}),
+    "min_improvement": (0.5, {}),
 }
 
 
@@ -269,7 +273,7 @@ def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     value, beside = EFFECTS[one.name]
     few = (
         FEW_MEMBERS
-        | {"n_estimators": 5, "max_leaf_nodes": 6, "min_samples_leaf": 5, "max_iter": 5, "n_jobs": 1}
+        | {"n_estimators": 5, "n_rounds": 4, "max_leaf_nodes": 6, "min_samples_leaf": 5, "max_iter": 5, "n_jobs": 1}
         | beside
     )
     common = {name: given for name, given in few.items() if name in entry.parameters}

@@ -8,7 +8,7 @@ goes on from n trees ends as one that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -37,13 +37,18 @@ from podium.learners.trees.training.sampling import (
     draw_rows,
 )
 
+# (scores, what the tree adds to each, largest size) -> the size of the step along the tree; 0 if none is an improvement
+StepRule = Callable[[np.ndarray, np.ndarray, float], float]
+
 
 @dataclass(frozen=True)
 class BoostingRules:
     """How trees are added up."""
 
     learning_rate: float = 0.1
-    step: str = "newton"  # or "mean" of the gradients, "exact" to the minimum, "tree": one step size per tree
+    step: str = (
+        "newton"  # or "mean" of the gradients, "exact" to the minimum, "tree" and "line_search": one size per tree
+    )
     max_delta_step: float = 0.0  # bound of a leaf value before the learning rate; 0: none
     max_bins: int = 255
     drop_rate: float = 0.0  # the share of the trees that is left out while a new one is grown: DART
@@ -60,7 +65,6 @@ class Boosting:
     """The learner of boosted trees: the scores of the training rows and the trees that made them."""
 
     unit = "tree"
-    is_done = False
 
     def __init__(
         self,
@@ -71,9 +75,12 @@ class Boosting:
         *,
         base_scores: np.ndarray | None = None,
         forest: Forest | None = None,
+        step_rule: StepRule | None = None,
         n_jobs: int | None = None,
     ) -> None:
+        """`step_rule` decides the size of each step where the rules ask for a line search."""
         self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
+        self._step_rule, self.is_done = step_rule, False
         self.n_threads = usable_threads(n_jobs)
         self.binned = self._bin()
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
@@ -96,6 +103,7 @@ class Boosting:
         return len(self.trees)
 
     def step(self) -> None:
+        """One more tree; none, and training is done, where the step rule finds no improvement along it."""
         changes = Forest.join(self.add_tree(), 0.0, self.X.shape[1])
         for X, scores in zip(self._followed_rows, self.followed):
             changes.add_scores(X, 0, changes.n_trees, scores)
@@ -169,21 +177,49 @@ class Boosting:
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
         grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream)
         rows = self.grower.index[: grown.leaf_start[-1]]
-        values = self._leaf_values(grown, rows) * (self.rules.learning_rate / (1 + len(dropped)))
+        values = self._leaf_values(grown, rows)
+        if self._step_rule is not None:
+            values = values * self._searched_size(grown, rows, sample, values)
+            if self.is_done:
+                return []
+        values = values * (self.rules.learning_rate / (1 + len(dropped)))
         tree = finish_tree(grown, values, self.binned.edges)
         if not np.isfinite(values).all():
             raise ValueError(f"tree {number + 1} has a leaf whose value is not finite; scale labels and weights down.")
-        if self.rules.average:
-            pass  # the next one starts where this one did
-        elif self._loses_values:
-            self._add(tree)  # as `predict` does: the bins of a row whose features collided say something else
-        elif sample is None:
-            _add_to_leaves(rows, grown.leaf_start, values, self.scores)
-        else:
-            self._add_to_all(grown, tree)
+        if not self.rules.average:  # otherwise the next one starts where this one did
+            self._add_grown(grown, tree, rows, sample, values, self.scores)
         trees, changes = self._restore_dropped(dropped)
         self.trees = [*trees, tree]  # last and at once: wherever a step is interrupted, the trees are those before it
         return [tree, *changes]
+
+    def _add_grown(
+        self,
+        grown: GrownTree,
+        tree: TreeArrays,
+        rows: np.ndarray,
+        sample: np.ndarray | None,
+        values: np.ndarray,
+        scores: np.ndarray,
+    ) -> None:
+        """Add the tree of this step to the scores of all training rows."""
+        if self._loses_values:  # as `predict` does: the bins of a row whose features collided say something else
+            scores += Forest.join([tree], 0.0, self.X.shape[1]).scores(self.X, n_jobs=self.n_threads)
+        elif sample is None:
+            _add_to_leaves(rows, grown.leaf_start, values, scores)
+        else:
+            self._add_to_all(grown, tree, scores)
+
+    def _searched_size(
+        self, grown: GrownTree, rows: np.ndarray, sample: np.ndarray | None, values: np.ndarray
+    ) -> float:
+        """What the step rule says of the tree, within `max_delta_step`; where it says 0, training is done."""
+        assert self._step_rule is not None
+        direction, size = np.zeros(len(self.scores)), float(np.abs(values).max(initial=0.0))
+        self._add_grown(grown, finish_tree(grown, values, self.binned.edges), rows, sample, values, direction)
+        largest = self.rules.max_delta_step / size if self.rules.max_delta_step > 0 and size > 0 else np.inf
+        found = self._step_rule(self.scores, direction, largest)
+        self.is_done = found <= 0
+        return found
 
     def _restore_dropped(self, dropped: np.ndarray) -> tuple[list[TreeArrays], list[TreeArrays]]:
         """Add the dropped trees again, scaled down to make up for the tree that was grown without them.
@@ -272,14 +308,14 @@ class Boosting:
             return draw_rows(rules, self.offsets, rng)
         return draw_by_gradient(rules, self.offsets, self._gradients, self._hessians, rng)
 
-    def _add_to_all(self, grown: GrownTree, tree: TreeArrays) -> None:
+    def _add_to_all(self, grown: GrownTree, tree: TreeArrays, scores: np.ndarray) -> None:
         """Add a tree to the scores of all rows, also of those that were not sampled."""
         n, size = self.binned.n_rows, 16_384
 
         def work(block: int) -> None:
             first, last = block * size, min(n, (block + 1) * size)
             arrays = (grown.feature, grown.column, grown.left, grown.sides, tree.value)
-            route_rows(self.binned.columns, first, last, *arrays, self.scores)
+            route_rows(self.binned.columns, first, last, *arrays, scores)
 
         map_blocks(work, -(-n // size), self.n_threads)
 

@@ -1,0 +1,71 @@
+"""CoordinateAscent: one weight at a time, by exact line search of any metric."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from podium.data.ranking import RankingData
+from podium.metrics.line_search import LineSearcher
+from podium.metrics.registry import parse_metric
+from podium.models.adarank import TrainingRounds
+from podium.models.linear import LinearScores
+from podium.models.parameters import MetricParameter, SeedParameter, parameter, parametrized
+
+if TYPE_CHECKING:
+    from podium.learners.linear.coordinate_ascent import CoordinateAscentTraining
+
+
+@parametrized
+class CoordinateAscent(MetricParameter, SeedParameter, TrainingRounds, LinearScores):
+    """Moves one weight at a time to its exact optimum for any metric, from several starts.
+
+    Features are standardised, and the sizes of their weights sum to 1; `coef_` and `intercept_` are those of the
+    features as they came.
+    """
+
+    n_restarts: int = parameter(
+        5, "Number of starts: the first from equal weights, others from random ones.", low=1, high=10**6
+    )
+    min_improvement: float = parameter(
+        0.001, "A start ends when a round improves the metric on the training data by no more than this.", low=0, high=1
+    )
+
+    _UNIT: ClassVar[str] = "round"
+
+    def _aim(self) -> Any:
+        return self.metric
+
+    def _learner(self, data: RankingData, continued: bool) -> CoordinateAscentTraining:
+        from podium.learners.linear.coordinate_ascent import (  # scoring needs neither
+            AscentRules,
+            CoordinateAscentTraining,
+        )
+
+        data, metric = data.grouped(), parse_metric(self.metric)
+        searcher = LineSearcher.of(data, metric, self.n_jobs)
+        sign = 1.0 if metric.higher_is_better else -1.0
+
+        def search(scores: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
+            found = searcher.search(scores, direction)
+            return sign * found.value, found.alpha
+
+        rules = AscentRules(
+            n_restarts=int(self.n_restarts),
+            min_improvement=float(self.min_improvement),
+            seed=int(self.random_state),
+            n_jobs=self.n_jobs,
+        )
+        return CoordinateAscentTraining(data.X, search, lambda scores: sign * searcher.mean(scores), rules)
+
+    def _n_steps(self) -> int:
+        return self.n_rounds
+
+    def _set_fitted(self, learner: CoordinateAscentTraining) -> None:
+        self.coef_, self.intercept_ = learner.coefficients
+        self.feature_means_ = learner.scaling.centre
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._judging_metric()
