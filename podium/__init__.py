@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.kernel_svm import KernelRankSVM as KernelRankSVM
     from podium.models.linear import Linear as Linear
     from podium.models.products import MART as MART
     from podium.models.products import Boosted as Boosted
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
     from podium.models.products import MatrixNet as MatrixNet
     from podium.models.products import RandomForest as RandomForest
     from podium.models.products import RegressionTree as RegressionTree
+    from podium.models.svm import RankSVM as RankSVM
     from podium.objectives.registry import parse_objective as parse_objective
     from podium.persistence.saving import load as load
 
 _HOME = {
     "Boosted": "podium.models.products",
+    "KernelRankSVM": "podium.models.kernel_svm",
     "LambdaMART": "podium.models.products",
     "LambdaSMART": "podium.models.products",
     "Linear": "podium.models.linear",
@@ -55,6 +58,7 @@ _HOME = {
     "Metric": "podium.metrics.base",
     "Policy": "podium.metrics.policies",
     "Qrels": "podium.formats.trec",
+    "RankSVM": "podium.models.svm",
     "RankingData": "podium.data.ranking",
     "RegressionTree": "podium.models.products",
     "Run": "podium.formats.trec",

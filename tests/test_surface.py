@@ -26,6 +26,7 @@ LAYERS = [
 ]
 PUBLIC = [
     "Boosted",
+    "KernelRankSVM",
     "LambdaMART",
     "LambdaSMART",
     "Linear",
@@ -35,6 +36,7 @@ PUBLIC = [
     "Policy",
     "Qrels",
     "RandomForest",
+    "RankSVM",
     "RankingData",
     "RegressionTree",
     "Run",

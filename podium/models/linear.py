@@ -15,6 +15,7 @@ from podium.models.parameters import (
     LARGE,
     MetricParameter,
     ObjectiveParameter,
+    RoundsParameter,
     SeedParameter,
     parameter,
     parametrized,
@@ -27,55 +28,13 @@ from podium.persistence.validation import Fact, is_number
 
 
 @parametrized
-class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
-    """One weight per feature, trained by L-BFGS on any objective.
+class LinearScores(Ranker):
+    """Models whose score is linear in the features: `coef_`, `intercept_`, and the means of the training rows."""
 
-    Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the
-    features as they came.
-    """
-
-    objective: Any = "ranknet"
-    l2_regularization: float = parameter(
-        1e-4, "L2 penalty on the weights of standardised features, per training row.", low=0, high=LARGE
-    )
-    max_iter: int = parameter(100, "Maximum number of rounds of L-BFGS.", low=1, high=10**6)
-    tolerance: float = parameter(
-        1e-6, "Training ends when no entry of the gradient, per training row, is larger.", low=0, high=LARGE
-    )
-
-    _UNIT: ClassVar[str] = LinearTraining.unit
     _ALLOWS_MISSING: ClassVar[bool] = False
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _FACTS: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
     _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre")
-
-    def _objective(self) -> Any:
-        if self.objective == "lambda":
-            return self._named_objective("lambda", metric=self.metric)
-        return self._named_objective(self.objective)
-
-    def _aim(self) -> Any:
-        return super()._aim() if isinstance(self.objective, Objective) else self.metric
-
-    def _needs_pairs(self) -> bool:
-        return not isinstance(self._objective(), (Squared, Logistic, Ordinal, Custom))
-
-    def _learner(self, data: RankingData, continued: bool) -> LinearTraining:
-        data = data.grouped()
-        rules = LinearRules(
-            l2=float(self.l2_regularization),
-            tolerance=float(self.tolerance),
-            fit_intercept=not self._needs_pairs(),
-            n_jobs=self.n_jobs,
-        )
-        return LinearTraining(data.X, self._bind(data), rules)
-
-    def _n_steps(self) -> int:
-        return self.max_iter
-
-    def _set_fitted(self, learner: LinearTraining) -> None:
-        self.coef_, self.intercept_ = learner.coefficients
-        self.feature_means_ = learner.scaling.centre
 
     def _scores(self, X: Any) -> np.ndarray:
         return self._summands()[0].scores(X, self.n_jobs)
@@ -112,6 +71,54 @@ class Linear(ObjectiveParameter, MetricParameter, SeedParameter, Ranker):
         for name, array in self._fitted_arrays().items():
             if array.dtype != np.float64 or array.shape != (self.n_features_in_,) or not np.isfinite(array).all():
                 raise ValueError(f"{name} must have one finite float64 number per feature")
+
+
+@parametrized
+class Linear(ObjectiveParameter, MetricParameter, SeedParameter, RoundsParameter, LinearScores):
+    """One weight per feature, trained by L-BFGS on any objective.
+
+    Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the
+    features as they came.
+    """
+
+    objective: Any = "ranknet"
+    l2_regularization: float = parameter(
+        1e-4, "L2 penalty on the weights of standardised features, per training row.", low=0, high=LARGE
+    )
+    max_iter: int = 100
+    tolerance: float = parameter(
+        1e-6, "Training ends when no entry of the gradient, per training row, is larger.", low=0, high=LARGE
+    )
+
+    _UNIT: ClassVar[str] = LinearTraining.unit
+
+    def _objective(self) -> Any:
+        if self.objective == "lambda":
+            return self._named_objective("lambda", metric=self.metric)
+        return self._named_objective(self.objective)
+
+    def _aim(self) -> Any:
+        return super()._aim() if isinstance(self.objective, Objective) else self.metric
+
+    def _needs_pairs(self) -> bool:
+        return not isinstance(self._objective(), (Squared, Logistic, Ordinal, Custom))
+
+    def _learner(self, data: RankingData, continued: bool) -> LinearTraining:
+        data = data.grouped()
+        rules = LinearRules(
+            l2=float(self.l2_regularization),
+            tolerance=float(self.tolerance),
+            fit_intercept=not self._needs_pairs(),
+            n_jobs=self.n_jobs,
+        )
+        return LinearTraining(data.X, self._bind(data), rules)
+
+    def _n_steps(self) -> int:
+        return self.max_iter
+
+    def _set_fitted(self, learner: LinearTraining) -> None:
+        self.coef_, self.intercept_ = learner.coefficients
+        self.feature_means_ = learner.scaling.centre
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

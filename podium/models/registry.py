@@ -110,6 +110,20 @@ REGISTRY = (
         objective="any",
         about="One weight per feature, trained by L-BFGS on any objective.",
     ),
+    Entry(
+        "RankSVM",
+        "podium.models.svm",
+        learner="linear scoring function",
+        objective="hinge or squared hinge of all pairs",
+        about="One weight per feature; every better document is to score higher by a margin.",
+    ),
+    Entry(
+        "KernelRankSVM",
+        "podium.models.kernel_svm",
+        learner="sum of kernels at training documents",
+        objective="hinge or squared hinge of all pairs",
+        about="RankSVM with a kernel: the score is a sum over training documents, with one factor per document.",
+    ),
 )
 
 

@@ -193,7 +193,16 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "eval_metric": ("rr", {}),
     "max_iter": (2, {}),
     "tolerance": (1e3, {}),
-    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg"}),
+    "C": (0.01, {}),
+    "loss": ("squared_hinge", {}),
+    "scaling": ("mean_pairs", {}),
+    "max_gap": (0.9, {}),
+    "kernel": ("linear", {}),
+    "gamma": (0.3, {}),
+    "degree": (2, {"kernel": "polynomial"}),
+    "coef0": (0.1, {"kernel": "polynomial"}),
+    "n_landmarks": (40, {}),
+    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg", "n_landmarks": 40}),
     "n_jobs": (2, {}),
 }
 
@@ -216,7 +225,7 @@ def trained(kind, **parameters):
 
 
 @pytest.mark.parametrize("declared", DECLARED, ids=named)
-@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning")
+@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning", "ignore:.*RankSVM stopped after:UserWarning")
 def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     entry, one = declared
     value, beside = EFFECTS[one.name]

@@ -2,24 +2,24 @@
 
     1/2 |w|^2 + C sum over pairs of xi      (hinge), or of xi^2 (squared hinge)
 
-The squared hinge is minimised as it is. The hinge is smoothed over an interval of margins (`pairs.py`) whose width falls
-until the smoothing no longer matters. With an infinite C, w must have no slack at all: the squared hinge with a growing C
-comes as close to that as is asked for, and w is then scaled so that the smallest margin is 1.
+The squared hinge is minimised as it is. The hinge is smoothed over an interval of margins (`pairs.py`) whose width
+falls until the smoothing no longer matters. With an infinite C, w must have no slack at all: the squared hinge with a
+growing C comes as close to that as is asked for, and w is then scaled so that the smallest margin is 1.
 
-A round solves `(I + c X' M X) d = -gradient` by conjugate gradients, M being the second derivatives in the scores, then
-finds the step by a search along d, which needs no further product with X. Each w also gives dual variables, one per
-pair, of which only sums are needed: `alpha = c min(xi, width)`, with `v = sum alpha (x_i - x_j) = -c X' g`. So there are
-bounds for the minimum on both sides,
+A round solves `(I + c X' M X) d = -gradient` by conjugate gradients, M being the second derivatives in the scores,
+then finds the step by a search along d, which needs no further product with X. Each w also gives dual variables, one
+per pair, of which only sums are needed: `alpha = c min(xi, width)`, with `v = sum alpha (x_i - x_j) = -c X' g`. So
+there are bounds for the minimum on both sides,
 
     hinge:          1/2 |w|^2 + C sum xi     >=  minimum  >=  sum alpha - 1/2 |v|^2
     squared hinge:  1/2 |w|^2 + C sum xi^2   >=  minimum  >=  sum alpha - 1/2 |v|^2 - sum alpha^2 / 4C
     no slack:       1/2 |w|^2 / margin^2     >=  minimum  >=  1/2 (sum alpha)^2 / |v|^2
 
-and training ends when they are as near as is asked for. The last line also tells when there is no solution: the margin
-1/|w| is at most `|v| / sum alpha`, which is then as small as one likes.
+and training ends when they are as near as is asked for. The last line also tells when there is no solution: the
+margin 1/|w| is at most `|v| / sum alpha`, which is then as small as one likes.
 
-References: Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs; Lee and Lin 2014, Large-scale linear
-RankSVM.
+References: Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs; Lee and Lin 2014, Large-scale
+linear RankSVM.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SvmTraining:
     def __init__(self, X: np.ndarray, pairs: Pairs, rules: SvmRules) -> None:
         self.X, self.pairs, self.rules = X, pairs, rules
         self._preconditioner = Preconditioner.of(X, pairs)
-        self.is_hard = rules.C == np.inf
+        self.is_hard = np.isinf(rules.C)
         self._squared = rules.squared or self.is_hard
         spread, n_pairs = float(self._preconditioner.values.sum()), int(pairs.counts.sum())
         self._usual_length = float(np.sqrt(spread / max(n_pairs, 1)))
@@ -190,10 +190,10 @@ class SvmTraining:
 
     def _refuse_unrankable(self, place: Place) -> None:
         if self.is_hard and place.reach <= _NO_MARGIN * self._usual_length:
+            usual = f"documents of a pair are usually {self._usual_length:.2g} apart"
             raise ValueError(
-                f"C=inf needs data that a linear function ranks without errors; in these, no weights give every pair a "
-                f"margin above {place.reach:.2g} (differences of documents usually have length {self._usual_length:.2g})."
-                " Set C to a number, so that pairs may violate the margin."
+                "The training data are not linearly rankable, as C=inf asks for: no weights give every pair a margin "
+                f"above {place.reach:.2g} ({usual}). Set C to a number: pairs may then violate the margin."
             )
 
     def _solution(self, place: Place, dual: float, rounds: int) -> Solution:

@@ -5,17 +5,19 @@ A pair is a document i and a document j of a smaller label; its slack is `xi = m
     1/2 xi^2              where xi <= width
     width xi - width^2/2  beyond
 
-so an infinite width gives the squared hinge and a small one the hinge, smoothed. Pairs count by the product of the weights
-of their documents.
+so an infinite width gives the squared hinge and a small one the hinge, smoothed. Pairs count by the product of the
+weights of their documents.
 
-Documents are sorted by score, then divided by the bits of their grades (0, 1, 2, ... within the query), highest bit first:
-within a group, all documents whose bit is set have larger labels than those whose bit is not, and every pair is met in one
-level. The documents j that violate the margin of i are an interval of the lower ones, which moves up with s_i: one pass
-over both gives all sums, from prefix sums on the side of i and from differences at the interval's ends on the side of j.
+Documents are sorted by score, then divided by the bits of their grades (0, 1, 2, ... within the query), highest bit
+first: within a group, all documents whose bit is set have larger labels than those whose bit is not, and every pair
+is met in one level. The documents j that violate the margin of i are an interval of the lower ones, which moves up
+with s_i: one pass over both gives all sums, from prefix sums on the side of i and from differences at the interval's
+ends on the side of j.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +77,7 @@ class Pairs:
         offsets: np.ndarray,
         weights: np.ndarray | None = None,
         query_weights: np.ndarray | None = None,
+        scaling: str = "pairs",
         n_jobs: int | None = None,
     ) -> None:
         """labels (n,), offsets (queries + 1,), weights (n,) and query_weights (queries,): 1 where not given."""
@@ -82,9 +85,11 @@ class Pairs:
         self.grades = np.empty(len(labels), np.int32)
         n_queries = len(offsets) - 1
         self.bits, self.counts = np.zeros(n_queries, np.int64), np.zeros(n_queries, np.int64)
-        _grade_queries(np.asarray(labels, np.float64), self.offsets, self.grades, self.bits, self.counts)
-        self.weights = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
-        self.costs = np.ones(n_queries) if query_weights is None else np.array(query_weights, np.float64)
+        self.weights = np.ones(len(labels)) if weights is None else np.array(weights, np.float64)
+        totals, labels = np.zeros(n_queries), np.asarray(labels, np.float64)
+        _grade_queries(labels, self.offsets, self.weights, self.grades, self.bits, self.counts, totals)
+        importance = np.ones(n_queries) if query_weights is None else np.array(query_weights, np.float64)
+        self.costs = _SCALINGS[scaling](importance, totals)
 
     def violations(self, scores: np.ndarray, width: float = np.inf) -> Violations:
         """Loss, gradient and curvature at these scores (n,)."""
@@ -104,21 +109,52 @@ class Pairs:
         return Violations(loss, slack, force, margin, gradient, Curvature(self, levels, first, last))
 
 
+def _mean_over_pairs(importance: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    whole = float(importance @ totals)
+    return np.asarray(importance / whole if whole > 0 else importance)
+
+
+def _mean_over_queries(importance: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """A query without pairs counts as a query whose slack is 0, as in SVMrank."""
+    whole = max(float(importance.sum()), 1e-300)
+    return np.where(totals > 0, importance / (whole * np.where(totals > 0, totals, 1.0)), 0.0)
+
+
+# From the weights of queries and the sums of their pair weights: what a pair costs, but for C.
+_SCALINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "pairs": lambda importance, _: importance,
+    "mean_pairs": _mean_over_pairs,
+    "mean_queries": _mean_over_queries,
+}
+SCALINGS = tuple(_SCALINGS)
+
+
 @kernel
 def _grade_queries(
-    labels: np.ndarray, offsets: np.ndarray, grades: np.ndarray, bits: np.ndarray, counts: np.ndarray
+    labels: np.ndarray,
+    offsets: np.ndarray,
+    weights: np.ndarray,
+    grades: np.ndarray,
+    bits: np.ndarray,
+    counts: np.ndarray,
+    totals: np.ndarray,
 ) -> None:
-    """grades: 0, 1, 2, ... for the different labels of a query in rising order; bits of the largest; pairs per query."""
+    """grades: 0, 1, 2, ... for the different labels of a query in rising order, and the bits of the largest.
+
+    counts, totals: pairs of a query, and the sum of their weights.
+    """
     for q in range(len(offsets) - 1):
         start, stop = offsets[q], offsets[q + 1]
         order = np.argsort(labels[start:stop], kind="mergesort")
-        grade, equal = 0, 0  # documents of the current grade so far
+        grade, first, below, equal = 0, 0, 0.0, 0.0  # below, equal: weights of smaller labels, and of this one
         for k in range(stop - start):
-            if k > 0 and labels[start + order[k]] > labels[start + order[k - 1]]:
-                grade, equal = grade + 1, 0
-            grades[start + order[k]] = grade
-            counts[q] += k - equal
-            equal += 1
+            i = start + order[k]
+            if k > 0 and labels[i] > labels[start + order[k - 1]]:
+                grade, first, below, equal = grade + 1, k, below + equal, 0.0
+            grades[i] = grade
+            counts[q] += first
+            totals[q] += weights[i] * below
+            equal += weights[i]
         while (1 << bits[q]) <= grade:
             bits[q] += 1
 
@@ -171,18 +207,18 @@ def _sum_queries(
     gradient: np.ndarray,
     sums: np.ndarray,
 ) -> None:
-    """sums[q] = loss, slack, force and smallest margin; gradient (n,) with the query's cost; the rest as in `Curvature`."""
+    """sums[q] = loss, slack, force and smallest margin; gradient (n,) times the query's cost; see `Curvature`."""
     longest = 0
     for q in range(first_query, last_query):
         longest = max(longest, offsets[q + 1] - offsets[q])
     room, sorting = np.empty((6, longest + 1)), make_room(longest)
     for q in range(first_query, last_query):
         sums[q, 3] = np.inf
-        if bits[q] == 0:
+        if bits[q] == 0 or costs[q] == 0.0:
             continue
         start, stop = offsets[q], offsets[q + 1]
         n, own_grades, own_weights = stop - start, grades[start:stop], weights[start:stop]
-        own = scores[start:stop] - scores[start + n // 2]  # sums of large numbers would lose digits
+        own = scores[start:stop] - scores[start + n // 2]  # large numbers would cost digits
         order = sort_places(own, sorting, False)[::-1].astype(np.int32)
         for bit in range(bits[q] - 1, -1, -1):
             level = levels[bit, start:stop]
@@ -224,7 +260,13 @@ def _sum_group(
         squares[k + 1] = squares[k] + weight * score * score
     for k in range(start, middle + 1):
         of_count[k], of_target[k], of_steep[k] = 0.0, 0.0, 0.0
-    sums[3] = min(sums[3], scores[level[middle]] - scores[level[middle - 1]])
+    lowest, highest = middle, middle - 1  # of the documents that count
+    while lowest < end and weights[level[lowest]] == 0.0:
+        lowest += 1
+    while highest >= start and weights[level[highest]] == 0.0:
+        highest -= 1
+    if lowest < end and highest >= start:
+        sums[3] = min(sums[3], scores[level[lowest]] - scores[level[highest]])
     first = last = start
     for k in range(middle, end):
         i = level[k]

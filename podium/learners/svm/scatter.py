@@ -1,9 +1,10 @@
 """How features vary within queries: what makes Newton's equations easy to solve.
 
-The scatter of a query is the sum over its pairs of `(x_i - x_j)(x_i - x_j)'`; over all pairs, equal labels too, it is the
-number of documents times their covariance. The Hessian is that of the pairs inside the margin, so it looks like
-`I + factor S`: solving with the latter first leaves conjugate gradients little to do, whatever the scales of features and
-however they depend on one another. An approximation is enough here: it changes the way to the solution, not the solution.
+The scatter of a query is the sum over its pairs of `(x_i - x_j)(x_i - x_j)'`; over all pairs, equal labels too, it is
+the number of documents times their covariance. The Hessian is that of the pairs inside the margin, so it looks like
+`I + factor S`: solving with the latter first leaves conjugate gradients little to do, whatever the scales of features
+and however they depend on one another. An approximation is enough here: it changes the way to the solution, not the
+solution.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Preconditioner:
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         if self._vectors is None or self._turned is None:
-            return self._scale * right
+            return np.asarray(self._scale * right)
         turned, solution = np.empty(len(right)), np.empty(len(right))
         multiply(self._turned, right, turned, 1)  # BLAS might add in another order with more threads
         multiply(self._vectors, self._scale * turned, solution, 1)
@@ -53,7 +54,7 @@ class Preconditioner:
 
 
 def scatter(X: np.ndarray, pairs: Pairs, diagonal: bool = False) -> np.ndarray:
-    """S (features, features), or its diagonal as (1, features): weighted as the pairs are, blocks added in their order."""
+    """S (features, features), or its diagonal as (1, features), weighted as the pairs are; added block by block."""
     X, width = readonly(X), X.shape[1]
     sizes = np.diff(pairs.offsets)
     every = -(-int(sizes.sum()) // _MOST_ROWS) if len(sizes) else 1
