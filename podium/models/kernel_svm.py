@@ -31,7 +31,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
     kernel: Any = parameter(
         "gaussian",
-        "Kernel: linear; gaussian, exp(-gamma |a - b|^2); polynomial, (gamma a.b + coef0)^degree; sigmoid, "
+        "Kernel: linear; gaussian, exp(-gamma d^2) of the distance d; polynomial, (gamma a.b + coef0)^degree; sigmoid, "
         "tanh(gamma a.b + coef0); precomputed (X has one column per training row); or a Python function of two arrays "
         "of rows that returns a matrix.",
         kind=NAME,

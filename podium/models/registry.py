@@ -6,6 +6,7 @@ words of parameters are the fields of the class (`parameters.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -148,7 +149,7 @@ MODELS = _Classes()
 
 @dataclass(frozen=True)
 class Plan:
-    """A model to be trained, and its parameters as plain values: `init` as the name of a file."""
+    """A model to be trained, and its parameters as JSON values: `init` as the name of a file."""
 
     model: Ranker
     parameters: dict[str, Any]
@@ -183,7 +184,8 @@ def plan_model(name: str, settings: Sequence[str] = (), jobs: int | None = None,
     model = entry.kind(**(given | loaded))
     model._check_parameters()
     usable_threads(model.n_jobs)
-    return Plan(model, {parameter.name: parameter.default for parameter in entry.parameters.values()} | given)
+    chosen = {parameter.name: parameter.default for parameter in entry.parameters.values()} | given
+    return Plan(model, {name: "inf" if value == math.inf else value for name, value in chosen.items()})
 
 
 def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
