@@ -11,6 +11,7 @@ import argparse
 import os
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def read_fold(folder: Path, fold: int) -> tuple[RankingData, RankingData, Rankin
 def build_pairs(X: np.ndarray, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Differences and signs: half of the pairs are turned round, as a classifier needs two classes."""
     upper, lower = [], []
-    for start, stop in zip(offsets[:-1], offsets[1:]):
+    for start, stop in pairwise(offsets):
         i, j = np.nonzero(y[start:stop, None] > y[None, start:stop])
         upper.append(start + i)
         lower.append(start + j)
