@@ -11,9 +11,11 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import KernelRankSVM, RankSVM
+from podium.formats.errors import FormatError
 from podium.learners.svm.kernel_training import factorise
 from podium.learners.svm.kernels import Kernel
 from podium.models import kernel_svm
+from podium.persistence.storage import load_parts, save_parts
 
 KERNELS = {
     "linear": {},
@@ -197,6 +199,36 @@ def test_a_function_as_kernel_is_not_saved_and_the_error_says_why(rng, tmp_path)
     with pytest.raises(ValueError, match="SVMlight has no precomputed kernels"):
         given.write_svmlight(tmp_path / "m.dat")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("factors", np.full(48, np.nan), "factors must be finite float64 numbers"),
+        ("factors", np.zeros(47), "there must be as many vectors as factors"),
+        ("vectors", np.zeros(143, np.float32), "vectors must have one float32 number per document and feature"),
+        ("vectors", np.zeros(144), "vectors must have one float32 number"),
+        ("vectors", np.full(144, np.inf, np.float32), "vectors must be finite"),
+        ("columns", np.full(48, -1), "columns must be int64 numbers of rows, one per factor"),
+        ("columns", np.zeros(48), "columns must be int64"),
+    ],
+)
+def test_crafted_files_are_refused(rng, tmp_path, name, array, message):
+    X, y, qid = make_lists(rng)
+    KernelRankSVM().fit(X, y, qid=qid).save(tmp_path / "m.podium")
+    kind, meta, arrays = load_parts(tmp_path / "m.podium")
+    save_parts(tmp_path / "m.podium", kind, meta, arrays | {name: array})
+    with pytest.raises(FormatError, match=f"holds no model this version understands .{message}"):
+        podium.load(tmp_path / "m.podium")
+
+
+def test_a_crafted_file_does_not_read_columns_that_are_not_there(rng, tmp_path):
+    X, y, qid = make_lists(rng)
+    KernelRankSVM(kernel="precomputed").fit(X @ X.T, y, qid=qid).save(tmp_path / "m.podium")
+    kind, meta, arrays = load_parts(tmp_path / "m.podium")
+    save_parts(tmp_path / "m.podium", kind, meta, arrays | {"columns": np.full(len(arrays["columns"]), 48)})
+    with pytest.raises(FormatError, match="columns must be those of X"):
+        podium.load(tmp_path / "m.podium")
 
 
 def test_kernels_that_are_none_are_refused(rng):
