@@ -71,7 +71,7 @@ def compare(name: str, data: RankingData, C: float, loss: str, repeats: int, bar
     """Both fits on the same rows with the same C."""
     first, own = best_of(lambda: fit_podium(data, C, loss), 1)
     seconds, own = best_of(lambda: fit_podium(data, C, loss), repeats)
-    theirs_seconds, theirs = best_of(lambda: fit_svc(data.X, data.y, data.offsets, C, loss), 1 if repeats < 5 else 3)
+    theirs_seconds, theirs = best_of(lambda: fit_svc(data.X, data.y, data.offsets, C, loss), 1)
     mine, their = objective(own, data, C, loss), objective(theirs, data, C, loss)
     n_pairs = int(Pairs(data.y, data.offsets).counts.sum())
     print(f"{name}, {loss}, C={C:g}: {n_pairs:,} pairs; first fit {first:.1f} s, then {seconds:.3f} s; ", end="")

@@ -48,6 +48,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
     )
     degree: int = parameter(3, "Degree of the polynomial kernel.", low=1, high=100)
     coef0: float = parameter(1.0, "Constant in the polynomial and the sigmoid kernel.", low=-LARGE, high=LARGE)
+    max_gap: float = 1e-3  # SVMrank's; the hinge with a full kernel matrix is costly to follow further
     n_landmarks: int | None = parameter(
         None,
         "Number of training documents in the sum. None: all of up to 20,000, and 2,000 of more.",

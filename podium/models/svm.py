@@ -45,7 +45,7 @@ class MarginRanker(RoundsParameter, Ranker):
         choices=SCALINGS,
     )
     max_gap: float = parameter(
-        1e-5,
+        1e-4,
         "Training ends when the objective is above its minimum by at most this part of it, as the duality gap shows.",
         low=ABOVE_0,
         high=1.0,

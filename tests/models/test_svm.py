@@ -236,7 +236,9 @@ def test_the_same_bytes_for_any_number_of_threads(rng, tmp_path):
 
 def test_a_training_that_stops_early_is_warned_of(rng):
     X, y, qid = make_lists(rng)
-    with pytest.warns(UserWarning, match=r"RankSVM stopped after 2 rounds at gap .*; max_gap is 1e-05. Raise max_iter"):
+    with pytest.warns(
+        UserWarning, match=r"RankSVM stopped after 2 rounds at gap .*; max_gap is 0.0001\. Raise max_iter"
+    ):
         RankSVM(max_iter=2).fit(X, y, qid=qid)
 
 

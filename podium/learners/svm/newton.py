@@ -52,7 +52,7 @@ class SvmRules:
 
     C: float = 1.0  # inf: no slack
     squared: bool = False
-    tolerance: float = 1e-5  # of the duality gap, relative to the objective
+    tolerance: float = 1e-4  # of the duality gap, relative to the objective
     n_jobs: int | None = None
 
 
