@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Small parts of the suite for other compiler settings, about a minute each.
-BOUNDS_TESTS := $(addprefix tests/learners/trees/,test_growing.py test_bundling.py test_scoring.py) tests/metrics/test_worked_numbers.py
+BOUNDS_TESTS := $(addprefix tests/learners/trees/,test_growing.py test_bundling.py test_scoring.py) tests/learners/svm/test_pairs.py \
+	tests/metrics/test_worked_numbers.py
 PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py $(addprefix tests/objectives/,test_pairwise.py test_listwise.py) \
 	-k "not every_permutation and not long_list and not longer_lists"
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.kernel_svm import KernelRankSVM as KernelRankSVM
     from podium.models.linear import BayesRank as BayesRank
     from podium.models.linear import Linear as Linear
     from podium.models.pointwise import Pairwise as Pairwise
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from podium.models.products import RandomForest as RandomForest
     from podium.models.products import RegressionTree as RegressionTree
     from podium.models.rankboost import RankBoost as RankBoost
+    from podium.models.svm import RankSVM as RankSVM
     from podium.objectives.registry import parse_objective as parse_objective
     from podium.persistence.saving import load as load
     from podium.pipelines.bagged import Bagged as Bagged
@@ -59,6 +61,7 @@ _HOME = {
     "Blend": "podium.pipelines.blend",
     "Boosted": "podium.models.products",
     "CoordinateAscent": "podium.models.coordinate_ascent",
+    "KernelRankSVM": "podium.models.kernel_svm",
     "LambdaMART": "podium.models.products",
     "LambdaSMART": "podium.models.products",
     "Linear": "podium.models.linear",
@@ -71,6 +74,7 @@ _HOME = {
     "Policy": "podium.metrics.policies",
     "Qrels": "podium.formats.trec",
     "RankBoost": "podium.models.rankboost",
+    "RankSVM": "podium.models.svm",
     "RankingData": "podium.data.ranking",
     "RegressionTree": "podium.models.products",
     "Run": "podium.formats.trec",

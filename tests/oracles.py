@@ -594,3 +594,31 @@ def coordinate_ascent(X, qid, evaluate, orders):
                 size = sum(abs(w) for w in weights)
                 weights = [w / size for w in weights]
     return weights
+
+
+# --- pairs of RankSVM ----------------------------------------------------------------------------------------------
+
+
+def preference_pairs(labels, query_ids):
+    """All (i, j) of one query with label i above label j."""
+    n = len(labels)
+    return [(i, j) for i in range(n) for j in range(n) if query_ids[i] == query_ids[j] and labels[i] > labels[j]]
+
+
+def hinge_violations(scores, pairs, pair_weights, width):
+    """(loss, slack, force, smallest margin, gradient, hessian) of the smoothed hinge, pair by pair."""
+    n = len(scores)
+    loss = slack = force = 0.0
+    smallest, gradient, hessian = math.inf, [0.0] * n, [[0.0] * n for _ in range(n)]
+    for (i, j), weight in zip(pairs, pair_weights):
+        xi = max(0.0, 1 - (scores[i] - scores[j]))
+        smallest = min(smallest, scores[i] - scores[j])
+        loss += weight * (xi**2 / 2 if xi <= width else width * xi - width**2 / 2)
+        slack += weight * xi
+        force += weight * min(xi, width)
+        gradient[i] -= weight * min(xi, width)
+        gradient[j] += weight * min(xi, width)
+        if 0 < xi < width:
+            for a, b, sign in ((i, i, 1), (j, j, 1), (i, j, -1), (j, i, -1)):
+                hessian[a][b] += sign * weight
+    return loss, slack, force, smallest, gradient, hessian

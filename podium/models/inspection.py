@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -148,7 +149,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset, range, np.ndarray)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
-        return value
+        return "inf" if value == math.inf else value  # JSON has no number for it
     return f"callable {getattr(value, '__name__', 'objective')}" if callable(value) else str(value)
 
 

@@ -17,6 +17,7 @@ from podium.models.parameters import (
     MetricParameter,
     ObjectiveParameter,
     PairExponent,
+    RoundsParameter,
     SeedParameter,
     parameter,
     parametrized,
@@ -89,7 +90,7 @@ class LinearScores(Ranker):
 
 
 @parametrized
-class LinearRanker(SeedParameter, LinearScores):
+class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
     """The frame of linear models. Subclasses define the objective.
 
     Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the
@@ -102,7 +103,7 @@ class LinearRanker(SeedParameter, LinearScores):
         low=0,
         high=LARGE,
     )
-    max_iter: int = parameter(100, "Maximum number of rounds of L-BFGS.", low=1, high=10**6)
+    max_iter: int = 100
     tolerance: float = parameter(
         1e-6, "Training ends when no entry of the gradient of the mean loss is larger.", low=0, high=LARGE
     )

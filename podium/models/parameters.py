@@ -256,6 +256,13 @@ class BinParameter:
 
 
 @parametrized
+class RoundsParameter:
+    """How long a solver may take."""
+
+    max_iter: int = parameter(1000, "Maximum number of rounds of the solver.", low=1, high=10**6)
+
+
+@parametrized
 class SeedParameter:
     """The seed of a model that draws random numbers."""
 

@@ -6,6 +6,7 @@ words of parameters are the fields of the class (`parameters.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,6 +133,20 @@ REGISTRY = (
         about="Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
     ),
     Entry(
+        "RankSVM",
+        "podium.models.svm",
+        learner="linear scoring function",
+        objective="hinge or squared hinge of all pairs",
+        about="One weight per feature; every better document is to score higher by a margin.",
+    ),
+    Entry(
+        "KernelRankSVM",
+        "podium.models.kernel_svm",
+        learner="sum of kernels at training documents",
+        objective="hinge or squared hinge of all pairs",
+        about="RankSVM with a kernel: the score is a sum over training documents, with one factor per document.",
+    ),
+    Entry(
         "AdaRank",
         "podium.models.adarank",
         learner="boosted features",
@@ -197,7 +212,7 @@ MODELS = _Classes()
 
 @dataclass(frozen=True)
 class Plan:
-    """A model to be trained, and its parameters as plain values: `init` as the name of a file."""
+    """A model to be trained, and its parameters as JSON values: `init` as the name of a file."""
 
     model: Ranker
     parameters: dict[str, Any]
@@ -233,7 +248,8 @@ def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = Non
     model._check_parameters()
     usable_threads(model.n_jobs)
     plain = {name: _plain_value(value) for name, value in given.items()}
-    return Plan(model, {parameter.name: parameter.default for parameter in entry.parameters.values()} | plain)
+    chosen = {parameter.name: parameter.default for parameter in entry.parameters.values()} | plain
+    return Plan(model, {name: "inf" if value == math.inf else value for name, value in chosen.items()})
 
 
 def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:

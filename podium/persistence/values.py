@@ -5,6 +5,7 @@ mappings with their items, and metrics, objectives and policies with a name and 
 
     (0.2, 0.1)           {"type": "tuple", "items": [0.2, 0.1]}
     {0: 1}               {"type": "mapping", "items": [[0, 1]]}
+    inf                  {"type": "infinity"}
     RankNet(sigma=2.0)   {"type": "objective", "name": "ranknet", "fields": {"sigma": 2.0, "ties": false}}
     Ridge(alpha=2.0)     {"type": "estimator", "name": "ridge", "fields": {"alpha": 2.0, ...}}
 
@@ -14,6 +15,7 @@ that the classes declare, and each class then checks its own ranges.
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -74,6 +76,8 @@ def to_plain(value: Any) -> Any:
     """A parameter as a JSON value that `from_plain` reads back as an equal one."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, float) and value == math.inf:  # JSON has no number for it
+        return {"type": "infinity"}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, NotSaved):
@@ -166,6 +170,11 @@ def _read_not_saved(plain: Mapping[str, Any], where: str, depth: int) -> NotSave
     return NotSaved(plain["about"])
 
 
+def _read_infinity(plain: Mapping[str, Any], where: str, depth: int) -> float:
+    _check_keys(plain, where, set())
+    return math.inf
+
+
 def _read_set(plain: Mapping[str, Any], where: str, depth: int) -> set[Any]:
     items = _items(plain, where, depth)
     if not all(isinstance(item, (int, float, str)) for item in items):
@@ -237,6 +246,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
     "tuple": lambda plain, where, depth: tuple(_items(plain, where, depth)),
     "set": _read_set,
     "range": _read_range,
+    "infinity": _read_infinity,
     "mapping": _read_mapping,
     "metric": _read_metric,
     "objective": _read_objective,

@@ -75,12 +75,13 @@ def test_nothing_is_lost_where_python_strips_docstrings():
 # --- declarations -------------------------------------------------------------------------------------------------
 
 
-# The depth of oblivious trees, the penalty of weights, and rounds instead of trees.
+# The depth of oblivious trees, the penalty of weights, rounds instead of trees, and kernels instead of powers.
 OTHER_MEANINGS = {
     ("MatrixNet", "max_depth"),
     ("Linear", "l2_regularization"),
     ("BayesRank", "l2_regularization"),
     ("RankBoost", "n_estimators"),
+    ("KernelRankSVM", "degree"),
 }
 
 
@@ -222,7 +223,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "passthrough": (True, {}),
     "transform": (("raw", "rank"), {}),
     "basis": ("polynomial", {}),
-    "degree": (2, {"basis": "polynomial"}),
+    "degree": (2, {"basis": "polynomial", "kernel": "polynomial"}),
     "n_centres": (7, {"basis": "gaussian"}),
     "width": (2.0, {"basis": "gaussian"}),
     "samples": (3, {}),
@@ -232,7 +233,24 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "classifier": ("linear_svc", {}),
     "max_pairs": (50, {}),
     "references": (1, {"classifier": DecisionTreeClassifier(max_depth=3)}),
-    "random_state": (1, {"feature_fraction": 0.4, "objective": "xendcg", "estimator": "linear_svr", "max_pairs": 50}),
+    "random_state": (
+        1,
+        {
+            "feature_fraction": 0.4,
+            "objective": "xendcg",
+            "estimator": "linear_svr",
+            "max_pairs": 50,
+            "n_landmarks": 40,
+        },
+    ),
+    "C": (0.01, {}),
+    "loss": ("squared_hinge", {}),
+    "scaling": ("mean_pairs", {}),
+    "max_gap": (0.9, {}),
+    "kernel": ("linear", {}),
+    "gamma": (0.3, {}),
+    "coef0": (0.1, {"kernel": "polynomial"}),
+    "n_landmarks": (40, {}),
     "n_jobs": (2, {}),
     "n_rounds": (1, {}),
     "signs": ("both", {"metric": "p@1"}),
@@ -267,7 +285,7 @@ def trained(kind, **parameters):
 
 
 @pytest.mark.parametrize("declared", DECLARED, ids=named)
-@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning")
+@pytest.mark.filterwarnings("ignore:no tree could split:UserWarning", "ignore:.*RankSVM stopped after:UserWarning")
 def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     entry, one = declared
     value, beside = EFFECTS[one.name]

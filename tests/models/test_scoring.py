@@ -144,7 +144,11 @@ def test_loading_a_model_to_score_it_imports_no_training_code(lists, tmp_path):
     training = (
         "podium.learners.trees.training",
         "podium.learners.linear.lbfgs",
+        "podium.learners.linear.adarank",
+        "podium.learners.linear.coordinate_ascent",
         "podium.learners.rankboost.boosting",
+        "podium.learners.svm.newton",
+        "podium.learners.svm.pairs",
         "podium.learners.monitor",
     )
     frame = ("podium.models.fitting", "podium.models.no_splits", "podium.persistence.checkpoints")

@@ -278,6 +278,7 @@ for _ in range(30):
     DEEP = {"type": "tuple", "items": [DEEP]}
 
 CRAFTED = [
+    {"type": "infinity", "sign": -1},
     typed("metric", "ndgc"),
     typed("metric", ["ndcg"]),
     typed("metric", "ndcg", cutoff=0),

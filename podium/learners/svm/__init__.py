@@ -1,0 +1,1 @@
+"""Support vector machines for ranking: a margin between the documents of every pair."""

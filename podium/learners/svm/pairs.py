@@ -1,0 +1,371 @@
+"""Hinge losses over all pairs of a query, in O(n log n) and without a list of pairs.
+
+A pair is a document i and a document j of a smaller label; its slack is `xi = max(0, 1 - (s_i - s_j))`. The loss is
+
+    1/2 xi^2              where xi <= width
+    width xi - width^2/2  beyond
+
+so an infinite width gives the squared hinge and a small one the hinge, smoothed. Pairs count by the product of the
+weights of their documents.
+
+Documents are sorted by score, then divided by the bits of their grades (0, 1, 2, ... within the query), highest bit
+first: within a group, all documents whose bit is set have larger labels than those whose bit is not, and every pair
+is met in one level. The documents j that violate the margin of i are an interval of the lower ones, which moves up
+with s_i: one pass over both gives all sums, from prefix sums on the side of i and from differences at the interval's
+ends on the side of j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from podium._runtime.compiler import kernel, readonly
+from podium._runtime.threads import over_queries
+from podium.metrics.sorting import make_room, sort_places
+
+
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """The pairs inside the margin at some scores: loss, gradient, and what second derivatives need."""
+
+    loss: float  # sum over queries of their cost times the loss above
+    slack: float  # sum of xi, weighted in the same way
+    force: float  # sum of min(xi, width), weighted in the same way: the dual variables of all pairs, but for a factor
+    margin: float  # the smallest difference s_i - s_j of any pair; inf where there are none
+    gradient: np.ndarray  # (n,) of the loss in the scores
+    curvature: Curvature
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Which pairs are on the quadratic part of the loss: its second derivatives."""
+
+    pairs: Pairs
+    levels: np.ndarray  # (bits, n) documents of a query by group, then by bit, then by score
+    first: np.ndarray  # (bits, n) of a place in the upper half: the first lower place with xi > 0,
+    last: np.ndarray  # and the first with xi >= width
+
+    @property
+    def share(self) -> float:
+        """Of all pairs, those on the quadratic part."""
+        places = int((self.last - self.first).sum(dtype=np.int64))
+        return places / max(int(self.pairs.counts.sum()), 1)
+
+    def multiply(self, values: np.ndarray) -> np.ndarray:
+        """The second derivatives of the loss in the scores, times values (n,)."""
+        pairs, out = self.pairs, np.zeros(len(values))
+
+        def work(first: int, last: int) -> None:
+            _multiply_queries(
+                first, last, values, pairs.grades, pairs.bits, pairs.weights, pairs.costs, pairs.offsets,
+                self.levels, self.first, self.last, out,
+            )  # fmt: skip
+
+        over_queries(work, pairs.offsets, pairs.n_jobs)
+        return out
+
+
+class Pairs:
+    """The pairs of differently labelled documents of one data set."""
+
+    def __init__(
+        self,
+        labels: np.ndarray,
+        offsets: np.ndarray,
+        weights: np.ndarray | None = None,
+        query_weights: np.ndarray | None = None,
+        scaling: str = "pairs",
+        n_jobs: int | None = None,
+    ) -> None:
+        """labels (n,), offsets (queries + 1,), weights (n,) and query_weights (queries,): 1 where not given."""
+        self.offsets, self.n_jobs = readonly(np.asarray(offsets, np.int64)), n_jobs
+        self.grades = np.empty(len(labels), np.int32)
+        n_queries = len(offsets) - 1
+        self.bits, self.counts = np.zeros(n_queries, np.int64), np.zeros(n_queries, np.int64)
+        self.weights = np.ones(len(labels)) if weights is None else np.array(weights, np.float64)
+        totals, labels = np.zeros(n_queries), np.asarray(labels, np.float64)
+        _grade_queries(labels, self.offsets, self.weights, self.grades, self.bits, self.counts, totals)
+        importance = np.ones(n_queries) if query_weights is None else np.array(query_weights, np.float64)
+        self.costs = _SCALINGS[scaling](importance, totals)
+
+    def violations(self, scores: np.ndarray, width: float = np.inf) -> Violations:
+        """Loss, gradient and curvature at these scores (n,)."""
+        n, depth = len(scores), int(self.bits.max(initial=0))
+        levels, first, last = np.zeros((3, depth, n), np.int32)
+        gradient, sums = np.zeros(n), np.zeros((len(self.costs), 4))
+
+        def work(start: int, stop: int) -> None:
+            _sum_queries(
+                start, stop, scores, self.grades, self.bits, self.weights, self.costs, self.offsets, width,
+                levels, first, last, gradient, sums,
+            )  # fmt: skip
+
+        over_queries(work, self.offsets, self.n_jobs)
+        loss, slack, force = (float((self.costs * sums[:, k]).sum()) for k in range(3))
+        margin = float(sums[:, 3].min(initial=np.inf))
+        return Violations(loss, slack, force, margin, gradient, Curvature(self, levels, first, last))
+
+
+def _mean_over_pairs(importance: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    whole = float(importance @ totals)
+    return np.asarray(importance / whole if whole > 0 else importance)
+
+
+def _mean_over_queries(importance: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """A query without pairs counts as a query whose slack is 0, as in SVMrank."""
+    whole = max(float(importance.sum()), 1e-300)
+    return np.where(totals > 0, importance / (whole * np.where(totals > 0, totals, 1.0)), 0.0)
+
+
+# From the weights of queries and the sums of their pair weights: what a pair costs, but for C.
+_SCALINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "pairs": lambda importance, _: importance,
+    "mean_pairs": _mean_over_pairs,
+    "mean_queries": _mean_over_queries,
+}
+
+
+@kernel
+def _grade_queries(
+    labels: np.ndarray,
+    offsets: np.ndarray,
+    weights: np.ndarray,
+    grades: np.ndarray,
+    bits: np.ndarray,
+    counts: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """grades: 0, 1, 2, ... for the different labels of a query in rising order, and the bits of the largest.
+
+    counts, totals: pairs of a query, and the sum of their weights.
+    """
+    for q in range(len(offsets) - 1):
+        start, stop = offsets[q], offsets[q + 1]
+        order = np.argsort(labels[start:stop], kind="mergesort")
+        grade, first, below, equal = 0, 0, 0.0, 0.0  # below, equal: weights of smaller labels, and of this one
+        for k in range(stop - start):
+            i = start + order[k]
+            if k > 0 and labels[i] > labels[start + order[k - 1]]:
+                grade, first, below, equal = grade + 1, k, below + equal, 0.0
+            grades[i] = grade
+            counts[q] += first
+            totals[q] += weights[i] * below
+            equal += weights[i]
+        while (1 << bits[q]) <= grade:
+            bits[q] += 1
+
+
+@kernel
+def _divide(order: np.ndarray, grades: np.ndarray, bit: int, out: np.ndarray) -> None:
+    """Keep groups (grade >> bit + 1) together and divide each by the bit, stably. order, out (n,): places."""
+    n, start = len(order), 0
+    while start < n:
+        group, stop, place = grades[order[start]] >> (bit + 1), start, start
+        while stop < n and grades[order[stop]] >> (bit + 1) == group:
+            if (grades[order[stop]] >> bit) & 1 == 0:
+                out[place] = order[stop]
+                place += 1
+            stop += 1
+        for k in range(start, stop):
+            if (grades[order[k]] >> bit) & 1 == 1:
+                out[place] = order[k]
+                place += 1
+        start = stop
+
+
+@kernel
+def _ends(order: np.ndarray, grades: np.ndarray, bit: int, start: int) -> tuple[int, int]:
+    """(first place of the upper half, end) of the group that begins at a place of a divided order."""
+    n, group = len(order), grades[order[start]] >> (bit + 1)
+    middle = start
+    while middle < n and grades[order[middle]] >> bit == 2 * group:
+        middle += 1
+    stop = middle
+    while stop < n and grades[order[stop]] >> (bit + 1) == group:
+        stop += 1
+    return middle, stop
+
+
+@kernel
+def _sum_queries(
+    first_query: int,
+    last_query: int,
+    scores: np.ndarray,
+    grades: np.ndarray,
+    bits: np.ndarray,
+    weights: np.ndarray,
+    costs: np.ndarray,
+    offsets: np.ndarray,
+    width: float,
+    levels: np.ndarray,
+    firsts: np.ndarray,
+    lasts: np.ndarray,
+    gradient: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """sums[q] = loss, slack, force and smallest margin; gradient (n,) times the query's cost; see `Curvature`."""
+    longest = 0
+    for q in range(first_query, last_query):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    room, sorting = np.empty((6, longest + 1)), make_room(longest)
+    for q in range(first_query, last_query):
+        sums[q, 3] = np.inf
+        if bits[q] == 0 or costs[q] == 0.0:
+            continue
+        start, stop = offsets[q], offsets[q + 1]
+        n, own_grades, own_weights = stop - start, grades[start:stop], weights[start:stop]
+        own = scores[start:stop] - scores[start + n // 2]  # large numbers would cost digits
+        order = sort_places(own, sorting, False)[::-1].astype(np.int32)
+        for bit in range(bits[q] - 1, -1, -1):
+            level = levels[bit, start:stop]
+            _divide(order, own_grades, bit, level)
+            order, group = level, 0
+            while group < n:
+                middle, end = _ends(level, own_grades, bit, group)
+                if group < middle < end:
+                    _sum_group(
+                        group, middle, end, level, own, own_weights, width, room,
+                        firsts[bit, start:stop], lasts[bit, start:stop], gradient[start:stop], sums[q],
+                    )  # fmt: skip
+                group = end
+        for k in range(start, stop):
+            gradient[k] *= costs[q]
+
+
+@kernel
+def _sum_group(
+    start: int,
+    middle: int,
+    end: int,
+    level: np.ndarray,
+    scores: np.ndarray,
+    weights: np.ndarray,
+    width: float,
+    room: np.ndarray,
+    firsts: np.ndarray,
+    lasts: np.ndarray,
+    gradient: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """Pairs of the upper places middle .. end - 1 with the lower ones start .. middle - 1, both in order of score."""
+    count, total, squares, of_count, of_target, of_steep = room
+    count[start], total[start], squares[start] = 0.0, 0.0, 0.0
+    for k in range(start, middle):
+        weight, score = weights[level[k]], scores[level[k]]
+        count[k + 1], total[k + 1] = count[k] + weight, total[k] + weight * score
+        squares[k + 1] = squares[k] + weight * score * score
+    for k in range(start, middle + 1):
+        of_count[k], of_target[k], of_steep[k] = 0.0, 0.0, 0.0
+    lowest, highest = middle, middle - 1  # of the documents that count
+    while lowest < end and weights[level[lowest]] == 0.0:
+        lowest += 1
+    while highest >= start and weights[level[highest]] == 0.0:
+        highest -= 1
+    if lowest < end and highest >= start:
+        sums[3] = min(sums[3], scores[level[lowest]] - scores[level[highest]])
+    first = last = start
+    for k in range(middle, end):
+        i = level[k]
+        weight, target = weights[i], scores[i] - 1.0  # xi = s_j - target
+        while first < middle and scores[level[first]] <= target:
+            first += 1
+        last = max(first, last)
+        while last < middle and scores[level[last]] < target + width:
+            last += 1
+        firsts[k], lasts[k] = first, last
+        n, steep = count[last] - count[first], count[middle] - count[last]
+        near = total[last] - total[first] - target * n
+        far = total[middle] - total[last] - target * steep
+        square = squares[last] - squares[first] - target * (total[last] - total[first] + near)
+        force, of_far = near, 0.0
+        if last < middle:
+            force, of_far = near + width * steep, width * far - 0.5 * width * width * steep
+            of_steep[last] += weight * width
+        sums[0] += weight * (0.5 * square + of_far)
+        sums[1] += weight * (near + far)
+        sums[2] += weight * force
+        gradient[i] -= weight * force
+        of_count[first] += weight
+        of_count[last] -= weight
+        of_target[first] += weight * target
+        of_target[last] -= weight * target
+    n, target, steep = 0.0, 0.0, 0.0
+    for k in range(start, middle):
+        n, target, steep = n + of_count[k], target + of_target[k], steep + of_steep[k]
+        j = level[k]
+        gradient[j] += weights[j] * (n * scores[j] - target + steep)
+
+
+@kernel
+def _multiply_queries(
+    first_query: int,
+    last_query: int,
+    values: np.ndarray,
+    grades: np.ndarray,
+    bits: np.ndarray,
+    weights: np.ndarray,
+    costs: np.ndarray,
+    offsets: np.ndarray,
+    levels: np.ndarray,
+    firsts: np.ndarray,
+    lasts: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """out_i = sum over the pairs of i on the quadratic part of w_i w_j (v_i - v_j), times the query's cost."""
+    longest = 0
+    for q in range(first_query, last_query):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    room = np.empty((4, longest + 1))
+    for q in range(first_query, last_query):
+        start, stop = offsets[q], offsets[q + 1]
+        n, own_grades, own_weights = stop - start, grades[start:stop], weights[start:stop]
+        for bit in range(bits[q]):
+            level, group = levels[bit, start:stop], 0
+            while group < n:
+                middle, end = _ends(level, own_grades, bit, group)
+                if group < middle < end:
+                    _multiply_group(
+                        group, middle, end, level, values[start:stop], own_weights, room,
+                        firsts[bit, start:stop], lasts[bit, start:stop], out[start:stop],
+                    )  # fmt: skip
+                group = end
+        for k in range(start, stop):
+            out[k] *= costs[q]
+
+
+@kernel
+def _multiply_group(
+    start: int,
+    middle: int,
+    end: int,
+    level: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray,
+    room: np.ndarray,
+    firsts: np.ndarray,
+    lasts: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    count, total, of_count, of_total = room
+    count[start], total[start] = 0.0, 0.0
+    for k in range(start, middle):
+        weight = weights[level[k]]
+        count[k + 1], total[k + 1] = count[k] + weight, total[k] + weight * values[level[k]]
+    for k in range(start, middle + 1):
+        of_count[k], of_total[k] = 0.0, 0.0
+    for k in range(middle, end):
+        i, first, last = level[k], firsts[k], lasts[k]
+        weight, value = weights[i], values[i]
+        out[i] += weight * (value * (count[last] - count[first]) - (total[last] - total[first]))
+        of_count[first] += weight
+        of_count[last] -= weight
+        of_total[first] += weight * value
+        of_total[last] -= weight * value
+    n, sum_above = 0.0, 0.0
+    for k in range(start, middle):
+        n, sum_above = n + of_count[k], sum_above + of_total[k]
+        j = level[k]
+        out[j] += weights[j] * (values[j] * n - sum_above)

@@ -1,0 +1,183 @@
+"""KernelRankSVM: a scoring function that is a sum of kernels at training documents, with a margin for every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from podium.data.ranking import RankingData
+from podium.formats.lines import FilePath
+from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
+from podium.learners.svm.kernels import KERNELS, Documents, Kernel
+from podium.models.parameters import ABOVE_0, INTEGER, LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
+from podium.models.svm import MarginRanker
+from podium.persistence.validation import Fact, is_number
+
+if TYPE_CHECKING:
+    from podium.learners.svm.kernel_training import KernelTraining
+
+_MOST_EXACT = 20_000  # documents; of more, this many are landmarks:
+_LANDMARKS = 2_000
+
+
+@parametrized
+class KernelRankSVM(SeedParameter, MarginRanker):
+    """RankSVM with a kernel: the score is a sum over training documents, with one factor per document.
+
+    All training documents up to 20,000 of them; of more, or with `n_landmarks`, a random part (Nystroem).
+    `objective_` and `duality_gap_` are as in RankSVM; `documents_` are those in the sum and `factors_` theirs.
+    """
+
+    kernel: Any = parameter(
+        "gaussian",
+        "Kernel: linear; gaussian, exp(-gamma d^2) of the distance d; polynomial, (gamma a.b + coef0)^degree; sigmoid, "
+        "tanh(gamma a.b + coef0); precomputed (X has one column per training row); or a Python function of two arrays "
+        "of rows that returns a matrix.",
+        kind=NAME,
+        words=f"{', '.join(KERNELS)}, or a Python function",
+        holds=lambda value: callable(value) or (isinstance(value, str) and value in KERNELS),
+    )
+    gamma: float | None = parameter(
+        None,
+        "Factor in the kernel; 1 / (2 sigma^2) of a Gaussian. None: 1 / (number of features * variance of X).",
+        kind=NUMBER,
+        low=ABOVE_0,
+        high=LARGE,
+        optional=True,
+    )
+    degree: int = parameter(3, "Degree of the polynomial kernel.", low=1, high=100)
+    coef0: float = parameter(1.0, "Constant in the polynomial and the sigmoid kernel.", low=-LARGE, high=LARGE)
+    max_gap: float = 1e-3  # SVMrank's; the hinge with a full kernel matrix is costly to follow further
+    n_landmarks: int | None = parameter(
+        None,
+        "Number of training documents in the sum. None: all of up to 20,000, and 2,000 of more.",
+        kind=INTEGER,
+        low=1,
+        high=10**6,
+        optional=True,
+    )
+
+    _FACTS: ClassVar[Mapping[str, Fact]] = {
+        **MarginRanker._FACTS,
+        "gamma": Fact("a finite number", is_number),
+        "intercept": Fact("a finite number", is_number),
+    }
+    _ARRAYS: ClassVar[tuple[str, ...]] = ("columns", "factors", "vectors")
+
+    def _learner(self, data: RankingData, continued: bool) -> KernelTraining:
+        from podium.learners.svm.kernel_training import KernelTraining  # scoring needs none of it
+
+        columns, data = np.asarray(data.rows, np.int64), data.grouped()
+        if self.kernel == "precomputed" and data.n_features != data.n_rows:
+            shape = f"{data.n_rows} rows and {data.n_features} columns"
+            raise ValueError(
+                f"KernelRankSVM: a precomputed kernel needs one column of X per training row; got {shape}."
+            )
+        kernel = Kernel(self.kernel, self._resolved_gamma(data.X), self.degree, float(self.coef0))
+        vectors = data.X[:0] if self.kernel == "precomputed" else data.X
+        documents = Documents(kernel, vectors, columns)
+        return KernelTraining(data.X, self._landmarks(data.n_rows), documents, self._pairs(data), self._rules())
+
+    def _resolved_gamma(self, X: np.ndarray) -> float:
+        if self.gamma is not None:
+            return float(self.gamma)
+        variance = float(X.var(dtype=np.float64))
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+    def _landmarks(self, n_rows: int) -> np.ndarray:
+        number = self.n_landmarks or (n_rows if n_rows <= _MOST_EXACT else _LANDMARKS)
+        if number >= n_rows:
+            return np.arange(n_rows)
+        draws = np.random.default_rng(self.random_state)
+        return np.sort(draws.choice(n_rows, number, replace=False))
+
+    def _set_fitted(self, learner: KernelTraining) -> None:
+        self.documents_, self.factors_, self.intercept_ = learner.documents, learner.factors, 0.0
+        self._note_solution(learner)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return self.documents_.scores(X, self.factors_) + self.intercept_
+
+    def save(self, target: Any, *, score_only: bool = False) -> None:
+        """Write the model, to a path or a binary file object, as one checked file without code; `podium.load` reads it.
+
+        A kernel that is a Python function is refused, also with `score_only`: scores cannot be had without it.
+        """
+        check_is_fitted(self)
+        self._refuse_own_kernel("saved")
+        super().save(target, score_only=score_only)
+
+    def _refuse_own_kernel(self, done: str) -> None:
+        if callable(self.documents_.kernel.kind):
+            reason = "its kernel is a Python function, which scoring needs and a model file cannot hold"
+            advice = 'Use a named kernel, or compute the matrix yourself and train with kernel="precomputed".'
+            raise ValueError(f"KernelRankSVM cannot be {done}: {reason}. {advice}")
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        self._refuse_own_kernel("saved")
+        own = {"gamma": self.documents_.kernel.gamma, "intercept": float(self.intercept_)}
+        return super()._fitted_meta() | own
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        documents = self.documents_
+        return {"factors": self.factors_, "vectors": documents.vectors.reshape(-1), "columns": documents.columns}
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        super()._restore_fitted(meta, arrays)
+        kernel = Kernel(self.kernel, float(meta["gamma"]), self.degree, float(self.coef0))
+        vectors, self.factors_ = arrays["vectors"], arrays["factors"]
+        if vectors.dtype != np.float32 or vectors.ndim != 1 or len(vectors) % max(self._n_columns, 1):
+            raise ValueError("vectors must have one float32 number per document and feature")
+        self.documents_ = Documents(kernel, vectors.reshape(-1, self._n_columns), arrays["columns"])
+        self.intercept_ = float(meta["intercept"])
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        documents, factors = self.documents_, self.factors_
+        if factors.dtype != np.float64 or factors.ndim != 1 or not np.isfinite(factors).all():
+            raise ValueError("factors must be finite float64 numbers")
+        if len(documents.vectors) != (0 if documents.are_given else len(factors)):
+            raise ValueError("there must be as many vectors as factors")
+        if not np.isfinite(documents.vectors).all():
+            raise ValueError("vectors must be finite")
+        columns = documents.columns
+        if columns.dtype != np.int64 or columns.shape != factors.shape or columns.min(initial=0) < 0:
+            raise ValueError("columns must be int64 numbers of rows, one per factor")
+        if documents.are_given and columns.max(initial=0) >= max(self._n_columns, 1):
+            raise ValueError("columns must be those of X")
+
+    def write_svmlight(self, path: FilePath) -> None:
+        """Write a model file of SVMlight and SVMrank, with all documents of the sum."""
+        check_is_fitted(self)
+        self._refuse_own_kernel("written as SVMlight does")
+        self._refuse_transform()
+        kernel, vectors = self.documents_.kernel, self.documents_.vectors.astype(np.float64)
+        if self.documents_.are_given:
+            raise ValueError("KernelRankSVM: SVMlight has no precomputed kernels. Use save.")
+        shape = kernel.degree, kernel.gamma, kernel.coef0
+        write_svmlight_model(path, SvmlightModel(str(kernel.kind), self.factors_, vectors, -self.intercept_, *shape))
+
+    @classmethod
+    def read_svmlight(cls, path: FilePath, **parameters: Any) -> Self:
+        """Read a model file of SVMlight or SVMrank; vectors are rounded to float32, as rows are everywhere.
+
+        The file knows neither C nor how the model was trained; give such parameters if it is to be trained again.
+        """
+        read = read_svmlight_model(path)
+        shape: dict[str, Any] = {
+            "kernel": read.kernel,
+            "gamma": read.gamma,
+            "degree": read.degree,
+            "coef0": read.constant,
+        }
+        model = cls(**(shape | parameters))
+        model._check_parameters()
+        model._note_svmlight(read)
+        kernel = Kernel(read.kernel, read.gamma, read.degree, read.constant)
+        columns = np.arange(len(read.factors))
+        model.documents_ = Documents(kernel, read.vectors.astype(np.float32), columns)
+        model.factors_, model.intercept_ = read.factors, -read.threshold
+        return model

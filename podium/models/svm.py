@@ -1,0 +1,162 @@
+"""RankSVM: a linear scoring function with a margin between the documents of every pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from podium._runtime.warn import warn
+from podium._runtime.words import counted
+from podium.data.ranking import RankingData
+from podium.formats.lines import FilePath
+from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
+from podium.learners.linear.products import multiply_transposed
+from podium.models.linear import LinearScores
+from podium.models.parameters import ABOVE_0, LARGE, NUMBER, Kind, RoundsParameter, parameter, parametrized
+from podium.models.ranker import Ranker
+from podium.persistence.validation import Fact, is_number
+
+if TYPE_CHECKING:
+    from podium.learners.svm.newton import SvmRules, SvmTraining
+    from podium.learners.svm.pairs import Pairs
+
+SCALINGS = ("pairs", "mean_pairs", "mean_queries")
+
+
+def _is_cost(value: Any) -> bool:
+    return NUMBER.holds(value) and (0 < value <= LARGE or value == math.inf)
+
+
+COST = Kind("above 0, or inf for a hard margin", _is_cost, float)
+_UNKNOWN_OR_NUMBER = Fact("null or a finite number", lambda value: value is None or is_number(value))
+
+
+@parametrized
+class MarginRanker(RoundsParameter, Ranker):
+    """The frame of models that minimise 1/2 |w|^2 + C times the slack of all pairs."""
+
+    C: float = parameter(1.0, "Price of the slack of a pair; inf: no pair may have any.", kind=COST)
+    loss: str = parameter(
+        "hinge", "Loss of a pair: its slack xi = max(0, 1 - margin), or xi^2.", choices=("hinge", "squared_hinge")
+    )
+    scaling: str = parameter(
+        "pairs",
+        "What C multiplies: the sum of the losses over all pairs, their mean, or the mean over queries of their mean.",
+        choices=SCALINGS,
+    )
+    max_gap: float = parameter(
+        1e-4,
+        "Training ends when the objective is above its minimum by at most this part of it, as the duality gap shows.",
+        low=ABOVE_0,
+        high=1.0,
+    )
+
+    _UNIT: ClassVar[str] = "round"
+    _ALLOWS_MISSING: ClassVar[bool] = False
+    _ALLOWS_SPARSE: ClassVar[bool] = False
+    _FACTS: ClassVar[Mapping[str, Fact]] = {"objective": _UNKNOWN_OR_NUMBER, "duality_gap": _UNKNOWN_OR_NUMBER}
+
+    def _n_steps(self) -> int:
+        return self.max_iter
+
+    def _rules(self) -> SvmRules:
+        from podium.learners.svm.newton import SvmRules  # scoring needs none of it
+
+        return SvmRules(float(self.C), self.loss == "squared_hinge", float(self.max_gap), self.n_jobs)
+
+    def _pairs(self, data: RankingData) -> Pairs:
+        from podium.learners.svm.pairs import Pairs
+
+        return Pairs(
+            data.labels_for("fit"), data.offsets, data.sample_weight, data.query_weight, self.scaling, self.n_jobs
+        )
+
+    def _note_solution(self, learner: SvmTraining) -> None:
+        """`objective_`: the value of what was minimised; `duality_gap_`: its excess, at most, relative to it."""
+        self.objective_, self.duality_gap_ = learner.solution.objective, learner.solution.gap
+
+    def _warn_if_nothing_learned(self, learner: Any, monitor: Any) -> None:
+        gap = learner.solution.gap
+        if gap > self.max_gap and learner.n_steps >= self.max_iter:
+            found = f"{type(self).__name__} stopped after {counted(learner.n_steps, self._UNIT)}"
+            state = (
+                "with pairs that are not ranked correctly" if gap == 1.0 and learner.is_hard else f"at gap {gap:.1g}"
+            )
+            warn(f"{found} {state}; max_gap is {self.max_gap:g}. Raise max_iter or max_gap, or lower C.")
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        known = {"objective": self.objective_, "duality_gap": self.duality_gap_}
+        return {key: float(value) if math.isfinite(value) else None for key, value in known.items()}
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        known = (math.nan if meta[key] is None else float(meta[key]) for key in ("objective", "duality_gap"))
+        self.objective_, self.duality_gap_ = known
+
+    def _refuse_transform(self) -> None:
+        if self.transform_ is not None:
+            raise ValueError(f"{type(self).__name__}: files of SVMlight have no transforms of features. Use save.")
+
+    def _note_svmlight(self, read: SvmlightModel) -> None:
+        """What a fitted model has besides its function; a file of SVMlight does not know it."""
+        self.n_features_in_, self.n_queries_, self.categories_ = read.n_features, 0, {}
+        self.best_iteration_, self.evals_, self.transform_ = 0, {}, None
+        self.objective_ = self.duality_gap_ = math.nan
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._judging_metric()
+
+
+@parametrized
+class RankSVM(MarginRanker, LinearScores):
+    """One weight per feature; every better document is to score higher by a margin.
+
+    Minimises `1/2 |w|^2 + C sum xi` over all pairs of documents of a query with different labels, where
+    `xi = max(0, 1 - (s_i - s_j))`; features are taken as they are. `objective_` has the value, `duality_gap_` how far
+    above the minimum it can be, relative to it.
+    """
+
+    _FACTS: ClassVar[Mapping[str, Fact]] = {**LinearScores._FACTS, **MarginRanker._FACTS}
+
+    def _learner(self, data: RankingData, continued: bool) -> SvmTraining:
+        from podium.learners.svm.newton import SvmTraining
+
+        data = data.grouped()
+        return SvmTraining(data.X, self._pairs(data), self._rules())
+
+    def _set_fitted(self, learner: SvmTraining) -> None:
+        self.coef_, self.intercept_ = learner.solution.weights, 0.0
+        self.feature_means_ = multiply_transposed(learner.X, np.ones(len(learner.X)), self.n_jobs) / len(learner.X)
+        self._note_solution(learner)
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        return LinearScores._fitted_meta(self) | MarginRanker._fitted_meta(self)
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        LinearScores._restore_fitted(self, meta, arrays)
+        MarginRanker._restore_fitted(self, meta, arrays)
+
+    def write_svmlight(self, path: FilePath) -> None:
+        """Write a model file of SVMlight and SVMrank: one vector, the weights, with the factor 1."""
+        check_is_fitted(self)
+        self._refuse_transform()
+        write_svmlight_model(path, SvmlightModel("linear", np.ones(1), self.coef_[None], threshold=-self.intercept_))
+
+    @classmethod
+    def read_svmlight(cls, path: FilePath, **parameters: Any) -> Self:
+        """Read a model file of SVMlight or SVMrank with a linear kernel; its vectors are added up to weights.
+
+        The file knows neither C nor the other parameters; give them if the model is to be trained again.
+        """
+        read = read_svmlight_model(path)
+        if read.kernel != "linear":
+            raise ValueError(f"{path}: RankSVM has a linear kernel, this file a {read.kernel} one. Use KernelRankSVM.")
+        model = cls(**parameters)
+        model._note_svmlight(read)
+        model.coef_, model.intercept_ = read.factors @ read.vectors, -read.threshold
+        model.feature_means_ = np.zeros(read.n_features)
+        return model
