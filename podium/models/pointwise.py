@@ -261,7 +261,7 @@ class Pairwise(_EstimatorRanker):
     """Any binary classifier of scikit-learn, fitted to differences of two documents of a query.
 
     Every pair of different labels gives two rows: better minus worse, of class 1, and worse minus better, of class 0.
-    The score of a linear classifier is its weighted sum of the features. Another one compares a document with some
+    The score of a linear classifier is its weighted sum of the features. Others compare a document with some
     training rows, and the score is the mean probability (or decision) that it is better than these.
     """
 

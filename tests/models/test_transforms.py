@@ -185,6 +185,7 @@ def built(kind, **parameters):
 
 
 @pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.filterwarnings("ignore:.*RankSVM stopped after 5 rounds:UserWarning")
 def test_every_model_takes_a_transform_and_keeps_it(name, tmp_path):
     model, X, y, qid = built(MODELS[name])
     model.fit(X, y, qid, eval_set=(X, y, qid))
