@@ -42,7 +42,7 @@ _COSTLIER = 10.0  # the next C on the way to an infinite one
 _SOLVED = 0.01  # of the squared residual of Newton's equations, what may be left
 _MOST_PRODUCTS = 500  # with the Hessian, in one round
 _MOST_TRIALS = 60
-_SLOPE = 0.01  # of the slope at the start of a search, what may be left at its end
+_SLOPE = 0.1  # of the slope at the start of a search, what may be left at its end
 _NO_MARGIN = 1e-7  # of the usual length of a difference x_i - x_j: a smaller margin is none
 
 

@@ -159,21 +159,20 @@ def _grade_queries(
 
 
 @kernel
-def _divide(order: np.ndarray, grades: np.ndarray, bit: int, out: np.ndarray) -> None:
-    """Keep groups (grade >> bit + 1) together and divide each by the bit, stably. order, out (n,): places."""
-    n, start = len(order), 0
-    while start < n:
-        group, stop, place = grades[order[start]] >> (bit + 1), start, start
-        while stop < n and grades[order[stop]] >> (bit + 1) == group:
-            if (grades[order[stop]] >> bit) & 1 == 0:
-                out[place] = order[stop]
-                place += 1
-            stop += 1
-        for k in range(start, stop):
-            if (grades[order[k]] >> bit) & 1 == 1:
-                out[place] = order[k]
-                place += 1
-        start = stop
+def _divide_group(order: np.ndarray, grades: np.ndarray, bit: int, start: int, out: np.ndarray) -> tuple[int, int]:
+    """Divide the group (grade >> bit + 1) that begins at a place by the bit, stably: (first of the upper half, end)."""
+    n, group, stop, middle = len(order), grades[order[start]] >> (bit + 1), start, start
+    while stop < n and grades[order[stop]] >> (bit + 1) == group:
+        if (grades[order[stop]] >> bit) & 1 == 0:
+            out[middle] = order[stop]
+            middle += 1
+        stop += 1
+    place = middle
+    for k in range(start, stop):
+        if (grades[order[k]] >> bit) & 1 == 1:
+            out[place] = order[k]
+            place += 1
+    return middle, stop
 
 
 @kernel
@@ -210,7 +209,7 @@ def _sum_queries(
     longest = 0
     for q in range(first_query, last_query):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    room, sorting = np.empty((6, longest + 1)), make_room(longest)
+    room, sorting = np.empty((7, longest + 1)), make_room(longest)
     for q in range(first_query, last_query):
         sums[q, 3] = np.inf
         if bits[q] == 0 or costs[q] == 0.0:
@@ -220,17 +219,16 @@ def _sum_queries(
         own = scores[start:stop] - scores[start + n // 2]  # large numbers would cost digits
         order = sort_places(own, sorting, False)[::-1].astype(np.int32)
         for bit in range(bits[q] - 1, -1, -1):
-            level = levels[bit, start:stop]
-            _divide(order, own_grades, bit, level)
-            order, group = level, 0
+            level, group = levels[bit, start:stop], 0
             while group < n:
-                middle, end = _ends(level, own_grades, bit, group)
+                middle, end = _divide_group(order, own_grades, bit, group, level)
                 if group < middle < end:
                     _sum_group(
                         group, middle, end, level, own, own_weights, width, room,
                         firsts[bit, start:stop], lasts[bit, start:stop], gradient[start:stop], sums[q],
                     )  # fmt: skip
                 group = end
+            order = level
         for k in range(start, stop):
             gradient[k] *= costs[q]
 
@@ -251,14 +249,14 @@ def _sum_group(
     sums: np.ndarray,
 ) -> None:
     """Pairs of the upper places middle .. end - 1 with the lower ones start .. middle - 1, both in order of score."""
-    count, total, squares, of_count, of_target, of_steep = room
+    count, total, squares, of_count, of_target, of_steep, sorted_scores = room
     count[start], total[start], squares[start] = 0.0, 0.0, 0.0
     for k in range(start, middle):
         weight, score = weights[level[k]], scores[level[k]]
         count[k + 1], total[k + 1] = count[k] + weight, total[k] + weight * score
-        squares[k + 1] = squares[k] + weight * score * score
-    for k in range(start, middle + 1):
+        squares[k + 1], sorted_scores[k] = squares[k] + weight * score * score, score
         of_count[k], of_target[k], of_steep[k] = 0.0, 0.0, 0.0
+    of_count[middle], of_target[middle], of_steep[middle] = 0.0, 0.0, 0.0
     lowest, highest = middle, middle - 1  # of the documents that count
     while lowest < end and weights[level[lowest]] == 0.0:
         lowest += 1
@@ -267,13 +265,14 @@ def _sum_group(
     if lowest < end and highest >= start:
         sums[3] = min(sums[3], scores[level[lowest]] - scores[level[highest]])
     first = last = start
+    loss, slack, forces = 0.0, 0.0, 0.0
     for k in range(middle, end):
         i = level[k]
         weight, target = weights[i], scores[i] - 1.0  # xi = s_j - target
-        while first < middle and scores[level[first]] <= target:
+        while first < middle and sorted_scores[first] <= target:
             first += 1
         last = max(first, last)
-        while last < middle and scores[level[last]] < target + width:
+        while last < middle and sorted_scores[last] < target + width:
             last += 1
         firsts[k], lasts[k] = first, last
         n, steep = count[last] - count[first], count[middle] - count[last]
@@ -284,19 +283,22 @@ def _sum_group(
         if last < middle:
             force, of_far = near + width * steep, width * far - 0.5 * width * width * steep
             of_steep[last] += weight * width
-        sums[0] += weight * (0.5 * square + of_far)
-        sums[1] += weight * (near + far)
-        sums[2] += weight * force
+        loss += weight * (0.5 * square + of_far)
+        slack += weight * (near + far)
+        forces += weight * force
         gradient[i] -= weight * force
         of_count[first] += weight
         of_count[last] -= weight
         of_target[first] += weight * target
         of_target[last] -= weight * target
+    sums[0] += loss
+    sums[1] += slack
+    sums[2] += forces
     n, target, steep = 0.0, 0.0, 0.0
     for k in range(start, middle):
         n, target, steep = n + of_count[k], target + of_target[k], steep + of_steep[k]
         j = level[k]
-        gradient[j] += weights[j] * (n * scores[j] - target + steep)
+        gradient[j] += weights[j] * (n * sorted_scores[k] - target + steep)
 
 
 @kernel
