@@ -1,0 +1,198 @@
+"""Quality on MQ2008: a linear model, bagged trees and their blend beside LightGBM's rank_xendcg, under policy letor4.
+
+For each of the five folds all settings are chosen by cross-validation over the queries of the training and validation
+parts (MAP + MeanNDCG, four folds); the chosen models are trained on these parts, and the test part is looked at
+once per model and seed. Every look is counted in the output. Needs the parts S1 to S5 in $PODIUM_DATA/MQ2008.
+
+    python benchmarks/bench_quality.py [--seeds N] [--members N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _report import print_header, print_result
+
+import podium
+from podium.data.ranking import RankingData
+from podium.evaluation.significance import bootstrap_interval
+
+METRICS = ("map", "meanndcg")
+VIEWS = ("raw", "zscore", "rank")
+INNER_FOLDS, EVERY, TREES = 4, 20, 400
+PENALTIES = (0.01, 0.03, 0.1, 0.3)
+LEAVES = (4, 7)
+LIGHTGBM_LEAVES = (7, 15, 31)
+
+Values = dict[str, np.ndarray]
+"""One value per query by metric."""
+
+
+def read_parts(folder: Path, fold: int) -> tuple[RankingData, RankingData]:
+    """What settings are chosen on, and the test part: fold 0 is tested on S5, the next ones turn by one."""
+    parts = [podium.read_letor(folder / f"S{1 + (fold + k) % 5}.txt.xz") for k in range(5)]
+    return RankingData.concat(parts[:4]), parts[4]
+
+
+def per_query(scores: np.ndarray, data: RankingData) -> Values:
+    found = podium.evaluate(scores, data, metrics=METRICS, policy="letor4")
+    return {name: np.asarray(found.per_query[name]) for name in METRICS}
+
+
+def criterion(scores: np.ndarray, data: RankingData) -> float:
+    found = podium.evaluate(scores, data, metrics=METRICS, policy="letor4")
+    return sum(found[name] for name in METRICS)
+
+
+def inner_folds(data: RankingData) -> list[tuple[RankingData, RankingData]]:
+    part = np.random.default_rng(0).permutation(np.arange(data.n_queries) % INNER_FOLDS)
+    return [(data.subset(part != number), data.subset(part == number)) for number in range(INNER_FOLDS)]
+
+
+def make_linear(penalty: float) -> Any:
+    return podium.Linear(
+        objective="ranknet", pair_exponent=0.5, l2_regularization=penalty, transform=VIEWS, max_iter=200, n_jobs=1
+    )
+
+
+def make_trees(setting: tuple[str, int], n_estimators: int, seed: int = 0) -> Any:
+    objective, leaves = setting
+    given = {"metric": "ndcg"} if objective == "lambda" else {"pair_exponent": 0.5} if objective == "ranknet" else {}
+    return podium.Boosted(
+        objective=objective,
+        **given,
+        n_estimators=n_estimators,
+        learning_rate=0.05,
+        max_leaf_nodes=leaves,
+        min_samples_leaf=40,
+        feature_fraction=0.4,
+        extra_trees=True,
+        transform=VIEWS,
+        random_state=seed,
+        n_jobs=1,
+    )
+
+
+def choose_linear(folds: Sequence[tuple[RankingData, RankingData]]) -> float:
+    def value(penalty: float) -> float:
+        return sum(criterion(make_linear(penalty).fit(train).predict(held), held) for train, held in folds)
+
+    return max(PENALTIES, key=value)
+
+
+def best_step(stages: Callable[[Any, RankingData, RankingData], Any], setting: Any, folds: Any) -> tuple[float, int]:
+    """The best criterion over the numbers of trees, and that number; `stages` yields scores every few trees."""
+    totals = np.zeros(TREES // EVERY)
+    for train, held in folds:
+        totals += [criterion(scores, held) for scores in stages(setting, train, held)]
+    best = int(totals.argmax())
+    return float(totals[best]), (best + 1) * EVERY
+
+
+def stages_of_trees(setting: tuple[str, int], train: RankingData, held: RankingData) -> Any:
+    staged = make_trees(setting, TREES).fit(train).staged_predict(held)
+    return itertools.islice(staged, EVERY - 1, None, EVERY)
+
+
+def choose_trees(folds: Any) -> tuple[tuple[str, int], int]:
+    settings = list(itertools.product(("lambda", "ranknet", "xendcg"), LEAVES))
+    found = [best_step(stages_of_trees, setting, folds) for setting in settings]
+    best = int(np.argmax([value for value, _ in found]))
+    return settings[best], found[best][1]
+
+
+def train_lightgbm(leaves: int, n_trees: int, data: RankingData, seed: int) -> Any:
+    import lightgbm
+
+    parameters = {
+        "objective": "rank_xendcg",
+        "num_leaves": leaves,
+        "learning_rate": 0.05,
+        "min_data_in_leaf": 40,
+        "feature_fraction": 0.8,
+        "num_threads": 1,
+        "seed": seed,
+        "verbose": -1,
+    }
+    return lightgbm.train(parameters, lightgbm.Dataset(data.X, data.y, group=data.group), n_trees)
+
+
+def stages_of_lightgbm(leaves: int, train: RankingData, held: RankingData) -> Any:
+    booster = train_lightgbm(leaves, TREES, train, 0)
+    return (booster.predict(held.X, num_iteration=n) for n in range(EVERY, TREES + 1, EVERY))
+
+
+def choose_lightgbm(folds: Any) -> tuple[int, int]:
+    found = [best_step(stages_of_lightgbm, leaves, folds) for leaves in LIGHTGBM_LEAVES]
+    best = int(np.argmax([value for value, _ in found]))
+    return LIGHTGBM_LEAVES[best], found[best][1]
+
+
+def run_fold(folder: Path, fold: int, seeds: int, members: int) -> dict[str, list[Values]]:
+    """Values per query of the test part, one entry per seed."""
+    data, test = read_parts(folder, fold)
+    folds = inner_folds(data)
+    penalty, (setting, trees), (leaves, rounds) = choose_linear(folds), choose_trees(folds), choose_lightgbm(folds)
+    chosen = f"l2 {penalty}, {setting[0]} with {setting[1]} leaves x {trees}, LightGBM {leaves} leaves x {rounds}"
+    print(f"fold {fold + 1}: {chosen}", flush=True)
+    found: dict[str, list[Values]] = {"linear": [], "bagged trees": [], "blend": [], "LightGBM": []}
+    for seed in range(seeds):
+        bag = podium.Bagged(model=make_trees(setting, trees), n_members=members, random_state=seed)
+        blend = podium.Blend(members=[make_linear(penalty), bag], n_jobs=1).fit(data)
+        booster = train_lightgbm(leaves, rounds, data, seed)
+        scores = [*(member.predict(test) for member in blend.members_), blend.predict(test), booster.predict(test.X)]
+        for name, own in zip(found, scores):
+            found[name].append(per_query(own, test))
+    return found
+
+
+def joined(runs: list[dict[str, list[Values]]], model: str, metric: str) -> np.ndarray:
+    """(seeds, queries of all test parts)."""
+    return np.concatenate([np.stack([values[metric] for values in run[model]]) for run in runs], axis=1)
+
+
+def fold_means(runs: list[dict[str, list[Values]]], model: str, metric: str) -> float:
+    """The mean over folds of the mean over seeds and queries, as LETOR's tables have it."""
+    return float(np.mean([np.mean([np.mean(values[metric]) for values in run[model]]) for run in runs]))
+
+
+BARS = {"linear": ("at least 0.485", "at least 0.494"), "blend": ("at least 0.487", "at least 0.497")}
+
+
+def report(runs: list[dict[str, list[Values]]], seeds: int) -> None:
+    for model in ("linear", "bagged trees", "blend"):
+        for metric, bar in zip(METRICS, BARS.get(model, ("", ""))):
+            gain = (joined(runs, model, metric) - joined(runs, "LightGBM", metric)).mean(axis=0)
+            low, high = bootstrap_interval(gain)
+            value, theirs = (fold_means(runs, name, metric) for name in (model, "LightGBM"))
+            measured = f"{value:.4f}, {value - theirs:+.4f} (95 % over queries: {low:+.4f} to {high:+.4f})"
+            what = f"MQ2008 {metric}, {model}, settings by cross-validation, mean of {seeds} seeds"
+            print_result(what, "LightGBM rank_xendcg", measured, bar)
+    print(f"looks at the test parts: one per model, fold and seed, {4 * 5 * seeds} in all")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--members", type=int, default=10)
+    options = parser.parse_args()
+    print_header("Quality on MQ2008, settings chosen without the test part", ["lightgbm"])
+    if "PODIUM_DATA" not in os.environ:
+        print("PODIUM_DATA is not set: nothing to measure.")
+        return
+    folder = Path(os.environ["PODIUM_DATA"]) / "MQ2008"
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.submit(run_fold, folder, fold, options.seeds, options.members) for fold in range(5)]
+        report([future.result() for future in futures], options.seeds)
+
+
+if __name__ == "__main__":
+    main()
