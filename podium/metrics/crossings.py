@@ -156,10 +156,10 @@ def fill_crossings(
         own, own2, upper = s[k], s2[k], order[k] << 32
         for m in range(k + 1, len(s)):
             a, b = own - s[m], s2[m] - own2
-            alpha = min(max(a / (a + b), _FIRST_ALPHA), _LAST_ALPHA)
+            crosses = (a > 0.0) & (b > 0.0)
+            alpha = min(max(a / (a + b if crosses else 1.0), _FIRST_ALPHA), _LAST_ALPHA)
             falling[count], pairs[count] = -alpha, upper | order[m]
-            # no cluster reaches so far beyond `high` that one would be divided
-            count += (a > 0.0) & (b > 0.0) & (alpha <= _BEYOND * high)
+            count += crosses & (alpha <= _BEYOND * high)  # no cluster reaches so far that one would be divided
     return count
 
 
