@@ -323,7 +323,7 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["lambdamrt"], "model must be one of regressiontree, mart, "),
         (["lambdamrt"], "got 'lambdamrt'. Did you mean 'lambdamart'?"),
         (["lambdamart", "--set", "learning_rat=1"], "Did you mean 'learning_rate'?"),
-        (["mart", "--set", "sigma=1"], "MART: a parameter must be one of objective, pair_exponent, learning_rate, row_fraction, "),
+        (["mart", "--set", "sigma=1"], "MART: a parameter must be one of objective, pair_exponent, learning_rate, "),
         (["lambdamart", "--set", "learning_rate"], "--set takes name=value, such as learning_rate=0.05"),
         (["lambdamart", "--set", "learning_rate=fast"], "learning_rate must be above 0 and at most 1,000; got 'fast'"),
         (["lambdamart", "--set", "learning_rate=-1"], "LambdaMART: learning_rate must be above 0 and at most 1,000"),
