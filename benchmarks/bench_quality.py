@@ -1,7 +1,7 @@
 """Quality on MQ2008: a linear model, bagged trees and their blend beside LightGBM's rank_xendcg, under policy letor4.
 
 For each of the five folds all settings are chosen by cross-validation over the queries of the training and validation
-parts (MAP + MeanNDCG, four folds); the chosen models are trained on these parts, and the test part is looked at
+parts (MAP + MeanNDCG, four folds, twice); the chosen models are trained on these parts, and the test part is looked at
 once per model and seed. Every look is counted in the output. Needs the parts S1 to S5 in $PODIUM_DATA/MQ2008.
 
     python benchmarks/bench_quality.py [--seeds N] [--members N]
@@ -53,8 +53,9 @@ def criterion(scores: np.ndarray, data: RankingData) -> float:
 
 
 def inner_folds(data: RankingData) -> list[tuple[RankingData, RankingData]]:
-    part = np.random.default_rng(0).permutation(np.arange(data.n_queries) % INNER_FOLDS)
-    return [(data.subset(part != number), data.subset(part == number)) for number in range(INNER_FOLDS)]
+    """Two divisions into folds: one alone is a matter of luck."""
+    parts = [np.random.default_rng(seed).permutation(np.arange(data.n_queries) % INNER_FOLDS) for seed in range(2)]
+    return [(data.subset(part != n), data.subset(part == n)) for part in parts for n in range(INNER_FOLDS)]
 
 
 def make_linear(penalty: float) -> Any:
@@ -145,7 +146,7 @@ def run_fold(folder: Path, fold: int, seeds: int, members: int) -> dict[str, lis
     print(f"fold {fold + 1}: {chosen}", flush=True)
     found: dict[str, list[Values]] = {"linear": [], "bagged trees": [], "blend": [], "LightGBM": []}
     for seed in range(seeds):
-        bag = podium.Bagged(model=make_trees(setting, trees), n_members=members, random_state=seed)
+        bag = podium.Bagged(model=make_trees(setting, trees), n_members=members, sample="seeds", random_state=seed)
         blend = podium.Blend(members=[make_linear(penalty), bag], n_jobs=1).fit(data)
         booster = train_lightgbm(leaves, rounds, data, seed)
         scores = [*(member.predict(test) for member in blend.members_), blend.predict(test), booster.predict(test.X)]
