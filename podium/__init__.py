@@ -33,9 +33,17 @@ if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.attention import SelfAttentionRanker as SelfAttentionRanker
     from podium.models.kernel_svm import KernelRankSVM as KernelRankSVM
     from podium.models.linear import BayesRank as BayesRank
     from podium.models.linear import Linear as Linear
+    from podium.models.nets import XENDCG as XENDCG
+    from podium.models.nets import ApproxNDCG as ApproxNDCG
+    from podium.models.nets import LambdaRank as LambdaRank
+    from podium.models.nets import ListMLE as ListMLE
+    from podium.models.nets import ListNet as ListNet
+    from podium.models.nets import Net as Net
+    from podium.models.nets import RankNet as RankNet
     from podium.models.pointwise import Pairwise as Pairwise
     from podium.models.pointwise import Pointwise as Pointwise
     from podium.models.products import MART as MART
@@ -66,6 +74,13 @@ _HOME = {
     "LambdaSMART": "podium.models.products",
     "Linear": "podium.models.linear",
     "MatrixNet": "podium.models.products",
+    "ApproxNDCG": "podium.models.nets",
+    "LambdaRank": "podium.models.nets",
+    "ListMLE": "podium.models.nets",
+    "ListNet": "podium.models.nets",
+    "Net": "podium.models.nets",
+    "RankNet": "podium.models.nets",
+    "XENDCG": "podium.models.nets",
     "RandomForest": "podium.models.products",
     "MART": "podium.models.products",
     "Pairwise": "podium.models.pointwise",
@@ -78,6 +93,7 @@ _HOME = {
     "RankingData": "podium.data.ranking",
     "RegressionTree": "podium.models.products",
     "Run": "podium.formats.trec",
+    "SelfAttentionRanker": "podium.models.attention",
     "Stack": "podium.pipelines.stack",
     "yahoo_blend": "podium.pipelines.blend",
     "check": "podium.lint.checks",

@@ -31,6 +31,7 @@ CORE = (
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "report": ("plots in reports, drawings of trees and explanations", ("matplotlib",)),
     "arrow": ("Arrow tables and Parquet files", ("pyarrow",)),
+    "neural": ("training of neural networks", ("jax", "optax")),
 }
 PROBE_SECONDS = 90  # compiling takes a few; more than this is a hang
 _GIB = 2**30

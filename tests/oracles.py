@@ -622,3 +622,37 @@ def hinge_violations(scores, pairs, pair_weights, width):
             for a, b, sign in ((i, i, 1), (j, j, 1), (i, j, -1), (j, i, -1)):
                 hessian[a][b] += sign * weight
     return loss, slack, force, smallest, gradient, hessian
+
+
+# --- nets ---------------------------------------------------------------------------------------------------------
+
+
+def net_score(function, weights, x):
+    """One row of one net, one number after the other."""
+    inputs, shape = function.inputs, function.shape
+    h = [0.0 if math.isnan(v) else (v - c) / s for v, c, s in zip(x.tolist(), inputs.centre, inputs.scale)]
+    h += [float(math.isnan(x[f])) for f in inputs.flagged]
+    layers = shape.unpack(weights)
+    for number, layer in enumerate(layers):
+        columns, bias = layer.matrix.T.tolist(), layer.bias.tolist()
+        z = [sum(v * w for v, w in zip(h, column)) + b for column, b in zip(columns, bias)]
+        if number == len(layers) - 1:
+            return z[0]
+        if shape.layer_norm:
+            mean = sum(z) / len(z)
+            spread = math.sqrt(sum((v - mean) ** 2 for v in z) / len(z) + 1e-5)
+            z = [(v - mean) / spread * a + b for v, a, b in zip(z, layer.scale.tolist(), layer.shift.tolist())]
+        z = [activated(shape.activation, v) for v in z]
+        h = [a + b for a, b in zip(z, h)] if shape.residual and number and len(z) == len(h) else z
+
+
+def activated(name, v):
+    if name == "relu":
+        return max(v, 0.0)
+    if name == "tanh":
+        return math.tanh(v)
+    if name == "silu":
+        return v / (1 + math.exp(-v))
+    if name == "gelu":
+        return 0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))
+    return v

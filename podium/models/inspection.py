@@ -327,6 +327,19 @@ class EnsembleInspection(ModelInspection):
         return [f"made of {member.sentences()[0]}{weight}" for member, weight in zip(self.members, weights)]
 
 
+@dataclass(frozen=True)
+class NetInspection(ModelInspection):
+    """A fitted net: its layers."""
+
+    nets: int
+    widths: list[int]  # inputs (features, and one per feature with missing values), hidden layers, output
+    weights: int  # per net
+
+    def _details(self) -> list[str]:
+        layers = " - ".join(f"{width:,}" for width in self.widths)
+        return [f"{counted(self.nets, 'net')} with layers {layers}; {self.weights:,} weights per net"]
+
+
 def shown_parameters(model: Any) -> tuple[dict[str, Any], list[str]]:
     """All parameters of a model as plain values, and which of them are not as by default."""
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]

@@ -298,10 +298,16 @@ class PairExponent:
 
 
 @parametrized
-class PairParameters(PairExponent):
-    """The gradients of pairs of documents."""
+class SigmaParameter:
+    """The logistic function of pairs."""
 
     sigma: float = parameter(1.0, "Steepness of the logistic function of score differences.", low=ABOVE_0, high=LARGE)
+
+
+@parametrized
+class PairParameters(PairExponent, SigmaParameter):
+    """The gradients of pairs of documents."""
+
     normalize: str | None = parameter(
         "lightgbm",
         'Scaling of the lambdas: None as in the papers, "lightgbm" or "xgboost" as in these libraries.',

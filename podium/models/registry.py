@@ -54,6 +54,7 @@ class Entry:
 
 
 _PRODUCTS = "podium.models.products"
+_NETS = "podium.models.nets"
 REGISTRY = (
     Entry(
         "RegressionTree",
@@ -187,6 +188,62 @@ REGISTRY = (
         learner="a model on the scores of models",
         objective="those of the models",
         about="A second ranker on top of the scores that models give to queries they have not seen.",
+    ),
+    Entry(
+        "Net",
+        _NETS,
+        learner="neural network",
+        objective="any",
+        about="A multilayer perceptron with any objective: a name, an Objective or a Python function.",
+    ),
+    Entry(
+        "RankNet",
+        _NETS,
+        learner="neural network",
+        objective="logistic loss of pairs",
+        about="A net trained on pairs of documents: the better one should have the higher score.",
+    ),
+    Entry(
+        "LambdaRank",
+        _NETS,
+        learner="neural network",
+        objective="lambda of a metric",
+        about="A net that optimizes a ranking metric by lambda gradients.",
+    ),
+    Entry(
+        "ListNet",
+        _NETS,
+        learner="neural network",
+        objective="cross entropy of top-one probabilities",
+        about="A net trained on the probability of each document to come first.",
+    ),
+    Entry(
+        "ListMLE",
+        _NETS,
+        learner="neural network",
+        objective="Plackett-Luce likelihood",
+        about="A net trained on the likelihood of the order by labels, under Plackett-Luce.",
+    ),
+    Entry(
+        "XENDCG",
+        _NETS,
+        learner="neural network",
+        objective="XE-NDCG",
+        about="A net trained on XE-NDCG, a cross entropy that bounds NDCG.",
+    ),
+    Entry(
+        "ApproxNDCG",
+        _NETS,
+        learner="neural network",
+        objective="NDCG of smooth ranks",
+        about="A net trained on NDCG of smooth ranks.",
+    ),
+    Entry(
+        "SelfAttentionRanker",
+        "podium.models.attention",
+        learner="self-attention over the documents of a query",
+        objective="any",
+        about="A small transformer over the documents of a query: scores depend on the whole list, not on its order.",
     ),
 )
 

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import podium
 from podium.models.linear import Linear
+from podium.models.nets import TrainedNet
 from podium.models.parameters import (
     ABOVE_0,
     INTEGER,
@@ -86,10 +87,11 @@ OTHER_MEANINGS = {
 
 
 def test_parameters_that_models_share_have_one_declaration():
-    """Whatever the default is there."""
+    """Whatever the default is there; an optimizer's step and what a net adds to a base model are other parameters."""
     found: dict[str, Any] = {}
     for entry, one in DECLARED:
-        if (entry.class_name, one.name) not in OTHER_MEANINGS:
+        of_nets = issubclass(entry.kind, TrainedNet) and one.name in ("learning_rate", "init")
+        if (entry.class_name, one.name) not in OTHER_MEANINGS and not of_nets:
             assert found.setdefault(one.name, one.declaration) is one.declaration, named((entry, one))
     assert all(found[name] is one.declaration for name, one in parameters_of(LambdaParameters).items())
 
@@ -171,7 +173,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "objective": ("logistic", {}),
     "metric": ("dcg@3", {"objective": "lambda"}),
     "sigma": (3.0, {}),
-    "normalize": (None, {}),
+    "normalize": (None, {"normalize": "lightgbm"}),
     "pair_exponent": (0.5, {"objective": "ranknet", "normalize": None}),
     "n_estimators": (3, {}),
     "learning_rate": (0.37, {}),
@@ -251,6 +253,27 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "gamma": (0.3, {}),
     "coef0": (0.1, {"kernel": "polynomial"}),
     "n_landmarks": (40, {}),
+    "hidden_layer_sizes": ([3], {}),
+    "activation": ("tanh", {}),
+    "layer_norm": (True, {}),
+    "residual": (True, {"hidden_layer_sizes": [4, 4]}),
+    "dropout": (0.5, {}),
+    "max_epochs": (2, {}),
+    "batch_size": (40, {}),
+    "optimizer": ("sgd", {}),
+    "schedule": ("cosine", {"batch_size": 40}),
+    "warmup": (0.5, {}),
+    "weight_decay": (10.0, {"batch_size": 40}),
+    "gradient_clipping": (1e-3, {"optimizer": "sgd"}),
+    "n_nets": (2, {}),
+    "derivatives": ("device", {}),
+    "precision": ("bfloat16", {}),
+    "ties": (True, {}),
+    "update": ("pair", {}),
+    "embedding_size": (4, {}),
+    "n_layers": (2, {}),
+    "n_heads": (1, {}),
+    "steepness": (3.0, {}),
     "n_jobs": (2, {}),
     "n_rounds": (1, {}),
     "signs": ("both", {"metric": "p@1"}),
@@ -292,6 +315,7 @@ def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     few = (
         FEW_MEMBERS
         | {"n_estimators": 5, "n_rounds": 4, "max_leaf_nodes": 6, "min_samples_leaf": 5, "max_iter": 5, "n_jobs": 1}
+        | {"max_epochs": 3, "hidden_layer_sizes": [4], "embedding_size": 2}
         | beside
     )
     common = {name: given for name, given in few.items() if name in entry.parameters}

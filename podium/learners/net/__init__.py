@@ -1,0 +1,1 @@
+"""Neural scoring functions. Training needs JAX (the extra `neural`), scoring NumPy only."""

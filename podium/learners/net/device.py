@@ -1,0 +1,244 @@
+"""Epochs on a device: rows, objective and optimiser stay there, and one program runs the whole epoch.
+
+Rows of a batch lie packed, one list after the other, so that products have no rows to waste. For the objective, lists
+are filled up to the length of their class, a power of two; every batch has the same number of lists of each class, so
+all batches of an epoch have one shape. The host sends the order of the queries, once per epoch.
+
+Imports only the standard library, NumPy, JAX and optax: this runs where nothing else is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from podium.learners.net.attention import AttentionShape
+from podium.learners.net.attention_network import make_attention
+from podium.learners.net.formulas import gradients
+from podium.learners.net.network import make_network, over_nets
+from podium.learners.net.optimization import OptimizerRules, make_optimizer, step_of
+from podium.learners.net.scoring import NetShape
+
+_SHORTEST = 8  # the least length of a class
+_WHOLE_ROWS = 256  # batches are filled up to a multiple of this
+# cuBLAS adds biases and takes the activation in its products; Triton's products are slower to compile and to run here.
+_GPU_OPTIONS = {"xla_gpu_enable_triton_gemm": False}
+_SPARE = 1.02  # room for batches of later epochs that are larger than those of the first
+
+
+class Form(Protocol):
+    """An objective as data: the `DeviceForm` of `podium/objectives/device.py`."""
+
+    formula: str
+    settings: tuple[tuple[str, Any], ...]
+    rows: Mapping[str, np.ndarray]
+    queries: Mapping[str, np.ndarray]
+    table: np.ndarray
+    redrawn: bool
+
+
+@dataclass(frozen=True)
+class DeviceRules:
+    """What the program depends on beside the shapes of its arguments."""
+
+    shape: NetShape | AttentionShape
+    optimizer: OptimizerRules
+    dropout: float = 0.0
+    n_nets: int = 1
+    precision: str = "float32"  # of activations and products, "bfloat16" or "float32"
+
+
+class ListClasses:
+    """The queries by length, and the batches of an epoch: each class is spread evenly over all batches."""
+
+    def __init__(self, offsets: np.ndarray, batch_rows: int) -> None:
+        self.lengths = np.diff(offsets)
+        sizes = 2 ** np.ceil(np.log2(np.maximum(self.lengths, _SHORTEST))).astype(np.int64)
+        longest = -(-int(self.lengths.max(initial=1)) // _SHORTEST) * _SHORTEST
+        sizes = np.minimum(sizes, max(longest, _SHORTEST))
+        self.widths = [int(width) for width in np.unique(sizes)]
+        self.members = [np.flatnonzero(sizes == width) for width in self.widths]
+        self.n_batches = max(-(-int(offsets[-1]) // batch_rows), 1)
+
+    def epoch(self, seed: int, number: int) -> tuple[list[np.ndarray], int]:
+        """Queries of each class, (batches, lists), -1 where there is none; and the rows of the largest batch."""
+        generator, parts = np.random.default_rng([seed, number]), []
+        rows = np.zeros(self.n_batches, np.int64)
+        for members in self.members:
+            lists = -(-len(members) // self.n_batches)
+            padded = np.full(lists * self.n_batches, -1, np.int32)
+            padded[: len(members)] = generator.permutation(members)
+            part = np.ascontiguousarray(padded.reshape(lists, self.n_batches).T[generator.permutation(self.n_batches)])
+            rows += np.where(part >= 0, self.lengths[part], 0).sum(axis=1)
+            parts.append(part)
+        return parts, int(rows.max())
+
+
+class DeviceRunner:
+    """Epochs on the device that JAX uses by default."""
+
+    def __init__(
+        self,
+        columns: np.ndarray,
+        offsets: np.ndarray,
+        form: Callable[[int], Form],
+        rules: DeviceRules,
+        batch_rows: int,
+        rates: Callable[[int, int], list[float]],
+        seed: int = 0,
+        base: np.ndarray | None = None,
+    ) -> None:
+        """columns (n, inputs) float32: standardised rows; form(epoch): the objective; rates(epoch, batches)."""
+        self.rules, self.rates, self.seed, self._form = rules, rates, seed, form
+        self.classes = ListClasses(offsets, batch_rows)
+        self._largest = 0
+        self._data = device_data(columns, offsets, jnp.dtype(rules.precision), base)
+        self._objective: Any = None
+
+    def epoch(self, number: int, weights: Any, memory: Any) -> tuple[Any, Any]:
+        parts, rows = self.classes.epoch(self.seed, number)
+        self._largest = enough_rows(rows, self._largest)
+        form = self._bring(number)
+        program = epoch_program(self.rules, form.formula, form.settings, tuple(self.classes.widths), self._largest)
+        rates = jnp.asarray(self.rates(number, self.classes.n_batches), jnp.float32)
+        key = jax.random.fold_in(jax.random.key(self.seed % 2**32), number)
+        found: tuple[Any, Any] = program(weights, memory, self._data, self._objective, parts, rates, key)
+        return found
+
+    def _bring(self, number: int) -> Form:
+        """The objective of this epoch; its arrays are sent once, or again where they were drawn anew."""
+        form = self._form(number)
+        if self._objective is None or form.redrawn:
+            rows = {name: jnp.asarray(values) for name, values in form.rows.items()}
+            queries = {name: jnp.asarray(values) for name, values in form.queries.items()}
+            self._objective = {"rows": rows, "queries": queries, "table": jnp.asarray(form.table)}
+        return form
+
+
+def device_data(columns: np.ndarray, offsets: np.ndarray, dtype: Any, base: np.ndarray | None) -> dict[str, Any]:
+    """The rows with an empty one at their end, where lists begin and how long they are, and scores to add to."""
+    nothing = np.zeros((1, columns.shape[1]), np.float32)
+    data = {
+        "columns": jnp.concatenate([jnp.asarray(columns, dtype), jnp.asarray(nothing, dtype)]),
+        "starts": jnp.asarray(offsets[:-1], jnp.int32),
+        "lengths": jnp.asarray(np.diff(offsets), jnp.int32),
+    }
+    return data if base is None else data | {"base": jnp.asarray(np.append(base, 0.0), jnp.float32)}
+
+
+def enough_rows(rows: int, before: int) -> int:
+    """What the batches of an epoch are filled up to: as before, unless one of them has more rows."""
+    return before if rows <= before else -(-int(rows * _SPARE) // _WHOLE_ROWS) * _WHOLE_ROWS
+
+
+@lru_cache(maxsize=32)
+def epoch_program(
+    rules: DeviceRules, formula: str, settings: tuple[tuple[str, Any], ...], widths: tuple[int, ...], n_rows: int
+) -> Callable[..., Any]:
+    """`(weights, memory, data, objective, parts, rates, key) -> (weights, memory)` after all batches of an epoch.
+
+    parts: per class, the queries of each batch, (batches, lists); n_rows: rows that a batch is filled up to.
+    """
+    network = batch_network(rules, widths)
+    step = step_of(make_optimizer(rules.optimizer, rules.shape.penalised()))
+    derive = partial(gradients, formula, dict(settings))
+
+    def epoch(weights: Any, memory: Any, data: Any, objective: Any, parts: Any, rates: Any, key: Any) -> Any:
+        def batch(carry: Any, given: Any) -> Any:
+            weights, memory = carry
+            chosen, plan, rate, number = given
+            x = data["columns"][plan["row"]]
+            batch_key = None if rules.dropout == 0.0 else jax.random.fold_in(key, number)
+            scores, pull_back = jax.vjp(lambda given: network(given, x, batch_key, chosen, plan, data), weights)
+            if "base" in data:
+                scores = scores + data["base"][plan["row"]]
+            found = jax.vmap(lambda own: batch_gradients(derive, widths, own, chosen, plan, data, objective))(scores)
+            (slope,) = pull_back(found)
+            return step(weights, memory, slope, rate), None
+
+        plans = jax.vmap(lambda chosen: plan_rows(widths, n_rows, chosen, data))(parts)
+        numbers = jnp.arange(len(rates))
+        (weights, memory), _ = jax.lax.scan(batch, (weights, memory), (parts, plans, rates, numbers))
+        return weights, memory
+
+    return jax.jit(epoch, compiler_options=_GPU_OPTIONS if jax.default_backend() == "gpu" else None)
+
+
+def batch_network(rules: DeviceRules, widths: tuple[int, ...]) -> Callable[..., Any]:
+    """`(weights (nets, n_weights), x (n_rows, inputs), key, chosen, plan, data) -> (nets, n_rows)`, packed as x is.
+
+    List-aware nets see the lists of each class filled up to its length.
+    """
+    dtype = jnp.dtype(rules.precision)
+    if isinstance(rules.shape, NetShape):
+        bag = over_nets(make_network(rules.shape, rules.dropout, dtype), rules.n_nets)
+        return lambda weights, x, key, chosen, plan, data: bag(weights, x, key)
+    scores_of = make_attention(rules.shape, rules.dropout, dtype)
+
+    def network(weights: Any, x: Any, key: Any, chosen: Any, plan: Any, data: Any) -> Any:
+        lists = [(x[packed], there) for there, packed, _ in lists_of(widths, len(x), chosen, plan, data)]
+
+        def one(own: Any, net: Any) -> Any:
+            net_key = None if key is None else jax.random.fold_in(key, net)
+            found = [scores_of(own, part, there, net_key).reshape(-1) for part, there in lists]
+            return jnp.concatenate([*found, jnp.zeros(1)])[plan["slot"]]
+
+        return jax.vmap(one)(weights, jnp.arange(rules.n_nets))
+
+    return network
+
+
+def lists_of(widths: tuple[int, ...], n_rows: int, chosen: Any, plan: Any, data: Any) -> list[tuple[Any, Any, Any]]:
+    """Of each class, (lists, width): which places hold a document, where it lies in the batch, its row in the data."""
+    found, first = [], 0
+    for width, queries in zip(widths, chosen):
+        known, at = jnp.maximum(queries, 0), jnp.arange(width, dtype=jnp.int32)
+        there = (at < data["lengths"][known][:, None]) & (queries >= 0)[:, None]
+        packed = jnp.minimum(plan["begin"][first : first + len(queries)][:, None] + at, n_rows - 1)
+        row = jnp.minimum(data["starts"][known][:, None] + at, data["columns"].shape[0] - 2)
+        found.append((there, packed, row))
+        first += len(queries)
+    return found
+
+
+def plan_rows(widths: tuple[int, ...], n_rows: int, chosen: Any, data: Any) -> dict[str, Any]:
+    """Where the rows of a batch come from, and where its lists lie.
+
+    row (n_rows,): rows of the data, the last of which is empty, one list after the other; begin (lists,): where each
+    list begins; slot (n_rows,): the place of each row among the filled-up lists of all classes, one class after the
+    other; count: queries there are.
+    """
+    queries = jnp.concatenate(chosen)
+    lengths = jnp.where(queries >= 0, data["lengths"][jnp.maximum(queries, 0)], 0)
+    ends = jnp.cumsum(lengths)
+    begin = ends - lengths
+    position = jnp.arange(n_rows, dtype=jnp.int32)
+    number = jnp.minimum(jnp.searchsorted(ends, position, side="right"), len(ends) - 1)
+    within = position - begin[number]
+    filled = position < ends[-1]
+    first, starts = [], 0
+    for width, part in zip(widths, chosen):
+        first.append(starts + width * jnp.arange(len(part), dtype=jnp.int32))
+        starts += width * len(part)
+    row = jnp.where(filled, data["starts"][jnp.maximum(queries, 0)][number] + within, data["columns"].shape[0] - 1)
+    slot = jnp.where(filled, jnp.concatenate(first)[number] + within, starts)
+    return {"row": row, "begin": begin, "slot": slot, "count": (queries >= 0).sum()}
+
+
+def batch_gradients(
+    derive: Callable[..., Any], widths: tuple[int, ...], scores: Any, chosen: Any, plan: Any, data: Any, objective: Any
+) -> Any:
+    """Derivatives of the batch's mean cost by its packed scores, (n_rows,)."""
+    found = []
+    for queries, (there, packed, row) in zip(chosen, lists_of(widths, scores.shape[0], chosen, plan, data)):
+        rows = {name: values[row] for name, values in objective["rows"].items()}
+        own = {name: values[jnp.maximum(queries, 0)] for name, values in objective["queries"].items()}
+        found.append(derive(scores[packed], there, rows, own, objective["table"]).reshape(-1))
+    flat = jnp.concatenate([*found, jnp.zeros(1, scores.dtype)])
+    return flat[plan["slot"]] / plan["count"]

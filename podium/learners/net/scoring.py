@@ -1,0 +1,286 @@
+"""Scoring: multilayer perceptrons from rows to scores, in NumPy alone.
+
+    h = activation(norm(W h + b)), with the layer's input added where `residual` is set and both have the same width;
+    score = w . h + b, the mean over the nets of a bag
+
+Rows are standardised first, which is folded into the first layer. A missing value counts as the feature's mean, and
+features that were missing in training have a further input that is 1 where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "identity")
+NORM_EPSILON = 1e-5
+GELU_SLOPE, GELU_CUBE = 0.7978845608028654, 0.044715  # of the approximation by tanh
+_BLOCK_ROWS = 2048
+_WHOLE_ROWS = 128  # products have a multiple of so many rows, so that a row's score does not depend on its neighbours
+_FAR = 16.0  # standard deviations from 0: a mean this far is subtracted before the product, where digits would be lost
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the weights: its shape, and the variance that its entries start with, times their number of inputs."""
+
+    name: str
+    shape: tuple[int, ...]
+    variance: float = 0.0  # 0: all entries start as `value`
+    value: float = 0.0
+
+
+class Layout:
+    """The pieces of a net's weights, which lie one after the other in one vector."""
+
+    def pieces(self) -> list[Piece]:
+        raise NotImplementedError
+
+    @cached_property
+    def _places(self) -> list[tuple[Piece, slice]]:
+        ends = np.cumsum([np.prod(piece.shape, dtype=np.int64) for piece in self.pieces()]).tolist()
+        return [(piece, slice(start, end)) for piece, start, end in zip(self.pieces(), [0, *ends], ends)]
+
+    @property
+    def n_weights(self) -> int:
+        return int(self._places[-1][1].stop)
+
+    def views(self, vector: np.ndarray) -> list[tuple[str, np.ndarray]]:
+        """Name and content of each piece of one net's vector (n_weights,), of NumPy or JAX."""
+        return [(piece.name, vector[place].reshape(piece.shape)) for piece, place in self._places]
+
+    def penalised(self) -> np.ndarray:
+        """1 for the weights of matrices, which weight decay shrinks, 0 for all others; (n_weights,) float32."""
+        mask = np.zeros(self.n_weights, np.float32)
+        for piece, place in self._places:
+            mask[place] = len(piece.shape) == 2
+        return mask
+
+    def start(self, seed: int, n_nets: int, bias: float = 0.0) -> np.ndarray:
+        """(nets, n_weights) float32 to begin with: uniform entries; the last one, the bias of scores, is `bias`.
+
+        Net k depends on the seed and k alone, not on how many there are.
+        """
+        weights = np.zeros((n_nets, self.n_weights), np.float32)
+        for net in range(n_nets):
+            generator = np.random.default_rng([seed, net])
+            for piece, place in self._places:
+                limit = np.sqrt(3.0 * piece.variance / max(piece.shape[0], 1))
+                drawn = generator.uniform(-limit, limit, place.stop - place.start) if limit else piece.value
+                weights[net, place] = drawn
+        weights[:, -1] = bias
+        return weights
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of one layer of one net; `scale` and `shift` are those of layer normalisation."""
+
+    matrix: np.ndarray
+    bias: np.ndarray
+    scale: np.ndarray | None = None
+    shift: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class NetShape(Layout):
+    """A multilayer perceptron: all that the layout of its weights depends on."""
+
+    n_inputs: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    layer_norm: bool = False
+    residual: bool = False
+
+    @property
+    def widths(self) -> list[tuple[int, int]]:
+        """Inputs and outputs of each layer, the last one with a single output."""
+        return list(pairwise((self.n_inputs, *self.hidden, 1)))
+
+    def pieces(self) -> list[Piece]:
+        """Of each layer: matrix, bias and, in hidden layers, scale and shift."""
+        pieces = []
+        for number, (inputs, outputs) in enumerate(self.widths):
+            last = number == len(self.hidden)
+            pieces += [Piece("matrix", (inputs, outputs), 1.0 if last else 2.0), Piece("bias", (outputs,))]
+            if self.layer_norm and not last:
+                pieces += [Piece("scale", (outputs,), value=1.0), Piece("shift", (outputs,))]
+        return pieces
+
+    def unpack(self, vector: np.ndarray) -> list[Layer]:
+        """The layers of one net, as views into its vector."""
+        layers: list[dict[str, np.ndarray]] = []
+        for name, view in self.views(vector):
+            if name == "matrix":
+                layers.append({})
+            layers[-1][name] = view
+        return [Layer(**pieces) for pieces in layers]
+
+    def adds(self, inputs: int, outputs: int) -> bool:
+        """Whether a layer's input is added to its output."""
+        return self.residual and inputs == outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What the features were like in training: z = (x - centre) / scale, and which ones had missing values."""
+
+    centre: np.ndarray  # (features,) float64
+    scale: np.ndarray  # (features,) float64, above 0
+    flagged: np.ndarray  # (k,) int64: features with a further input that is 1 where they are missing
+
+    @classmethod
+    def of(cls, X: np.ndarray) -> Inputs:
+        """Means and standard deviations of the values that are there; a constant feature has scale 1, so z = 0."""
+        width = X.shape[1]
+        count, total, squares = np.zeros(width), np.zeros(width), np.zeros(width)
+        for block in _blocks(X, _BLOCK_ROWS):
+            there = ~np.isnan(block)
+            count += there.sum(axis=0)
+            total += np.where(there, block, 0.0).sum(axis=0, dtype=np.float64)
+        centre = total / np.maximum(count, 1.0)
+        for block in _blocks(X, _BLOCK_ROWS):
+            squares += np.square(np.nan_to_num(block - centre, copy=False)).sum(axis=0)
+        scale = np.sqrt(squares / np.maximum(count, 1.0))
+        constant = (scale <= 1e-7 * np.abs(centre)) | (scale == 0)
+        return cls(centre, np.where(constant, 1.0, scale), np.flatnonzero(count < len(X)))
+
+    @property
+    def width(self) -> int:
+        return len(self.centre) + len(self.flagged)
+
+    def columns(self, X: np.ndarray) -> np.ndarray:
+        """What the net sees of rows (n, features): standardised, imputed and flagged; (n, width) float32."""
+        found = np.empty((len(X), self.width), np.float32)
+        features = len(self.centre)
+        for start in range(0, len(X), _BLOCK_ROWS):
+            part = slice(start, start + _BLOCK_ROWS)
+            standard = (X[part] - self.centre) / self.scale
+            found[part, :features] = np.nan_to_num(standard, nan=0.0)
+            found[part, features:] = np.isnan(X[part][:, self.flagged])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class NetFunction:
+    """One or several nets of a shape, with the inputs they were trained on."""
+
+    shape: NetShape
+    inputs: Inputs
+    weights: np.ndarray  # (nets, n_weights) float32
+
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        """One score per row of float32 rows, float64."""
+        scores = np.empty(len(X))
+        for start in range(0, len(X), _BLOCK_ROWS):
+            block = X[start : start + _BLOCK_ROWS]
+            scores[start : start + len(block)] = self._block(block)
+        return scores
+
+    def _block(self, X: np.ndarray) -> np.ndarray:
+        h = self._first(X)
+        for number in range(1, len(self.shape.widths)):
+            last = number == len(self.shape.hidden)
+            h = self._hidden(number, h) if not last else self._products(number, h)
+        return np.asarray(h[..., 0].mean(axis=0, dtype=np.float64)[: len(X)])
+
+    def _first(self, X: np.ndarray) -> np.ndarray:
+        """The first layer, (nets, rows, width); rows are filled up to a whole number of `_WHOLE_ROWS`."""
+        rows, whole = len(X), -len(X) % _WHOLE_ROWS
+        if whole or len(self._far):
+            X = np.concatenate([X, np.zeros((whole, X.shape[1]), np.float32)])
+            X[:, self._far] -= self.inputs.centre[self._far].astype(np.float32)
+        matrix, bias, _ = self._folded
+        z = X @ matrix
+        missing = np.flatnonzero(np.isnan(z[:rows, 0]))  # NaN times any weight is NaN
+        if len(missing):
+            z[missing] = self._imputed(X[missing])
+        z += bias
+        z = z.reshape(len(z), len(self.weights), -1).transpose(1, 0, 2)
+        return z if not self.shape.hidden else self._activated(0, z, None)
+
+    def _imputed(self, X: np.ndarray) -> np.ndarray:
+        """Rows with missing values times the first layer."""
+        matrix, _, flags = self._folded
+        absent = np.isnan(X)
+        filled = np.where(absent, self._filling, X)
+        return np.asarray(filled @ matrix + absent[:, self.inputs.flagged].astype(np.float32) @ flags)
+
+    def _hidden(self, number: int, h: np.ndarray) -> np.ndarray:
+        return self._activated(number, self._products(number, h), h)
+
+    def _products(self, number: int, h: np.ndarray) -> np.ndarray:
+        z: np.ndarray = h @ self._stacked(number, "matrix")
+        z += self._stacked(number, "bias")[:, None]
+        return z
+
+    def _stacked(self, number: int, name: str) -> np.ndarray:
+        """One piece of a layer, of all nets."""
+        return np.stack([getattr(net[number], name) for net in self._layers])
+
+    def _activated(self, number: int, z: np.ndarray, h: np.ndarray | None) -> np.ndarray:
+        """In place: normalised if the shape says so, through the activation, plus the layer's input."""
+        if self.shape.layer_norm:
+            layers = [net[number] for net in self._layers]
+            scale, shift = (
+                np.stack([getattr(layer, name) for layer in layers])[:, None] for name in ("scale", "shift")
+            )
+            z = z - z.mean(axis=-1, keepdims=True)
+            z /= np.sqrt(np.square(z).mean(axis=-1, keepdims=True) + np.float32(NORM_EPSILON))
+            z = z * scale + shift
+        activate(self.shape.activation, z)
+        if h is not None and self.shape.adds(h.shape[-1], z.shape[-1]):
+            z += h
+        return z
+
+    @cached_property
+    def _layers(self) -> list[list[Layer]]:
+        return [self.shape.unpack(vector) for vector in self.weights]
+
+    @cached_property
+    def _far(self) -> np.ndarray:
+        return np.flatnonzero(np.abs(self.inputs.centre) > _FAR * self.inputs.scale)
+
+    @cached_property
+    def _filling(self) -> np.ndarray:
+        """What stands for a missing value where far means were subtracted."""
+        filling = self.inputs.centre.astype(np.float32)
+        filling[self._far] = 0.0
+        return filling
+
+    @cached_property
+    def _folded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The first layers of all nets side by side, for rows as they come: matrix, bias, weights of the flags."""
+        features = len(self.inputs.centre)
+        layers = [net[0] for net in self._layers]
+        both = np.concatenate([layer.matrix for layer in layers], axis=1)
+        matrix = both[:features] / self.inputs.scale[:, None]
+        centre = self.inputs.centre.copy()
+        centre[self._far] = 0.0
+        bias = np.concatenate([layer.bias for layer in layers]) - centre @ matrix
+        return matrix.astype(np.float32), bias.astype(np.float32), np.ascontiguousarray(both[features:])
+
+
+def activate(name: str, z: np.ndarray) -> None:
+    """The activation of each number, in place."""
+    if name == "relu":
+        np.maximum(z, np.float32(0.0), out=z)
+    elif name == "tanh":
+        np.tanh(z, out=z)
+    elif name == "silu":
+        z *= _sigmoid(z)
+    elif name == "gelu":
+        z *= _sigmoid(np.float32(2.0 * GELU_SLOPE) * (z + np.float32(GELU_CUBE) * z * z * z))
+
+
+def _sigmoid(z: np.ndarray) -> np.ndarray:
+    return np.float32(0.5) * (np.float32(1.0) + np.tanh(np.float32(0.5) * z))
+
+
+def _blocks(X: np.ndarray, rows: int) -> Iterator[np.ndarray]:
+    for start in range(0, len(X), rows):
+        yield X[start : start + rows]

@@ -1,0 +1,95 @@
+"""Base models: a model that starts from the scores of another one, and adds to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from podium.data.columns import SAME_COLUMNS, first_difference
+from podium.data.ranking import RankingData
+from podium.data.sparse import Features
+from podium.models.parameters import NAME, parameter, parametrized
+from podium.models.ranker import Ranker
+from podium.models.transforms import Queries, queries_of, source_of
+
+
+@parametrized
+class StartingRanker(Ranker):
+    """A ranker with `init`, whose own scores are added to those of the base model."""
+
+    init: Any = parameter(
+        None,
+        "Base model: what is learned is added to its scores.",
+        kind=NAME,
+        optional=True,
+        words="a fitted model (on the command line its file), one score per training row, or None",
+    )
+
+    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+        own = self._own_scores(rows, queries)
+        return own if self._base_model() is None else own + self._base_predictions(rows, queries)
+
+    def _own_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+        """Without the base model's."""
+        return super()._score_rows(rows, queries)
+
+    def _needs_qid(self) -> bool:
+        base = self._base_model()
+        return super()._needs_qid() or (isinstance(base, Ranker) and base._needs_qid())
+
+    def _offset(self, data: RankingData) -> np.ndarray | float:
+        source = source_of(data)
+        return 0.0 if self._base_model() is None else self._base_predictions(source.X, queries_of(source))
+
+    def _base_model(self) -> Any:
+        return self.init if hasattr(self.init, "predict") else None
+
+    def _base_predictions(self, X: Features, queries: Queries | None) -> np.ndarray:
+        """The base model's scores of rows that this model has checked already."""
+        base = self._base_model()
+        scores = base._score_rows(X, queries) if isinstance(base, Ranker) else base.predict(X)
+        return np.asarray(scores, dtype=np.float64)
+
+    def _base_scores(self, data: RankingData) -> np.ndarray | None:
+        """What training starts from, for the grouped rows."""
+        data = source_of(data)
+        if self.init is None:
+            return None
+        base = self._base_model()
+        if base is not None:
+            self._refuse_other_base(base, data)
+            return np.asarray(self._base_predictions(data.X, queries_of(data))[data.rows])
+        scores = np.asarray(self.init, dtype=np.float64)
+        if scores.shape != (data.n_rows,):
+            raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
+        return np.asarray(scores[data.rows])
+
+    def _refuse_other_base(self, base: Any, data: RankingData) -> None:
+        """The rows of this model go to its base model unseen, so both must have the same columns."""
+        if getattr(base, "categories_", {}):
+            raise ValueError(f"init numbers the categories of a table; {type(self).__name__} has none. Give codes.")
+        trained = getattr(base, "feature_names_in_", None)
+        names = data.feature_names or getattr(self, "feature_names_in_", None)
+        width = getattr(base, "n_features_in_", data.n_features)
+        if width != data.n_features:
+            raise ValueError(f"init was trained on {width} features, the training data have {data.n_features}.")
+        if trained is not None and names is not None:
+            found = first_difference(list(names), list(trained), "init")
+            if found:
+                raise ValueError(f"{type(self).__name__}: {found}. {SAME_COLUMNS} Train both on the same columns.")
+
+    def _children(self) -> dict[str, Ranker]:
+        base = self._base_model()
+        return {} if base is None else {"init": base}
+
+    def _set_child(self, name: str, child: Ranker) -> None:
+        if name != "init":
+            super()._set_child(name, child)
+        self.init = child
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        base = self._base_model()
+        if base is not None and base.n_features_in_ != self.n_features_in_:
+            raise ValueError("the model and its init were trained on other features")

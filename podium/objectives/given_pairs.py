@@ -1,0 +1,139 @@
+"""Pairs given one by one, each with the probability that its first document is the better one.
+
+With `o = sigma (s_i - s_j)` and `P = 1 / (1 + e^-o)`, a pair with target p costs the cross entropy
+`-p log P - (1 - p) log(1 - P)`, so `g_i = sigma (P - p)`, `g_j = -g_i`, and both hessians grow by `sigma^2 P (1 - P)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.compiler import kernel, readonly
+from podium.objectives.base import BoundObjective, Judgements
+from podium.objectives.pairwise import RankNet
+
+
+class BoundPairs(BoundObjective):
+    """RankNet's cost of given pairs."""
+
+    objective: RankNet
+
+    def __init__(self, objective: RankNet, judged: Judgements, pairs: GivenPairs, n_jobs: int | None = None) -> None:
+        super().__init__(objective, judged, n_jobs)
+        self.pairs = pairs
+        query = np.searchsorted(judged.offsets, pairs.first, side="right") - 1
+        order = np.argsort(query, kind="stable")
+        counts = np.bincount(query, minlength=self.n_queries)
+        self._starts = readonly(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
+        weights = np.ones(len(query))
+        if len(judged.weights):
+            weights = judged.weights[pairs.first] * judged.weights[pairs.second]
+        parts = pairs.first, pairs.second, pairs.target, weights * judged.query_weights[query]
+        first, second, target, weights = (readonly(np.ascontiguousarray(part[order])) for part in parts)
+        self._sorted = first, second, target, weights
+
+    def _work(self, lengths: np.ndarray) -> np.ndarray:
+        return np.asarray(8 * lengths)
+
+    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+        sigma = float(self.objective.sigma)
+        _pull_pairs(sigma, scores, *self._sorted, self._starts, self.offsets, queries, gradients, hessians)
+
+    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
+        _cost_pairs(float(self.objective.sigma), scores, *self._sorted, self._starts, queries, costs)
+
+
+class GivenPairs:
+    """Rows of both documents, and the target of each pair."""
+
+    def __init__(self, first: np.ndarray, second: np.ndarray, target: np.ndarray) -> None:
+        self.first, self.second, self.target = first, second, target
+
+    @classmethod
+    def read(cls, pairs: Any, rows: np.ndarray, offsets: np.ndarray) -> GivenPairs:
+        """Check (i, j) or (i, j, p), whose rows are the caller's; `rows` groups them by query, as offsets say."""
+        if not isinstance(pairs, Sequence) or len(pairs) not in (2, 3):
+            raise ValueError(f"pairs must be (i, j) or (i, j, p), three lists; got {type(pairs).__name__}.")
+        first, second = (_row_numbers(name, part, len(rows)) for name, part in zip("ij", pairs))
+        target = np.ones(len(first)) if len(pairs) == 2 else np.asarray(pairs[2], dtype=np.float64)
+        if not first.shape == second.shape == target.shape:
+            found = f"{first.shape}, {second.shape} and {target.shape}"
+            raise ValueError(f"pairs: i, j and p must be as long as one another; got shapes {found}.")
+        bad = np.flatnonzero(~((target >= 0) & (target <= 1)))
+        if len(bad):
+            raise ValueError(f"pairs: p must be from 0 to 1; p[{bad[0]}] is {target[bad[0]]}.")
+        place = np.empty(len(rows), np.int64)
+        place[rows] = np.arange(len(rows))
+        query = np.searchsorted(offsets, place, side="right") - 1
+        bad = np.flatnonzero((query[first] != query[second]) | (first == second))
+        if len(bad):
+            found = f"pair {bad[0]} has rows {first[bad[0]]} and {second[bad[0]]}"
+            raise ValueError(f"pairs: a pair must be two documents of one query; {found}.")
+        return cls(place[first], place[second], target)
+
+
+def _row_numbers(name: str, part: Any, n_rows: int) -> np.ndarray:
+    found = np.asarray(part)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ValueError(f"pairs: {name} must be a list of row numbers; got {found.dtype} of shape {found.shape}.")
+    if found.size and (found.min() < 0 or found.max() >= n_rows):
+        raise ValueError(f"pairs: {name} must be from 0 to {n_rows - 1}; got {found.min()} to {found.max()}.")
+    return found.astype(np.int64)
+
+
+@kernel
+def _pull_pairs(
+    sigma: float,
+    scores: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    target: np.ndarray,
+    weights: np.ndarray,
+    starts: np.ndarray,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    """The sums at the top of this module; pairs (p,) lie by query, from `starts[q]`; gradients, hessians float32."""
+    for k in range(len(queries)):
+        q = queries[k]
+        begin, end = offsets[q], offsets[q + 1]
+        pulls, curves = np.zeros(end - begin), np.zeros(end - begin)
+        for pair in range(starts[q], starts[q + 1]):
+            i, j = first[pair] - begin, second[pair] - begin
+            o = min(max(sigma * (scores[begin + i] - scores[begin + j]), -700.0), 700.0)
+            above = 1.0 / (1.0 + math.exp(-o))
+            pull, curve = weights[pair] * (above - target[pair]), weights[pair] * above * (1.0 - above)
+            pulls[i] += pull
+            pulls[j] -= pull
+            curves[i] += curve
+            curves[j] += curve
+        for row in range(begin, end):
+            gradients[row] = np.float32(sigma * pulls[row - begin])
+            hessians[row] = np.float32(sigma * sigma * curves[row - begin])
+
+
+@kernel
+def _cost_pairs(
+    sigma: float,
+    scores: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    target: np.ndarray,
+    weights: np.ndarray,
+    starts: np.ndarray,
+    queries: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """costs[q] = sum of w (log(1 + e^-o) + (1 - p) o)."""
+    for k in range(len(queries)):
+        total = 0.0
+        for pair in range(starts[queries[k]], starts[queries[k] + 1]):
+            o = sigma * (scores[first[pair]] - scores[second[pair]])
+            total += weights[pair] * (max(-o, 0.0) + math.log1p(math.exp(-abs(o))) + (1.0 - target[pair]) * o)
+        costs[queries[k]] = total
