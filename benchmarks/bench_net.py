@@ -178,12 +178,12 @@ def measure_mq2008(folder: Path, seeds: int, kinds: list[str]) -> None:
                         fit_net(kind, RankingData.concat([train, valid]), epochs, seed, n_nets), test
                     )
             print(f"{name} seed {seed}: {results[seed].mean(axis=0).round(4).tolist()}", flush=True)
-        alone, folded = results.mean(axis=(0, 1))
+        alone, both = results.mean(axis=(0, 1))
         bar = "at least 0.487 / 0.497" if name == "bag" else "at least 0.4696 / 0.4832"
         what = "a bag of ten RankNets" if name == "bag" else name
         print_result(f"MQ2008, {what}", "MAP / MeanNDCG", f"{alone[0]:.4f} / {alone[1]:.4f}", bar)
         if name == "bag":
-            shown = f"{folded[0]:.4f} / {folded[1]:.4f}"
+            shown = f"{both[0]:.4f} / {both[1]:.4f}"
             print_result(
                 "MQ2008, the bag, validation part folded in", "MAP / MeanNDCG", shown, "at least 0.489 / 0.501"
             )
