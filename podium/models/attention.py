@@ -14,9 +14,8 @@ from podium.learners.net.scoring import Inputs
 from podium.models.inspection import NetInspection, shown_parameters
 from podium.models.nets import TrainedNet, require_jax
 from podium.models.parameters import MetricParameter, ObjectiveParameter, PairExponent, parameter, parametrized
-from podium.models.transforms import Queries
+from podium.models.transforms import Queries, queries_of
 from podium.objectives.base import Objective
-from podium.objectives.device import device_form
 from podium.persistence.validation import Fact
 
 _MOST = {"width": 2**14, "n_layers": 1000, "n_heads": 2**14}
@@ -53,22 +52,20 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
     ) -> Any:
         learner = self._learner(data, continued)
         for part in eval_sets:
-            learner.follow_lists(part.X, part.offsets, self._offset(part))
+            learner.follow_lists(part.X, queries_of(part), self._offset(part))
         return learner
 
     def _learner(self, data: RankingData, continued: bool) -> Any:
         require_jax(type(self).__name__)
         from podium.learners.net.training import AttentionTraining, DeviceEpochs, ListRunner
+        from podium.objectives.device import device_form
 
         base, data, rules = self._base_scores(data), data.grouped(), self._rules()
         inputs, target = Inputs.of(data.X), self._bind(data)
         shape = AttentionShape(inputs.width, int(self.embedding_size), int(self.n_layers), int(self.n_heads))
         rows = inputs.columns(data.X), data.offsets, target, shape, rules, base
         runner = DeviceEpochs(*rows, form_of=device_form) if self._on_device(target) else ListRunner(*rows)
-        start = target.start() if base is None else 0.0
-        return AttentionTraining(inputs, shape, rules, runner, start)
-
-    # --- scores of lists
+        return AttentionTraining(inputs, shape, rules, runner, target.start() if base is None else 0.0)
 
     def _needs_qid(self) -> bool:
         return True
@@ -76,15 +73,15 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
     def _reason_for_qid(self) -> str:
         return "it scores each document in the light of the others of its query"
 
-    def _own_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
-        if queries is None:
-            raise ValueError(f"{type(self).__name__}: scores need query ids, because {self._reason_for_qid()}.")
-        columns, (order, offsets) = self._columns(rows, queries), queries
+    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+        assert queries is not None
+        order, offsets = queries
         scores = np.empty(len(order))
-        scores[order] = self.net_.scores(columns[order], offsets)
-        return scores
+        scores[order] = self.net_.scores(self._columns(rows, queries)[order], offsets)
+        return self._with_base(scores, rows, queries)
 
-    # --- what a file holds
+    def _scores(self, X: Features) -> np.ndarray:
+        raise ValueError(f"{type(self).__name__}: scores need query ids, because {self._reason_for_qid()}.")
 
     def inspect(self) -> NetInspection:
         """What the model is made of. Print it."""

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
-from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import Features
 from podium.formats.names import Names, find_names
@@ -23,17 +22,18 @@ from podium.models.parameters import (
     ABOVE_0,
     INTEGER,
     LARGE,
-    NAME,
     STRUCTURE,
     SWITCH,
     BinParameter,
+    InitParameter,
     SeedParameter,
     parameter,
     parametrized,
 )
 from podium.models.ranker import Ranker, all_or_nothing, refuse_number_as_qid
 from podium.models.scoring import RowScorer
-from podium.models.transforms import Queries, one_query, queries_of, same_transforms, source_of
+from podium.models.starting import StartingRanker
+from podium.models.transforms import one_query, same_transforms
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -83,7 +83,7 @@ class GrowthParameters:
 
 
 @parametrized
-class BoostingParameters:
+class BoostingParameters(InitParameter):
     """Trees that are added to the scores of earlier ones, and the samples they are grown on."""
 
     learning_rate: float = parameter(0.1, "Factor for the values of each tree (shrinkage).", low=ABOVE_0, high=1e3)
@@ -106,17 +106,10 @@ class BoostingParameters:
     )
     skip_drop: float = parameter(0.5, "DART: probability that no tree is dropped in a step.", low=0, high=1)
     max_drop: int = parameter(50, "DART: maximum number of trees dropped per step.", low=1, high=10**6)
-    init: Any = parameter(
-        None,
-        "Base model: the trees are added to its scores.",
-        kind=NAME,
-        optional=True,
-        words="a fitted model (on the command line its file), one score per training row, or None",
-    )
 
 
 @parametrized
-class BoostedTrees(BinParameter, SeedParameter, Ranker):
+class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
@@ -184,7 +177,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     max_leaf_nodes, min_samples_leaf, max_impurity, growth = 31, 20, 0.0, "leaf"
     learning_rate, row_fraction, query_fraction, goss_by = 1.0, 1.0, 1.0, "row"
     drop_rate, skip_drop, max_drop = 0.0, 0.5, 50
-    goss, init = cast(Any, None), cast(Any, None)
+    goss = cast(Any, None)
 
     @all_or_nothing
     def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
@@ -299,15 +292,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         self.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
         self.forest_ = Forest(**arrays, start=float(meta["start"]), n_features=self._n_columns)
 
-    def _children(self) -> dict[str, Ranker]:
-        base = self._base_model()
-        return {} if base is None else {"init": base}
-
-    def _set_child(self, name: str, child: Ranker) -> None:
-        if name != "init":
-            super()._set_child(name, child)
-        self.init = child
-
     @classmethod
     def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
         return {**parameters, "step": "tree"} if parameters.get("step") == "length" else dict(parameters)
@@ -329,17 +313,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             values = sets.values[np.repeat(own, np.diff(sets.start))]
             if (values < 0).any() or (values >= len(names)).any() or (values != np.floor(values)).any():
                 raise ValueError(f"a split asks for a category of {column!r} that is not there")
-
-    def _check_base(self) -> None:
-        base = self._base_model()
-        if base is None:
-            return
-        if "init" not in self.get_params(deep=False):
-            raise ValueError(f"{type(self).__name__} takes no init")
-        if base.n_features_in_ != self.n_features_in_ or base.categories_ != self.categories_:
-            raise ValueError("the model and its init were trained on other features")
-        if not np.isfinite(self._largest_score()):
-            raise ValueError("the scores of the model and its init could be infinite together")
 
     def _largest_score(self) -> float:
         """No score is further from 0, with those of the models that this one started from."""
@@ -418,21 +391,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         """By the trees alone."""
         return self.forest_.scores(X, n_trees, self.n_jobs)
 
-    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
-        return self._with_base(super()._score_rows(rows, queries), rows, queries)
-
-    def _with_base(self, scores: np.ndarray, rows: Features, queries: Queries | None) -> np.ndarray:
-        """Scores of the trees, with those of the base model if there is one."""
-        return scores if self._base_model() is None else scores + self._base_predictions(rows, queries)
-
-    def _offset(self, data: RankingData) -> np.ndarray | float:
-        source = source_of(data)
-        return 0.0 if self._base_model() is None else self._base_predictions(source.X, queries_of(source))
-
-    def _needs_qid(self) -> bool:
-        base = self._base_model()
-        return super()._needs_qid() or (isinstance(base, Ranker) and base._needs_qid())
-
     def _summands(self) -> list[Any]:
         base = self._base_model()
         if base is not None and not isinstance(base, Ranker):
@@ -443,46 +401,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
                 "different columns. Explain them one by one, or train both with the same transform on the same data."
             )
         return [self.forest_, *(base._summands() if base is not None else [])]
-
-    def _base_model(self) -> Any:
-        return self.init if hasattr(self.init, "predict") else None
-
-    def _base_predictions(self, X: Features, queries: Queries | None = None) -> np.ndarray:
-        """The base model's scores of rows that this model has checked already."""
-        base = self._base_model()
-        scores = base._score_rows(X, queries) if isinstance(base, Ranker) else base.predict(X)
-        return np.asarray(scores, dtype=np.float64)
-
-    def _base_scores(self, data: RankingData) -> np.ndarray | None:
-        """What the trees start from, for the grouped rows."""
-        data = source_of(data)
-        if self.init is None:
-            return None
-        base = self._base_model()
-        if base is not None:
-            if getattr(base, "categories_", {}) != getattr(self, "categories_", {}):
-                raise ValueError(
-                    "init was trained on a table with other names in its columns of categories; "
-                    "give both the same categories."
-                )
-            self._refuse_other_base(base, data)
-            return np.asarray(self._base_predictions(data.X, queries_of(data))[data.rows])
-        scores = np.asarray(self.init, dtype=np.float64)
-        if scores.shape != (data.n_rows,):
-            raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
-        return np.asarray(scores[data.rows])
-
-    def _refuse_other_base(self, base: Any, data: RankingData) -> None:
-        """The rows of this model go to its base model unseen, so both must have the same columns."""
-        trained = getattr(base, "feature_names_in_", None)
-        names = data.feature_names or getattr(self, "feature_names_in_", None)
-        width = getattr(base, "n_features_in_", data.n_features)
-        if width != data.n_features:
-            raise ValueError(f"init was trained on {width} features, the training data have {data.n_features}.")
-        if trained is not None and names is not None:
-            found = first_difference(list(names), list(trained), "init")
-            if found:
-                raise ValueError(f"{type(self).__name__}: {found}. {SAME_COLUMNS} Train both on the same columns.")
 
     def _rules(self) -> BoostingRules:
         from podium.learners.trees.training.boosting import BoostingRules

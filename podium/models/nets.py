@@ -18,6 +18,7 @@ from podium.models.parameters import (
     LARGE,
     NUMBER,
     STRUCTURE,
+    InitParameter,
     LambdaParameters,
     MetricParameter,
     ObjectiveParameter,
@@ -28,10 +29,8 @@ from podium.models.parameters import (
     parametrized,
 )
 from podium.models.starting import StartingRanker
-from podium.objectives import Objective, parse_objective
-from podium.objectives.base import judge
-from podium.objectives.device import device_form
-from podium.objectives.given_pairs import BoundPairs, GivenPairs
+from podium.objectives.base import Objective, judge
+from podium.objectives.registry import parse_objective
 from podium.persistence.validation import Fact
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
@@ -109,7 +108,7 @@ class TrainingParameters:
 
 
 @parametrized
-class TrainedNet(TrainingParameters, SeedParameter, StartingRanker):
+class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanker):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
     _UNIT: ClassVar[str] = "epoch"
@@ -122,6 +121,8 @@ class TrainedNet(TrainingParameters, SeedParameter, StartingRanker):
     def _on_device(self, target: Any) -> bool:
         """Whether derivatives are computed where the net is; objectives that only the host knows are said so, once."""
         import jax
+
+        from podium.objectives.device import device_form
 
         wanted = self.derivatives == "device" or (self.derivatives == "auto" and jax.default_backend() == "gpu")
         if wanted and device_form(target) is None:
@@ -179,6 +180,7 @@ class TrainedNet(TrainingParameters, SeedParameter, StartingRanker):
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
+        self._check_base()
         check_inputs(self.net_.inputs, self._n_columns)
         weights, n_weights = self.net_.weights, self.net_.shape.n_weights
         if weights.dtype != np.float32 or weights.ndim != 2 or not len(weights) or weights.shape[1] != n_weights:
@@ -216,6 +218,7 @@ class NetRanker(LayerParameters, TrainedNet):
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         from podium.learners.net.training import DeviceEpochs, HostRunner
+        from podium.objectives.device import device_form
 
         if self._on_device(rows[2]):
             return DeviceEpochs(*rows, device_form)  # type: ignore[call-arg]
@@ -320,11 +323,15 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
     def _bind(self, data: RankingData) -> Any:
         if not hasattr(self, "_given"):
             return super()._bind(data)
+        from podium.objectives.given_pairs import BoundPairs
+
         judged = judge(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
         return BoundPairs(self._objective(), judged, self._given, self.n_jobs)
 
     def _learner(self, data: RankingData, continued: bool) -> Any:
         if hasattr(self, "_given"):
+            from podium.objectives.given_pairs import GivenPairs
+
             self._given = GivenPairs.read(self._given, data.rows, data.offsets)
         return super()._learner(data, continued)
 
@@ -332,6 +339,7 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         if self.update == "batch":
             return super()._runner(rows)
         from podium.learners.net.pairs import PairRunner, given_pairs, label_pairs
+        from podium.objectives.given_pairs import BoundPairs
 
         columns, offsets, target, shape, rules, base = rows
         if isinstance(target, BoundPairs):

@@ -263,6 +263,19 @@ class RoundsParameter:
 
 
 @parametrized
+class InitParameter:
+    """What training starts from."""
+
+    init: Any = parameter(
+        None,
+        "Base model: what is learned is added to its scores.",
+        kind=NAME,
+        optional=True,
+        words="a fitted model (on the command line its file), one score per training row, or None",
+    )
+
+
+@parametrized
 class SeedParameter:
     """The seed of a model that draws random numbers."""
 

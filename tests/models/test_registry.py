@@ -87,10 +87,10 @@ OTHER_MEANINGS = {
 
 
 def test_parameters_that_models_share_have_one_declaration():
-    """Whatever the default is there; an optimizer's step and what a net adds to a base model are other parameters."""
+    """Whatever the default is there; the step of an optimizer is not the factor of a tree."""
     found: dict[str, Any] = {}
     for entry, one in DECLARED:
-        of_nets = issubclass(entry.kind, TrainedNet) and one.name in ("learning_rate", "init")
+        of_nets = issubclass(entry.kind, TrainedNet) and one.name == "learning_rate"
         if (entry.class_name, one.name) not in OTHER_MEANINGS and not of_nets:
             assert found.setdefault(one.name, one.declaration) is one.declaration, named((entry, one))
     assert all(found[name] is one.declaration for name, one in parameters_of(LambdaParameters).items())

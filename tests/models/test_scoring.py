@@ -146,6 +146,8 @@ def test_loading_a_model_to_score_it_imports_no_training_code(lists, tmp_path):
         "podium.learners.linear.lbfgs",
         "podium.learners.linear.adarank",
         "podium.learners.linear.coordinate_ascent",
+        "podium.learners.net.network",
+        "podium.learners.net.training",
         "podium.learners.rankboost.boosting",
         "podium.learners.svm.newton",
         "podium.learners.svm.pairs",
@@ -166,7 +168,7 @@ def test_a_model_calls_a_step_as_its_learner_does(entry, lists, monkeypatch):
         keep(model, learner, monitor)
 
     monkeypatch.setattr(Ranker, "_keep", note)
-    few = {"n_estimators": 2} if "n_estimators" in entry.parameters else {}
+    few = {name: 2 for name in ("n_estimators", "max_epochs") if name in entry.parameters}
     start = {"init": np.zeros(len(y))} if entry.class_name == "LambdaSMART" else {}
     model = entry.kind(**few, **start).fit(X, y, qid)
     assert units[entry.kind] == model._UNIT

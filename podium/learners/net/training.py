@@ -151,20 +151,23 @@ class NetTraining:
 class AttentionTraining(NetTraining):
     """The learner of list-aware nets, which must know the lists of evaluation sets too."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._followed_offsets: list[np.ndarray] = []
+    def __init__(self, *parts: Any, **more: Any) -> None:
+        super().__init__(*parts, **more)
+        self._followed_queries: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def follow_lists(self, X: np.ndarray, offsets: np.ndarray, offset: np.ndarray | float) -> None:
-        """`follow`, for rows that are grouped by `offsets`."""
-        self._followed_offsets.append(offsets)
+    def follow_lists(self, X: Features, queries: tuple[np.ndarray, np.ndarray], offset: np.ndarray | float) -> None:
+        """`follow`; queries: the rows of query 0, then those of query 1, ..., and offsets into them."""
+        self._followed_queries.append(queries)
         self.follow(X, offset)
 
     def _function(self, weights: Any) -> AttentionFunction:
         return AttentionFunction(self.shape, self.inputs, np.asarray(weights))
 
     def _scores(self, function: Any, number: int, X: np.ndarray) -> np.ndarray:
-        return np.asarray(function.scores(X, self._followed_offsets[number]))
+        rows, offsets = self._followed_queries[number]
+        scores = np.empty(len(rows))
+        scores[rows] = function.scores(X[rows], offsets)
+        return scores
 
 
 def _read_like(arrays: Mapping[str, np.ndarray], name: str, like: Any) -> Any:
