@@ -61,9 +61,10 @@ def test_a_worker_that_arrives_while_growth_is_cancelled_returns():
 def test_one_worker_takes_over_where_it_is_faster():
     crew = Crew(2)
     crew.note(1.0, running=1.9)
-    assert crew.now == 2
-    crew.note(1.0, running=0.7)  # together they ran a third of the time: one is tried
-    assert crew.now == 1
+    for _ in range(3):  # together they run a third of the time
+        assert crew.now == 2
+        crew.note(1.0, running=0.7)
+    assert crew.now == 1  # one is tried
     crew.note(0.8, running=0.8)  # and is faster
     sizes = []
     for _ in range(20):
@@ -74,13 +75,21 @@ def test_one_worker_takes_over_where_it_is_faster():
 
 def test_all_workers_go_on_where_one_is_slower():
     crew = Crew(2)
-    crew.note(1.0, running=0.7)
-    crew.note(1.5, running=1.5)
+    for seconds in (1.0, 3.0, 1.0):
+        crew.note(seconds, running=0.7)
+    crew.note(1.5, running=1.5)  # faster than the slowest tree of all workers, but not than the others
     sizes = []
     for _ in range(17):
         sizes.append(crew.now)
         crew.note(1.0, running=0.7)
     assert sizes == [2] * 16 + [1]
+
+
+def test_a_few_slow_trees_among_others_change_nothing():
+    crew = Crew(2)
+    for running in (0.7, 0.7, 1.9, 0.7, 0.7, 1.9):
+        crew.note(1.0, running)
+        assert crew.now == 2
 
 
 def test_a_single_worker_has_no_choice():

@@ -8,7 +8,7 @@ worker is faster than several (`Crew`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -20,9 +20,10 @@ from podium._runtime.compiler import kernel
 # that sleep, chunks handed out, whether growth was cancelled, and what the first worker has decided.
 _ARRIVED, _OPEN, _SLEEPING, _CHUNKS, _CANCELLED, DECISION = (cast(int, np.int64(8 * line)) for line in range(6))
 _LENGTH = 48
-_SPINS = 20_000  # some ten microseconds
+_SPINS = 200_000  # some hundred microseconds
 _LAST = 2**31 - 1
 _BUSY = 0.6  # of the time of all workers, the share that they must have been running
+_IN_A_ROW = 3  # trees in which they were not, until one worker is tried
 _KEPT = 16  # trees until the other size is tried again
 
 
@@ -30,14 +31,16 @@ _KEPT = 16  # trees until the other size is tried again
 class Crew:
     """How many workers grow the next tree: all of them, or one while other processes use the cores.
 
-    The model does not depend on it. When the workers have waited too much, one tree is grown by one worker, and
-    whichever size took less time is kept for a while.
+    The model does not depend on it. When the workers have waited too much in several trees, one tree is grown by one
+    worker, and kept for a while if that took less time than the fastest of those; a single slow tree proves nothing.
     """
 
     size: int
     _alone: bool = False
+    _is_trial: bool = False  # the tree that is grown now is the first by one worker
     _trees_left: int = 0  # until the other size may be tried
-    _time_of_all: float = 0.0  # of the tree before one worker was tried; 0: it is not being tried
+    _slow: list[float] = field(default_factory=list)  # times of the last trees in a row that waited too much
+    _needed: int = _IN_A_ROW
 
     @property
     def now(self) -> int:
@@ -46,14 +49,18 @@ class Crew:
     def note(self, seconds: float, running: float) -> None:
         """After a tree: how long it took, and the time that its workers ran, added up."""
         self._trees_left -= 1
-        if self._time_of_all:  # this tree was the trial
-            self._alone, self._time_of_all, self._trees_left = seconds < self._time_of_all, 0.0, _KEPT
-        elif self._trees_left > 0 or self.size == 1:
+        if self.size == 1:
             return
+        if self._is_trial:
+            self._alone, self._is_trial = seconds < min(self._slow), False
+            self._trees_left, self._needed = _KEPT, 1 if self._alone else _IN_A_ROW
+            self._slow = []
         elif self._alone:
-            self._alone = False
-        elif running < _BUSY * seconds * self.size:
-            self._alone, self._time_of_all = True, seconds
+            self._alone = self._trees_left > 0
+        else:
+            self._slow = [*self._slow, seconds] if running < _BUSY * seconds * self.size else []
+            if len(self._slow) >= self._needed and self._trees_left <= 0:
+                self._alone = self._is_trial = True
 
 
 def make_shared_state() -> np.ndarray:
