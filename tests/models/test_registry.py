@@ -266,7 +266,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "weight_decay": (10.0, {"batch_size": 40}),
     "gradient_clipping": (1e-3, {"optimizer": "sgd"}),
     "n_nets": (2, {}),
-    "derivatives": ("device", {}),
+    "derivatives": ("device", {"batch_size": 40}),
     "precision": ("bfloat16", {}),
     "ties": (True, {}),
     "update": ("pair", {}),
