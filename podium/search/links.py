@@ -1,8 +1,8 @@
 """Links: anchor texts, attributed to the pages they point to, PageRank, and facts about URLs.
 
 All of this is about the collection as a whole, so it is computed at every commit from the live documents of all
-segments and kept in one file. A link counts if its target is the URL or the id of a document; one that a document has
-several times counts once, and links of a document to itself do not count.
+segments and kept in one file. A link counts if its target is the URL or the id of a document; repeated links count
+once, and links to the document itself do not count.
 """
 
 from __future__ import annotations
