@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from podium.data.texts import Texts
 from podium.search.analysis import split_words
 from podium.search.impacts import NO_DELETIONS, ImpactTable, table_of_lists
 from podium.search.syntax import Clause, is_plain, parse_query
-from podium.search.topk import LARGEST, ROWS, UNITS, WINDOW, best_of_segment, collect, sort_heap
+from podium.search.topk import LARGEST, ROWS, UNITS, WINDOW, best_of_segment, collect, search_segment, sort_heap
 from podium.search.weightings import BM25F, LanguageModel, Statistics, Weighting, fill_impacts
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Workspace:
         self.window: np.ndarray = np.zeros(WINDOW, dtype)
         self.scores, self.best = np.zeros(k, np.int64), np.zeros(k, np.int64)
         self.values, self.names = np.zeros(k), np.zeros(64 * k, np.uint8)
-        self.name_bytes = self.names.data
+        self.name_bytes, self.is_short = self.names.data, dtype is np.uint32
 
 
 Found = tuple[np.ndarray, list[float], list[str]]  # the best documents: numbers in the index, scores, ids
@@ -66,6 +67,7 @@ class Ranker:
         self._words: dict[str, tuple[int, ...] | None] = {}
         self._constants: dict[tuple[int, ...], float] = {}
         self._spare: list[Workspace] = []
+        self._names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
         self._main = None if len(fields) > 1 or isinstance(weighting, BM25F) else self._source(*_only(self.fields))
 
     def search(self, text: str, k: int) -> Found:
@@ -91,6 +93,10 @@ class Ranker:
             add = sum(self._constants[lists] * count for lists, count in counts.items())
         work = self._workspace(k, len(counts), n_words * source.largest >= 2**32)
         terms, times, n = work.terms, work.counts, 0
+        if self.index.only_segment is not None:
+            for lists, count in counts.items():
+                terms[n], times[n], n = lists[0], count, n + 1
+            return self._search_only(source, n, n_query, add + n_query * source.largest_prior, work)
         for j, count in enumerate(counts.values()):
             times[j] = count
         for place, table in enumerate(source.tables):
@@ -98,6 +104,16 @@ class Ranker:
                 terms[j] = lists[place]
             n = self._search_table(table, place, len(counts), source.priors[place], n_query, _ANY, work, n)
         return self._found(work, n, add + n_query * source.largest_prior)
+
+    def _search_only(self, source: _Source, n_terms: int, n_query: int, add: float, work: Workspace) -> Found:
+        """The only segment: one call of compiled code does everything."""
+        table, names, work_lists = source.tables[0], self._names, work.lists
+        n, used = search_segment(
+            work.terms, work.counts, n_terms, table.facts, table.docs, table.impacts, table.block_maxima,
+            table.directory, table.hints, table.n_documents, source.priors[0], n_query, _ANY, _IN_ORDER, work_lists,
+            work.window, work.scores, work.best, add, names.data, names.offsets, work.values, work.names,
+        )  # fmt: skip
+        return self._collected(work, n, used)
 
     def _learn(self, source: _Source, word: str) -> tuple[int, ...] | None:
         """Prepare the lists of a word; None for stop words and words that no document has."""
@@ -138,24 +154,27 @@ class Ranker:
         return work if work.k == k and work.room >= n_terms else Workspace(k, max(n_terms, 16))
 
     def _found(self, work: Workspace, n: int, add: float) -> Found:
-        index, scores = self.index, work.scores
-        used = -1
+        """The heap as documents, scores and ids."""
+        index, used = self.index, -1
         if index.only_segment is None:
-            sort_heap(scores, work.best, n)
-            documents = index.by_rank[work.best[:n]]
-            work.values[:n] = scores[:n] / UNITS + add
+            sort_heap(work.scores, work.best, n)
+            work.values[:n] = work.scores[:n] / UNITS + add
+            work.best[:n] = index.by_rank[work.best[:n]]
         else:
-            names = index.only_segment.ids
-            used = collect(scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
-            documents = work.best[:n].copy()
+            names = self._names
+            used = collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
+        return self._collected(work, n, used)
+
+    def _collected(self, work: Workspace, n: int, used: int) -> Found:
+        documents, values = work.best[:n].copy(), work.values[:n]
         if used < 0:
-            ids = [index.id(document) for document in documents.tolist()]
+            ids = [self.index.id(document) for document in documents.tolist()]
         else:
             ids = str(work.name_bytes[:used], "utf-8", "surrogateescape").split("\0") if n else []
-        values = work.values[:n].tolist() if self.scale == 1.0 else (work.values[:n] * self.scale).tolist()
-        if len(self._spare) < _SPARE and work.window.dtype == np.uint32:
+        scores = values.tolist() if self.scale == 1.0 else (values * self.scale).tolist()
+        if len(self._spare) < _SPARE and work.is_short:
             self._spare.append(work)
-        return documents, values, ids
+        return documents, scores, ids
 
     # Phrases, conditions, several fields, bm25f
 

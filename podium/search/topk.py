@@ -447,3 +447,37 @@ def collect(
         names[used] = 0
         used += 1
     return max(used - 1, 0)
+
+
+@bare_kernel
+def search_segment(
+    terms: np.ndarray,
+    counts: np.ndarray,
+    n_terms: int,
+    facts: np.ndarray,
+    docs: np.ndarray,
+    impacts: np.ndarray,
+    block_maxima: np.ndarray,
+    directory: np.ndarray,
+    hints: np.ndarray,
+    n_documents: int,
+    prior: np.ndarray,
+    n_query: int,
+    allowed: np.ndarray,
+    ranks: np.ndarray,
+    lists: np.ndarray,
+    window: np.ndarray,
+    scores: np.ndarray,
+    best: np.ndarray,
+    add: float,
+    id_data: np.ndarray,
+    id_offsets: np.ndarray,
+    values: np.ndarray,
+    names: np.ndarray,
+) -> tuple[int, int]:
+    """`best_of_segment` and `collect` at once: (documents, bytes of their ids)."""
+    n = best_of_segment(
+        terms, counts, n_terms, facts, docs, impacts, block_maxima, directory, hints, n_documents, prior, n_query,
+        allowed, ranks, lists, window, scores, best, 0,
+    )  # fmt: skip
+    return n, collect(scores, best, n, add, id_data, id_offsets, values, names)
