@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from podium import formats as formats
     from podium import metrics as metrics
     from podium import objectives as objectives
+    from podium import search as search
     from podium.data.ranking import RankingData as RankingData
     from podium.evaluation.comparing import compare as compare
     from podium.evaluation.evaluating import evaluate as evaluate
@@ -112,7 +113,7 @@ _HOME = {
     "write_qrels": "podium.formats.trec",
     "write_run": "podium.formats.trec",
 }
-_MODULES = ("explain", "formats", "metrics", "objectives")
+_MODULES = ("explain", "formats", "metrics", "objectives", "search")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -25,6 +25,7 @@ CORE = (
     "numba",
     "llvmlite",
     "narwhals",
+    "PyStemmer",
     "typer",
     "rich",
 )

@@ -656,3 +656,75 @@ def activated(name, v):
     if name == "gelu":
         return 0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))
     return v
+
+
+# --- search: formulas over lists of terms, one document at a time -------------------------------------------------
+
+
+def weigh(weighting, tf, dl, u, n, df, cf, total, avgdl, k1=1.2, b=0.75):
+    """What one term of the query adds to the score of a document; language models: also where tf is 0."""
+    length = 1 - b + b * dl / avgdl
+    p = cf / total
+    if weighting == "lmir-dir":
+        return math.log((tf + 2000 * p) / (dl + 2000))
+    if weighting == "lmir-jm":
+        return math.log(0.9 * tf / dl + 0.1 * p)
+    if weighting == "lmir-abs":
+        return math.log(max(tf - 0.7, 0) / dl + 0.7 * u / dl * p)
+    if tf == 0:
+        return 0.0
+    if weighting == "bm25":
+        return math.log(1 + (n - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * length)
+    if weighting == "bm25-robertson":
+        return max(0, math.log((n - df + 0.5) / (df + 0.5))) * (k1 + 1) * tf / (tf + k1 * length)
+    if weighting == "bm25-atire":
+        return math.log(n / df) * (k1 + 1) * tf / (tf + k1 * length)
+    if weighting == "bm25l":
+        c = tf / length
+        return math.log((n + 1) / (df + 0.5)) * (k1 + 1) * (c + 0.5) / (k1 + c + 0.5)
+    if weighting == "bm25+":
+        return math.log((n + 1) / df) * ((k1 + 1) * tf / (tf + k1 * length) + 1)
+    if weighting == "tfidf":
+        return math.sqrt(tf) * (1 + math.log((n + 1) / (df + 1))) ** 2 / math.sqrt(dl)
+    raise ValueError(weighting)
+
+
+def search_scores(documents, query, weighting):
+    """{id: score} of the documents ({id: list of terms}) with at least one term of the query (a list of terms)."""
+    n, total = len(documents), sum(map(len, documents.values()))
+    scores = {}
+    for name, terms in documents.items():
+        if not set(terms) & set(query):
+            continue
+        score = 0.0
+        for term in query:
+            df = sum(term in other for other in documents.values())
+            cf = sum(other.count(term) for other in documents.values())
+            if df:
+                facts = (terms.count(term), len(terms), len(set(terms)), n, df, cf, total, total / n)
+                score += weigh(weighting, *facts)
+        scores[name] = score
+    return scores
+
+
+def bm25f_scores(documents, query, weights, k1=1.2, b=0.75):
+    """{id: score}; documents are {id: {field: list of terms}}."""
+    n = len(documents)
+    average = {field: sum(len(own[field]) for own in documents.values()) / n for field in weights}
+    scores = {}
+    for term in query:
+        df = sum(any(term in own[field] for field in weights) for own in documents.values())
+        for name, own in documents.items():
+            tf = 0.0
+            for field, weight in weights.items():
+                if own[field].count(term):
+                    tf += weight * own[field].count(term) / (1 - b + b * len(own[field]) / average[field])
+            if tf:
+                idf = math.log(1 + (n - df + 0.5) / (df + 0.5))
+                scores[name] = scores.get(name, 0.0) + idf * tf / (k1 + tf)
+    return scores
+
+
+def phrase_count(positions, phrase):
+    """How often terms stand at these positions: `positions` {position: term}, phrase [(term, offset)]."""
+    return sum(all(positions.get(start + offset) == term for term, offset in phrase) for start in positions)

@@ -18,7 +18,7 @@ LAYERS = [
     {"workflows"},
     {"explain", "pipelines"},
     {"models", "persistence"},
-    {"objectives", "learners"},
+    {"objectives", "learners", "search"},
     {"evaluation", "lint"},
     {"metrics"},
     {"formats", "data"},
@@ -74,6 +74,7 @@ PUBLIC = [
     "read_letor",
     "read_qrels",
     "read_run",
+    "search",
     "write_data",
     "write_letor",
     "write_qrels",
@@ -133,6 +134,10 @@ def test_modules_import_only_from_their_own_layer_or_below(path):
         assert layer_of(other) >= own, f"{path} imports podium.{other}"
         # Only the models bring a learner and an objective together.
         assert {module_name(path), other} != {"objectives", "learners"}
+        # Search stands beside them.
+        assert "search" not in {module_name(path), other} or {module_name(path), other}.isdisjoint(
+            {"objectives", "learners"}
+        )
 
 
 def test_importing_podium_and_asking_for_help_load_nothing_heavy():

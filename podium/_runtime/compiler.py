@@ -61,6 +61,20 @@ def inlined_kernel(function: Function) -> Function:
     return _compile(function, {"fastmath": _REGROUPED, "inline": "always"})
 
 
+def bare_kernel(function: Function) -> Function:
+    """Compile a serial kernel that counts no references to arrays, and so may make no array; views of arrays are fine.
+
+    Numba counts a reference for each array that a function gets or slices, with an atomic instruction each. A function
+    of many arrays that is called for one document at a time spends most of its time there.
+    """
+    return _compile(function, {"_nrt": False})
+
+
+def inlined_bare_kernel(function: Function) -> Function:
+    """A `bare_kernel` that LLVM copies into its callers: a call would pass seven numbers per array."""
+    return _compile(function, {"_nrt": False, "forceinline": True})
+
+
 def readonly(array: np.ndarray) -> np.ndarray:
     """A read-only view: kernels see one kind of input, so each is compiled once (memory maps are read-only too)."""
     view = array.view()

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperCommand
 
 from podium import __version__
+from podium._runtime.words import counted
 from podium.cli.inputs import inputs
 
 app = typer.Typer(
@@ -396,6 +397,121 @@ def explain_command(
         _terminal.print_explanation(found)
         if out is not None:
             print(f"{out}: written")
+
+
+@command("index")
+def index_command(
+    documents: Annotated[
+        list[Path],
+        typer.Argument(help="JSON lines, TREC SGML, SMART, CSV, TSV, Parquet, or folders of text, Markdown and HTML."),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for the index.")],
+    update: Annotated[
+        bool, typer.Option("--update", help="Add to an index that is there; documents with the same id are replaced.")
+    ] = False,
+    language: Annotated[
+        str | None, typer.Option(help="Stems and stop words: english (the default), russian, ..., none for no stems.")
+    ] = None,
+    all_words: Annotated[bool, typer.Option("--all-words", help="Index stop words too.")] = False,
+    no_texts: Annotated[
+        bool, typer.Option("--no-texts", help="Do not store the texts themselves, which snippets need.")
+    ] = False,
+    format: Annotated[
+        str | None, typer.Option(help="jsonl, trec, smart, csv, tsv, parquet or folder, if names do not tell.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Index documents for podium search."""
+    from podium._runtime.progress import progress
+    from podium.search import Faults, read_documents
+    from podium.search.indexing import index_documents
+
+    faults = Faults(strict)
+    sources = [read_documents(inputs.path_of(path), format=format, faults=faults) for path in documents]
+    settings: dict[str, Any] = {"language": language, "stop_words": False if all_words else None}
+    with progress("indexing") as report:
+        built = index_documents(
+            sources, out, update=update, keep_texts=False if no_texts else None, report=report, **settings
+        )
+    for message in faults.messages:
+        _say(f"{message} Left out.")
+    if as_json:
+        _print_json(built.to_json() | {"left_out": faults.count})
+    else:
+        left_out = f" {counted(faults.count, 'record')} left out." if faults.count else ""
+        print(f"{out}: {built.sentence()}{left_out}")
+
+
+@command("search")
+def search_command(
+    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
+    query: Annotated[str | None, typer.Argument(help='Words, "phrases", +must, -not, title:word.')] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="A file of queries instead: TSV, JSON lines, TREC topics or SMART.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The TREC run to write (with --queries); - for standard output.")
+    ] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="Documents per query; default 10, with --queries 1000.")] = None,
+    weighting: Annotated[str, typer.Option(help="bm25, bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")] = "bm25",
+    field: Annotated[
+        list[str], typer.Option(metavar="NAME[=WEIGHT]", help="whole (the default), body, title, anchor or url.")
+    ] = [],  # noqa: B006 (typer copies it)
+    by_position: Annotated[
+        bool, typer.Option("--by-position", help="Number the queries of the file from 1, as Cranfield's qrels do.")
+    ] = False,
+    tag: Annotated[str, typer.Option(help="The name in the last column of a run.")] = "podium",
+    as_json: AsJson = False,
+) -> None:
+    """Search an index for one query, or for a file of queries."""
+    from podium.search import open_index
+
+    if (query is None) == (queries is None) or (queries is None) != (out is None):
+        raise ValueError("Give a query, or --queries FILE with --out RUN.")
+    options: dict[str, Any] = {"weighting": weighting, "fields": _field_weights(field)}
+    opened = open_index(index)
+    if query is not None:
+        hits = opened.search(query, k or 10, **options)
+        if as_json:
+            _print_json({"query": query, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]})
+        else:
+            from podium.cli import terminal as _terminal
+
+            _terminal.print_hits(hits)
+    elif queries is not None and out is not None:
+        _search_file(opened, queries, out, k or 1000, by_position, tag, options, as_json)
+
+
+def _search_file(
+    index: Any, queries: Path, out: Path, k: int, by_position: bool, tag: str, options: dict[str, Any], as_json: bool
+) -> None:
+    from podium._runtime.files import refuse_bad_target
+    from podium._runtime.progress import progress
+    from podium.formats.trec import write_run
+    from podium.search import read_queries, search_run
+
+    out, report = _output(out, as_json)
+    refuse_bad_target(out)
+    texts = read_queries(inputs.path_of(queries), by_position=by_position)
+    with progress("searching") as bar:
+        run = search_run(index, texts, k, report=bar, **options)
+    write_run(run, out, tag)
+    if as_json:
+        _print_json({"queries": run.n_queries, "documents": len(run), "written": str(out)})
+    else:
+        print(f"{out}: {counted(run.n_queries, 'query', 'queries')}, {counted(len(run), 'document')}", file=report)
+
+
+def _field_weights(names: list[str]) -> dict[str, float]:
+    found = {}
+    for name in names or ["whole"]:
+        field, _, weight = name.partition("=")
+        try:
+            found[field] = float(weight) if weight else 1.0
+        except ValueError:
+            raise ValueError(f"--field must be NAME or NAME=WEIGHT, such as title=2; got {name!r}.") from None
+    return found
 
 
 @command("demo")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from podium.explain import Why
     from podium.explain.queries import QueryExplained
     from podium.models.registry import Entry
+    from podium.search import Hits
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
@@ -73,6 +74,19 @@ def print_explanation(found: QueryExplained | Why) -> None:
     else:
         print(found.text)
         console().print(found.table())
+
+
+def print_hits(hits: Hits) -> None:
+    """Rank, score and id; title and snippet, where the index keeps texts."""
+    if not hits:
+        print("No document matches.")
+    for rank, hit in enumerate(hits, 1):
+        kept = hit.stored if hits.searched.manifest.keeps_texts else {}
+        title = " ".join(kept.get("title", "").split())
+        print(f"{rank:>3}  {hit.score:8.4f}  {hit.id}  {title}".rstrip())
+        snippet = " ".join(hit.snippet().marked().split()) if kept else ""
+        if snippet:
+            print(f"     {snippet}")
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

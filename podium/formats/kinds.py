@@ -65,7 +65,29 @@ CHECKPOINT = FileKind(
     largest=64 << 30,
     sealed=True,
 )
-_KINDS = (DATA, MODEL, CHECKPOINT)
+INDEX = FileKind(
+    mark=b"index",
+    name="Podium index",
+    holds="the list of the parts of a search index",
+    use="Open its folder with podium.search.open_index or podium search.",
+    make="Make one with podium index.",
+    mend="Build the index again with podium index.",
+    upgrade="Build the index again with podium index.",
+    largest=64 << 20,
+    sealed=True,
+)
+SEGMENT = FileKind(
+    mark=b"segment",
+    name="part of a Podium index",
+    holds="a part of a search index",
+    use="Open its folder with podium.search.open_index or podium search.",
+    make="Make one with podium index.",
+    mend="Build the index again with podium index.",
+    upgrade="Build the index again with podium index.",
+    largest=1 << 48,
+    sealed=False,
+)
+_KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT)
 
 
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:

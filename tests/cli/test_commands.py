@@ -822,3 +822,65 @@ def test_a_model_is_written_through_a_link_with_the_mode_of_the_old_one(podium, 
     assert (folder / "link.podium").is_symlink()
     assert target.stat().st_mode & 0o777 == 0o640
     assert podium("inspect", "link.podium")[0] == 0
+
+
+DOCUMENTS = """{"id": "d1", "title": "Wings", "body": "lift and drag of wings"}
+{"id": "d2", "body": "drag of a tail"}
+{"id": "d3"
+"""
+
+
+@pytest.fixture
+def documents(folder):
+    (folder / "docs.jsonl").write_text(DOCUMENTS)
+    (folder / "queries.tsv").write_text("a\twing lift\nb\tdrag\n")
+    return folder
+
+
+def test_index_reports_documents_and_bad_records(podium, documents):
+    code, out, err = podium("index", "docs.jsonl", "--out", "ix")
+    assert code == 0
+    assert out.startswith("ix: 2 documents, 2 read at ")
+    assert out.endswith("1 record left out.\n")
+    assert "podium: docs.jsonl, line 3: expected a JSON object" in err
+    code, out, _ = podium("index", "docs.jsonl", "--out", "ix", "--update", "--json")
+    assert (code, json.loads(out)["documents"], json.loads(out)["left_out"]) == (0, 2, 1)
+
+
+def test_index_stops_at_a_bad_record_if_strict_and_leaves_no_index(podium, documents):
+    code, out, err = podium("index", "docs.jsonl", "--out", "ix", "--strict")
+    assert (code, out) == (2, "")
+    assert "docs.jsonl, line 3: expected a JSON object" in err
+    assert podium("search", "ix", "drag")[0] == 2
+    assert podium("index", "queries.tsv", "--out", ".")[0] == 2  # a folder with other files
+
+
+def test_search_prints_ranks_scores_titles_and_snippets(podium, documents):
+    podium("index", "docs.jsonl", "--out", "ix")
+    code, out, err = podium("search", "ix", "wing drag")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split()[::2] == ["1", "d1"]
+    assert lines[0].endswith("Wings")
+    assert lines[1].strip() == "lift and **drag** of **wings**"
+    assert lines[2].split()[::2] == ["2", "d2"]
+    code, out, _ = podium("search", "ix", "title:wings", "--json", "--weighting", "lmir-jm", "--field", "title=2")
+    assert [hit["id"] for hit in json.loads(out)["hits"]] == ["d1"]
+    assert podium("search", "ix", "nowhere")[1] == "No document matches.\n"
+
+
+def test_search_writes_a_run_for_a_file_of_queries(podium, documents):
+    podium("index", "docs.jsonl", "--out", "ix", "--no-texts")
+    code, out, _ = podium("search", "ix", "--queries", "queries.tsv", "--out", "found.run", "--tag", "x")
+    assert (code, out) == (0, "found.run: 2 queries, 3 documents\n")
+    rows = [line.split() for line in (documents / "found.run").read_text().splitlines()]
+    assert [(row[0], row[2], row[3], row[5]) for row in rows] == [
+        ("a", "d1", "1", "x"),
+        ("b", "d2", "1", "x"),
+        ("b", "d1", "2", "x"),
+    ]
+    assert podium("search", "ix", "--queries", "queries.tsv")[0] == 2
+    assert podium("search", "ix", "a", "--queries", "queries.tsv", "--out", "r")[0] == 2
+    assert podium("search", "ix", "drag", "--field", "title=x")[0] == 2
+    code, _, err = podium("search", "nothing", "drag")
+    assert (code, err) == (2, "podium: No index at nothing. Build one with: podium index DOCUMENTS --out nothing\n")

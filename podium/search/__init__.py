@@ -1,0 +1,49 @@
+"""Search: documents to an index, queries to ranked documents."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from podium.search.analysis import Analyser as Analyser
+    from podium.search.collections import Faults as Faults
+    from podium.search.collections import read_documents as read_documents
+    from podium.search.documents import Document as Document
+    from podium.search.queries import read_queries as read_queries
+    from podium.search.queries import search_run as search_run
+    from podium.search.reading import Hit as Hit
+    from podium.search.reading import Hits as Hits
+    from podium.search.reading import Index as Index
+    from podium.search.reading import open_index as open_index
+    from podium.search.weightings import WEIGHTINGS as WEIGHTINGS
+    from podium.search.weightings import parse_weighting as parse_weighting
+    from podium.search.writing import IndexWriter as IndexWriter
+    from podium.search.writing import build_index as build_index
+
+_HOME = {
+    "Analyser": "analysis",
+    "Document": "documents",
+    "Faults": "collections",
+    "Hit": "reading",
+    "Hits": "reading",
+    "Index": "reading",
+    "IndexWriter": "writing",
+    "WEIGHTINGS": "weightings",
+    "build_index": "writing",
+    "open_index": "reading",
+    "parse_weighting": "weightings",
+    "read_documents": "collections",
+    "read_queries": "queries",
+    "search_run": "queries",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'podium.search' has no attribute {name!r}")
+    value = getattr(import_module(f"podium.search.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

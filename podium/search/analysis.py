@@ -1,0 +1,93 @@
+r"""Analysis: from text to terms.
+
+    words   all matches of \w+ in casefold(NFKC(text))
+    terms   the words without stop words, each reduced to its stem
+
+This is the definition, in Python. Indexing uses `words.py`, which gives the same words and handles each distinct one
+once. A word keeps its position, also behind stop words, so that "theory of relativity" is found as written.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from podium._runtime.words import check_choice
+from podium.search.stopwords import STOP_WORDS
+
+VERSION = 1  # to be raised with any change of the terms of a text: stored indexes are then refused
+
+_WORD = re.compile(r"\w+")
+PLAIN = "none"
+
+
+def normalise(text: str) -> str:
+    """The characters that words are made of."""
+    if text.isascii():  # then NFKC changes nothing
+        return text.lower()
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def split_words(text: str) -> list[str]:
+    r"""All matches of \w+ in casefold(NFKC(text))."""
+    return _WORD.findall(normalise(text))
+
+
+class Analyser:
+    """Words to terms for one language: `english` (the default), any other of PyStemmer, or `none` for no stems."""
+
+    def __init__(self, language: str = "english", stop_words: bool = True) -> None:
+        import Stemmer
+
+        check_choice("language", language, [*Stemmer.algorithms(), PLAIN])
+        self.language, self.has_stop_words = language, bool(stop_words)
+        self.stop_words = STOP_WORDS.get(language, frozenset()) if stop_words else frozenset()
+        # Every distinct word is stemmed once and kept here, so the stemmer needs no memory of its own.
+        self._stemmer: Any = None if language == PLAIN else Stemmer.Stemmer(language, 0)
+        self._lock = threading.Lock()  # a stemmer works on one word at a time
+
+    @property
+    def name(self) -> str:
+        """As it is stored in an index: `english`, or `english, all words`."""
+        return self.language if self.has_stop_words else f"{self.language}, all words"
+
+    def terms_of(self, words: Iterable[str]) -> list[str | None]:
+        """One term per word; None for a stop word."""
+        words = list(words)
+        if self._stemmer is None:
+            stems: list[str] = words
+        else:
+            with self._lock:
+                stems = self._stemmer.stemWords(words)
+        return [None if word in self.stop_words else stem for word, stem in zip(words, stems)]
+
+    def terms(self, text: str) -> list[tuple[str, int]]:
+        """The terms of a text with their positions."""
+        found = enumerate(self.terms_of(split_words(text)))
+        return [(term, position) for position, term in found if term is not None]
+
+    def to_json(self) -> dict[str, Any]:
+        import Stemmer
+
+        return {
+            "language": self.language,
+            "stop_words": self.has_stop_words,
+            "version": VERSION,
+            "stemmer": Stemmer.version(),
+        }
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any], path: str) -> Analyser:
+        """The analyser that an index was built with; refused where this version would give other terms."""
+        if facts["version"] != VERSION:
+            message = f"was built with version {facts['version']} of the text analysis; this version has {VERSION}"
+            raise ValueError(f"{path} {message}. Build the index again with podium index.")
+        analyser = cls(facts["language"], facts["stop_words"])
+        found = analyser.to_json()["stemmer"]
+        if analyser._stemmer is not None and facts["stemmer"] != found:
+            message = f"was built with PyStemmer {facts['stemmer']}; installed is {found}, which may stem otherwise"
+            raise ValueError(f"{path} {message}. Build the index again, or install PyStemmer {facts['stemmer']}.")
+        return analyser

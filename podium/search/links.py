@@ -1,0 +1,178 @@
+"""Links: anchor texts, attributed to the pages they point to, PageRank, and facts about URLs.
+
+All of this is about the collection as a whole, so it is computed at every commit from the live documents of all
+segments and kept in one file. A link counts if its target is the URL or the id of a document; repeated links count
+once, and links to the document itself do not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from podium.data.texts import Texts
+from podium.formats.container import open_container, write_container
+from podium.formats.kinds import SEGMENT
+from podium.search.postings import Postings, Tokens, invert
+from podium.search.segments import Segment, sorted_terms
+from podium.search.words import TermNumbers
+
+DAMPING = 0.85
+_TOLERANCE = 1e-12
+_MOST_ROUNDS = 1000
+_GAP = np.full(100, -1, np.int32)  # positions between two anchor texts, so that no phrase spans both
+FACTS = ("pagerank", "inlinks", "outlinks", "slashes", "url_length", "children")
+_PARTS = ("starts", "docs", "tfs", "lengths", "uniques", "places", "positions")
+
+
+class Links:
+    """The open file. Facts are arrays over all documents of all segments; deleted ones have 0."""
+
+    def __init__(self, path: Path) -> None:
+        with open_container(path, SEGMENT) as file:
+            self._mapped = {name: file.map(name) for name in file.entries}
+
+    def fact(self, name: str) -> np.ndarray:
+        return self._mapped[name].verified()
+
+    @cached_property
+    def terms(self) -> Texts:
+        return Texts(self._mapped["terms.data"].verified(), self._mapped["terms.offsets"].verified())
+
+    def anchor_postings(self, segment: int) -> Postings:
+        return Postings(*(self._mapped[f"{segment}.{part}"].verified() for part in _PARTS))
+
+
+def write_links(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray], numbers: TermNumbers) -> None:
+    urls = [url for segment in segments for url in segment.urls()]
+    kept = np.concatenate(live)
+    sources, targets, texts = _resolve(segments, kept, urls)
+    arrays = graph_facts(sources, targets, kept) | url_facts(urls, kept)
+    arrays |= _anchor_arrays(segments, kept, targets, texts, numbers)
+    write_container(path, SEGMENT, {"part": "links"}, arrays)
+
+
+def _resolve(
+    segments: Sequence[Segment], kept: np.ndarray, urls: list[str]
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """All links from live documents to live documents: source, target, text."""
+    ids = [name for segment in segments for name in segment.ids]
+    place = {ids[doc]: doc for doc in np.flatnonzero(kept).tolist()}
+    place |= {url_key(urls[doc]): doc for doc in np.flatnonzero(kept).tolist() if urls[doc]}
+    sources: list[int] = []
+    targets: list[int] = []
+    texts: list[str] = []
+    first = 0
+    for segment in segments:
+        ends, names, words = segment.links()
+        owners = np.repeat(np.arange(segment.n_documents), np.diff(ends, prepend=0)) + first
+        for owner, name, text in zip(owners.tolist(), names, words):
+            target = place.get(url_key(name), place.get(name))
+            if kept[owner] and target is not None and target != owner:
+                sources.append(owner)
+                targets.append(target)
+                texts.append(text)
+        first += segment.n_documents
+    return np.array(sources, np.int64), np.array(targets, np.int64), texts
+
+
+def url_key(url: str) -> str:
+    """What two spellings of one address share: no scheme, no fragment, no slash at the end, host in lower case."""
+    rest = url.partition("#")[0].partition("://")
+    address = rest[2] or rest[0]
+    host, slash, path = address.partition("/")
+    return f"{host.lower() if rest[1] else host}{slash}{path}".rstrip("/")
+
+
+def graph_facts(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> dict[str, np.ndarray]:
+    """PageRank, and the number of documents that link to a document and that it links to."""
+    n = len(kept)
+    edges = np.unique(sources * n + targets) if len(sources) else np.empty(0, np.int64)
+    sources, targets = edges // max(n, 1), edges % max(n, 1)
+    outlinks = np.bincount(sources, minlength=n).astype(np.int32)
+    inlinks = np.bincount(targets, minlength=n).astype(np.int32)
+    return {"pagerank": page_rank(sources, targets, kept), "inlinks": inlinks, "outlinks": outlinks}
+
+
+def page_rank(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray, damping: float = DAMPING) -> np.ndarray:
+    """Stationary probabilities of a surfer who follows a random link, or else starts anew at a random document.
+
+    A document without links counts as one that links to all. Power iteration on a sparse matrix.
+    """
+    from scipy.sparse import csr_array
+
+    n, n_kept = len(kept), int(kept.sum())
+    if n_kept == 0:
+        return np.zeros(n)
+    out = np.bincount(sources, minlength=n)
+    matrix = csr_array((1.0 / out[sources], (targets, sources)), shape=(n, n))
+    start = kept / n_kept
+    dangling = kept & (out == 0)
+    ranks = start
+    for _ in range(_MOST_ROUNDS):
+        spread = matrix @ ranks + start * ranks[dangling].sum()
+        new = damping * spread + (1.0 - damping) * start
+        change = np.abs(new - ranks).sum()
+        ranks = new
+        if change < _TOLERANCE:
+            break
+    return np.asarray(ranks, np.float64)
+
+
+def url_facts(urls: list[str], kept: np.ndarray) -> dict[str, np.ndarray]:
+    """Slashes in a URL, its length, and how many documents lie one level below it."""
+    own = [url if alive else "" for url, alive in zip(urls, kept.tolist())]
+    keys = [url_key(url) for url in own]
+    parents = Counter(key.rpartition("/")[0] for key in set(keys) if "/" in key)
+    return {
+        "slashes": np.array([url.count("/") for url in own], np.int32),
+        "url_length": np.array([len(url) for url in own], np.int32),
+        "children": np.array([parents[key] if key else 0 for key in keys], np.int32),
+    }
+
+
+def _anchor_arrays(
+    segments: Sequence[Segment], kept: np.ndarray, targets: np.ndarray, texts: list[str], numbers: TermNumbers
+) -> dict[str, np.ndarray]:
+    """Postings of the anchor texts of each segment's documents: those given with them, then those of links to them."""
+    own = _given_texts(segments, kept) + list(zip(targets.tolist(), texts))
+    own.sort(key=lambda pair: pair[0])
+    terms, ends = numbers.numbers([text for _, text in own])
+    parts = np.split(terms, ends[:-1])
+    tokens: list[list[np.ndarray]] = [[] for _ in range(len(kept))]
+    for (target, text), part in zip(own, parts):
+        if text:
+            tokens[target] += [part, _GAP]
+    used = np.zeros(len(numbers.terms), bool)
+    used[terms[terms >= 0]] = True
+    known, new = sorted_terms(numbers.terms, used)
+    names = Texts.of(known)
+    arrays = {"terms.data": names.data, "terms.offsets": names.offsets}
+    first = 0
+    for place, segment in enumerate(segments):
+        lists = tokens[first : first + segment.n_documents]
+        first += segment.n_documents
+        joined = np.concatenate([np.empty(0, np.int32), *(part for parts in lists for part in parts)])
+        ends = np.cumsum([sum(map(len, parts)) for parts in lists], dtype=np.int64)
+        postings = invert(Tokens(joined, ends), np.arange(len(lists)), new, len(known))
+        arrays |= {f"{place}.{part}": getattr(postings, part) for part in _PARTS}
+    return arrays
+
+
+def _given_texts(segments: Sequence[Segment], kept: np.ndarray) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    first = 0
+    for segment in segments:
+        ends, texts = segment.anchors()
+        owners = np.repeat(np.arange(segment.n_documents), np.diff(ends, prepend=0)) + first
+        found += [(owner, text) for owner, text in zip(owners.tolist(), texts) if kept[owner]]
+        first += segment.n_documents
+    return found
+
+
+def has_links(segment: Segment) -> bool:
+    return any(segment.has(name) for name in ("urls.data", "links.ends", "anchors.ends"))

@@ -1,0 +1,212 @@
+"""Postings: for each term the documents that contain it, ascending, how often, and at which positions.
+
+starts      (terms + 1,) postings of term t are starts[t]:starts[t + 1]
+docs, tfs   per posting the document and the number of occurrences, 1 to 65,535: what is more is not counted
+places      (terms + 1,) where the positions of a term begin; those of a posting follow those of the one before
+positions   per occurrence; ascending within a posting
+lengths     (documents,) terms; stop words are not counted
+uniques     (documents,) distinct terms
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from podium._runtime.compiler import bare_kernel
+
+MOST = 65_535  # occurrences of a term in a document that are counted
+
+
+@dataclass(frozen=True)
+class Postings:
+    """The postings of one field of a segment."""
+
+    starts: np.ndarray  # int64
+    docs: np.ndarray  # uint32
+    tfs: np.ndarray  # uint16
+    lengths: np.ndarray  # uint32
+    uniques: np.ndarray  # uint32
+    places: np.ndarray  # int64; empty where no positions are kept
+    positions: np.ndarray  # uint16, or uint32 where a document is longer than that
+
+    @property
+    def n_terms(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.lengths)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Term numbers of a field, -1 for a stop word: document d has ends[d - 1]:ends[d], and gaps are positions."""
+
+    terms: np.ndarray  # int32
+    ends: np.ndarray  # int64
+
+    @classmethod
+    def joined(cls, parts: Sequence[Tokens]) -> Tokens:
+        """Documents one after the other."""
+        sizes = np.cumsum([0, *(len(part.terms) for part in parts)])
+        ends = [part.ends + size for part, size in zip(parts, sizes.tolist())]
+        return cls(_concatenated([part.terms for part in parts], np.int32), _concatenated(ends, np.int64))
+
+    def behind(self, other: Tokens) -> Tokens:
+        """Each document's tokens behind those of the same document in `other`."""
+        terms = np.empty(len(self.terms) + len(other.terms), np.int32)
+        interleave(other.terms, other.ends, self.terms, self.ends, terms)
+        return Tokens(terms, self.ends + other.ends)
+
+
+def _concatenated(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+def invert(tokens: Tokens, order: np.ndarray, numbers: np.ndarray, n_terms: int, positions: bool = True) -> Postings:
+    """Postings of the documents order[0], order[1], ...; term t of the tokens becomes term numbers[t]."""
+    n = len(order)
+    dfs, occurrences = np.zeros(n_terms + 1, np.int64), np.zeros(n_terms + 1, np.int64)
+    lengths, uniques = np.zeros(n, np.uint32), np.zeros(n, np.uint32)
+    last, times = np.full(n_terms, -1, np.int64), np.zeros(n_terms, np.int64)
+    count_terms(tokens.terms, tokens.ends, order, numbers, last, times, dfs, occurrences, lengths, uniques)
+    starts, places = np.cumsum(dfs), np.cumsum(occurrences)
+    docs, tfs = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint16)
+    longest = int(np.diff(tokens.ends, prepend=0).max(initial=0))
+    found = np.empty(places[-1] if positions else 0, np.uint16 if longest <= MOST else np.uint32)
+    last[:] = -1
+    next_posting, next_place = starts[:-1].copy(), places[:-1].copy()
+    fill_postings(tokens.terms, tokens.ends, order, numbers, last, next_posting, next_place, docs, tfs, found)
+    return Postings(starts, docs, tfs, lengths, uniques, places if positions else np.empty(0, np.int64), found)
+
+
+@bare_kernel
+def interleave(
+    first: np.ndarray, first_ends: np.ndarray, second: np.ndarray, second_ends: np.ndarray, out: np.ndarray
+) -> None:
+    """Per document the tokens of `first`, then those of `second`."""
+    place, a, b = 0, 0, 0
+    for doc in range(len(first_ends)):
+        while a < first_ends[doc]:
+            out[place] = first[a]
+            place += 1
+            a += 1
+        while b < second_ends[doc]:
+            out[place] = second[b]
+            place += 1
+            b += 1
+
+
+@bare_kernel
+def count_terms(
+    terms: np.ndarray,
+    ends: np.ndarray,
+    order: np.ndarray,
+    numbers: np.ndarray,
+    last: np.ndarray,
+    times: np.ndarray,
+    dfs: np.ndarray,
+    occurrences: np.ndarray,
+    lengths: np.ndarray,
+    uniques: np.ndarray,
+) -> None:
+    """Per term t its documents, in dfs[t + 1], and positions; per document its length and distinct terms."""
+    for doc in range(len(order)):
+        old = order[doc]
+        for place in range(ends[old - 1] if old > 0 else 0, ends[old]):
+            if terms[place] < 0:
+                continue
+            term = numbers[terms[place]]
+            lengths[doc] += 1
+            if last[term] != doc:
+                last[term], times[term] = doc, 0
+                dfs[term + 1] += 1
+                uniques[doc] += 1
+            times[term] += 1
+            if times[term] <= MOST:
+                occurrences[term + 1] += 1
+
+
+@bare_kernel
+def fill_postings(
+    terms: np.ndarray,
+    ends: np.ndarray,
+    order: np.ndarray,
+    numbers: np.ndarray,
+    last: np.ndarray,
+    next_posting: np.ndarray,
+    next_place: np.ndarray,
+    docs: np.ndarray,
+    tfs: np.ndarray,
+    positions: np.ndarray,
+) -> None:
+    """Write the postings; documents come in order, so each goes behind the one before."""
+    for doc in range(len(order)):
+        old = order[doc]
+        begin = ends[old - 1] if old > 0 else 0
+        for place in range(begin, ends[old]):
+            if terms[place] < 0:
+                continue
+            term = numbers[terms[place]]
+            if last[term] != doc:
+                last[term] = doc
+                docs[next_posting[term]], tfs[next_posting[term]] = doc, 0
+                next_posting[term] += 1
+            posting = next_posting[term] - 1
+            if tfs[posting] < MOST:
+                tfs[posting] += 1
+                if len(positions):
+                    positions[next_place[term]] = place - begin
+                    next_place[term] += 1
+
+
+def merge(
+    parts: Sequence[Postings], terms: Sequence[np.ndarray], documents: Sequence[np.ndarray], n_terms: int, n: int
+) -> Postings:
+    """Postings of several segments as one. terms, documents: per segment the new numbers; -1 drops a document.
+
+    The documents of a segment must keep their order. Those of different segments may alternate, so that the new
+    postings of a term are sorted once more; runs in order make that cheap.
+    """
+    keys, tfs, starts_of, sources = [], [], [], []
+    for number, (part, new_terms, new_docs) in enumerate(zip(parts, terms, documents)):
+        term = np.repeat(new_terms, np.diff(part.starts))
+        doc = new_docs[part.docs]
+        kept = doc >= 0
+        keys.append((term.astype(np.int64) << 32 | np.maximum(doc, 0))[kept])
+        tfs.append(part.tfs[kept])
+        places = np.concatenate([[0], np.cumsum(part.tfs, dtype=np.int64)])[:-1] if len(part.places) else None
+        starts_of.append(None if places is None else places[kept])
+        sources.append(np.full(int(kept.sum()), number))
+    key, tf, source = (_concatenated(arrays, np.int64) for arrays in (keys, tfs, sources))
+    order = np.argsort(key, kind="stable")
+    key, tf = key[order], tf[order].astype(np.uint16)
+    dfs = np.bincount(key >> 32, minlength=n_terms) if len(key) else np.zeros(n_terms, np.int64)
+    starts = np.concatenate([[0], np.cumsum(dfs)]).astype(np.int64)
+    lengths, uniques = np.zeros(n, np.uint32), np.zeros(n, np.uint32)
+    for part, new_docs in zip(parts, documents):
+        lengths[new_docs[new_docs >= 0]] = part.lengths[new_docs >= 0]
+        uniques[new_docs[new_docs >= 0]] = part.uniques[new_docs >= 0]
+    docs = (key & 0xFFFFFFFF).astype(np.uint32)
+    if not all(len(part.places) for part in parts):
+        return Postings(starts, docs, tf, lengths, uniques, np.empty(0, np.int64), np.empty(0, np.uint16))
+    occurrences = np.concatenate([[0], np.cumsum(tf, dtype=np.int64)])
+    wide = any(part.positions.dtype == np.uint32 for part in parts)
+    positions = np.empty(occurrences[-1], np.uint32 if wide else np.uint16)
+    begins = np.concatenate([begin for begin in starts_of if begin is not None])[order]
+    source = source[order]
+    for number, part in enumerate(parts):
+        own = np.flatnonzero(source == number)
+        copy_runs(part.positions, begins[own], tf[own], occurrences[own], positions)
+    return Postings(starts, docs, tf, lengths, uniques, occurrences[starts], positions)
+
+
+@bare_kernel
+def copy_runs(source: np.ndarray, begins: np.ndarray, sizes: np.ndarray, targets: np.ndarray, out: np.ndarray) -> None:
+    """out[targets[i] :][:sizes[i]] = source[begins[i] :][:sizes[i]]."""
+    for run in range(len(begins)):
+        for step in range(sizes[run]):
+            out[targets[run] + step] = source[begins[run] + step]

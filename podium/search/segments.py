@@ -1,0 +1,318 @@
+"""Segments: documents and their postings in one file, which never changes.
+
+Documents are numbered in the order of their ids (by code points), so that a number decides between equal scores and the
+order in which documents came cannot matter. Terms are numbered in the same way; all fields share them.
+
+    whole   title and body together: what the document itself says
+    body, title, url
+    anchor  the words of links to the document; these come from other documents, and are in a file of their own
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from podium._runtime.compiler import bare_kernel
+from podium.data.texts import Texts
+from podium.formats.container import MappedArray, open_container, write_container
+from podium.formats.kinds import SEGMENT
+from podium.search.documents import Document
+from podium.search.postings import Postings, Tokens, invert, merge
+from podium.search.storing import Store, StoreWriter
+from podium.search.words import TermNumbers
+
+OWN_FIELDS = ("body", "title", "url")  # that are analysed
+FIELDS = ("whole", "body", "title", "anchor", "url")
+_PARTS = ("starts", "docs", "tfs", "lengths", "uniques", "places", "positions")
+
+
+@dataclass
+class SegmentBuilder:
+    """Collects documents; `write` makes a segment of them."""
+
+    numbers: TermNumbers
+    keep_texts: bool
+    ids: list[str] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    links: list[list[tuple[str, str]]] = field(default_factory=list)
+    anchors: list[list[str]] = field(default_factory=list)
+    n_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self._latest: dict[str, int] = {}
+        self._tokens: dict[str, list[Tokens]] = {name: [] for name in OWN_FIELDS}
+        self._store = StoreWriter()
+
+    def __len__(self) -> int:
+        return len(self._latest)
+
+    def add(self, documents: Sequence[Document]) -> None:
+        for number, document in enumerate(documents, len(self.ids)):
+            self._latest[document.id] = number  # of several with one id, the last counts
+        self.ids += [document.id for document in documents]
+        self.urls += [document.url for document in documents]
+        self.links += [document.links for document in documents]
+        self.anchors += [document.anchors for document in documents]
+        for name in OWN_FIELDS:
+            texts = [getattr(document, name) for document in documents]
+            if any(texts):
+                tokens = Tokens(*self.numbers.numbers(texts))
+            else:
+                tokens = Tokens(np.empty(0, np.int32), np.zeros(len(texts), np.int64))
+            self._tokens[name].append(tokens)
+            self.n_tokens += len(tokens.terms)
+        if self.keep_texts:
+            for document in documents:
+                self._store.add(json.dumps(document.stored(), separators=(",", ":")).encode())
+
+    def remove(self, id: str) -> bool:
+        return self._latest.pop(id, None) is not None
+
+    def write(self, path: Path) -> int:
+        """Write the segment; returns the number of its documents."""
+        order = self._order()
+        tokens = {name: Tokens.joined(parts) for name, parts in self._tokens.items()}
+        used = np.zeros(len(self.numbers.terms), bool)
+        for part in tokens.values():
+            used[part.terms[part.terms >= 0]] = True
+        known, numbers = sorted_terms(self.numbers.terms, used)
+        fields = {name: invert(part, order, numbers, len(known)) for name, part in tokens.items()}
+        if len(tokens["title"].terms):
+            whole = tokens["body"].behind(tokens["title"])
+            fields["whole"] = invert(whole, order, numbers, len(known), positions=False)
+        arrays = _text_arrays("ids", [self.ids[number] for number in order.tolist()])
+        arrays |= _text_arrays("terms", known) | _field_arrays(fields)
+        chosen = order.tolist()
+        if any(self.urls) or any(self.links) or any(self.anchors):
+            arrays |= _link_arrays(
+                [self.urls[number] for number in chosen],
+                [self.links[number] for number in chosen],
+                [self.anchors[number] for number in chosen],
+            )
+        if self.keep_texts:
+            arrays |= self._store.arrays() | {"store.rows": order.astype(np.uint32)}
+        write_container(path, SEGMENT, {"part": "segment", "documents": len(order), "fields": sorted(fields)}, arrays)
+        return len(order)
+
+    def _order(self) -> np.ndarray:
+        """The documents that count, by id."""
+        numbers = np.fromiter(self._latest.values(), np.int64, len(self._latest))
+        names = [id.encode() for id in self._latest]
+        if max(map(len, names), default=0) <= 64:  # NumPy sorts short texts much faster than Python does
+            return numbers[np.argsort(np.array(names, "S"), kind="stable")] if names else numbers
+        return numbers[sorted(range(len(names)), key=names.__getitem__)]
+
+
+def _link_arrays(
+    urls: list[str], links: list[list[tuple[str, str]]], anchors: list[list[str]]
+) -> dict[str, np.ndarray]:
+    arrays = _text_arrays("urls", urls) if any(urls) else {}
+    if any(links):
+        arrays["links.ends"] = np.cumsum([len(own) for own in links], dtype=np.int64)
+        arrays |= _text_arrays("links.targets", [target for own in links for target, _ in own])
+        arrays |= _text_arrays("links.texts", [text for own in links for _, text in own])
+    if any(anchors):
+        arrays["anchors.ends"] = np.cumsum([len(own) for own in anchors], dtype=np.int64)
+        arrays |= _text_arrays("anchors.texts", [text for own in anchors for text in own])
+    return arrays
+
+
+def sorted_terms(terms: list[str], used: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The terms that are used, by code points, and per term its place among them (-1 without)."""
+    places = np.flatnonzero(used)
+    own = [terms[number] for number in places.tolist()]
+    order = np.array(sorted(range(len(own)), key=own.__getitem__), np.int64)
+    numbers = np.full(len(terms), -1, np.int32)
+    numbers[places[order]] = np.arange(len(own), dtype=np.int32)
+    return [own[place] for place in order.tolist()], numbers
+
+
+class Segment:
+    """An open segment: arrays stay in the file, and are checked when they are first used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open_container(path, SEGMENT) as file:
+            self.n_documents = int(file.meta["documents"])
+            self.has_fields: list[str] = list(file.meta["fields"])
+            self._mapped: dict[str, MappedArray] = {name: file.map(name) for name in file.entries}
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def array(self, name: str) -> np.ndarray:
+        found = self._arrays.get(name)
+        if found is None:
+            found = self._arrays[name] = self._mapped[name].verified()
+        return found
+
+    def has(self, name: str) -> bool:
+        return name in self._mapped
+
+    def texts(self, name: str) -> Texts:
+        return Texts(self.array(f"{name}.data"), self.array(f"{name}.offsets"))
+
+    @cached_property
+    def ids(self) -> Texts:
+        return self.texts("ids")
+
+    @cached_property
+    def terms(self) -> Texts:
+        return self.texts("terms")
+
+    def postings(self, name: str) -> Postings:
+        """The postings of a field that is the document's own; whole is body where there are no titles."""
+        own = "body" if name == "whole" and "whole" not in self.has_fields else name
+        return Postings(*(self.array(f"{own}.{part}") for part in _PARTS))
+
+    @cached_property
+    def store(self) -> Store | None:
+        if not self.has("store.rows"):
+            return None
+        return Store(self.array("store.data"), self.array("store.blocks"), self.array("store.rows"))
+
+    def urls(self) -> Texts:
+        return self.texts("urls") if self.has("urls.data") else Texts.of([""] * self.n_documents)
+
+    def links(self) -> tuple[np.ndarray, Texts, Texts]:
+        """Per document where its links end; targets; texts."""
+        if not self.has("links.ends"):
+            return np.zeros(self.n_documents, np.int64), Texts.of([]), Texts.of([])
+        return self.array("links.ends"), self.texts("links.targets"), self.texts("links.texts")
+
+    def anchors(self) -> tuple[np.ndarray, Texts]:
+        """Per document where the anchor texts given with it end; the texts."""
+        if not self.has("anchors.ends"):
+            return np.zeros(self.n_documents, np.int64), Texts.of([])
+        return self.array("anchors.ends"), self.texts("anchors.texts")
+
+
+def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray]) -> int:
+    """Write the live documents of several segments as one, as if they had been added together."""
+    ids = [segment.ids.take(np.flatnonzero(kept)) for segment, kept in zip(segments, live)]
+    joined = list(Texts.concat(ids))
+    order = np.array(sorted(range(len(joined)), key=[name.encode() for name in joined].__getitem__), np.int64)
+    documents = _new_numbers(order, live)
+    terms, known = _merged_terms(segments)
+    n = len(joined)
+    names = sorted({name for segment in segments for name in segment.has_fields})
+    fields = {
+        name: merge([segment.postings(name) for segment in segments], terms, documents, len(known), n) for name in names
+    }
+    arrays = _text_arrays("ids", [joined[number] for number in order.tolist()])
+    arrays |= _only_used(fields, known)
+    arrays |= _merged_links(segments, live, order)
+    if all(segment.store is not None for segment in segments):
+        arrays |= _merged_store(segments, live, order)
+    write_container(path, SEGMENT, {"part": "segment", "documents": n, "fields": names}, arrays)
+    return n
+
+
+def _new_numbers(order: np.ndarray, live: Sequence[np.ndarray]) -> list[np.ndarray]:
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    documents, start = [], 0
+    for kept in live:
+        numbers = np.full(len(kept), -1, np.int64)
+        numbers[kept] = place[start : start + int(kept.sum())]
+        start += int(kept.sum())
+        documents.append(numbers)
+    return documents
+
+
+def _merged_terms(segments: Sequence[Segment]) -> tuple[list[np.ndarray], list[str]]:
+    words = [list(segment.terms) for segment in segments]
+    known = sorted(set().union(*words))
+    number = {term: place for place, term in enumerate(known)}
+    return [np.array([number[term] for term in own], np.int64) for own in words], known
+
+
+def _only_used(fields: dict[str, Postings], known: list[str]) -> dict[str, np.ndarray]:
+    """Terms that only deleted documents had are dropped, as if these had never been."""
+    used = np.zeros(len(known), bool)
+    for part in fields.values():
+        used |= np.diff(part.starts) > 0
+    arrays = _text_arrays("terms", [term for term, kept in zip(known, used.tolist()) if kept])
+    kept = np.append(np.flatnonzero(used), len(known))
+    smaller = {}
+    for name, part in fields.items():
+        places = part.places[kept] if len(part.places) else part.places
+        smaller[name] = Postings(
+            part.starts[kept], part.docs, part.tfs, part.lengths, part.uniques, places, part.positions
+        )
+    return arrays | _field_arrays(smaller)
+
+
+def _merged_links(segments: Sequence[Segment], live: Sequence[np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
+    urls: list[str] = []
+    links: list[list[tuple[str, str]]] = []
+    anchors: list[list[str]] = []
+    for segment, kept in zip(segments, live):
+        chosen = np.flatnonzero(kept).tolist()
+        own_urls, (ends, targets, texts) = list(segment.urls()), segment.links()
+        anchor_ends, anchor_texts = segment.anchors()
+        pairs, words = list(zip(targets, texts)), list(anchor_texts)
+        urls += [own_urls[doc] for doc in chosen]
+        links += [pairs[ends[doc - 1] if doc else 0 : ends[doc]] for doc in chosen]
+        anchors += [words[anchor_ends[doc - 1] if doc else 0 : anchor_ends[doc]] for doc in chosen]
+    chosen = order.tolist()
+    return _link_arrays(
+        [urls[place] for place in chosen], [links[place] for place in chosen], [anchors[place] for place in chosen]
+    )
+
+
+def _merged_store(segments: Sequence[Segment], live: Sequence[np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
+    writer, rows, start = StoreWriter(), [], 0
+    for segment, kept in zip(segments, live):
+        chosen = np.flatnonzero(kept)
+        assert segment.store is not None
+        for text in segment.store.texts(chosen):
+            writer.add(text)
+        rows.append(segment.store.places(chosen) + np.uint32(start))
+        start += len(chosen)
+    return writer.arrays() | {"store.rows": np.concatenate(rows)[order].astype(np.uint32)}
+
+
+def _text_arrays(name: str, strings: list[str]) -> dict[str, np.ndarray]:
+    try:
+        texts = Texts.of(strings)
+    except UnicodeEncodeError:  # halves of surrogate pairs, which JSON can hold
+        texts = Texts.of([string.encode("utf-8", "replace").decode() for string in strings])
+    return {f"{name}.data": texts.data, f"{name}.offsets": texts.offsets}
+
+
+def _field_arrays(fields: dict[str, Postings]) -> dict[str, np.ndarray]:
+    return {f"{name}.{part}": getattr(postings, part) for name, postings in fields.items() for part in _PARTS}
+
+
+def find_text(texts: Texts, word: str) -> int:
+    """The place of a string among sorted ones; -1 if it is not there."""
+    wanted = np.frombuffer(word.encode("utf-8", "surrogateescape"), np.uint8)
+    return int(find_bytes(texts.data, texts.offsets, wanted))
+
+
+@bare_kernel
+def find_bytes(data: np.ndarray, offsets: np.ndarray, wanted: np.ndarray) -> int:
+    """Binary search; strings compare by their bytes, as by their code points."""
+    low, high = 0, len(offsets) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        start, length = offsets[middle], offsets[middle + 1] - offsets[middle]
+        place = 0
+        while place < min(length, len(wanted)) and data[start + place] == wanted[place]:
+            place += 1
+        if place == len(wanted) and place == length:
+            return middle
+        if place < min(length, len(wanted)):
+            below = data[start + place] < wanted[place]
+        else:
+            below = length < len(wanted)
+        if below:
+            low = middle + 1
+        else:
+            high = middle
+    return -1
