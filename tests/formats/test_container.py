@@ -169,8 +169,8 @@ def test_each_kind_says_what_it_is_when_given_for_another(tmp_path):
     write_container(tmp_path / "m.podium", MODEL, {}, arrays())
     with pytest.raises(FormatError, match=r"m\.podium: holds a model, not ranking data\. Load it with podium\.load"):
         read_cache(tmp_path / "m.podium")
-    write_container(tmp_path / "m.other", replace(MODEL, mark=b"index"), {}, arrays())
-    with pytest.raises(FormatError, match="is marked as b'index', a kind this version does not know"):
+    write_container(tmp_path / "m.other", replace(MODEL, mark=b"other"), {}, arrays())
+    with pytest.raises(FormatError, match="is marked as b'other', a kind this version does not know"):
         read(tmp_path / "m.other")
 
 

@@ -33,6 +33,7 @@ FEW = {
     "max_leaf_nodes": 6,
     "min_samples_leaf": 3,
     "max_iter": 5,
+    "max_epochs": 5,
     "n_jobs": 1,
 }
 ALL = ("raw", "zscore", "rank", "minmax", "standard", "signed_log", "quantile")
@@ -191,11 +192,12 @@ def test_every_model_takes_a_transform_and_keeps_it(name, tmp_path):
     model.fit(X, y, qid, eval_set=(X, y, qid))
     scores = model.predict(X, qid)
     curve = next(iter(model.evals_["eval_0"].values()))
-    assert model.score(X, y, qid) == pytest.approx(curve[-1], abs=1e-12)
+    assert model.score(X, y, qid) == pytest.approx(curve[model.best_iteration_ - 1], abs=1e-12)
     assert model.score(X, y, group=[240]) is not None
     np.testing.assert_array_equal(model.predict(RankingData.from_arrays(X, y, qid)), scores)
     order = np.random.default_rng(0).permutation(len(X))
-    np.testing.assert_allclose(model.predict(X[order], qid[order]), scores[order], rtol=1e-12)
+    rounding = 1e-5 if name == "SelfAttentionRanker" else 1e-12  # which adds up a list in single precision
+    np.testing.assert_allclose(model.predict(X[order], qid[order]), scores[order], rtol=rounding, atol=rounding)
     np.testing.assert_array_equal(X[order[model.rank(X[order], qid[order])]].shape, X.shape)
     with pytest.raises(ValueError, match=rf"{name}: predict needs qid, one query id per row, because .*query"):
         model.predict(X)
