@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from podium.models.ranker import Callback, Progress, Ranker
     from podium.models.registry import Plan
     from podium.persistence.checkpoints import Checkpoints
+    from podium.search.collections import Faults
+    from podium.search.indexing import Built
+    from podium.search.reading import Index
 
 RANKING_FORMATS = ("scores", "trec")
 
@@ -162,6 +165,47 @@ def check_files(files: Sequence[Path], *, locate: Locate = itself) -> Report:
         paths = {str(path): locate(path) for path in files}
         parts = {name: read_file(path, labels="optional") for name, path in paths.items()}
     return check(parts, paths)
+
+
+def index_files(
+    documents: Sequence[Path],
+    out: Path,
+    *,
+    format: str | None = None,
+    strict: bool = False,
+    locate: Locate = itself,
+    **settings: Any,
+) -> tuple[Built, Faults]:
+    """Index documents of files and folders; bad records are left out and noted, unless `strict`."""
+    from podium.search import Faults, read_documents
+    from podium.search.indexing import index_documents
+
+    faults = Faults(strict)
+    sources = [read_documents(locate(path), format=format, faults=faults) for path in documents]
+    with progress("indexing") as report:
+        return index_documents(sources, out, report=report, **settings), faults
+
+
+def search_file(
+    index: Index,
+    queries: Path,
+    out: Path,
+    *,
+    k: int = 1000,
+    tag: str = "podium",
+    by_position: bool = False,
+    locate: Locate = itself,
+    **options: Any,
+) -> Run:
+    """Search an index for the queries of a file, and write a TREC run."""
+    from podium.search import read_queries, search_run
+
+    refuse_bad_target(out)
+    texts = read_queries(locate(queries), by_position=by_position)
+    with progress("searching") as report:
+        run = search_run(index, texts, k, report=report, **options)
+    write_run(run, out, tag)
+    return run
 
 
 @dataclass(frozen=True)

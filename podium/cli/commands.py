@@ -423,17 +423,13 @@ def index_command(
     as_json: AsJson = False,
 ) -> None:
     """Index documents for podium search."""
-    from podium._runtime.progress import progress
-    from podium.search import Faults, read_documents
-    from podium.search.indexing import index_documents
+    from podium import workflows
 
-    faults = Faults(strict)
-    sources = [read_documents(inputs.path_of(path), format=format, faults=faults) for path in documents]
     settings: dict[str, Any] = {"language": language, "stop_words": False if all_words else None}
-    with progress("indexing") as report:
-        built = index_documents(
-            sources, out, update=update, keep_texts=False if no_texts else None, report=report, **settings
-        )
+    settings |= {"update": update, "keep_texts": False if no_texts else None}
+    built, faults = workflows.index_files(
+        documents, out, format=format, strict=strict, locate=inputs.path_of, **settings
+    )
     for message in faults.messages:
         _say(f"{message} Left out.")
     if as_json:
@@ -486,17 +482,12 @@ def search_command(
 def _search_file(
     index: Any, queries: Path, out: Path, k: int, by_position: bool, tag: str, options: dict[str, Any], as_json: bool
 ) -> None:
-    from podium._runtime.files import refuse_bad_target
-    from podium._runtime.progress import progress
-    from podium.formats.trec import write_run
-    from podium.search import read_queries, search_run
+    from podium import workflows
 
     out, report = _output(out, as_json)
-    refuse_bad_target(out)
-    texts = read_queries(inputs.path_of(queries), by_position=by_position)
-    with progress("searching") as bar:
-        run = search_run(index, texts, k, report=bar, **options)
-    write_run(run, out, tag)
+    run = workflows.search_file(
+        index, queries, out, k=k, tag=tag, by_position=by_position, locate=inputs.path_of, **options
+    )
     if as_json:
         _print_json({"queries": run.n_queries, "documents": len(run), "written": str(out)})
     else:
