@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -130,8 +131,12 @@ class Container:
 
     def map(self, name: str) -> MappedArray:
         """One array, left in the file; it may be used after the file is closed."""
-        mapped = mmap.mmap(self.stream.fileno(), self.size, access=mmap.ACCESS_READ)
-        return MappedArray(self.path, self.kind, mapped, self.start, self.entries[name])
+        return MappedArray(self.path, self.kind, self._mapping, self.start, self.entries[name])
+
+    @cached_property
+    def _mapping(self) -> mmap.mmap:
+        """The file in memory, once for all its arrays: each mapping keeps a file descriptor open."""
+        return mmap.mmap(self.stream.fileno(), self.size, access=mmap.ACCESS_READ)
 
     def _content(self, entry: Entry) -> bytes:
         self.stream.seek(self.start + entry.offset)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,6 +112,21 @@ def test_a_second_writer_is_refused_politely(tmp_path):
     with IndexWriter(tmp_path) as writer:
         writer.add(("b", "light"))
     assert open_index(tmp_path).search("light").ids == ["a", "b"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted under /proc")
+def test_an_open_index_keeps_one_file_open_per_segment(tmp_path):
+    """Python keeps a descriptor per mapping, and many systems allow 1,024 of them."""
+    for number in range(5):
+        with IndexWriter(tmp_path) as writer:
+            writer.add((str(number), "light"))
+    before = len(os.listdir("/proc/self/fd"))
+    index = open_index(tmp_path)
+    assert index.search("light", 10).ids
+    n_parts = len(list(tmp_path.glob("*.podium-part")))
+    assert len(os.listdir("/proc/self/fd")) - before <= n_parts
+    del index
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_readers_and_a_writer_at_once(tmp_path):
