@@ -43,7 +43,7 @@ def write_rows(path: Path, blocks: int) -> None:
 
 
 def train(path: str) -> None:
-    """In a process of its own: print seconds up to the first tree, seconds a tree and the most memory."""
+    """In a process of its own: print seconds up to the first tree, seconds per tree and the most memory."""
     small = make_lists(2_000, 20)
     podium.LambdaMART(n_estimators=2, n_jobs=THREADS).fit(small.X, small.y, group=small.sizes)
     before, most, ended = own_memory(), [0], threading.Event()
@@ -89,7 +89,7 @@ def main() -> None:
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     binning, tree, grown = (float(word) for word in done.stdout.split())
     print(f"{blocks * BLOCK:,} rows x {N_FEATURES}: {size / 1e9:.1f} GB, in a memory of {memory / 1e9:.1f} GB")
-    print(f"opened, checked and binned in {binning:.0f} s, {tree:.1f} s a tree, {grown / 1e9:.2f} GB of memory")
+    print(f"opened, checked and binned in {binning:.0f} s, {tree:.1f} s per tree, {grown / 1e9:.2f} GB of memory")
     what = f"training on {size / memory:.2f} of the memory, from disk"
     print_result(f"{what}: memory of its own", "the rows", f"{grown / size:.2f}", "")
     print_result(f"{what}: until the first tree", "", f"{binning:.0f} s, {size / binning / 1e9:.2f} GB/s", "")

@@ -107,13 +107,14 @@ def show_speed(model: podium.LambdaMART, booster: Any, X: np.ndarray, threads: i
         "podium, the same trees": lambda: Paths.of(same_trees).values(X, threads),
         "LightGBM": lambda: booster.predict(X, pred_contrib=True, num_threads=threads),
     }
-    a_row = {name: timing.best / len(X) * 1e6 for name, timing in measure_in_turns(rivals, repeats).items()}
+    per_row = {name: timing.best / len(X) * 1e6 for name, timing in measure_in_turns(rivals, repeats).items()}
     what = f"{TREES} trees x {LEAVES} leaves, {threads} thread{'s' if threads > 1 else ''}"
     print(f"\n{len(X):,} rows x {X.shape[1]}, {what}")
-    for name, own in a_row.items():
-        print(f"{name:>24}: {own:8.1f} us a row")
+    for name, own in per_row.items():
+        print(f"{name:>24}: {own:8.1f} us per row")
     for name in ("podium", "podium, the same trees"):
-        measured = f"{a_row[name] / a_row['LightGBM']:.3f} ({a_row[name]:.1f} against {a_row['LightGBM']:.1f} us a row)"
+        own, other = per_row[name], per_row["LightGBM"]
+        measured = f"{own / other:.3f} ({own:.1f} against {other:.1f} us per row)"
         print_result(f"SHAP values, {what}{name.removeprefix('podium')}", "LightGBM", measured, "at most 1.00")
 
 

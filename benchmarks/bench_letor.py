@@ -147,7 +147,7 @@ def _report_writing(data: RankingData, folder: Path, repeats: int) -> None:
     timing = measure(lambda: write_letor(part, path), repeats)
     values, size = part.X.size, path.stat().st_size / 1e6
     print(
-        f"write: {timing.best / values * 1e9:.0f} ns a value, {size / timing.best:.0f} MB/s "
+        f"write: {timing.best / values * 1e9:.0f} ns per value, {size / timing.best:.0f} MB/s "
         f"({part.n_rows} rows, first call {timing.first:.1f} s)"
     )
 

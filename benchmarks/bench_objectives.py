@@ -109,11 +109,11 @@ def compare_lambdas(metric: str, scores: np.ndarray, labels: np.ndarray, offsets
     pairs, rivals = lambda_rivals(metric, scores, labels, offsets)
     timings = measure_in_turns(rivals, 15)
     for name, timing in timings.items():
-        print(f"{name:>12}: {timing.best * 1e3:8.2f} ms  {timing.best / pairs * 1e9:6.2f} ns a pair")
+        print(f"{name:>12}: {timing.best * 1e3:8.2f} ms  {timing.best / pairs * 1e9:6.2f} ns per pair")
     nanoseconds = {name: timing.best / pairs * 1e9 for name, timing in timings.items()}
-    loop = f"{nanoseconds['plain loop']:.1f} ns a pair by a plain loop"
-    print_result(f"lambda({metric}), a whole call, one thread", loop, f"{nanoseconds['podium']:.2f} ns a pair", BAR)
-    print_result(f"lambda({metric}), pair rows alone", loop, f"{nanoseconds['rows alone']:.2f} ns a pair", BAR)
+    loop = f"{nanoseconds['plain loop']:.1f} ns per pair by a plain loop"
+    print_result(f"lambda({metric}), a whole call, one thread", loop, f"{nanoseconds['podium']:.2f} ns per pair", BAR)
+    print_result(f"lambda({metric}), pair rows alone", loop, f"{nanoseconds['rows alone']:.2f} ns per pair", BAR)
 
 
 def show_others(scores: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> None:

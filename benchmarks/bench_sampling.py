@@ -1,9 +1,9 @@
 """Seeing less: GOSS against full training, bundles against single columns, and sparse rows, each beside LightGBM's.
 
-GOSS(0.2, 0.1) on data shaped like MSLR-WEB (`_mslr.py`): time a tree, and NDCG@10 of held-out queries. Bundles on 1,000
-columns of one-hot groups: time a tree with and without, and that the trees are the same. A sparse matrix of 20,000
-columns with 20 entries a row, in a process of its own for each training: time before the first tree, time a tree, and
-how far memory grows. Two threads each, in turns, the best of several rounds.
+GOSS(0.2, 0.1) on data shaped like MSLR-WEB (`_mslr.py`): time per tree, and NDCG@10 of held-out queries. Bundles on
+1,000 columns of one-hot groups: time per tree with and without, and that the trees are the same. A sparse matrix of
+20,000 columns with 20 entries per row, in a process of its own for each training: time before the first tree, time per
+tree, and how far memory grows. Two threads each, in turns, the best of several rounds.
 
     python benchmarks/bench_sampling.py [goss] [bundles] [sparse]
 """
@@ -86,13 +86,13 @@ def show_goss(rows: int, seeds: int) -> None:
     )
     print(f"\n{rows:,} rows x {data.X.shape[1]}, {LEAVES} leaves")
     for name, (seconds, _) in found.items():
-        print(f"{name:>24}: {seconds * 1e3:6.1f} ms a tree")
+        print(f"{name:>24}: {seconds * 1e3:6.1f} ms per tree")
     for name, threads in (("podium", "two threads"), ("podium, one thread", "one thread")):
         ratio = found[name][0] / found[f"{name}, goss"][0]
-        what = f"GOSS(0.2, 0.1), {rows // 1000}k x 136, a tree, {threads}"
+        what = f"GOSS(0.2, 0.1), {rows // 1000}k x 136, per tree, {threads}"
         print_result(what, "full training", f"{ratio:.1f}x faster", "2x")
     other = found["podium, goss"][0] / found["LightGBM, goss"][0]
-    print_result(f"GOSS(0.2, 0.1), {rows // 1000}k x 136, a tree", "LightGBM's GOSS", f"{other:.2f}", "")
+    print_result(f"GOSS(0.2, 0.1), {rows // 1000}k x 136, per tree", "LightGBM's GOSS", f"{other:.2f}", "")
     differences = []
     for seed in range(seeds):
         n_queries = rows // 120
@@ -136,7 +136,7 @@ def show_bundles(rows: int) -> None:
     )
     print(f"\n{rows:,} rows x 1,000 one-hot columns, {LEAVES} leaves")
     for name, (seconds, _) in found.items():
-        print(f"{name:>18}: {seconds * 1e3:6.1f} ms a tree")
+        print(f"{name:>18}: {seconds * 1e3:6.1f} ms per tree")
     plain, bundled = found["podium"], found["podium, bundles"]
     same = all(
         np.array_equal(getattr(plain[1].forest_, name), getattr(bundled[1].forest_, name))
@@ -145,10 +145,10 @@ def show_bundles(rows: int) -> None:
     columns = len(bundled[1].bundles_)
     print(f"the root's histogram adds up {rows:,} x 1,000 values without bundles, {rows:,} x {columns} with")
     print(f"{columns} bundles; the trees are {'the same' if same else 'NOT the same'} with and without them")
-    print_result("bundles, 1,000 one-hot columns, a tree", "no bundles", f"{plain[0] / bundled[0]:.1f}x faster", "5x")
+    print_result("bundles, 1,000 one-hot columns, per tree", "no bundles", f"{plain[0] / bundled[0]:.1f}x faster", "5x")
     print_result("bundles, 1,000 one-hot columns", "no bundles", "same trees" if same else "other trees", "same trees")
     ratio = bundled[0] / found["LightGBM, bundles"][0]
-    print_result("bundles, 1,000 one-hot columns, a tree", "LightGBM's bundles", f"{ratio:.2f}", "")
+    print_result("bundles, 1,000 one-hot columns, per tree", "LightGBM's bundles", f"{ratio:.2f}", "")
 
 
 def make_sparse(rows: int, groups: int = 20, size: int = 1_000) -> tuple[csr_array, np.ndarray, np.ndarray]:
@@ -182,11 +182,9 @@ def show_sparse(rows: int, rounds: int) -> None:
             found[name] = np.minimum(found.get(name, np.inf), [float(number) for number in printed.split()])
     matrix = make_sparse(rows)[0]
     stored = sum(array.nbytes for array in (matrix.data, matrix.indices, matrix.indptr))
-    print(f"\n{rows:,} rows x {matrix.shape[1]:,} columns, 20 entries a row: {stored / 1e6:.0f} MB; {LEAVES} leaves")
+    print(f"\n{rows:,} rows x {matrix.shape[1]:,} columns, 20 entries per row: {stored / 1e6:.0f} MB; {LEAVES} leaves")
     for name, (first, tree, grown) in found.items():
-        print(
-            f"{name:>9}: first tree after {first:.2f} s, {tree * 1e3:.1f} ms a tree, memory grows {grown / 1e6:.0f} MB"
-        )
+        print(f"{name:>9}: first tree after {first:.2f} s, {tree * 1e3:.1f} ms per tree, memory {grown / 1e6:+.0f} MB")
     what = f"sparse, {rows // 1000}k x 20,000 columns"
     ratios = found["podium"] / found["LightGBM"]
     for name, ratio in zip(("time to the first tree", "a tree", "memory growth in fit"), ratios):

@@ -28,7 +28,7 @@ import podium
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.learners.trees.scoring.walking import FEW, Way
 
-SHAPES = ((100, 31), (1000, 64))
+SHAPES = ((100, 31), (600, 64), (1000, 64))
 TRAINING_ROWS, ROWS, REPEATS = 10_000, 20_000, 7
 
 
@@ -61,11 +61,11 @@ def train_rivals(trees: int, leaves: int) -> Rivals:
     theirs = np.mean([tree["num_leaves"] for tree in other.dump_model()["tree_info"]])
     ours = (own.forest_.left == np.arange(len(own.forest_.left))).sum() / trees
     depth = own.forest_.depths.mean()
-    print(f"{rivals.what}: leaves a tree {ours:.1f}, LightGBM's {theirs:.1f}; depth {depth:.1f}", flush=True)
+    print(f"{rivals.what}: leaves per tree {ours:.1f}, LightGBM's {theirs:.1f}; depth {depth:.1f}", flush=True)
     return rivals
 
 
-def seconds_a_call(rivals: dict[str, Callable[[], Any]], calls: dict[str, int], repeats: int) -> dict[str, float]:
+def seconds_per_call(rivals: dict[str, Callable[[], Any]], calls: dict[str, int], repeats: int) -> dict[str, float]:
     def often(name: str) -> Callable[[], None]:
         def work() -> None:
             for _ in range(calls[name]):
@@ -82,9 +82,9 @@ def show_batches(rivals: Rivals, X: np.ndarray) -> None:
     repeats = REPEATS if rivals.trees < 1000 else 3
     found = {name: timing.best for name, timing in measure_in_turns(work, repeats).items()}
     own, other = (found[name] / len(X) * 1e6 for name in work)
-    print(f"{rivals.what}, {len(X):,} rows: predict {own:.2f}, LightGBM {other:.2f} us a document")
+    print(f"{rivals.what}, {len(X):,} rows: predict {own:.2f}, LightGBM {other:.2f} us per document")
     measured = f"{other / own:.1f}x ({own:.2f} against {other:.2f} us)"
-    print_result(f"a document in batches, {rivals.what} trees, one thread", "LightGBM", measured, "5x, aim 10x")
+    print_result(f"per document in batches, {rivals.what} trees, one thread", "LightGBM", measured, "5x, aim 10x")
 
 
 def show_latency(rivals: Rivals, X: np.ndarray) -> None:
@@ -98,7 +98,7 @@ def show_latency(rivals: Rivals, X: np.ndarray) -> None:
         }
         ours = 2_000_000 // (rivals.trees * rows)
         calls = {"scorer": ours, "predict": ours, "LightGBM": max(1, ours // 10)}
-        found = {name: seconds * 1e6 for name, seconds in seconds_a_call(work, calls, REPEATS).items()}
+        found = {name: seconds * 1e6 for name, seconds in seconds_per_call(work, calls, REPEATS).items()}
         print(f"{rivals.what}, {rows} rows: " + ", ".join(f"{name} {value:.1f} us" for name, value in found.items()))
         for name, bar in (("scorer", "5x"), ("predict", "1x")):
             ratio = found["LightGBM"] / found[name]
@@ -126,7 +126,7 @@ def oblivious_forest(X: np.ndarray, trees: int, depth: int) -> Forest:
 
 def show_ways(forests: dict[str, Forest], X: np.ndarray) -> None:
     """Every way with every shape, and how many documents one by one cost as much as a block of 64."""
-    names = ("us a document", "bit vectors", "trees in step", "documents in step", "64 as much as")
+    names = ("us per document", "bit vectors", "trees in step", "documents in step", "64 as much as")
     print("\n{:>20} {:>12} {:>14} {:>18} {:>14}".format(*names))
     for what, forest in forests.items():
         bits, single, many = times_by_way(forest, X)
@@ -135,7 +135,7 @@ def show_ways(forests: dict[str, Forest], X: np.ndarray) -> None:
 
 
 def times_by_way(forest: Forest, X: np.ndarray) -> list[float]:
-    """Microseconds a document; NaN where a way cannot be taken."""
+    """Microseconds per document; NaN where a way cannot be taken."""
     found = []
     for way, n in zip(ways(forest), (4096, 1024, 4096)):
         rows, out = X[:n], np.zeros(n)

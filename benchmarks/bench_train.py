@@ -1,8 +1,9 @@
 """Training boosted trees on lambdas, beside LightGBM, XGBoost and CatBoost (where installed), two threads each.
 
 Data shaped like MSLR-WEB (`_mslr.py`); equal leaves, bins, learning rate, trees and truncation (30 places, LightGBM's
-default). Rivals train in turns, and each one's best round counts: time a tree is the mean over the trees of that round
-after the first, binning is what was needed before it. Memory and cold start are measured in processes of their own.
+default). Rivals train in turns, and each one's best round counts: time per tree is the mean over the trees of that
+round after the first, binning is what was needed before it. Memory and cold start are measured in processes of their
+own.
 
     python benchmarks/bench_train.py [speed] [quality] [memory] [cold] [growth]
 """
@@ -31,7 +32,7 @@ RATE, BINS, SMALLEST_LEAF, TRUNCATION, THREADS = 0.1, 255, 20, 30, 2
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds before the first tree, seconds a tree, and the trained model's scoring function."""
+    """Seconds before the first tree, seconds per tree, and the trained model's scoring function."""
 
     binning: float
     tree: float
@@ -201,7 +202,7 @@ def show_speed(rows: int, repeats: int) -> None:
             bar = bars[leaves].get(name, "")
             what = f"{rows // 1000}k x {data.X.shape[1]}, {leaves} leaves"
             measured = f"{own.tree / run.tree:.2f} ({own.tree * 1e3:.0f} against {run.tree * 1e3:.0f} ms)"
-            print_result(f"time a tree, {what}", name, measured, bar)
+            print_result(f"time per tree, {what}", name, measured, bar)
             whole = (own.binning + 100 * own.tree) / hundred
             print_result(f"binning and 100 trees, {what}", name, f"{whole:.2f}", bar)
             if leaves == 31:
@@ -286,7 +287,7 @@ def _child(*arguments: str, environment: dict[str, str] | None = None) -> str:
 
 def show_growth(largest: int) -> None:
     """Cost against rows, features and trees."""
-    print("\nhow the cost grows (31 leaves)\n   rows  features  trees  binning s  ms a tree  ns a row and feature")
+    print("\nhow the cost grows (31 leaves)\n   rows  features  trees  binning s  ms per tree  ns per row and feature")
     cases = [(rows, 136, 20) for rows in (100_000, 300_000, largest)]
     cases += [(100_000, features, 20) for features in (34, 68)] + [(100_000, 136, trees) for trees in (40, 80)]
     for rows, features, trees in cases:
@@ -298,7 +299,7 @@ def show_growth(largest: int) -> None:
             flush=True,
         )
         if (features, trees) == (136, 20):
-            print_result(f"time a tree, {rows:,} rows", "", f"{share:.2f} ns a row and feature", "flat")
+            print_result(f"time per tree, {rows:,} rows", "", f"{share:.2f} ns per row and feature", "flat")
 
 
 def main() -> None:

@@ -127,8 +127,8 @@ class Pieces:
 
 @np.errstate(over="ignore")  # numbers wrap in kernels; uncompiled ones warn of it
 def find_rows(text: np.ndarray, start: int, end: int) -> tuple[np.ndarray, int, int]:
-    for bytes_a_row in (64, 2):  # most files need no more room than the first number gives, none more than the second
-        lines = np.empty(((end - start) // bytes_a_row + 16, 6), dtype=np.int32)
+    for bytes_per_row in (64, 2):  # most files need no more room than the first number gives, none more than the second
+        lines = np.empty(((end - start) // bytes_per_row + 16, 6), dtype=np.int32)
         rows, n_lines, bad_comment = kernels.find_rows(text, start, end, lines)
         if rows >= 0:
             break

@@ -205,7 +205,7 @@ def _read(path: FilePath, layout: _Layout) -> Columns:
 
 def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tuple[list[int], list[bytes], np.ndarray]:
     """The words of a block, where each line's first word is, and the lines' numbers; blank lines are skipped."""
-    counts = _words_a_line(block)
+    counts = _words_per_line(block)
     filled = np.flatnonzero(counts)
     counts = counts[filled]
     bad = (counts < layout.fewest) | (counts > layout.most)
@@ -216,7 +216,7 @@ def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tu
     return (np.cumsum(counts) - counts).tolist(), block.split(), filled + first_line
 
 
-def _words_a_line(block: bytes) -> np.ndarray:
+def _words_per_line(block: bytes) -> np.ndarray:
     r"""b"a b\n\nc\n" -> [2, 0, 1]."""
     letters = np.frombuffer(block, dtype=np.uint8)
     blank = _BLANK[letters]

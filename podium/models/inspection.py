@@ -220,10 +220,10 @@ def tree_text(model: Any, tree: int) -> str:
 
 def _tree(tree: TreeArrays, names: Sequence[str], categories: CategoryNames) -> Tree:
     leaf = tree.left == np.arange(len(tree.left))
-    return Tree(int(leaf.sum()), tree.depth, _one_split_a_level(tree, names, categories))
+    return Tree(int(leaf.sum()), tree.depth, _one_split_per_level(tree, names, categories))
 
 
-def _one_split_a_level(tree: TreeArrays, names: Sequence[str], categories: CategoryNames) -> list[str] | None:
+def _one_split_per_level(tree: TreeArrays, names: Sequence[str], categories: CategoryNames) -> list[str] | None:
     """The question of each level, if all splits of a level ask the same and all leaves lie at the bottom."""
     levels: list[str] = []
     nodes = np.zeros(1, dtype=np.int64)

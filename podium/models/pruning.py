@@ -67,7 +67,7 @@ def prune_forest(
 
     def step(kept: list[int]) -> Step:
         part = _take(forest, kept)
-        return Step(part.n_trees, judge(part.scores(data.X, n_jobs=n_jobs) + base), _time_a_document(part, data.X))
+        return Step(part.n_trees, judge(part.scores(data.X, n_jobs=n_jobs) + base), _time_per_document(part, data.X))
 
     value = judge(scores)
     if np.isnan(value):
@@ -112,7 +112,7 @@ def _least_moving(forest: Forest, data: RankingData) -> list[int]:
     return [int(number) for number in np.argsort(spread, kind="stable")]
 
 
-def _time_a_document(forest: Forest, X: Features) -> float:
+def _time_per_document(forest: Forest, X: Features) -> float:
     """Microseconds on one thread, the best of some rounds; picking features out of sparse rows is not counted."""
     part = slice(0, _ROWS_TIMED)
     if is_sparse(X):

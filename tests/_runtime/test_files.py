@@ -310,7 +310,7 @@ def test_a_pipe_is_written_into_and_stays(tmp_path, suffix, linked):
         name = tmp_path / f"link{suffix}"
         name.symlink_to(pipe)
     found = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
     reader.start()
     write(name, b"ranking " * 1000)
     reader.join(10)

@@ -145,15 +145,17 @@ def test_readers_and_a_writer_at_once(tmp_path):
             except Exception as error:
                 problems.append(error)
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
+    readers = [threading.Thread(target=read, daemon=True) for _ in range(2)]
     for reader in readers:
         reader.start()
-    for number in range(1, 12):
-        with IndexWriter(tmp_path) as writer:
-            writer.add((str(number), "light"))
-    stop.set()
-    for reader in readers:
-        reader.join()
+    try:
+        for number in range(1, 12):
+            with IndexWriter(tmp_path) as writer:
+                writer.add((str(number), "light"))
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
     assert problems == []
 
 
