@@ -1,8 +1,9 @@
 """Quality on MQ2008: a linear model, bagged trees and their blend beside LightGBM's rank_xendcg, under policy letor4.
 
 For each of the five folds all settings are chosen by cross-validation over the queries of the training and validation
-parts (MAP + MeanNDCG, four folds, twice); the chosen models are trained on these parts, and the test part is looked at
-once per model and seed. Every look is counted in the output. Needs the parts S1 to S5 in $PODIUM_DATA/MQ2008.
+parts (MAP + MeanNDCG, four folds, three times), those of the trees by how well they blend with the linear model; the
+chosen models are trained on these parts, and the test part is looked at once per model and seed. Every look is counted
+in the output. Needs the parts S1 to S5 in $PODIUM_DATA/MQ2008.
 
     python benchmarks/bench_quality.py [--seeds N] [--members N]
 """
@@ -13,7 +14,7 @@ import argparse
 import itertools
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,17 @@ from podium.evaluation.significance import bootstrap_interval
 
 METRICS = ("map", "meanndcg")
 VIEWS = ("raw", "zscore", "rank")
-INNER_FOLDS, EVERY, TREES = 4, 20, 400
-PENALTIES = (0.01, 0.03, 0.1, 0.3)
-LEAVES = (4, 7)
+INNER_FOLDS, DIVISIONS, EVERY, TREES = 4, 3, 20, 400
+PENALTIES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+TREE_SETTINGS = (
+    ("ranknet", 7, 40),
+    ("ranknet", 7, 120),
+    ("ranknet", 12, 40),
+    ("ranknet", 12, 120),
+    ("lambda", 12, 120),
+    ("xendcg", 7, 120),
+)
+"""Objective, leaves, documents per leaf."""
 LIGHTGBM_LEAVES = (7, 15, 31)
 
 Values = dict[str, np.ndarray]
@@ -53,8 +62,9 @@ def criterion(scores: np.ndarray, data: RankingData) -> float:
 
 
 def inner_folds(data: RankingData) -> list[tuple[RankingData, RankingData]]:
-    """Two divisions into folds: one alone is a matter of luck."""
-    parts = [np.random.default_rng(seed).permutation(np.arange(data.n_queries) % INNER_FOLDS) for seed in range(2)]
+    """Several divisions into folds: one alone is a matter of luck."""
+    numbers = np.arange(data.n_queries) % INNER_FOLDS
+    parts = [np.random.default_rng(seed).permutation(numbers) for seed in range(DIVISIONS)]
     return [(data.subset(part != n), data.subset(part == n)) for part in parts for n in range(INNER_FOLDS)]
 
 
@@ -64,8 +74,8 @@ def make_linear(penalty: float) -> Any:
     )
 
 
-def make_trees(setting: tuple[str, int], n_estimators: int, seed: int = 0) -> Any:
-    objective, leaves = setting
+def make_trees(setting: tuple[str, int, int], n_estimators: int, seed: int = 0) -> Any:
+    objective, leaves, documents = setting
     given = {"metric": "ndcg"} if objective == "lambda" else {"pair_exponent": 0.5} if objective == "ranknet" else {}
     return podium.Boosted(
         objective=objective,
@@ -73,7 +83,7 @@ def make_trees(setting: tuple[str, int], n_estimators: int, seed: int = 0) -> An
         n_estimators=n_estimators,
         learning_rate=0.05,
         max_leaf_nodes=leaves,
-        min_samples_leaf=40,
+        min_samples_leaf=documents,
         feature_fraction=0.4,
         extra_trees=True,
         transform=VIEWS,
@@ -82,32 +92,48 @@ def make_trees(setting: tuple[str, int], n_estimators: int, seed: int = 0) -> An
     )
 
 
-def choose_linear(folds: Sequence[tuple[RankingData, RankingData]]) -> float:
-    def value(penalty: float) -> float:
-        return sum(criterion(make_linear(penalty).fit(train).predict(held), held) for train, held in folds)
-
-    return max(PENALTIES, key=value)
+Folds = Sequence[tuple[RankingData, RankingData]]
+Stages = Callable[[Any, RankingData, RankingData], Iterable[np.ndarray]]
+"""Scores of held-out queries every few trees, given a setting, what to train on and what was held out."""
 
 
-def best_step(stages: Callable[[Any, RankingData, RankingData], Any], setting: Any, folds: Any) -> tuple[float, int]:
-    """The best criterion over the numbers of trees, and that number; `stages` yields scores every few trees."""
+def standardised(scores: np.ndarray, data: RankingData) -> np.ndarray:
+    """Mean 0 and variance 1 within each query, as in a blend."""
+    sizes = np.diff(data.offsets)
+    centred = scores - np.repeat(np.add.reduceat(scores, data.offsets[:-1]) / sizes, sizes)
+    spread = np.repeat(np.sqrt(np.add.reduceat(centred**2, data.offsets[:-1]) / sizes), sizes)
+    return np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 1e-12)
+
+
+def choose_linear(folds: Folds) -> tuple[float, list[np.ndarray]]:
+    """The penalty, and its scores of the held-out queries of each fold."""
+    scores = {p: [make_linear(p).fit(train).predict(held) for train, held in folds] for p in PENALTIES}
+    values = {p: sum(criterion(own, held) for own, (_, held) in zip(scores[p], folds)) for p in PENALTIES}
+    best = max(PENALTIES, key=values.__getitem__)
+    return best, [standardised(own, held) for own, (_, held) in zip(scores[best], folds)]
+
+
+def best_step(stages: Stages, setting: Any, folds: Folds, beside: Sequence[np.ndarray] | None) -> tuple[float, int]:
+    """The best criterion over the numbers of trees, and that number; `beside` has scores to be blended with."""
     totals = np.zeros(TREES // EVERY)
-    for train, held in folds:
-        totals += [criterion(scores, held) for scores in stages(setting, train, held)]
+    for number, (train, held) in enumerate(folds):
+        for step, scores in enumerate(stages(setting, train, held)):
+            blend = scores if beside is None else standardised(scores, held) + beside[number]
+            totals[step] += criterion(blend, held)
     best = int(totals.argmax())
     return float(totals[best]), (best + 1) * EVERY
 
 
-def stages_of_trees(setting: tuple[str, int], train: RankingData, held: RankingData) -> Any:
-    staged = make_trees(setting, TREES).fit(train).staged_predict(held)
-    return itertools.islice(staged, EVERY - 1, None, EVERY)
-
-
-def choose_trees(folds: Any) -> tuple[tuple[str, int], int]:
-    settings = list(itertools.product(("lambda", "ranknet", "xendcg"), LEAVES))
-    found = [best_step(stages_of_trees, setting, folds) for setting in settings]
+def choose(stages: Stages, settings: Sequence[Any], folds: Folds, beside: Sequence[np.ndarray] | None = None) -> Any:
+    """The best setting and its number of trees."""
+    found = [best_step(stages, setting, folds, beside) for setting in settings]
     best = int(np.argmax([value for value, _ in found]))
     return settings[best], found[best][1]
+
+
+def stages_of_trees(setting: tuple[str, int, int], train: RankingData, held: RankingData) -> Iterable[np.ndarray]:
+    staged = make_trees(setting, TREES).fit(train).staged_predict(held)
+    return itertools.islice(staged, EVERY - 1, None, EVERY)
 
 
 def train_lightgbm(leaves: int, n_trees: int, data: RankingData, seed: int) -> Any:
@@ -126,23 +152,21 @@ def train_lightgbm(leaves: int, n_trees: int, data: RankingData, seed: int) -> A
     return lightgbm.train(parameters, lightgbm.Dataset(data.X, data.y, group=data.group), n_trees)
 
 
-def stages_of_lightgbm(leaves: int, train: RankingData, held: RankingData) -> Any:
+def stages_of_lightgbm(leaves: int, train: RankingData, held: RankingData) -> Iterable[np.ndarray]:
     booster = train_lightgbm(leaves, TREES, train, 0)
     return (booster.predict(held.X, num_iteration=n) for n in range(EVERY, TREES + 1, EVERY))
-
-
-def choose_lightgbm(folds: Any) -> tuple[int, int]:
-    found = [best_step(stages_of_lightgbm, leaves, folds) for leaves in LIGHTGBM_LEAVES]
-    best = int(np.argmax([value for value, _ in found]))
-    return LIGHTGBM_LEAVES[best], found[best][1]
 
 
 def run_fold(folder: Path, fold: int, seeds: int, members: int) -> dict[str, list[Values]]:
     """Values per query of the test part, one entry per seed."""
     data, test = read_parts(folder, fold)
     folds = inner_folds(data)
-    penalty, (setting, trees), (leaves, rounds) = choose_linear(folds), choose_trees(folds), choose_lightgbm(folds)
-    chosen = f"l2 {penalty}, {setting[0]} with {setting[1]} leaves x {trees}, LightGBM {leaves} leaves x {rounds}"
+    penalty, linear_scores = choose_linear(folds)
+    setting, trees = choose(stages_of_trees, TREE_SETTINGS, folds, linear_scores)
+    leaves, rounds = choose(stages_of_lightgbm, LIGHTGBM_LEAVES, folds)
+    objective, own, documents = setting
+    forest = f"{objective} x {trees}, {own} leaves of {documents} documents and more"
+    chosen = f"l2 {penalty}, {forest}, LightGBM {leaves} leaves x {rounds}"
     print(f"fold {fold + 1}: {chosen}", flush=True)
     found: dict[str, list[Values]] = {"linear": [], "bagged trees": [], "blend": [], "LightGBM": []}
     for seed in range(seeds):

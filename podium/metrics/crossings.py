@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from podium._runtime.compiler import kernel
-from podium.metrics.sorting import Room, make_room, sort_places
+from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
 
 ADDITIVE, PRECISION, FIRST, CASCADE, PAIRS = range(5)
 
@@ -55,7 +55,7 @@ def sweep_queries(
     longest = 0
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    work, room, crossings = make_workspace(longest), make_room(longest), make_room(16)
+    work, sort_workspace, crossings = make_workspace(longest), make_sort_workspace(longest), make_sort_workspace(16)
     falling, pairs, by_rank = np.empty(16), np.empty(16, np.int64), np.empty((2, longest))
     events, n_events = (np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)), 0
     for q in range(first, last):
@@ -64,18 +64,22 @@ def sweep_queries(
         weights, scale = table[starts[q] :], scales[q]
         if scale == 0.0 or n < 2:
             continue
-        start_order(own, own2, room, work)
+        start_order(own, own2, sort_workspace, work)
         for r in range(n):
             by_rank[0, r], by_rank[1, r] = own[work[0][r]], own2[work[0][r]]
         count = count_crossings(by_rank[0, :n], by_rank[1, :n]) + 1
         if count > len(falling):
-            falling, pairs, crossings = np.empty(2 * count), np.empty(2 * count, np.int64), make_room(2 * count)
+            falling, pairs, crossings = (
+                np.empty(2 * count),
+                np.empty(2 * count, np.int64),
+                make_sort_workspace(2 * count),
+            )
         count = fill_crossings(by_rank[0, :n], by_rank[1, :n], work[0], high, falling, pairs)
         places = sort_places(falling[:count], crossings, False)
         if average:
             value = _averaged(own, own2, value, work[0])
         state = kind, average, scale, min(cutoff, n)
-        events = _with_room(events, n_events, count + 2)
+        events = _with_space(events, n_events, count + 2)
         alpha, change, point = events[0][n_events:], events[1][n_events:], events[2][n_events:]
         alpha[0], change[0], point[0] = 0.0, _end_change(state, own, own2, value, weights, work[0]), 0
         found = 1 + _sweep(state, falling, pairs, places, high, value, weights, *work, alpha[1:], change[1:], point[1:])
@@ -105,7 +109,7 @@ def make_workspace(longest: int) -> Workspace:
 
 
 @kernel
-def _with_room(events: Events, n_events: int, more: int) -> Events:
+def _with_space(events: Events, n_events: int, more: int) -> Events:
     if n_events + more <= len(events[0]):
         return events
     size = 2 * (n_events + more)
@@ -116,16 +120,16 @@ def _with_room(events: Events, n_events: int, more: int) -> Events:
 
 
 @kernel
-def start_order(s: np.ndarray, s2: np.ndarray, room: Room, work: Workspace) -> None:
+def start_order(s: np.ndarray, s2: np.ndarray, sort_workspace: SortWorkspace, work: Workspace) -> None:
     """The documents by rank just behind 0: falling s, then falling s2, then the order of the policy."""
     order, rank, other = work[0], work[1], work[2]
     n = len(s)
-    places = sort_places(s2, room, False)
+    places = sort_places(s2, sort_workspace, False)
     keys = np.empty(n)
     for k in range(n):
         other[k] = places[k]
         keys[k] = s[places[k]]
-    places = sort_places(keys, room, False)
+    places = sort_places(keys, sort_workspace, False)
     for k in range(n):
         order[k] = other[places[k]]
         rank[order[k]] = k

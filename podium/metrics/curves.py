@@ -53,8 +53,8 @@ class Curve:
 def add_up(blocks: Sequence[Events], high: float, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(alpha, at, between) of the sum of all events, as integers relative to the value at 0; see `Curve`."""
     alpha, change, point = _sorted_events(blocks, n_jobs)
-    room = len(alpha) + 2
-    places, at, behind = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
+    workspace = len(alpha) + 2
+    places, at, behind = np.empty(workspace), np.empty(workspace, np.int64), np.empty(workspace, np.int64)
     n = _accumulate(alpha, change, point, high, places, at, behind)
     return places[:n].copy(), at[:n].copy(), behind[: n - 1].copy()
 

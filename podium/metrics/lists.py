@@ -14,8 +14,8 @@ import numpy as np
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.policies import Ties
-from podium.metrics.sorting import LONG_LIST, Room, falling_keys, pack, sort_places, sort_short, unpack
-from podium.metrics.sorting import make_room as _room
+from podium.metrics.sorting import LONG_LIST, SortWorkspace, falling_keys, pack, sort_places, sort_short, unpack
+from podium.metrics.sorting import make_sort_workspace as _workspace
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,13 +236,13 @@ def _pack_block(
     shifts: np.ndarray,
 ) -> None:
     """Turn the scores of queries first..last into words to sort; short lists are sorted here."""
-    room = _room(_longest(offsets, first, last))
+    workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
         own = words[start - offsets[first] : start - offsets[first] + n]
-        shifts[q - first] = pack(scores[start : start + n], single, room[0], own)
+        shifts[q - first] = pack(scores[start : start + n], single, workspace[0], own)
         if n < LONG_LIST:
-            sort_short(own, room)
+            sort_short(own, workspace)
 
 
 @kernel
@@ -265,13 +265,13 @@ def _rank_block(
     Writes `tied`, and, unless they are empty arrays, `ranked` (labels) and `order` (rows). `turn` 1 puts the lower
     label first among equal scores, -1 the higher, 0 keeps the order of the input.
     """
-    room = _room(_longest(offsets, first, last))
-    keys, places = room[0], room[4]
+    workspace = _workspace(_longest(offsets, first, last))
+    keys, places = workspace[0], workspace[4]
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
         list_tied, at = tied[start : start + n], start - offsets[first]
         falling_keys(scores[start : start + n], single, keys)
-        unpack(keys, words[at : at + n], shifts[q - first], room)
+        unpack(keys, words[at : at + n], shifts[q - first], workspace)
         if n == 0:
             continue
         last_key = ~keys[places[0]]
@@ -287,18 +287,18 @@ def _rank_block(
             for k in range(n):
                 list_ranked[k] = labels[start + places[k]]
             if turn:
-                _turn_ties(list_ranked, list_tied, turn, room)
+                _turn_ties(list_ranked, list_tied, turn, workspace)
 
 
 @kernel
-def _turn_ties(ranked: np.ndarray, tied: np.ndarray, turn: int, room: Room) -> None:
+def _turn_ties(ranked: np.ndarray, tied: np.ndarray, turn: int, workspace: SortWorkspace) -> None:
     """Inside each run of equal scores: rising labels (turn 1) or falling ones (turn -1)."""
     start, n = 0, len(ranked)
     while start < n:
         stop = _end_of_run(tied, start)
         if stop - start > 1:
             run = ranked[start:stop].copy()
-            places = sort_places(run, room, False)
+            places = sort_places(run, workspace, False)
             for k in range(len(run)):
                 ranked[start + k] = run[places[len(run) - 1 - k if turn > 0 else k]]
         start = stop
@@ -309,7 +309,7 @@ def _sort_ties(
     order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys: np.ndarray, first: int, last: int
 ) -> None:
     """Inside each run of equal scores: falling key, then input order."""
-    room = _room(_longest(offsets, first, last))
+    workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
         start, end = 0, offsets[q + 1] - offsets[q]
         list_order, list_tied = order[offsets[q] : offsets[q + 1]], tied[offsets[q] : offsets[q + 1]]
@@ -317,7 +317,7 @@ def _sort_ties(
             stop = _end_of_run(list_tied, start)
             if stop - start > 1:
                 run = list_order[start:stop].copy()
-                places = sort_places(keys[run], room, False)
+                places = sort_places(keys[run], workspace, False)
                 for k in range(len(run)):
                     list_order[start + k] = run[places[k]]
             start = stop
@@ -328,10 +328,10 @@ def _sort_block(
     values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
 ) -> None:
     """Sort queries first..last, largest value first, as scores are."""
-    room = _room(_longest(offsets, first, last))
+    workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
         own, own_out = values[offsets[q] : offsets[q + 1]], out[kept[q] : kept[q + 1]]
-        places = sort_places(own, room, False)
+        places = sort_places(own, workspace, False)
         for k in range(len(own_out)):
             own_out[k] = own[places[k]]
 

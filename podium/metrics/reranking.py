@@ -26,7 +26,7 @@ from podium.metrics.crossings import (
     unpack_pair,
 )
 from podium.metrics.lists import RankedLists
-from podium.metrics.sorting import make_room, sort_places
+from podium.metrics.sorting import make_sort_workspace, sort_places
 
 _BATCH = 1 << 20  # documents in a batch of lists
 
@@ -54,13 +54,13 @@ class Line:
 def values_along(line: Line, metric: Metric, high: float) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Batches of (alpha, value at it, value behind it), alpha rising from 0; at `high` = 1 the last one is 1."""
     n = len(line.s)
-    work, room, rows = make_workspace(n), make_room(n), max(2, _BATCH // n)
-    start_order(line.s, line.s2, room, work)
+    work, sort_workspace, rows = make_workspace(n), make_sort_workspace(n), max(2, _BATCH // n)
+    start_order(line.s, line.s2, sort_workspace, work)
     by_rank = line.s[work[0]], line.s2[work[0]]
     most = count_crossings(*by_rank) + 1
     falling, pairs = np.empty(most), np.empty(most, np.int64)
     count = fill_crossings(*by_rank, work[0], high, falling, pairs)
-    places = sort_places(falling[:count], make_room(count), False).astype(np.int64)
+    places = sort_places(falling[:count], make_sort_workspace(count), False).astype(np.int64)
 
     def at_end(s: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         documents, tied = np.empty((2, n), np.int64), np.empty((2, n), np.bool_)

@@ -19,11 +19,11 @@ _SHORT_LIST = 24  # up to this, insertion beats counting
 _USUAL_LIST = 4096  # up to this, small tables beat fewer collisions
 LONG_LIST = 128  # from this on, NumPy's vectorised sort of words beats ours, also when called once per list
 
-Room = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+SortWorkspace = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @kernel
-def make_room(longest: int) -> Room:
+def make_sort_workspace(longest: int) -> SortWorkspace:
     """Working arrays for lists of up to `longest` scores: (keys, packed, other packed, counts, places)."""
     return (
         np.empty(longest, np.uint64),
@@ -35,16 +35,16 @@ def make_room(longest: int) -> Room:
 
 
 @kernel
-def sort_places(scores: np.ndarray, room: Room, single: bool) -> np.ndarray:
+def sort_places(scores: np.ndarray, workspace: SortWorkspace, single: bool) -> np.ndarray:
     """The places of the scores, largest score first; `single` compares them as float32.
 
-    The result is valid in `room` until the next call, and so are the keys: places with equal keys have equal scores.
+    The result is valid in `workspace` until the next call, as are the keys: places with equal keys have equal scores.
     """
-    keys, packed, other, counts, places = room
+    keys, packed, other, counts, places = workspace
     n = len(scores)
     shift = pack(scores, single, keys, packed)
     _sort_packed(packed, other, n, counts)
-    unpack(keys, packed[:n], shift, room)
+    unpack(keys, packed[:n], shift, workspace)
     return places[:n]
 
 
@@ -67,9 +67,9 @@ def pack(scores: np.ndarray, single: bool, keys: np.ndarray, packed: np.ndarray)
 
 
 @kernel
-def unpack(keys: np.ndarray, packed: np.ndarray, shift: np.uint64, room: Room) -> None:
-    """Fill the places of `room` from sorted words; where bits were left out, runs that share the rest are mended."""
-    other, counts, places = room[2], room[3], room[4]
+def unpack(keys: np.ndarray, packed: np.ndarray, shift: np.uint64, workspace: SortWorkspace) -> None:
+    """Fill the places of `workspace` from sorted words; runs that share all bits that were kept are mended."""
+    other, counts, places = workspace[2], workspace[3], workspace[4]
     n, mask = len(packed), (np.uint64(1) << np.uint64(_PLACE_BITS)) - np.uint64(1)
     for k in range(n):
         places[k] = np.uint32(packed[k] & mask)
@@ -78,8 +78,8 @@ def unpack(keys: np.ndarray, packed: np.ndarray, shift: np.uint64, room: Room) -
 
 
 @kernel
-def sort_short(words: np.ndarray, room: Room) -> None:
-    _sort_packed(words, room[2], len(words), room[3])
+def sort_short(words: np.ndarray, workspace: SortWorkspace) -> None:
+    _sort_packed(words, workspace[2], len(words), workspace[3])
 
 
 @kernel

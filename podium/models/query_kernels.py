@@ -13,7 +13,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel
 from podium._runtime.exact import on_grid, units_for
-from podium.metrics.sorting import Room, make_room, sort_places
+from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
 
 _COUNTED = 256  # up to this length, counting beats sorting
 
@@ -125,7 +125,7 @@ def rank_queries(
     longest = 0
     for q in range(len(offsets) - 1):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    room, values = make_room(longest), np.empty(longest, X.dtype)
+    workspace, values = make_sort_workspace(longest), np.empty(longest, X.dtype)
     ranks, wide = np.empty(longest), np.empty(longest)
     for q in range(len(offsets) - 1):
         own = rows[offsets[q] : offsets[q + 1]]
@@ -141,7 +141,7 @@ def rank_queries(
             else:
                 for i in range(n):
                     wide[i] = values[i]
-                _rank_by_sorting(wide[:n], room, ranks)
+                _rank_by_sorting(wide[:n], workspace, ranks)
             place = 0
             for row in own:
                 value = X[row, features[k]]
@@ -167,9 +167,9 @@ def _count_below(values: np.ndarray, ranks: np.ndarray) -> None:
 
 
 @kernel
-def _rank_by_sorting(values: np.ndarray, room: Room, ranks: np.ndarray) -> None:
+def _rank_by_sorting(values: np.ndarray, workspace: SortWorkspace, ranks: np.ndarray) -> None:
     n = len(values)
-    places = sort_places(values, room, False)  # the largest first
+    places = sort_places(values, workspace, False)  # the largest first
     start = 0
     while start < n:
         stop = start + 1

@@ -23,10 +23,10 @@ from podium.objectives.kernels import (
     BELL,
     BLOCK,
     LOGISTIC,
-    PairRoom,
+    PairWorkspace,
     formula_row,
     load_scores,
-    make_pair_room,
+    make_pair_workspace,
     store_derivatives,
 )
 from podium.objectives.rankings import longest_of
@@ -81,8 +81,8 @@ class BoundApproxNDCG(BoundObjective):
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
         alpha, weights = float(self.objective.alpha), self.judged.query_weights
-        room = make_pair_room(longest_of(self.offsets, queries))
-        _smooth_queries(alpha, scores, self.gains, weights, self.offsets, queries, room, gradients, hessians)
+        workspace = make_pair_workspace(longest_of(self.offsets, queries))
+        _smooth_queries(alpha, scores, self.gains, weights, self.offsets, queries, workspace, gradients, hessians)
 
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         alpha, weights = float(self.objective.alpha), self.judged.query_weights
@@ -97,7 +97,7 @@ def _smooth_queries(
     query_weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
-    room: PairRoom,
+    workspace: PairWorkspace,
     gradients: np.ndarray,
     hessians: np.ndarray,
 ) -> None:
@@ -105,7 +105,7 @@ def _smooth_queries(
 
     Documents stay in the order of their rows: this frame only needs each pair once.
     """
-    single, row, pulls, curves, _ = room
+    single, row, gradient_sums, hessian_sums, _ = workspace
     steps, places = np.zeros_like(single), np.arange(len(single)).astype(np.uint32)
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
@@ -114,16 +114,16 @@ def _smooth_queries(
             gradients[start:stop], hessians[start:stop] = 0.0, 0.0
             continue
         own = scores[start:stop]
-        load_scores(own, places[:n], own.max(), alpha, False, room)
+        load_scores(own, places[:n], own.max(), alpha, False, workspace)
         for i in range(1, n):
             _fill_row(i, row)
-            formula_row(LOGISTIC, i, i, single, row, pulls, curves)
-        _price_steps(gains[start:stop], pulls, curves, steps)
+            formula_row(LOGISTIC, i, i, single, row, gradient_sums, hessian_sums)
+        _price_steps(gains[start:stop], gradient_sums, hessian_sums, steps)
         for i in range(1, n):
             _step_row(i, steps, row)
-            formula_row(BELL, i, i, single, row, pulls, curves)
+            formula_row(BELL, i, i, single, row, gradient_sums, hessian_sums)
         first = alpha * query_weights[queries[k]]
-        store_derivatives(places[:n], first, first * alpha, room, gradients[start:stop], hessians[start:stop])
+        store_derivatives(places[:n], first, first * alpha, workspace, gradients[start:stop], hessians[start:stop])
 
 
 @fast_kernel
@@ -144,7 +144,7 @@ def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
 
 
 @kernel
-def _price_steps(gains: np.ndarray, pulls: np.ndarray, curves: np.ndarray, steps: np.ndarray) -> None:
+def _price_steps(gains: np.ndarray, gradient_sums: np.ndarray, hessian_sums: np.ndarray, steps: np.ndarray) -> None:
     """Ranks from the sums of rho, the cost of a step of each, and sums reset to 0 for the second pass.
 
     Index i has `sum_(j < i) rho_ij` from its own row and minus `rho_ji` from those of the n - 1 - i after it, each of
@@ -152,9 +152,9 @@ def _price_steps(gains: np.ndarray, pulls: np.ndarray, curves: np.ndarray, steps
     """
     n = len(gains)
     for i in range(n):
-        rank = 1.0 + pulls[i] + (n - 1 - i)
+        rank = 1.0 + gradient_sums[i] + (n - 1 - i)
         steps[i] = np.float32(gains[i] * math.log(2.0) / ((1.0 + rank) * math.log(1.0 + rank) ** 2))
-    pulls[: n + BLOCK], curves[: n + BLOCK] = 0.0, 0.0
+    gradient_sums[: n + BLOCK], hessian_sums[: n + BLOCK] = 0.0, 0.0
 
 
 @kernel

@@ -29,7 +29,7 @@ from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
-from podium.metrics.sorting import Room, make_room
+from podium.metrics.sorting import SortWorkspace, make_sort_workspace
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
 from podium.objectives.rankings import longest_of, place_worst_first
 from podium.objectives.swap_deltas import ADDITIVE, changes_of, metric_under
@@ -122,8 +122,8 @@ class BoundBayesRank(BoundObjective):
     ) -> None:
         stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
         lists = self.gains, self.judged.query_weights, self.offsets
-        room = make_room(longest_of(self.offsets, queries))
-        _expect_queries(stream, samples, self._places, lists, scores, queries, room, gradients, hessians, costs)
+        workspace = make_sort_workspace(longest_of(self.offsets, queries))
+        _expect_queries(stream, samples, self._places, lists, scores, queries, workspace, gradients, hessians, costs)
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _expect_queries(
     lists: tuple[np.ndarray, np.ndarray, np.ndarray],
     scores: np.ndarray,
     queries: np.ndarray,
-    sort_room: Room,
+    sort_workspace: SortWorkspace,
     gradients: np.ndarray,
     hessians: np.ndarray,
     costs: np.ndarray,
@@ -154,10 +154,10 @@ def _expect_queries(
     """
     cutoff, table, table_starts = place_weights
     gains, query_weights, offsets = lists
-    longest = len(sort_room[0])
+    longest = len(sort_workspace[0])
     outlook = np.empty(longest), np.empty(longest), np.empty(longest)
     places, noisy = np.empty(longest, np.uint32), np.empty(longest)
-    baseline, pulls, curves = np.empty(longest), np.empty(longest), np.empty(longest)
+    baseline, gradient_sums, hessian_sums = np.empty(longest), np.empty(longest), np.empty(longest)
     for k in range(len(queries)):
         query = queries[k]
         start, stop = offsets[query], offsets[query + 1]
@@ -168,13 +168,13 @@ def _expect_queries(
         documents, near, top = (own, np.exp(own), gains[start:stop]), own.min() > -_NEAR, n if few else min(cutoff, n)
         for row in range(n):  # an order to begin with
             order[row] = row
-        pulls[:n], curves[:n], expected = 0.0, 0.0, 0.0
+        gradient_sums[:n], hessian_sums[:n], expected = 0.0, 0.0, 0.0
         for number in range(-1, _factorial(n) if few else samples):  # -1: without noise
             if few and number >= 0:
                 _write_order(number, order)
             else:
                 _add_noise(documents, near, stream, start * samples + number, samples, number < 0, noisy[:n])
-                place_worst_first(noisy[:n], top, sort_room, order)
+                place_worst_first(noisy[:n], top, sort_workspace, order)
             worth = _look_ahead(documents, near, theta, top, order, outlook)
             if number < 0:
                 baseline[:top] = outlook[2][:top]
@@ -182,12 +182,12 @@ def _expect_queries(
             share = _probability(own, order, outlook[0]) if few else 1.0 / samples
             expected += share * worth
             if len(costs) == 0:
-                _add_order(documents, near, theta, top, share, order, outlook, baseline, pulls, curves)
+                _add_order(documents, near, theta, top, share, order, outlook, baseline, gradient_sums, hessian_sums)
         if len(costs):
             costs[query] = query_weights[query] * (1.0 - expected)
         for d in range(n if len(costs) == 0 else 0):
-            gradients[start + d] = np.float32(-query_weights[query] * pulls[d])
-            hessians[start + d] = np.float32(query_weights[query] * max(curves[d], 0.0))
+            gradients[start + d] = np.float32(-query_weights[query] * gradient_sums[d])
+            hessians[start + d] = np.float32(query_weights[query] * max(hessian_sums[d], 0.0))
 
 
 @kernel
@@ -241,8 +241,8 @@ def _add_order(
     places: np.ndarray,
     outlook: Outlook,
     baseline: np.ndarray,
-    pulls: np.ndarray,
-    curves: np.ndarray,
+    gradient_sums: np.ndarray,
+    hessian_sums: np.ndarray,
 ) -> None:
     """Add one order's part of the derivative and of the stand-in for the second one, O(n).
 
@@ -263,8 +263,8 @@ def _add_order(
             level = levels[x]
             lift = math.exp(-level) if near else 1.0
         chance = odds[d] * lift if near else math.exp(scores[d] - level)
-        pulls[d] += share * (chance * (gains[d] * own_sum - price) + surplus)
-        curves[d] += share * (chance * bend - chance * chance * bend_squares)
+        gradient_sums[d] += share * (chance * (gains[d] * own_sum - price) + surplus)
+        hessian_sums[d] += share * (chance * bend - chance * chance * bend_squares)
 
 
 @kernel

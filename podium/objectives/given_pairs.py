@@ -103,19 +103,19 @@ def _pull_pairs(
     for k in range(len(queries)):
         q = queries[k]
         begin, end = offsets[q], offsets[q + 1]
-        pulls, curves = np.zeros(end - begin), np.zeros(end - begin)
+        gradient_sums, hessian_sums = np.zeros(end - begin), np.zeros(end - begin)
         for pair in range(starts[q], starts[q + 1]):
             i, j = first[pair] - begin, second[pair] - begin
             o = min(max(sigma * (scores[begin + i] - scores[begin + j]), -700.0), 700.0)
             above = 1.0 / (1.0 + math.exp(-o))
-            pull, curve = weights[pair] * (above - target[pair]), weights[pair] * above * (1.0 - above)
-            pulls[i] += pull
-            pulls[j] -= pull
-            curves[i] += curve
-            curves[j] += curve
+            gradient, hessian = weights[pair] * (above - target[pair]), weights[pair] * above * (1.0 - above)
+            gradient_sums[i] += gradient
+            gradient_sums[j] -= gradient
+            hessian_sums[i] += hessian
+            hessian_sums[j] += hessian
         for row in range(begin, end):
-            gradients[row] = np.float32(sigma * pulls[row - begin])
-            hessians[row] = np.float32(sigma * sigma * curves[row - begin])
+            gradients[row] = np.float32(sigma * gradient_sums[row - begin])
+            hessians[row] = np.float32(sigma * sigma * hessian_sums[row - begin])
 
 
 @kernel

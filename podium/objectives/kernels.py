@@ -27,12 +27,12 @@ FARTHEST = 1e30  # differences of scores are clipped here, so that they fit floa
 # scores, weights of the row, negative gradients (sums of -dC/ds), hessians (sums of d2C/ds2): float32; exact scores:
 # float64.
 # Rows take the arrays one by one: taking them out of the tuple counts references, which costs more than a short row.
-PairRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+PairWorkspace = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 _F4, _I4 = np.float32, np.int32
 
 
-def make_pair_room(longest: int) -> PairRoom:
+def make_pair_workspace(longest: int) -> PairWorkspace:
     """Working arrays for lists of up to `longest` documents, with room for the last block."""
     n = longest + BLOCK
     return (
@@ -80,12 +80,12 @@ def pair_terms(form: int, o: np.float32) -> tuple[np.float32, np.float32]:
         return cost, cost
     rise = exp32(min(max(o, _F4(-FLATTEST)), _F4(FLATTEST)))
     rho = one / (one + rise)
-    curve = rho * (rho * rise)  # rho rise = 1 - rho, without the difference of two numbers near 1
+    second = rho * (rho * rise)  # rho rise = 1 - rho, without the difference of two numbers near 1
     if form == EVEN:
-        return rho - _F4(0.5), curve
+        return rho - _F4(0.5), second
     if form == BELL:
-        return curve, curve
-    return rho, curve
+        return second, second
+    return rho, second
 
 
 @inlined_kernel
@@ -95,21 +95,21 @@ def formula_row(
     count: int,
     scores: np.ndarray,
     weights: np.ndarray,
-    pulls: np.ndarray,
-    curves: np.ndarray,
+    gradient_sums: np.ndarray,
+    hessian_sums: np.ndarray,
 ) -> None:
     """`pair_row` for one formula, known where this is copied to."""
-    own, pull, curve = scores[i], _F4(0.0), _F4(0.0)
+    own, gradient_sum, hessian_sum = scores[i], _F4(0.0), _F4(0.0)
     for j in range((count + BLOCK - 1) // BLOCK * BLOCK):
         distance, weight = own - scores[j], weights[j]
         slope, bend = pair_terms(form, distance if weight > _F4(0.0) else -distance)
-        force, stiffness = weight * slope, abs(weight) * bend
-        pulls[j] -= force
-        curves[j] += stiffness
-        pull += force
-        curve += stiffness
-    pulls[i] += pull
-    curves[i] += curve
+        gradient, hessian = weight * slope, abs(weight) * bend
+        gradient_sums[j] -= gradient
+        hessian_sums[j] += hessian
+        gradient_sum += gradient
+        hessian_sum += hessian
+    gradient_sums[i] += gradient_sum
+    hessian_sums[i] += hessian_sum
 
 
 @inlined_kernel
@@ -119,8 +119,8 @@ def logistic_row(
     scores: np.ndarray,
     powers: np.ndarray,
     weights: np.ndarray,
-    pulls: np.ndarray,
-    curves: np.ndarray,
+    gradient_sums: np.ndarray,
+    hessian_sums: np.ndarray,
     nearest: np.float32,
     inverse: np.float32,
 ) -> np.float32:
@@ -130,7 +130,7 @@ def logistic_row(
     whether each pair's weight is divided by `nearest + inverse |o|`, by the same division, and the absolute
     gradients are added up.
     """
-    own, power, pull, curve, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
+    own, power, gradient_sum, hessian_sum, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
     for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
         weight, other = weights[j], powers[j]
         share = power + other
@@ -141,16 +141,16 @@ def logistic_row(
             share = both * far
         else:
             share = _F4(1.0) / share
-        force = weight * (share * (other if weight > _F4(0.0) else power))
-        stiffness = abs(weight) * ((share * power) * (share * other))
-        pulls[j] -= force
-        curves[j] += stiffness
-        pull += force
-        curve += stiffness
+        gradient = weight * (share * (other if weight > _F4(0.0) else power))
+        hessian = abs(weight) * ((share * power) * (share * other))
+        gradient_sums[j] -= gradient
+        hessian_sums[j] += hessian
+        gradient_sum += gradient
+        hessian_sum += hessian
         if summed:
-            strength += abs(force)
-    pulls[i] += pull
-    curves[i] += curve
+            strength += abs(gradient)
+    gradient_sums[i] += gradient_sum
+    hessian_sums[i] += hessian_sum
     return strength
 
 
@@ -168,8 +168,8 @@ def pair_row(
     count: int,
     scores: np.ndarray,
     weights: np.ndarray,
-    pulls: np.ndarray,
-    curves: np.ndarray,
+    gradient_sums: np.ndarray,
+    hessian_sums: np.ndarray,
 ) -> None:
     """Add the pairs of document i with documents 0 .. count - 1 to the negative gradients and hessians.
 
@@ -177,17 +177,17 @@ def pair_row(
     its own with only its formula in it: a choice inside the loop would keep it from vectorising.
     """
     if form == LOGISTIC:
-        formula_row(LOGISTIC, i, count, scores, weights, pulls, curves)
+        formula_row(LOGISTIC, i, count, scores, weights, gradient_sums, hessian_sums)
     elif form == EVEN:
-        formula_row(EVEN, i, count, scores, weights, pulls, curves)
+        formula_row(EVEN, i, count, scores, weights, gradient_sums, hessian_sums)
     elif form == HINGE:
-        formula_row(HINGE, i, count, scores, weights, pulls, curves)
+        formula_row(HINGE, i, count, scores, weights, gradient_sums, hessian_sums)
     elif form == SQUARED_HINGE:
-        formula_row(SQUARED_HINGE, i, count, scores, weights, pulls, curves)
+        formula_row(SQUARED_HINGE, i, count, scores, weights, gradient_sums, hessian_sums)
     elif form == EXPONENTIAL:
-        formula_row(EXPONENTIAL, i, count, scores, weights, pulls, curves)
+        formula_row(EXPONENTIAL, i, count, scores, weights, gradient_sums, hessian_sums)
     else:
-        formula_row(BELL, i, count, scores, weights, pulls, curves)
+        formula_row(BELL, i, count, scores, weights, gradient_sums, hessian_sums)
 
 
 @kernel
@@ -218,19 +218,19 @@ def cost_row(form: int, i: int, count: int, scores: np.ndarray, weights: np.ndar
 
 @fast_kernel
 def load_scores(
-    scores: np.ndarray, places: np.ndarray, largest: float, sigma: float, exactly: bool, room: PairRoom
+    scores: np.ndarray, places: np.ndarray, largest: float, sigma: float, exactly: bool, workspace: PairWorkspace
 ) -> None:
     """`sigma * (scores[places] - largest)` of one query into the workspace; sums of gradients and hessians begin at 0.
 
     Only differences count: taking them from the largest score in float64 first keeps small ones from being lost. The
     float64 copy is made only if asked for. Places are unsigned: Numba guards signed ones against being negative.
     """
-    single, _, pulls, curves, exact = room
+    single, _, gradient_sums, hessian_sums, exact = workspace
     for k in range(len(places)):
         single[k] = _F4(max((scores[places[k]] - largest) * sigma, -FARTHEST))
     for k in range(len(places) + BLOCK):
-        pulls[k] = _F4(0.0)
-        curves[k] = _F4(0.0)
+        gradient_sums[k] = _F4(0.0)
+        hessian_sums[k] = _F4(0.0)
     if exactly:
         for k in range(len(places)):
             exact[k] = max((scores[places[k]] - largest) * sigma, -FARTHEST)
@@ -238,10 +238,15 @@ def load_scores(
 
 @fast_kernel
 def store_derivatives(
-    places: np.ndarray, first: float, second: float, room: PairRoom, gradients: np.ndarray, hessians: np.ndarray
+    places: np.ndarray,
+    first: float,
+    second: float,
+    workspace: PairWorkspace,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
 ) -> None:
-    """Gradients are `-first * pulls`, hessians `second * curves`, in the order of the query's rows."""
-    pulls, curves = room[2], room[3]
+    """Gradients are `-first * gradient_sums`, hessians `second * hessian_sums`, in the order of the query's rows."""
+    gradient_sums, hessian_sums = workspace[2], workspace[3]
     for k in range(len(places)):
-        gradients[places[k]] = _F4(-first * pulls[k])
-        hessians[places[k]] = _F4(second * curves[k])
+        gradients[places[k]] = _F4(-first * gradient_sums[k])
+        hessians[places[k]] = _F4(second * hessian_sums[k])

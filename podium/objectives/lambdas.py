@@ -37,12 +37,12 @@ from podium.objectives.kernels import (
     BLOCK,
     FLATTEST,
     LOGISTIC,
-    PairRoom,
+    PairWorkspace,
     cost_row,
     load_powers,
     load_scores,
     logistic_row,
-    make_pair_room,
+    make_pair_workspace,
     store_derivatives,
 )
 from podium.objectives.pairwise import pair_factors
@@ -51,14 +51,14 @@ from podium.objectives.swap_deltas import (
     ADDITIVE,
     OWN_SWAPS,
     ChangeArrays,
-    ChangeRoom,
+    DeltaWorkspace,
     additive_row,
     changes_of,
     closed_form_row,
-    load_changes,
+    load_deltas,
     load_gains,
     load_weights,
-    make_change_room,
+    make_delta_workspace,
     metric_under,
 )
 
@@ -192,9 +192,9 @@ class BoundLambda(BoundObjective):
                 scores,
                 readonly(places),
                 queries,
-                make_pair_room(longest),
+                make_pair_workspace(longest),
                 np.zeros(longest + BLOCK, np.float32),
-                make_change_room(longest),
+                make_delta_workspace(longest),
                 gradients,
                 hessians,
                 costs,
@@ -212,11 +212,11 @@ class BoundLambda(BoundObjective):
         own, weights = scores[start:stop], self._lists[0][start:stop]
         places = order_of(own)
         ranked = self.labels[start:stop][places[::-1]]
-        room, total, divided = make_pair_room(n), 0.0, self._options[1] and bool(np.ptp(own) > 0)
-        single, row, pulls, curves, exact = room
+        workspace, total, divided = make_pair_workspace(n), 0.0, self._options[1] and bool(np.ptp(own) > 0)
+        single, row, gradient_sums, hessian_sums, exact = workspace
         powers, (nearest, inverse) = np.zeros_like(single), _distances(self._options, divided)
         if n > 1:
-            load_scores(own, places, float(own.max()), self._options[0], True, room)
+            load_scores(own, places, float(own.max()), self._options[0], True, workspace)
         for place in range(min(self.metric.top(n), n - 1)):
             i = n - 1 - place
             changes = np.nan_to_num(np.abs(self.metric.swaps(ranked, place)))  # NaN: undefined, so nothing to gain
@@ -227,8 +227,10 @@ class BoundLambda(BoundObjective):
             if costs is not None:
                 total += cost_row(LOGISTIC, i, i, exact, row)
             else:
-                total += _own_row(self._options[1], i, single, powers, row, pulls, curves, nearest, inverse)
-        _close_query(query, places, 1.0, total, self._options, self._lists, room, gradients, hessians, costs)
+                total += _own_row(
+                    self._options[1], i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse
+                )
+        _close_query(query, places, 1.0, total, self._options, self._lists, workspace, gradients, hessians, costs)
 
 
 def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
@@ -264,9 +266,9 @@ def _lambda_queries(
     scores: np.ndarray,
     orders: np.ndarray,
     queries: np.ndarray,
-    room: PairRoom,
+    workspace: PairWorkspace,
     powers: np.ndarray,
-    change_room: ChangeRoom,
+    delta_workspace: DeltaWorkspace,
     gradients: np.ndarray,
     hessians: np.ndarray,
     costs: np.ndarray | None,
@@ -282,8 +284,8 @@ def _lambda_queries(
     """
     cutoff, values, table, table_starts, scales = changes
     offsets = lists[2]
-    single, row, pulls, curves, exact = room
-    gains, place_weights, one, two, three, four = change_room
+    single, row, gradient_sums, hessian_sums, exact = workspace
+    gains, place_weights, one, two, three, four = delta_workspace
     for k in range(len(queries)):
         query = queries[k]
         start, stop, total = offsets[query], offsets[query + 1], 0.0
@@ -293,7 +295,7 @@ def _lambda_queries(
             largest, least = own[places[n - 1]], _least(own)
             wide = (largest - least) * options[0] > 2.0 * FLATTEST
             nearest, inverse = _distances(options, least < largest)
-            load_scores(own, places, largest, options[0], costs is not None, room)
+            load_scores(own, places, largest, options[0], costs is not None, workspace)
             if not wide:
                 load_powers(n, np.float32((least - largest) * options[0] * 0.5), single, powers)
             if closed is None:
@@ -301,7 +303,7 @@ def _lambda_queries(
                 load_weights(n, table[table_starts[query] :], place_weights)
                 rows = top
             else:
-                rows = load_changes(closed, top, places, values[start:stop], change_room)
+                rows = load_deltas(closed, top, places, values[start:stop], delta_workspace)
             for i in range(n - 1, max(n - 1 - rows, 0), -1):
                 if closed is None:
                     additive_row(i, gains, place_weights, row)
@@ -315,10 +317,12 @@ def _lambda_queries(
                 if wide:
                     load_powers(i + 1, single[i], single, powers)
                 if options[1]:
-                    total += float(logistic_row(True, i, single, powers, row, pulls, curves, nearest, inverse))
+                    total += float(
+                        logistic_row(True, i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse)
+                    )
                 else:
-                    logistic_row(False, i, single, powers, row, pulls, curves, nearest, inverse)
-        _close_query(query, places, scales[query], total, options, lists, room, gradients, hessians, costs)
+                    logistic_row(False, i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse)
+        _close_query(query, places, scales[query], total, options, lists, workspace, gradients, hessians, costs)
 
 
 @kernel
@@ -336,16 +340,16 @@ def _own_row(
     scores: np.ndarray,
     powers: np.ndarray,
     row: np.ndarray,
-    pulls: np.ndarray,
-    curves: np.ndarray,
+    gradient_sums: np.ndarray,
+    hessian_sums: np.ndarray,
     nearest: np.float32,
     inverse: np.float32,
 ) -> float:
     """One row of `_lambda_queries`, for changes that came from Python."""
     load_powers(i + 1, scores[i], scores, powers)
     if normalised:
-        return float(logistic_row(True, i, scores, powers, row, pulls, curves, nearest, inverse))
-    logistic_row(False, i, scores, powers, row, pulls, curves, nearest, inverse)
+        return float(logistic_row(True, i, scores, powers, row, gradient_sums, hessian_sums, nearest, inverse))
+    logistic_row(False, i, scores, powers, row, gradient_sums, hessian_sums, nearest, inverse)
     return 0.0
 
 
@@ -376,7 +380,7 @@ def _close_query(
     total: float,
     options: Options,
     lists: Lists,
-    room: PairRoom,
+    workspace: PairWorkspace,
     gradients: np.ndarray,
     hessians: np.ndarray,
     costs: np.ndarray | None,
@@ -398,4 +402,4 @@ def _close_query(
     if normalised and lambdas > 0.0:
         factor *= math.log2(1.0 + lambdas) / lambdas
     second = factor * sigma * sigma * hessian_factor
-    store_derivatives(places, factor * sigma, second, room, own_gradients, own_hessians)
+    store_derivatives(places, factor * sigma, second, workspace, own_gradients, own_hessians)

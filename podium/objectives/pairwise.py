@@ -27,10 +27,10 @@ from podium.objectives.kernels import (
     HINGE,
     LOGISTIC,
     SQUARED_HINGE,
-    PairRoom,
+    PairWorkspace,
     cost_row,
     load_scores,
-    make_pair_room,
+    make_pair_workspace,
     pair_row,
     store_derivatives,
 )
@@ -156,7 +156,7 @@ class BoundPairwise(BoundObjective):
             self.query_weights,
             judged.offsets,
             queries,
-            make_pair_room(longest_of(judged.offsets, queries)),
+            make_pair_workspace(longest_of(judged.offsets, queries)),
             gradients,
             hessians,
         )
@@ -174,7 +174,7 @@ class BoundPairwise(BoundObjective):
             self.query_weights,
             judged.offsets,
             queries,
-            make_pair_room(longest_of(judged.offsets, queries)),
+            make_pair_workspace(longest_of(judged.offsets, queries)),
             costs,
         )
 
@@ -237,7 +237,7 @@ def _pair_queries(
     query_weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
-    room: PairRoom,
+    workspace: PairWorkspace,
     gradients: np.ndarray,
     hessians: np.ndarray,
 ) -> None:
@@ -246,7 +246,7 @@ def _pair_queries(
     scores (n,) float64; places (n,) uint32 and worse (n,) int64: each query's documents by label, worst first, and how
     many have a smaller label; gradients, hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
     """
-    single, row, pulls, curves, _ = room
+    single, row, gradient_sums, hessian_sums, _ = workspace
     turns = 2 if ties else 1
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
@@ -254,7 +254,7 @@ def _pair_queries(
         if stop - start < 2:
             continue
         own, own_scores = places[start:stop], scores[start:stop]
-        load_scores(own_scores, own, own_scores.max(), sigma, False, room)
+        load_scores(own_scores, own, own_scores.max(), sigma, False, workspace)
         filled = 0
         for i in range(1, stop - start):
             count = worse[start + i]
@@ -265,9 +265,9 @@ def _pair_queries(
                 if turns > 1 or len(weights) > 0 or last != filled:
                     _weigh_pairs(i, first, last, start, own, weights, row)
                     filled = last
-                pair_row(form if turn == 0 else EVEN, i, last, single, row, pulls, curves)
+                pair_row(form if turn == 0 else EVEN, i, last, single, row, gradient_sums, hessian_sums)
         scale = query_weights[queries[k]] * sigma
-        store_derivatives(own, scale, scale * sigma, room, gradients[start:stop], hessians[start:stop])
+        store_derivatives(own, scale, scale * sigma, workspace, gradients[start:stop], hessians[start:stop])
 
 
 @kernel
@@ -282,16 +282,16 @@ def _pair_costs(
     query_weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
-    room: PairRoom,
+    workspace: PairWorkspace,
     costs: np.ndarray,
 ) -> None:
     """costs[q] = sum over pairs of w C(o), times the query's weight."""
-    _, row, _, _, exact = room
+    _, row, _, _, exact = workspace
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
         own, own_scores = places[start:stop], scores[start:stop]
         if stop - start > 1:
-            load_scores(own_scores, own, own_scores.max(), sigma, True, room)
+            load_scores(own_scores, own, own_scores.max(), sigma, True, workspace)
         for i in range(1, stop - start):
             count = worse[start + i]
             _weigh_pairs(i, 0, count, start, own, weights, row)

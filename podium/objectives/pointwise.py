@@ -253,9 +253,9 @@ def _between(
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
             down = _sigmoid(slope * (scores[row] - upper[row]))
             up = _sigmoid(slope * (lower[row] - scores[row]))
-            curve = down * (1.0 - down) + up * (1.0 - up)
+            second = down * (1.0 - down) + up * (1.0 - up)
             gradients[row] = np.float32(weights[row] * slope * (down - up))
-            hessians[row] = np.float32(weights[row] * slope * slope * curve)
+            hessians[row] = np.float32(weights[row] * slope * slope * second)
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import over_queries
-from podium.metrics.sorting import Room, make_room, sort_places
+from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
 from podium.objectives.base import Judgements
 
 _SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
@@ -80,7 +80,7 @@ def place_queries(
     if cutoff <= _SHORT_TOP:
         _pick_queries(scores, cutoff, offsets, queries, np.empty(cutoff), np.empty(cutoff, np.uint32), places)
     else:
-        _sort_queries(scores, cutoff, offsets, queries, make_room(longest_of(offsets, queries)), places)
+        _sort_queries(scores, cutoff, offsets, queries, make_sort_workspace(longest_of(offsets, queries)), places)
 
 
 @kernel
@@ -101,25 +101,30 @@ def _pick_queries(
 
 @kernel
 def _sort_queries(
-    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, room: Room, places: np.ndarray
+    scores: np.ndarray,
+    cutoff: int,
+    offsets: np.ndarray,
+    queries: np.ndarray,
+    workspace: SortWorkspace,
+    places: np.ndarray,
 ) -> None:
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         if start < stop:
-            place_worst_first(scores[start:stop], min(cutoff, stop - start), room, places[start:stop])
+            place_worst_first(scores[start:stop], min(cutoff, stop - start), workspace, places[start:stop])
 
 
 @kernel
-def place_worst_first(scores: np.ndarray, top: int, room: Room, places: np.ndarray) -> None:
+def place_worst_first(scores: np.ndarray, top: int, workspace: SortWorkspace, places: np.ndarray) -> None:
     """Places of one query by rising score, later rows first among equals: sorted at least for the best `top` of them.
 
     No metric depends on the order beyond its cutoff, and picking ten of a hundred costs half of sorting them.
     """
     n = len(scores)
     if top <= _SHORT_TOP and top < n:
-        _pick_top(scores, top, room[0].view(np.float64), room[4], places)
+        _pick_top(scores, top, workspace[0].view(np.float64), workspace[4], places)
         return
-    best_first = sort_places(scores, room, False)
+    best_first = sort_places(scores, workspace, False)
     for k in range(n):
         places[k] = best_first[n - 1 - k]
 

@@ -102,10 +102,10 @@ def _inverse(divisors: np.ndarray) -> np.ndarray:
 
 # float32 (longest + BLOCK,): gains (or relevance) of the documents, and weights of places;
 # float64 (longest + 1,): four numbers per place for the closed forms, as documented where they are loaded
-ChangeRoom = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+DeltaWorkspace = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def make_change_room(longest: int) -> ChangeRoom:
+def make_delta_workspace(longest: int) -> DeltaWorkspace:
     """Working arrays for lists of up to `longest` documents."""
     n, m = longest + BLOCK, longest + 1
     return np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
@@ -127,12 +127,12 @@ def load_weights(n: int, table: np.ndarray, weights: np.ndarray) -> None:
 
 
 @kernel
-def load_changes(kind: int, top: int, places: np.ndarray, values: np.ndarray, room: ChangeRoom) -> int:
+def load_deltas(kind: int, top: int, places: np.ndarray, values: np.ndarray, workspace: DeltaWorkspace) -> int:
     """Store what the closed forms need for one query; returns the number of rows, from the top, that can have a change.
 
     places (n,) are the query's documents, worst first; values (n,) its own.
     """
-    gains, _, one, two, three, four = room
+    gains, _, one, two, three, four = workspace
     n = len(places)
     load_gains(places, values, gains)
     if kind == AVERAGE_PRECISION:

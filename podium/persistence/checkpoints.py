@@ -38,7 +38,7 @@ from podium.persistence.values import from_plain, to_plain
 
 ERRORS = ("stop", "warn")
 _BLOCK = 4 << 20
-_TOLD = 3  # differences named in a refusal
+_SHOWN = 3  # differences named in a refusal
 _DEEPEST = 5  # how far functions are followed into what they were made with
 
 
@@ -96,8 +96,10 @@ class Checkpoints:
         except OSError as error:
             reason = (error.strerror or str(error)).removesuffix("; nothing was changed")
             if self.errors == "stop":
-                told = f"the checkpoint cannot be written ({reason}), and the training stops. {self._what_is_left()}"
-                raise OSError(error.errno or errno.EIO, told, str(self.path)) from error
+                described = (
+                    f"the checkpoint cannot be written ({reason}), and the training stops. {self._what_is_left()}"
+                )
+                raise OSError(error.errno or errno.EIO, described, str(self.path)) from error
             self._warn(f"{self.path}: the checkpoint cannot be written ({reason}). {self._what_is_left()}")
 
     def read(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
@@ -116,9 +118,9 @@ class Checkpoints:
         """Compare what the training is with what stands in the file."""
         found = differing(here, there)
         if found:
-            more = [f"and {len(found) - _TOLD} more"] if len(found) > _TOLD else []
-            told, advice = "; ".join(found[:_TOLD] + more), "Delete it to begin anew, or give another path."
-            raise ValueError(f"{self.path}: is the checkpoint of another training ({told}). {advice}")
+            more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+            described, advice = "; ".join(found[:_SHOWN] + more), "Delete it to begin anew, or give another path."
+            raise ValueError(f"{self.path}: is the checkpoint of another training ({described}). {advice}")
 
     def end(self) -> None:
         """The training came to its own end: the model is the result now."""
@@ -157,8 +159,8 @@ def describe_run(
     parameters = {field.name: getattr(model, field.name, None) for field in fields(model)}
     return {
         "the model": type(model).__name__,
-        **{name: _told(value) for name, value in parameters.items() if name not in ("n_jobs", "init")},
-        "early_stopping_rounds": _told(early_stopping_rounds),
+        **{name: _describe(value) for name, value in parameters.items() if name not in ("n_jobs", "init")},
+        "early_stopping_rounds": _describe(early_stopping_rounds),
         "the training data": _describe_data(data, model.n_jobs),
         "the number of evaluation sets": str(len(eval_sets)),
         **{f"evaluation set {number}": _describe_data(part, model.n_jobs) for number, part in enumerate(eval_sets)},
@@ -199,7 +201,7 @@ def _describe_data(data: RankingData, n_jobs: int | None) -> str:
     return f"{sizes}, checksum {total}"
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     """A parameter in words that are the same in every process, and others for every other value.
 
     Of metrics, objectives and policies that is all there is in them, of the user's own also the code of their class.
@@ -207,14 +209,14 @@ def _told(value: Any) -> str:
     try:
         plain = to_plain(value)
     except ValueError:
-        return _told_code(value)
+        return _describe_code(value)
     simple = not isinstance(plain, dict) or plain["type"] in ("tuple", "mapping", "range")
     if isinstance(plain, list) and any(isinstance(item, dict) for item in plain):
         simple = False  # a list of models: what scikit-learn prints of them is not all
     return repr(from_plain(plain)) if simple else json.dumps(plain, sort_keys=True)
 
 
-def _told_code(value: Any, depth: int = 0) -> str:
+def _describe_code(value: Any, depth: int = 0) -> str:
     """A function by its name, its code and what it was made with; another object by its class and what it holds.
 
     Lists, mappings and the like are left out: they are where functions count their calls.
@@ -222,35 +224,37 @@ def _told_code(value: Any, depth: int = 0) -> str:
     if isinstance(value, np.ndarray):
         return f"an array, checksum {checksum([value])}"
     if isinstance(value, tuple):
-        return f"({', '.join(_told_held(value, depth))})"
+        return f"({', '.join(_describe_held(value, depth))})"
     if isinstance(value, partial):
-        return f"partial({', '.join(_told_held([value.func, *value.args, *sorted(value.keywords.items())], depth))})"
+        return (
+            f"partial({', '.join(_describe_held([value.func, *value.args, *sorted(value.keywords.items())], depth))})"
+        )
     function = getattr(value, "__func__", value)  # of a method
     if hasattr(function, "__code__"):
         cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
         named = sorted((function.__kwdefaults__ or {}).items())
         held = [*cells, *(function.__defaults__ or ()), *named, *filter(None, [getattr(value, "__self__", None)])]
-        return f"{function.__qualname__}, {_told_crc([function])}({', '.join(_told_held(held, depth))})"
+        return f"{function.__qualname__}, {_describe_crc([function])}({', '.join(_describe_held(held, depth))})"
     kind = type(value)
     own = [one for one in kind.__mro__ if one.__module__.split(".")[0] not in ("podium", "builtins")]
     methods = [part for one in own for _, part in sorted(vars(one).items()) if hasattr(part, "__code__")]
     held = sorted(getattr(value, "__dict__", {}).items())
     name = getattr(value, "__name__", kind.__qualname__)  # a built-in function has no code to show
-    return f"{name}, {_told_crc(methods)}({', '.join(_told_held(held, depth))})"
+    return f"{name}, {_describe_crc(methods)}({', '.join(_describe_held(held, depth))})"
 
 
-def _told_held(parts: Sequence[Any], depth: int) -> list[str]:
+def _describe_held(parts: Sequence[Any], depth: int) -> list[str]:
     """What a function or object was made with, as far as it cannot change by itself."""
-    told = []
+    described = []
     for part in parts:
         if isinstance(part, (str, bytes, bool, int, float, complex, np.generic, Metric, Objective, Policy)):
-            told.append(_told(part) if not isinstance(part, (bytes, complex)) else repr(part))
+            described.append(_describe(part) if not isinstance(part, (bytes, complex)) else repr(part))
         elif depth < _DEEPEST and (callable(part) or isinstance(part, (tuple, np.ndarray))):
-            told.append(_told_code(part, depth + 1))
-    return told
+            described.append(_describe_code(part, depth + 1))
+    return described
 
 
-def _told_crc(functions: Sequence[Any]) -> str:
+def _describe_crc(functions: Sequence[Any]) -> str:
     return f"code {zlib.crc32(''.join(_code_facts(function.__code__) for function in functions).encode())}"
 
 

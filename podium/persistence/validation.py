@@ -131,9 +131,9 @@ def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_other_keys("the parameters", given, set(), known | {*model._fixed, *model._unused})
     for name in model._fixed:
         if name in given and given[name] != getattr(model, name):
-            told = f"{name}={_shown(given[name])}, which {model.__name__} no longer takes"
+            unknown = f"{name}={_shown(given[name])}, which {model.__name__} no longer takes"
             advice = f"Scores stay as they were; further training uses {getattr(model, name)!r}."
-            warn(f"the model file holds {told}. {advice}")
+            warn(f"the model file holds {unknown}. {advice}")
     return {name: value for name, value in given.items() if name in known}
 
 

@@ -44,7 +44,7 @@ def left_beside_the_sources(package: Path) -> list[str]:
 
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
 @pytest.mark.parametrize("kind", ["a file", "below a file", "a read-only file system"])
-def test_where_kernels_cannot_be_kept_they_are_kept_nowhere_and_the_user_is_told(package, tmp_path, variable, kind):
+def test_where_kernels_cannot_be_kept_they_are_kept_nowhere_and_the_user_is_reported(package, tmp_path, variable, kind):
     (tmp_path / "file").write_text("")
     folder = {"a file": tmp_path / "file", "below a file": tmp_path / "file" / "x", "a read-only file system": "/proc"}
     done = run(package, "-c", CODE, **{variable: str(folder[kind])}, HOME=str(tmp_path / "home"))
@@ -70,7 +70,7 @@ def test_a_folder_below_that_cannot_be_written_to_sends_nothing_to_another_place
     assert not list((tmp_path / "home").rglob("*.nb?"))
 
 
-def test_a_disk_that_becomes_full_is_told_once_and_the_kernel_runs(package, tmp_path):
+def test_a_disk_that_becomes_full_is_reported_once_and_the_kernel_runs(package, tmp_path):
     code = (
         "import numba.core.caching as caching\n"
         "def full(self, *parts): raise OSError(28, 'No space left on device')\n"

@@ -43,7 +43,7 @@ def test_what_is_written_is_read_back_through_the_compression(tmp_path, suffix):
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_compression_is_told_by_content_not_by_name(tmp_path):
+def test_compression_is_reported_by_content_not_by_name(tmp_path):
     with write_whole(tmp_path / "a.gz") as stream:
         stream.write(b"text")
     (tmp_path / "a.gz").rename(tmp_path / "a.txt")
@@ -75,7 +75,7 @@ def test_an_interrupted_writer_leaves_the_old_file_and_nothing_else(tmp_path, su
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_a_full_disk_is_told_with_the_final_name(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_with_the_final_name(tmp_path, monkeypatch):
     path = tmp_path / "file.txt"
     path.write_bytes(b"old")
 

@@ -162,7 +162,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
-def test_listed_numbers_are_told_apart_exactly(tmp_path, rng, kind, dtype):
+def test_listed_numbers_are_reported_apart_exactly(tmp_path, rng, kind, dtype):
     X, y, qid = categorical_case(rng, dtype)
     make, listed = KINDS[kind]
     model = model_of(make(X), y, qid, listed)  # and no warning: these numbers are kept

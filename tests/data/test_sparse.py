@@ -80,7 +80,7 @@ def test_places_outside_of_a_list_of_entries_are_refused():
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39])
-def test_an_infinite_value_is_told_with_its_row_and_column(value):
+def test_an_infinite_value_is_reported_with_its_row_and_column(value):
     matrix = csr_array(X)
     matrix.data[3] = value
     with pytest.raises(

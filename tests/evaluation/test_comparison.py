@@ -402,13 +402,13 @@ def test_evaluations_that_do_not_compare_are_refused(ranked) -> None:
         ({"metrics": "ndgc@10"}, "Did you mean 'ndcg@10'?"),
     ],
 )
-def test_bad_options_are_told(ranked, options: dict, message: str) -> None:
+def test_bad_options_are_reported(ranked, options: dict, message: str) -> None:
     systems, y, qid = ranked
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         compare(systems, y, qid=qid, **options)
 
 
-def test_bad_systems_are_told(ranked) -> None:
+def test_bad_systems_are_reported(ranked) -> None:
     systems, y, qid = ranked
     with pytest.raises(ValueError, match="two systems or more; got 'a'"):
         compare({"a": systems["a"]}, y, qid=qid)
@@ -422,7 +422,7 @@ def test_bad_systems_are_told(ranked) -> None:
         compare({"a": systems["a"], "b": systems["b"][1:]}, y, qid=qid)
 
 
-def test_bad_values_are_told() -> None:
+def test_bad_values_are_reported() -> None:
     with pytest.raises(ValueError, match=r"system 'b' has values of shape \(4,\); expected one per query, 5 in all"):
         values_of(a=A, b=B[1:])
     with pytest.raises(ValueError, match="system 'b' has the value inf at query 2"):

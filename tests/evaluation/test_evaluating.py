@@ -72,7 +72,7 @@ def test_undefined_queries_are_left_out_and_counted():
     assert result.notes == ("auc is undefined for 1 of 2 queries (one label only); they are left out.",)
 
 
-def test_rmax_is_the_largest_label_of_the_data_and_is_told():
+def test_rmax_is_the_largest_label_of_the_data_and_is_reported():
     result = evaluate([2, 1, 1], [1, 0, 3], qid=[1, 1, 2], metrics=["err@10"])
     np.testing.assert_allclose(result.per_query["err@10"], [1 / 8, 7 / 8])
     assert "err@10: rmax = 3." in result.notes
@@ -155,7 +155,7 @@ def test_a_run_is_scored_against_all_judged_documents():
     np.testing.assert_allclose(result.per_query["recall@10"], [1 / 2, 1])
 
 
-def test_queries_missing_on_either_side_are_told():
+def test_queries_missing_on_either_side_are_reported():
     result = evaluate_run(Qrels.from_dict(QRELS), Run.from_dict(RUN), metrics=["rr"])
     assert result["rr"] == (1 / 2 + 1) / 2
     assert result.notes[0].startswith("1 of 3 judged queries are not in the run ('q3'); they are left out")

@@ -107,7 +107,7 @@ def test_signs_are_fair_and_independent() -> None:
 
 
 @pytest.mark.parametrize(("n_jobs", "expected"), [(None, 5), (-1, 5), (1, None), (2, 2), (40, 25)])
-def test_threads_are_all_cores_unless_told(
+def test_threads_are_all_cores_unless_reported(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, n_jobs: int | None, expected: int | None
 ) -> None:
     """As everywhere else; not more of them than blocks of work, and none where one is enough."""
@@ -300,7 +300,7 @@ def test_values_that_agree_but_for_rounding_are_equal() -> None:
     ]
 
 
-def test_bad_input_is_told() -> None:
+def test_bad_input_is_reported() -> None:
     with pytest.raises(ValueError, match=r"differences\[1\] is nan; leave"):
         randomisation_test([1.0, math.nan])
     with pytest.raises(ValueError, match="one dimension"):

@@ -237,7 +237,7 @@ def test_drawings_are_pictures(model, data, tmp_path):
     assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn_is_told(model, stump, tmp_path, monkeypatch):
+def test_what_cannot_be_drawn_is_reported(model, stump, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"suffix of a picture must be one of .svg, .png; got '.jpg'"):
         explain.draw_tree(model, 1, tmp_path / "tree.jpg")
     with pytest.raises(ValueError, match="tree must be from 1 to 10; got 11"):
@@ -260,7 +260,7 @@ def test_a_query_is_explained_by_its_best_documents(model, data):
     assert found.sentences()[1].startswith(f"1. {found.top[0].document}, score {scores.max():.4f}: ")
 
 
-def test_documents_and_queries_that_are_not_there_are_told(model, data):
+def test_documents_and_queries_that_are_not_there_are_reported(model, data):
     with pytest.raises(
         ValueError, match=r"There is no query '33' among 0, 1, 2, 3, 4, ... \(20 in all\). Did you mean"
     ):

@@ -118,7 +118,7 @@ def test_more_trees_and_other_values_keep_the_names(coloured):
     np.testing.assert_array_equal(again.predict(turned), whole.predict(frame))
 
 
-def test_trees_are_told_with_names(coloured, tmp_path):
+def test_trees_are_reported_with_names(coloured, tmp_path):
     frame, y, qid = coloured
     model = podium.RegressionTree(max_leaf_nodes=2).fit(frame, y, qid)
     assert "colour is amber, cyan, ecru" in tree_text(model, 1) or "colour is blue, dun, fawn" in tree_text(model, 1)

@@ -90,7 +90,7 @@ def test_xgboost_reports_the_same_numbers(seed, longest, gain):
     assert list(found.values()) == pytest.approx(list(theirs.values()), abs=1e-6)
 
 
-def test_what_xgboost_cuts_without_a_cutoff_is_told():
+def test_what_xgboost_cuts_without_a_cutoff_is_reported():
     labels, scores = np.arange(40) % 2, -np.arange(40)
     result = evaluate(scores, labels, group=[40], metrics=["p", "ndcg", "map@40", "rr"], policy="xgboost")
     assert result.notes == tuple(

@@ -32,6 +32,14 @@ class Broken(Exception):
     """What goes wrong in a callback or an objective."""
 
 
+@pytest.fixture(autouse=True)
+def python_handles_ctrl_c():
+    """A shell without job control starts commands in the background with Ctrl-C ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
 @pytest.fixture(scope="module")
 def parts(splits):
     return splits.train.subset(np.arange(6)), splits.valid.subset(np.arange(4)), splits.test.subset(np.arange(3))

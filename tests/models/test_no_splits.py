@@ -92,7 +92,7 @@ def test_samples_labels_constraints_and_features_that_say_nothing():
     assert told(MART, missing, (np.arange(60) < 30).astype(float)) == []  # a missing value can be told from 1
 
 
-def test_trees_that_are_added_without_a_split_are_told_too():
+def test_trees_that_are_added_without_a_split_are_reported_too():
     X, y, qid = rows()
     model = MART(n_estimators=2, min_samples_leaf=5).fit(X, y, qid)
     model.min_samples_leaf = 31
@@ -101,7 +101,7 @@ def test_trees_that_are_added_without_a_split_are_told_too():
 
 
 @pytest.mark.parametrize("name", [name for name in TREE_MODELS if name != "LambdaSMART"])
-def test_it_is_told_exactly_when_nothing_splits_and_the_cure_cures(name):
+def test_it_is_reported_exactly_when_nothing_splits_and_the_cure_cures(name):
     """Random rules on small data: the parameter that is named, set free, lets the model split."""
     draws, silent, cured = np.random.default_rng(7), 0, 0
     for _ in range(40):

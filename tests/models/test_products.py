@@ -214,7 +214,7 @@ def test_bad_parameters_are_named_with_what_is_allowed(splits, parameters, messa
         LambdaMART(**parameters).fit(splits.train)
 
 
-def test_missing_query_ids_are_told_and_score_needs_them():
+def test_missing_query_ids_are_reported_and_score_needs_them():
     X, y = POINTS[:, :2], POINTS[:, 2]
     routed = (
         r"set_config\(enable_metadata_routing=True\).*set_fit_request\(qid=True\).*params=\{'qid': qid, 'groups': qid\}"
@@ -374,7 +374,7 @@ def test_steps_of_a_leaf(rng):
     assert losses["exact"] <= losses["mean"]
 
 
-def test_an_evaluation_set_without_relevant_documents_is_told_apart(splits, tmp_path):
+def test_an_evaluation_set_without_relevant_documents_is_reported_apart(splits, tmp_path):
     nothing = replace(splits.valid, y=np.zeros(splits.valid.n_rows))
     model = small(LambdaMART, eval_metric="auc").fit(splits.train, eval_set=nothing)
     assert np.isnan(model.evals_["eval_0"]["auc"]).all()

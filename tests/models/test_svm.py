@@ -137,7 +137,7 @@ def test_the_hard_margin_is_that_of_quadratic_programming(rng, loss):
 
 
 @pytest.mark.parametrize("twin", [False, True])
-def test_data_that_are_not_linearly_rankable_are_told(rng, twin):
+def test_data_that_are_not_linearly_rankable_are_reported(rng, twin):
     X, y, qid = make_lists(rng, noise=0.0 if twin else 1.0)
     if twin:  # two documents that look the same, with different labels
         X, y, qid = X[:2], np.array([0.0, 1.0]), qid[:2]

@@ -194,7 +194,7 @@ def test_other_models_data_and_evaluation_sets_are_refused(parts, path):
     LambdaMART(**SMALL, n_jobs=2).fit(data, eval_set=[valid], checkpoint=path)
 
 
-def test_functions_are_told_apart_by_their_code(parts, path):
+def test_functions_are_reported_apart_by_their_code(parts, path):
     def pull(scores, labels, offsets):
         return scores - labels, np.ones_like(scores)
 
@@ -269,7 +269,7 @@ def test_options_that_mean_nothing_are_refused(options, message, parts, path):
 
 
 @pytest.mark.parametrize("where", ["missing/run.checkpoint", "file/run.checkpoint"])
-def test_a_folder_that_takes_no_file_is_told_before_the_training(where, parts, tmp_path):
+def test_a_folder_that_takes_no_file_is_reported_before_the_training(where, parts, tmp_path):
     (tmp_path / "file").write_text("no folder")
 
     def never(progress):

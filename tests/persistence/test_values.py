@@ -415,7 +415,7 @@ def made_with(factor, function=math.sqrt, *, base=1.0):
     return objective
 
 
-def test_functions_and_metrics_of_the_users_own_are_told_apart_by_code_and_content(data):
+def test_functions_and_metrics_of_the_users_own_are_reported_apart_by_code_and_content(data):
     def name_of(objective):
         return describe_run(Boosted(objective=objective), data, [], None)["objective"]
 

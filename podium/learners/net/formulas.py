@@ -69,8 +69,8 @@ def _smooth_ndcg(scores: Any, there: Any, rows: Rows, queries: Rows, table: Any,
     above = jax.nn.sigmoid(-alpha * _differences(scores))  # [q, i, j]: j is above i
     rank = 1.0 + jnp.where(both, above, 0.0).sum(axis=2)
     step = jnp.where(there, rows["gain"], 0.0) * jnp.log(2.0) / ((1.0 + rank) * jnp.log(1.0 + rank) ** 2)
-    pulls = jnp.where(both, above * jax.nn.sigmoid(alpha * _differences(scores)) * -_differences(step), 0.0)
-    return alpha * pulls.sum(axis=2)
+    terms = jnp.where(both, above * jax.nn.sigmoid(alpha * _differences(scores)) * -_differences(step), 0.0)
+    return alpha * terms.sum(axis=2)
 
 
 def _pull(form: str, o: Any) -> Any:

@@ -24,7 +24,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import over_queries
-from podium.metrics.sorting import make_room, sort_places
+from podium.metrics.sorting import make_sort_workspace, sort_places
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ def _sum_queries(
     longest = 0
     for q in range(first_query, last_query):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    room, sorting = np.empty((7, longest + 1)), make_room(longest)
+    room, sorting = np.empty((7, longest + 1)), make_sort_workspace(longest)
     for q in range(first_query, last_query):
         sums[q, 3] = np.inf
         if bits[q] == 0 or costs[q] == 0.0:
