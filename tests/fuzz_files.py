@@ -1,8 +1,8 @@
 """A structure-aware fuzzer for our files: edits to keys, values, dtypes, shapes and elements, with fitting checksums.
 
-Run as a process of its own, so that a crash of the interpreter is seen: `fuzz_files.py model|checkpoint|cache FOLDER
-SEED EDITS`. It prints how many edited files were refused and how many were taken; anything but an error of ours, or
-data that obey the laws below, ends it with a traceback.
+Run as a process of its own, so that a crash of the interpreter is seen: `fuzz_files.py model|other|checkpoint|cache
+FOLDER SEED EDITS`. It prints how many edited files were refused and how many were taken; anything but an error of ours,
+or data that obey the laws below, ends it with a traceback.
 """
 
 import copy
@@ -18,13 +18,14 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from families import TREE_MODELS
+from families import NETS, TREE_MODELS
 
 import podium
 from podium.formats import container
 from podium.formats.cache import read_cache, write_cache
 from podium.formats.kinds import CHECKPOINT, DATA, MODEL
 from podium.models.products import LambdaMART, LambdaSMART, MatrixNet, RandomForest
+from podium.models.registry import MODELS
 
 SECONDS = 20  # for one file: more is an endless loop
 ROOM = 2 << 30  # bytes of memory beyond what the first files needed
@@ -36,7 +37,7 @@ HOSTILE = [
     *(None, True, False, 0, -1, 1, 7, 2**31, 2**62, 2**63, 2**64, -(2**63), 10**400, 0.5, -0.0, 1e308, -1e308, 5e-324),
     *("", "nan", "inf", "x", "\ud800", "0", "x" * 5000, [], {}, [[]], [None], [0], {"a": 1}, {"": []}, DEEP),
 ]
-KINDS = [*TREE_MODELS, "", "Ranker", "object", 3, None, "x" * 500]
+KINDS = [*MODELS, "", "Ranker", "object", 3, None, "x" * 500]
 
 
 def rows(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -255,6 +256,56 @@ class Models:
         return True
 
 
+class OtherModels:
+    """Every model that is not a forest: linear models, support vectors, weak rankers, nets, ensembles."""
+
+    kind = MODEL
+
+    def __init__(self, folder: Path) -> None:
+        rng = np.random.default_rng(8)
+        full = training_data(rng)
+        data = podium.RankingData.from_arrays(np.nan_to_num(full.X), full.y, full.qid)
+        self.X, self.bases = np.nan_to_num(rows(rng, 12)), []
+        for number, model in enumerate(self.models()):
+            model.fit(data).save(folder / f"other{number}.podium")
+            self.bases.append(read_parts(folder / f"other{number}.podium", MODEL))
+
+    def models(self):
+        trees, linear = podium.MART(n_estimators=2, **SMALL), podium.Linear(max_iter=2)
+        settings = {
+            "KernelRankSVM": {"max_iter": 2},
+            "AdaRank": {"n_rounds": 2},
+            "CoordinateAscent": {"n_restarts": 1, "n_rounds": 1},
+            "RankBoost": {"n_estimators": 4},
+            "Bagged": {"model": trees, "n_members": 2},
+            "Blend": {"members": [linear, trees]},
+            "Stack": {"members": [linear, trees], "final": linear, "folds": 2},
+        } | {name: {"max_epochs": 1} for name in NETS}
+        for name in MODELS:
+            if name not in TREE_MODELS:
+                yield MODELS[name](**settings.get(name, {}))
+        yield podium.Linear(basis="gaussian", transform=("raw", "zscore", "rank"))
+        yield podium.Linear(transform=("signed_log", "quantile", "minmax"), max_iter=3)
+        yield podium.Net(hidden_layer_sizes=(3,), layer_norm=True, residual=True, n_nets=2, max_epochs=1)
+        yield podium.KernelRankSVM(kernel="polynomial", max_iter=2, n_landmarks=20)
+        yield podium.Pointwise("svr")
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        """The model can be shown, scores without a crash, can be saved, and is the same again."""
+        model = refused(path, lambda: podium.load(path))
+        if model is None:
+            return False
+        json.dumps(model.inspect().as_dict(), allow_nan=False)
+        str(model.inspect()).encode()
+        model.save(path.with_name("again.podium"))
+        again = podium.load(path.with_name("again.podium"))
+        if model.n_features_in_ == self.X.shape[1]:
+            scores, qid = model.predict(self.X, np.arange(len(self.X)) // 4), np.arange(len(self.X)) // 4
+            assert scores.shape == (len(self.X),)
+            np.testing.assert_array_equal(scores, again.predict(self.X, qid))
+        return True
+
+
 def frame(rng: np.random.Generator):
     import pandas as pd
 
@@ -359,7 +410,7 @@ def main(what: str, folder: Path, seed: int, edits: int) -> None:
     faulthandler.enable()
     warnings.simplefilter("ignore")
     os.fsync = lambda handle: None  # nothing here has to survive the machine
-    subject = {"model": Models, "checkpoint": Checkpoints, "cache": Caches}[what](folder)
+    subject = {"model": Models, "other": OtherModels, "checkpoint": Checkpoints, "cache": Caches}[what](folder)
     for number, (meta, arrays) in enumerate(subject.bases):
         path = folder / f"same{number}"
         write_parts(path, subject.kind, meta, arrays)

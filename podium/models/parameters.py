@@ -152,10 +152,13 @@ class Parameter:
         return {"name": self.name, "default": self.default, "allowed": self.allowed, "about": self.about}
 
 
-def parameter(default: Any, about: str, *, kind: Kind | None = None, **more: Any) -> Any:
-    """A field with a `Declaration`. `kind` follows from the default unless that is None or a name."""
+def parameter(default: Any, about: str, *, kind: Kind | None = None, positional: bool = False, **more: Any) -> Any:
+    """A field with a `Declaration`. `kind` follows from the default unless that is None or a name.
+
+    `positional` is for the part that a model is made around: `Pointwise(Ridge())`.
+    """
     declaration = Declaration(about, kind or _KINDS[type(default)], **more)
-    return field(default=default, metadata={_KEY: declaration})
+    return field(default=default, kw_only=not positional, metadata={_KEY: declaration})
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True)

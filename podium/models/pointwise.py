@@ -50,7 +50,9 @@ class _EstimatorRanker(SeedParameter, Ranker):
 
     @property
     def _ALLOWS_MISSING(self) -> bool:  # type: ignore[override]
-        """Whether the estimator takes NaN, as it says itself."""
+        """Whether the estimator takes NaN, as it says itself; scoring by arrays does not."""
+        if getattr(self, "form_", None) is not None:
+            return False
         return bool(get_tags(self._estimator()).input_tags.allow_nan)
 
     def _aim(self) -> Any:
@@ -196,6 +198,7 @@ class Pointwise(_EstimatorRanker):
         "ridge",
         "The estimator: an object of scikit-learn, or the name of one with its default parameters.",
         kind=NAME,
+        positional=True,
         words=f"an estimator, or {', '.join(ESTIMATORS)}",
     )
     relevant: float | None = parameter(
@@ -269,6 +272,7 @@ class Pairwise(_EstimatorRanker):
         "logistic_regression",
         "The classifier: an object of scikit-learn, or the name of one with its default parameters.",
         kind=NAME,
+        positional=True,
         words=f"a classifier, or {', '.join(CLASSIFIERS)}",
     )
     max_pairs: int = parameter(

@@ -32,6 +32,7 @@ class Bagged(SeedParameter, Ensemble):
         "The model that is copied, with its parameters. None: a LambdaMART.",
         kind=MODEL,
         optional=True,
+        positional=True,
         words='a model such as LambdaMART(n_estimators=50) (as text: "lambdamart(n_estimators=50)"), or None',
     )
     n_members: int = parameter(10, "Number of copies.", low=1, high=10**4)

@@ -190,6 +190,7 @@ class MembersParameter:
         "The models: a list of models with their parameters. None: a LambdaMART and a Linear.",
         kind=MODELS,
         optional=True,
+        positional=True,
         words='a list of models such as [LambdaMART(), Linear()] (as text: "lambdamart, linear(max_iter=50)"), or None',
     )
 

@@ -7,14 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from families import NETS
 from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import cli
-from podium.models.nets import NetRanker
-from podium.models.registry import MODELS
 
-NETS = {name: kind for name, kind in MODELS.items() if issubclass(kind, NetRanker)}
 WHY = "a repeated document takes a rank, a weight does not"
 
 

@@ -1,5 +1,6 @@
 """The registry: every parameter is declared, described, checked and has an effect; settings are read from text."""
 
+import inspect
 import json
 import pydoc
 import subprocess
@@ -55,6 +56,20 @@ def test_the_registry_has_every_model_once_and_finds_it_in_any_case():
     assert [entry.kind for entry in catalogue()] == list(MODELS.values())
     assert [entry.class_name for entry in catalogue()] == list(dict.fromkeys(MODELS))
     assert find_model("LambdaMART").kind is find_model("lambdamart").kind is LambdaMART
+
+
+def test_only_what_a_model_is_made_around_is_given_by_position():
+    positional = {
+        name: [p.name for p in inspect.signature(kind).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        for name, kind in MODELS.items()
+    }
+    assert {name: given for name, given in positional.items() if given} == {
+        "Pointwise": ["estimator"],
+        "Pairwise": ["classifier"],
+        "Bagged": ["model"],
+        "Blend": ["members"],
+        "Stack": ["members"],
+    }
 
 
 def test_listing_the_models_imports_none_of_them():

@@ -19,7 +19,7 @@ FUZZER = Path(fuzz_files.__file__)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the fuzzer bounds its memory as Linux does")
-@pytest.mark.parametrize(("what", "edits"), [("model", 1500), ("checkpoint", 500), ("cache", 1200)])
+@pytest.mark.parametrize(("what", "edits"), [("model", 1500), ("other", 500), ("checkpoint", 500), ("cache", 1200)])
 def test_edited_files_are_refused_or_obey_the_laws_and_never_crash(tmp_path, what, edits):
     command = [sys.executable, str(FUZZER), what, str(tmp_path), "1", str(edits)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
