@@ -14,8 +14,9 @@ PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py 
 demo: .venv/installed-core
 	$(BIN)/podium demo
 
+# Files of tests go to one process per core: most tests use one core, and compiling does.
 test: .venv/installed-dev
-	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGUMENTS)
 
 # Indices checked in compiled code. Kernels that were compiled without the checks must not be reused: another cache.
 test-bounds: .venv/installed-dev
