@@ -77,7 +77,7 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
         assert queries is not None
         order, offsets = queries
         scores = np.empty(len(order))
-        scores[order] = self.net_.scores(self._columns(rows, queries)[order], offsets)
+        scores[order] = self.net_.scores(self._columns(rows, queries)[order], offsets, self.n_jobs)
         return self._with_base(scores, rows, queries)
 
     def _scores(self, X: Features) -> np.ndarray:

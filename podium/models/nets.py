@@ -225,7 +225,7 @@ class NetRanker(LayerParameters, TrainedNet):
         return HostRunner(*rows)
 
     def _scores(self, X: Any) -> np.ndarray:
-        return np.asarray(self.net_.scores(X))
+        return np.asarray(self.net_.scores(X, self.n_jobs))
 
     def inspect(self) -> NetInspection:
         """What the model is made of: its layers and parameters. Print it."""
