@@ -48,7 +48,13 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
 
     def _start(
-        self, data: RankingData, eval_sets: list[RankingData], early_stopping_rounds: int | None, *, continued: bool
+        self,
+        data: RankingData,
+        eval_sets: list[RankingData],
+        early_stopping_rounds: int | None,
+        *,
+        continued: bool,
+        **own: Any,
     ) -> Any:
         learner = self._learner(data, continued)
         for part in eval_sets:
