@@ -22,6 +22,7 @@ CORE = (
     "numpy",
     "scipy",
     "scikit-learn",
+    "threadpoolctl",
     "numba",
     "llvmlite",
     "narwhals",

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -80,3 +80,34 @@ def threads_for(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+_blas_lock = threading.Lock()
+_blas_users: list[Any] = []  # one entry per caller inside `serial_blas`; the first one holds what to restore
+
+
+@contextmanager
+def serial_blas() -> Iterator[None]:
+    """Matrix products of NumPy on the caller's thread only, for work that has threads of its own.
+
+    BLAS's threads meet at the end of every product and spin until then: on a busy machine, many products of moderate
+    size take many times as long as on one thread. The limit is the process's; it ends when the last caller leaves.
+    """
+    with _blas_lock:
+        _blas_users.append(_blas().limit(limits=1, user_api="blas") if not _blas_users else None)
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            limit = _blas_users.pop(0)
+            if _blas_users:
+                _blas_users[0] = limit
+            else:
+                limit.restore_original_limits()
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -48,7 +48,13 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
 
     def _start(
-        self, data: RankingData, eval_sets: list[RankingData], early_stopping_rounds: int | None, *, continued: bool
+        self,
+        data: RankingData,
+        eval_sets: list[RankingData],
+        early_stopping_rounds: int | None,
+        *,
+        continued: bool,
+        **own: Any,
     ) -> Any:
         learner = self._learner(data, continued)
         for part in eval_sets:
@@ -77,7 +83,7 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
         assert queries is not None
         order, offsets = queries
         scores = np.empty(len(order))
-        scores[order] = self.net_.scores(self._columns(rows, queries)[order], offsets)
+        scores[order] = self.net_.scores(self._columns(rows, queries)[order], offsets, self.n_jobs)
         return self._with_base(scores, rows, queries)
 
     def _scores(self, X: Features) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from podium.models.parameters import (
     parameter,
     parametrized,
 )
+from podium.models.ranker import Callback, all_or_nothing
 from podium.models.starting import StartingRanker
 from podium.objectives.base import Objective, judge
 from podium.objectives.registry import parse_objective
@@ -205,16 +207,20 @@ class NetRanker(LayerParameters, TrainedNet):
         "residual": Fact("true or false", lambda value: isinstance(value, bool)),
     }
 
-    def _learner(self, data: RankingData, continued: bool) -> Any:
+    def _learner(self, data: RankingData, continued: bool, **own: Any) -> Any:
         require_jax(type(self).__name__)
         from podium.learners.net.training import NetTraining
 
-        base, data, rules = self._base_scores(data), data.grouped(), self._rules()
-        inputs, target = Inputs.of(data.X), self._bind(data)
+        grouped, base, rules = data.grouped(), self._base_scores(data), self._rules()
+        inputs, target = Inputs.of(grouped.X), self._target(grouped, data.rows, **own)
         widths = tuple(int(width) for width in self.hidden_layer_sizes)
         shape = NetShape(inputs.width, widths, self.activation, bool(self.layer_norm), bool(self.residual))
-        rows = inputs.columns(data.X), data.offsets, target, shape, rules, base
+        rows = inputs.columns(grouped.X), grouped.offsets, target, shape, rules, base
         return NetTraining(inputs, shape, rules, self._runner(rows), target.start() if base is None else 0.0)
+
+    def _target(self, data: RankingData, rows: np.ndarray) -> Any:
+        """The objective on the grouped training rows; rows: where they were before."""
+        return self._bind(data)
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         from podium.learners.net.training import DeviceEpochs, HostRunner
@@ -225,7 +231,7 @@ class NetRanker(LayerParameters, TrainedNet):
         return HostRunner(*rows)
 
     def _scores(self, X: Any) -> np.ndarray:
-        return np.asarray(self.net_.scores(X))
+        return np.asarray(self.net_.scores(X, self.n_jobs))
 
     def inspect(self) -> NetInspection:
         """What the model is made of: its layers and parameters. Print it."""
@@ -262,13 +268,14 @@ def check_inputs(inputs: Inputs, n_features: int) -> None:
         raise ValueError(f"flagged names a feature that is not there; there are {counted(n_features, 'feature')}")
 
 
-def require_jax(model: str) -> None:
-    """Scoring needs NumPy only; training needs the extra."""
+def require_jax(model: str, otherwise: str | None = None) -> None:
+    """Scoring needs NumPy only; training needs the extra. `otherwise`: what else helps."""
     try:
         import jax
         import optax
     except ImportError as error:
-        raise ImportError(f'Training {model} needs JAX. Install it with: pip install "podium[neural]"') from error
+        advice = 'Install it with: pip install "podium[neural]"' + ("" if otherwise is None else f"; or {otherwise}")
+        raise ImportError(f"Training {model} needs JAX. {advice}") from error
     del jax, optax
 
 
@@ -297,43 +304,55 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         choices=("batch", "pair"),
     )
 
-    def fit(self, X: Any, y: Any = None, qid: Any = None, *, pairs: Any = None, **options: Any) -> Self:
+    @all_or_nothing
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        *,
+        pairs: Any = None,
+        group: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        verbose: int | None = None,
+        checkpoint: Any = None,
+        every: int = 10,
+        checkpoint_errors: str = "stop",
+    ) -> Self:
         """`Ranker.fit`, or on given pairs: `pairs=(i, j, p)` has rows i and j of X, which are documents of one query.
 
-        p, 1 if it is left out, is the probability that row i is the better one. Labels are then not needed.
+        p, 1 if it is left out, is the probability that row i is the better one. Labels are then neither needed nor
+        used, and no checkpoint can be kept.
         """
-        if pairs is None:
-            return super().fit(X, y, qid, **options)
-        if options.get("checkpoint") is not None:
-            raise ValueError("fit: a checkpoint cannot be kept with pairs; leave out one of the two.")
-        if y is None and not isinstance(X, RankingData):
-            y = np.zeros(np.shape(X)[0])
-        self._given = pairs
-        try:
-            return super().fit(X, y, qid, **options)
-        finally:
-            del self._given
+        if pairs is not None:
+            if checkpoint is not None:
+                raise ValueError("fit: a checkpoint cannot be kept with pairs; leave out one of the two.")
+            X, y = _with_labels(X, y)
+        given = {"group": group, "sample_weight": sample_weight, "query_weight": query_weight}
+        watched = {"eval_set": eval_set, "early_stopping_rounds": early_stopping_rounds, "callbacks": callbacks}
+        kept = {"checkpoint": checkpoint, "every": every, "checkpoint_errors": checkpoint_errors}
+        own = {} if pairs is None else {"pairs": pairs}
+        return self._train(X, y, qid, **given, **watched, **kept, verbose=verbose, own=own)
 
     def _objective(self) -> Any:
         return self._named_objective("ranknet", sigma=float(self.sigma), ties=bool(self.ties))
 
-    def _needs_pairs(self) -> bool:
-        return not hasattr(self, "_given")
+    def _warn_if_nothing_to_learn(self, data: RankingData, pairs: Any = None) -> None:
+        if pairs is None:
+            super()._warn_if_nothing_to_learn(data)
 
-    def _bind(self, data: RankingData) -> Any:
-        if not hasattr(self, "_given"):
-            return super()._bind(data)
-        from podium.objectives.given_pairs import BoundPairs
+    def _target(self, data: RankingData, rows: np.ndarray, pairs: Any = None) -> Any:
+        if pairs is None:
+            return super()._target(data, rows)
+        from podium.objectives.given_pairs import BoundPairs, GivenPairs
 
+        found = GivenPairs.read(pairs, rows, data.offsets)
         judged = judge(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
-        return BoundPairs(self._objective(), judged, self._given, self.n_jobs)
-
-    def _learner(self, data: RankingData, continued: bool) -> Any:
-        if hasattr(self, "_given"):
-            from podium.objectives.given_pairs import GivenPairs
-
-            self._given = GivenPairs.read(self._given, data.rows, data.offsets)
-        return super()._learner(data, continued)
+        return BoundPairs(self._objective(), judged, found, self.n_jobs)
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         if self.update == "batch":
@@ -348,6 +367,13 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
             pairs_of = label_pairs(target.labels, offsets, bool(self.ties))
         weights = target.judged.weights, target.judged.query_weights
         return PairRunner(columns, offsets, pairs_of, shape, rules, base, float(self.sigma), weights)
+
+
+def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
+    """The rows and labels that `fit` was given beside pairs; labels of 0 where there are none."""
+    if isinstance(X, RankingData):
+        return (X if X.y is not None else replace(X, y=np.zeros(X.n_rows))), y
+    return X, np.zeros(np.shape(X)[0]) if y is None else y
 
 
 @parametrized

@@ -194,10 +194,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         every: int = 10,
         checkpoint_errors: str = "stop",
         more: int | None = None,
+        own: Mapping[str, Any] | None = None,
     ) -> Self:
-        """`fit`, or with `more` so many further steps of the fitted model."""
+        """`fit`, or with `more` so many further steps of the fitted model.
+
+        own: arguments that only the `fit` of this model has; its learner is made with them.
+        """
         from podium.persistence.checkpoints import Checkpoints
 
+        own = {} if own is None else own
         self._check_parameters()
         kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
         _check_early_stopping(early_stopping_rounds, eval_set)
@@ -205,7 +210,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self.categories_ = self._find_names(X)
         data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=more is not None)
         self.n_queries_ = data.n_queries
-        self._warn_if_nothing_to_learn(data)
+        self._warn_if_nothing_to_learn(data, **own)
         self._supported(data.X, "the training data")
         eval_sets = [self._eval_data(part, number) for number, part in enumerate(_as_eval_sets(eval_set))]
         for number, part in enumerate(eval_sets):
@@ -215,7 +220,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data, eval_sets = self._transformed(data), [self._transformed(part) for part in eval_sets]
         listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
         check_interrupts()
-        self._run(data, eval_sets, early_stopping_rounds, listeners, kept, more)
+        self._run(data, eval_sets, early_stopping_rounds, listeners, kept, more, own)
         return self
 
     def _run(
@@ -226,13 +231,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         callbacks: Sequence[Callback],
         checkpoints: Checkpoints | None,
         more: int | None,
+        own: Mapping[str, Any],
     ) -> None:
         """Let the learner take its steps; what it has learned becomes the fitted state."""
         from podium.learners.monitor import Monitor
         from podium.models.fitting import Keeper, run_steps
         from podium.persistence.checkpoints import describe_run
 
-        learner = self._start(data, eval_sets, early_stopping_rounds, continued=more is not None)
+        learner = self._start(data, eval_sets, early_stopping_rounds, continued=more is not None, **own)
         n_steps = self._n_steps() if more is None else learner.n_steps + more
         check_interrupts()
 
@@ -269,10 +275,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.best_iteration_, self.evals_ = learner.n_steps, curves
 
     def _start(
-        self, data: RankingData, eval_sets: list[RankingData], early_stopping_rounds: int | None, *, continued: bool
+        self,
+        data: RankingData,
+        eval_sets: list[RankingData],
+        early_stopping_rounds: int | None,
+        *,
+        continued: bool,
+        **own: Any,
     ) -> Any:
-        """The learner, which follows the evaluation sets."""
-        learner = self._learner(data, continued=continued)
+        """The learner, which follows the evaluation sets; own: see `_train`."""
+        learner = self._learner(data, continued=continued, **own)
         for part in eval_sets:
             learner.follow(part.X, self._offset(part))
         return learner

@@ -110,16 +110,20 @@ class Blend(MembersParameter, Ensemble):
             raise ValueError(f"Blend: weights has {len(self.weights)} numbers for {self._n_steps()} members.")
 
 
-def yahoo_blend(n_estimators: int = 300, random_state: int = 0) -> Blend:
+def yahoo_blend(n_estimators: int = 300, random_state: int = 0, *, max_epochs: int = 30, nets: bool = True) -> Blend:
     """A blend after the ensemble that won the Yahoo! learning to rank challenge (Burges et al., 2011).
 
-    Eight LambdaMARTs that differ in size, shrinkage and sampling, for NDCG and for ERR, and two logistic regressions
-    with different penalties on z-scores and ranks within the query; equal weights. The original also has two LambdaRank
-    nets, which are left out here: Podium has no nets yet. A logistic regression takes no missing values.
+    Eight LambdaMARTs that differ in size, shrinkage and sampling, for NDCG and for ERR; two LambdaRank nets, for NDCG
+    and for ERR, and two logistic regressions with different penalties, all four on the features, their z-scores and
+    ranks within the query; equal weights. Nets need JAX to be trained; `nets=False` leaves them out. A logistic
+    regression takes no missing values.
     """
     from podium.models.linear import Linear
+    from podium.models.nets import LambdaRank, require_jax
     from podium.models.products import LambdaMART
 
+    if nets:
+        require_jax("yahoo_blend", otherwise="leave the nets out: yahoo_blend(nets=False)")
     shapes = [(15, 0.1), (31, 0.1), (63, 0.05), (127, 0.05)]
     trees = [
         LambdaMART(
@@ -135,8 +139,21 @@ def yahoo_blend(n_estimators: int = 300, random_state: int = 0) -> Blend:
             (metric, shape) for metric in ("ndcg@10", "err@10") for shape in shapes
         )
     ]
+    networks = [
+        LambdaRank(
+            metric=metric,
+            hidden_layer_sizes=widths,
+            dropout=0.2,
+            max_epochs=max_epochs,
+            learning_rate=2e-3,
+            schedule="linear",
+            transform=("raw", "zscore", "rank"),
+            random_state=random_state + len(trees) + number,
+        )
+        for number, (metric, widths) in enumerate([("ndcg@10", (64,)), ("err@10", (128, 64))])
+    ]
     regressions = [
         Linear(objective="logistic", l2_regularization=penalty, transform=("raw", "zscore", "rank"))
         for penalty in (1e-4, 1e-2)
     ]
-    return Blend(members=[*trees, *regressions])
+    return Blend(members=[*trees, *(networks if nets else []), *regressions])

@@ -71,7 +71,13 @@ class Ensemble(Ranker):
                 training.close()
 
     def _start(
-        self, data: RankingData, eval_sets: list[RankingData], early_stopping_rounds: int | None, *, continued: bool
+        self,
+        data: RankingData,
+        eval_sets: list[RankingData],
+        early_stopping_rounds: int | None,
+        *,
+        continued: bool,
+        **own: Any,
     ) -> MembersTraining:
         """Members stop early, each for itself; the ensemble always has all of them."""
         self.members_: list[Ranker] = []

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from podium._runtime.threads import map_blocks, threads_for
+from podium._runtime.threads import map_blocks, serial_blas, threads_for
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 5])
@@ -48,3 +48,20 @@ def test_what_has_not_begun_when_a_block_of_code_fails_is_cancelled():
     with pytest.raises(KeyError):
         fail()
     assert waiting[0].cancelled()
+
+
+def test_blas_has_one_thread_inside_and_its_own_after_the_last_caller_has_left():
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
+
+    before = threads()
+    first, second = serial_blas(), serial_blas()
+    first.__enter__()
+    second.__enter__()
+    assert set(threads()) <= {1}
+    first.__exit__(None, None, None)  # who came first may leave first
+    assert set(threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert threads() == before

@@ -274,12 +274,26 @@ def test_what_members_do_not_support_is_refused_and_the_best_of_both_is_inspecte
         json.dumps(KINDS[name]().fit(train).inspect().as_dict())
 
 
-def test_the_recipe_has_its_models_and_learns(parts):
+def test_the_recipe_has_its_models_and_learns(parts, tmp_path):
+    pytest.importorskip("jax")
     train, test = parts
-    blend = podium.yahoo_blend(n_estimators=3)
-    assert [type(member).__name__ for member in blend.members] == ["LambdaMART"] * 8 + ["Linear"] * 2
+    blend = podium.yahoo_blend(n_estimators=3, max_epochs=2)
+    kinds = ["LambdaMART"] * 8 + ["LambdaRank"] * 2 + ["Linear"] * 2
+    assert [type(member).__name__ for member in blend.members] == kinds
+    seeds = [member.random_state for member in blend.members if hasattr(member, "random_state")]
+    assert len(set(seeds)) == 10  # no two models draw the same numbers
     constant = podium.evaluate(np.zeros(test.n_rows), test, metrics=["ndcg@10"])["ndcg@10"]
     assert blend.fit(train).score(test) > constant + 0.1
+    blend.save(tmp_path / "blend.podium")
+    np.testing.assert_array_equal(podium.load(tmp_path / "blend.podium").predict(test), blend.predict(test))
+
+
+def test_the_recipe_without_jax_names_the_extra_or_leaves_the_nets_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ImportError, match=r"needs JAX.*podium\[neural\].*yahoo_blend\(nets=False\)"):
+        podium.yahoo_blend()
+    members = podium.yahoo_blend(nets=False).members
+    assert [type(member).__name__ for member in members] == ["LambdaMART"] * 8 + ["Linear"] * 2
 
 
 # --- text, files, wrong values ------------------------------------------------------------------------------------

@@ -54,16 +54,23 @@ class AttentionFunction:
     inputs: Inputs
     weights: np.ndarray  # (nets, n_weights) float32
 
-    def scores(self, X: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """One score per row of float32 rows that are grouped by query, float64."""
-        scores = np.zeros(len(X))
-        for queries, width in list_blocks(np.diff(offsets)):
+    def scores(self, X: np.ndarray, offsets: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """One score per row of float32 rows that are grouped by query, float64; threads share the blocks."""
+        from podium._runtime.threads import map_blocks, serial_blas  # a device has this module without the package
+
+        scores, blocks = np.zeros(len(X)), list_blocks(np.diff(offsets))
+
+        def work(block: int) -> None:
+            queries, width = blocks[block]
             places = offsets[queries][:, None] + np.arange(width)
             there = np.arange(width) < np.diff(offsets)[queries][:, None]
             rows = np.where(there, places, 0)
             x = self.inputs.columns(X[rows.reshape(-1)]).reshape(*rows.shape, -1)
             found = np.stack([self._lists(vector, x, there)[there] for vector in self.weights])
             scores[rows[there]] = found.mean(axis=0, dtype=np.float64)
+
+        with serial_blas():
+            map_blocks(work, len(blocks), n_jobs)
         return scores
 
     def _lists(self, vector: np.ndarray, x: np.ndarray, there: np.ndarray) -> np.ndarray:

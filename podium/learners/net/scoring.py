@@ -173,12 +173,21 @@ class NetFunction:
     inputs: Inputs
     weights: np.ndarray  # (nets, n_weights) float32
 
-    def scores(self, X: np.ndarray) -> np.ndarray:
-        """One score per row of float32 rows, float64."""
+    def scores(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """One score per row of float32 rows, float64; blocks of rows are shared by threads."""
+        from podium._runtime.threads import map_blocks, serial_blas  # a device has this module without the package
+
+        if 0 < len(X) <= _BLOCK_ROWS:
+            return self._block(X)
         scores = np.empty(len(X))
-        for start in range(0, len(X), _BLOCK_ROWS):
-            block = X[start : start + _BLOCK_ROWS]
-            scores[start : start + len(block)] = self._block(block)
+
+        def work(block: int) -> None:
+            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+            scores[part] = self._block(X[part])
+
+        _ = self._folded, self._filling  # made once, not by every thread
+        with serial_blas():
+            map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
         return scores
 
     def _block(self, X: np.ndarray) -> np.ndarray:

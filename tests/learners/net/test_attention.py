@@ -49,6 +49,15 @@ def test_a_score_depends_on_its_own_list_only(rng):
     assert not moved[offsets[3] :].any()
 
 
+def test_the_number_of_threads_changes_no_bit(rng):
+    X, offsets, function = made(rng)
+    many = np.concatenate([[0], np.cumsum(np.tile(np.diff(offsets), 200))])
+    assert len(list_blocks(np.diff(many))) > 2
+    found = [function.scores(np.tile(X, (200, 1)), many, n_jobs) for n_jobs in (1, 2, 5)]
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
 def test_scores_are_those_of_jax(rng):
     X, offsets, function = made(rng, n_nets=2)
     network = make_attention(function.shape)

@@ -1,7 +1,12 @@
 """One move per pair follows the gradient of the batch in expectation; pairs can be given, with probabilities."""
 
+import inspect
+
 import numpy as np
 import pytest
+import sklearn
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import podium
 from podium.learners.net.optimization import OptimizerRules, make_optimizer, start_memory
@@ -90,7 +95,6 @@ def test_a_model_learns_from_given_pairs_in_any_order_of_rows(rng, update):
     p = 1 / (1 + np.exp(-3 * (X[i, 0] - X[j, 0])))
     model = podium.RankNet(max_epochs=8, learning_rate=0.01, update=update).fit(X, qid=qid, pairs=(i, j, p))
     assert np.corrcoef(model.predict(X), X[:, 0])[0, 1] > 0.9
-    assert not hasattr(model, "_given")
 
 
 def test_pairs_with_target_1_are_the_pairs_of_labels(splits):
@@ -118,6 +122,43 @@ def test_pairs_that_make_no_sense_are_refused(pairs, message):
     X = np.eye(8, 3, dtype=np.float32)
     with pytest.raises(ValueError, match=message):
         podium.RankNet(max_epochs=1).fit(X, qid=[0] * 4 + [1] * 4, pairs=pairs)
+
+
+def test_labels_beside_pairs_change_nothing_and_data_without_labels_has_pairs(rng):
+    X, qid = rng.standard_normal((40, 3)).astype(np.float32), np.arange(40) % 5
+    pairs, labels = (np.arange(20), np.arange(20) + 5), rng.integers(0, 3, 40)
+    fits = [
+        podium.RankNet(max_epochs=2).fit(X, qid=qid, pairs=pairs),
+        podium.RankNet(max_epochs=2).fit(X, labels, qid, pairs=pairs),
+        podium.RankNet(max_epochs=2).fit(podium.RankingData.from_arrays(X, qid=qid), pairs=pairs),
+    ]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(other.predict(X), fits[0].predict(X))
+
+
+def test_fit_has_the_options_of_every_model_and_pairs():
+    own, every = (inspect.signature(kind.fit).parameters for kind in (podium.RankNet, podium.Net))
+    assert set(own) - set(every) == {"pairs"}
+    assert {name: str(own[name]) for name in every} == {name: str(part) for name, part in every.items()}
+
+
+def test_a_fit_on_pairs_that_fails_leaves_the_model_as_it_was(rng):
+    X, qid = rng.standard_normal((12, 3)).astype(np.float32), np.arange(12) // 4
+    model = podium.RankNet(max_epochs=1).fit(X, qid=qid, pairs=([0], [1]))
+    before = dict(model.__dict__)
+    with pytest.raises(ValueError, match="two documents of one query"):
+        model.fit(X * 2, qid=qid, pairs=([0], [5]))
+    assert model.__dict__ == before
+
+
+def test_pairs_are_routed_by_scikit_learn(rng):
+    X, qid = rng.standard_normal((12, 3)).astype(np.float32), np.arange(12) // 4
+    i, j = np.arange(0, 12, 2), np.arange(1, 12, 2)
+    with sklearn.config_context(enable_metadata_routing=True):
+        net = podium.RankNet(max_epochs=2).set_fit_request(qid=True, pairs=True)
+        pipeline = make_pipeline(StandardScaler(), net).fit(X, None, qid=qid, pairs=(i, j))
+    direct = podium.RankNet(max_epochs=2).fit(StandardScaler().fit_transform(X), qid=qid, pairs=(i, j))
+    np.testing.assert_array_equal(pipeline[-1].predict(X), direct.predict(X))
 
 
 def test_a_checkpoint_beside_pairs_is_refused(tmp_path):

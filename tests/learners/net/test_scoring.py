@@ -51,6 +51,8 @@ def test_a_row_has_the_same_bits_whatever_is_scored_with_it(rng):
     for part in (slice(0, 1), slice(7, 8), slice(3, 2503), slice(2048, 2049), slice(0, 129)):
         np.testing.assert_array_equal(function.scores(X[part]), whole[part])
     assert function.scores(X[:0]).shape == (0,)
+    for n_jobs in (1, 2, 5):
+        np.testing.assert_array_equal(function.scores(X, n_jobs), whole)
 
 
 def test_standardised_columns_have_mean_0_and_variance_1(rng):
