@@ -1,5 +1,6 @@
 """Slow, obvious versions of what Podium computes fast. Plain loops, no cleverness: these are what the tests believe."""
 
+import itertools
 import math
 import re
 from decimal import Decimal
@@ -794,3 +795,35 @@ def letor_features(documents, facts, query, name):
     first = [columns[kind, field] for kind in ("TF", "IDF", "TF*IDF", "DL") for field in fields]
     second = [columns[kind, field] for field in fields for kind in ("BM25", "ABS", "DIR", "JM")]
     return first + second + facts[name]
+
+
+def bigram_scores(parts, documents, query, k1, b):
+    """{id: BM25 of neighbouring terms as phrases}; parts are {id: lists of terms within which a phrase may lie}."""
+    n, total = len(documents), sum(map(len, documents.values()))
+    scores = dict.fromkeys(documents, 0.0)
+    for pair in itertools.pairwise(query):
+        tf = {name: sum(p == pair for own in parts[name] for p in itertools.pairwise(own)) for name in documents}
+        df = sum(count > 0 for count in tf.values())
+        for name, terms in documents.items():
+            if tf[name]:
+                facts = (tf[name], len(terms), 0, n, df, 1, total, total / n)
+                scores[name] += weigh("bm25", *facts, k1=k1, b=b)
+    return scores
+
+
+def feedback_scores(documents, ranked, n_documents, n_terms, k1, b):
+    """{id: BM25 of the terms that are typical of the first documents of the list}."""
+    n, total = len(documents), sum(map(len, documents.values()))
+    df = {t: sum(t in other for other in documents.values()) for terms in documents.values() for t in terms}
+    weights = {}
+    for name in ranked[:n_documents]:
+        for term in documents[name]:
+            share = 1 / len(documents[name]) / min(n_documents, len(ranked))
+            weights[term] = weights.get(term, 0.0) + share * math.log(n / df[term])
+    best = sorted(weights, key=lambda term: (-round(weights[term], 12), term))[:n_terms]
+    scale = sum(weights[term] for term in best)
+    scores = {}
+    for name, terms in documents.items():
+        facts = [(t, (terms.count(t), len(terms), 0, n, df[t], 1, total, total / n)) for t in best]
+        scores[name] = sum(weights[t] / scale * weigh("bm25", *own, k1=k1, b=b) for t, own in facts)
+    return scores

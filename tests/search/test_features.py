@@ -59,6 +59,7 @@ def test_the_46_are_their_formulas(pages, indexes, history):
 def test_values_are_the_same_bits_for_any_history_order_and_thread(pages, indexes):
     names = list(pages)
     features = Features(normalize="minmax").add("cover", "coverage", "whole").add("sum", "tf*idf-sum", "body")
+    features = features.add("pairs", "bigrams", "whole").add("typical", "feedback", "whole", documents=len(names))
     reference = None
     for history, index in indexes.items():
         extractor = Extractor(index, features)
@@ -66,8 +67,8 @@ def test_values_are_the_same_bits_for_any_history_order_and_thread(pages, indexe
         found = [extractor.values(query, numbers) for query in queries()]
         reference = reference or found
         assert [part.tobytes() for part in found] == [part.tobytes() for part in reference], history
-        turned = [extractor.values(query, numbers[::-1])[::-1] for query in queries()]
-        assert [part.tobytes() for part in turned] == [part.tobytes() for part in reference]
+        turned = [extractor.values(query, numbers[::-1])[::-1, :-1] for query in queries()]  # feedback sees an order
+        assert [part.tobytes() for part in turned] == [part[:, :-1].tobytes() for part in reference]
         new = Extractor(index, features)
         with ThreadPoolExecutor(4) as pool:
             parts = list(pool.map(lambda query, own=new, docs=numbers: own.values(query, docs), queries() * 5))
@@ -105,6 +106,30 @@ def test_coverage_sum_and_query_length(pages, indexes):
         present = {term for term in terms_of(query) if term in own["body"]}
         total = sum(own["body"].count(term) * idf[term] for term in terms_of(query)[:3])
         np.testing.assert_allclose(row, [len(present) / 3, total, 4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("field", ["whole", "body"])
+@pytest.mark.parametrize("history", HISTORIES)
+def test_bigrams_and_feedback_are_their_formulas(pages, indexes, history, field):
+    index, texts = indexes[history], oracles.page_terms(pages, terms_of)
+    own, names = {name: parts[field] for name, parts in texts.items()}, list(pages)
+    parts = {
+        name: [terms_of(page[part]) for part in ("title", "body")[field == "body" :]] for name, page in pages.items()
+    }
+    features = Features([
+        Feature("pairs", "bigrams", field, {"k1": 0.9, "b": 0.4}),
+        Feature("typical", "feedback", field, {"documents": 4, "terms": 6, "k1": 0.9, "b": 0.4}),
+    ])  # fmt: skip
+    extractor, seen = Extractor(index, features), np.zeros(2)
+    for turn, query in enumerate([f"{WORDS[0]} {WORDS[1]} {WORDS[0]}", f"{WORDS[2]} {WORDS[0]} nowhere", WORDS[3]]):
+        asked = np.random.default_rng(turn).permutation(names)[:30].tolist()
+        found = extractor.values(query, [index.number(name) for name in asked])
+        pairs = oracles.bigram_scores(parts, own, terms_of(query), 0.9, 0.4)
+        typical = oracles.feedback_scores(own, asked, 4, 6, 0.9, 0.4)
+        np.testing.assert_allclose(found[:, 0], [pairs[name] for name in asked], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[:, 1], [typical[name] for name in asked], rtol=1e-5, atol=1e-6)
+        seen += found.sum(axis=0)
+    assert (seen > 0).all()
 
 
 def test_minmax_is_that_of_the_query_and_constant_columns_are_0(pages, indexes):
@@ -224,6 +249,9 @@ def test_every_feature_explains_itself(shop):
         ("[[feature]]\nname = 'x'\nkind = 'bm25'\nfield = 'body'\nb = 2", "b must be a number from 0 to 1"),
         ("[[feature]]\nname = 'x'\nkind = 'stored'", "kind stored needs key"),
         ("[[feature]]\nname = 'x'\nkind = 'fact'\nfact = 'rank'", "fact must be one of pagerank"),
+        ("[[feature]]\nname = 'x'\nkind = 'feedback'\nfield = 'body'\nterms = 0", "terms must be an integer from 1"),
+        ("[[feature]]\nname = 'x'\nkind = 'feedback'\nfield = 'anchor'", "anchor is not among them"),
+        ("[[feature]]\nname = 'x'\nkind = 'bigrams'\nfield = 'body'\nb = 7", "b must be a number from 0 to 1"),
         ("[[feature]]\nname = 'x'\nkind = 'score'\nfield = 'body'", "is not about a field"),
         ("[[feature]]\nname = 'x'\nkind = 'function'", "cannot be declared in a file"),
         ("[[feature]]\nkind = 'score'", "needs name"),
@@ -260,3 +288,4 @@ def test_an_index_without_candidates_or_fields_has_features_of_0(tmp_path):
     assert extractor.values("x", []).shape == (0, 46)
     found = dict(zip(extractor.features.names, extractor.values("nothing known", [0, 1]).T.tolist()))
     assert {name for name, values in found.items() if any(values)} == {"DL(body)", "DL(whole)"}
+    assert extractor.values("?!", [0]).sum() == 4  # no terms at all

@@ -65,6 +65,7 @@ _WEIGHTED = {
     "lmir-jm": "ln((1 - lambda) tf / dl + lambda p), p = cf / terms of the collection",
     "lmir-abs": "ln(max(tf - delta, 0) / dl + delta u / dl p), p = cf / terms of the collection",
 }
+_BY_BM25 = ("bigrams", "feedback")
 # Of a term that no document has in the field, none of these sums has a part.
 KINDS: dict[str, Kind] = {
     "tf": Kind("occurrences of the terms of the query", True),
@@ -81,6 +82,16 @@ KINDS: dict[str, Kind] = {
         )
         for name, formula in _WEIGHTED.items()
     },
+    "bigrams": Kind(
+        "sum over neighbouring terms of the query of BM25 of both as a phrase, which is a term of its own",
+        True,
+        ("k1", "b"),
+    ),
+    "feedback": Kind(
+        "BM25 of the most typical terms of the best documents, weighted by the mean of tf / dl times ln(N / df)",
+        True,
+        ("documents", "terms", "k1", "b"),
+    ),
     "fact": Kind("a fact about the document in the collection", settings=("fact",), required=("fact",)),
     "stored": Kind("a number stored with the document", settings=("key", "default"), required=("key",)),
     "score": Kind("the score of the stage before"),
@@ -127,15 +138,24 @@ class Feature:
                     raise ValueError(f"feature {self.name!r}: {name} must be text; got {value!r}.")
             elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise ValueError(f"feature {self.name!r}: {name} must be a finite number; got {value!r}.")
-        if self.kind in _WEIGHTED:
+        for name in ("documents", "terms"):
+            value = self.settings.get(name, 1)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"feature {self.name!r}: {name} must be an integer from 1; got {value!r}.")
+        if self.kind == "feedback" and self.field == "anchor":
+            raise ValueError(
+                f"feature {self.name!r}: feedback reads the documents' own texts; anchor is not among them."
+            )
+        if self.kind in _WEIGHTED or self.kind in _BY_BM25:
             _ = self.weighting
 
     @cached_property
     def weighting(self) -> Weighting:
         """The weighting whose scores this feature has."""
-        given = ",".join(f"{name}={value!r}" for name, value in self.settings.items())
+        own = {name: value for name, value in self.settings.items() if name not in ("documents", "terms")}
+        given = ",".join(f"{name}={value!r}" for name, value in own.items())
         try:
-            return parse_weighting(f"{self.kind}({given})")
+            return parse_weighting(f"{'bm25' if self.kind in _BY_BM25 else self.kind}({given})")
         except ValueError as error:
             raise ValueError(f"feature {self.name!r}: {error}") from error
 

@@ -20,6 +20,7 @@ import numpy as np
 from podium.search.analysis import split_words
 from podium.search.features import kernels
 from podium.search.features.declaring import FUNCTION, Feature, Features
+from podium.search.features.expanding import EXPANSIONS, Expansion
 from podium.search.features.kernels import fill_columns, fill_frequencies, scale_to_range
 from podium.search.syntax import is_plain, parse_query
 from podium.search.weightings import BM25, TFIDF, AbsoluteDiscounting, Dirichlet, JelinekMercer, Statistics
@@ -72,12 +73,13 @@ class Extractor:
 
     def __init__(self, index: Index, features: Features) -> None:
         self.index, self.features = index, features
-        own = [(place, feature) for place, feature in enumerate(features.features) if feature.field is not None]
+        own = [(place, item) for place, item in enumerate(features.features) if item.is_weighted or item.kind in _PLAIN]
         self._text_features = [feature for _, feature in own]
         self._places = np.array([place for place, _ in own], np.int64)
         self._field_names = list(dict.fromkeys(feature.field or "" for feature in self._text_features))
         self._fields = [index.field(name) for name in self._field_names]
-        self._others = [(place, item) for place, item in enumerate(features.features) if item.field is None]
+        self._others = [pair for pair in enumerate(features.features) if pair not in own]
+        self._expanded = {place: self._expansion(item) for place, item in self._others if item.kind in EXPANSIONS}
         self._codes = np.array([_code(feature) for feature in self._text_features], np.int64)
         self._column_fields = np.array([self._field_names.index(item.field or "") for item in self._text_features])
         self._column_fields = self._column_fields.astype(np.int64)
@@ -86,10 +88,15 @@ class Extractor:
         self._stored: dict[str, np.ndarray] = {}
         self._lock = threading.Lock()
 
+    def _expansion(self, feature: Feature) -> Expansion:
+        own = {name: value for name, value in feature.settings.items() if name in ("k1", "b")}
+        plain = Features((Feature("bm25", "bm25", feature.field, own),))
+        return Expansion(self.index, feature, Extractor(self.index, plain).weighted_sums)
+
     def values(
         self, text: str, documents: Any, scores: Any = None, *, n_ranged: int | None = None, normalize: bool = True
     ) -> np.ndarray:
-        """(documents, features) float32 of the documents with these numbers.
+        """(documents, features) float32 of the documents with these numbers, best first: feedback uses the first ones.
 
         `scores` are those of the stage before. Where the features are normalized within the query, the first `n_ranged`
         documents (default: all) give the range; others are scaled like them, and may lie outside.
@@ -132,7 +139,13 @@ class Extractor:
         term = self._words[word] = self.index.analyser.terms_of([word])[0]
         return term
 
-    def _fill_text_columns(self, terms: Mapping[str, int], documents: np.ndarray, out: np.ndarray) -> None:
+    def weighted_sums(self, terms: Mapping[str, float], documents: np.ndarray) -> np.ndarray:
+        """(documents, features) of a query whose terms occur in it by fractions: only features of postings."""
+        out = np.zeros((len(documents), len(self.features)), np.float32)
+        self._fill_text_columns(terms, documents, out)
+        return out
+
+    def _fill_text_columns(self, terms: Mapping[str, float], documents: np.ndarray, out: np.ndarray) -> None:
         known = [self._term(term) for term in terms]
         n, n_fields = len(documents), len(self._fields)
         rows = np.argsort(documents, kind="stable")
@@ -209,6 +222,8 @@ class Extractor:
                 out[:, place] = asked.scores
             elif feature.kind == "query-length":
                 out[:, place] = sum(asked.terms.values())
+            elif feature.kind in EXPANSIONS:
+                out[:, place] = self._expanded[place].values(asked.text, asked.documents)
             else:
                 out[:, place] = _computed(feature, asked)
 
