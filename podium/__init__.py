@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from podium.pipelines.bagged import Bagged as Bagged
     from podium.pipelines.blend import Blend as Blend
     from podium.pipelines.blend import yahoo_blend as yahoo_blend
+    from podium.pipelines.cascade import Cascade as Cascade
+    from podium.pipelines.cascade import Stage as Stage
     from podium.pipelines.stack import Stack as Stack
 
 _HOME = {
@@ -69,6 +71,7 @@ _HOME = {
     "BayesRank": "podium.models.linear",
     "Blend": "podium.pipelines.blend",
     "Boosted": "podium.models.products",
+    "Cascade": "podium.pipelines.cascade",
     "CoordinateAscent": "podium.models.coordinate_ascent",
     "KernelRankSVM": "podium.models.kernel_svm",
     "LambdaMART": "podium.models.products",
@@ -95,6 +98,7 @@ _HOME = {
     "RegressionTree": "podium.models.products",
     "Run": "podium.formats.trec",
     "SelfAttentionRanker": "podium.models.attention",
+    "Stage": "podium.pipelines.cascade",
     "Stack": "podium.pipelines.stack",
     "yahoo_blend": "podium.pipelines.blend",
     "check": "podium.lint.checks",

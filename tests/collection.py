@@ -19,6 +19,22 @@ def random_documents(rng, n):
     return {name: {"title": title, "body": body} for name, title, body in zip(names, titles, bodies)}
 
 
+def random_pages(rng, n):
+    """Documents with titles, bodies, URLs and links to one another: {id: fields}."""
+    pages, titles, anchors = random_documents(rng, n), random_texts(rng, 4 * n, 4), random_texts(rng, n, 3)
+    names = list(pages)
+    above = ["http://site.org"]
+    for number, name in enumerate(names):
+        pages[name]["url"] = f"{rng.choice(above)}/{name}" if rng.random() < 0.8 else ""
+        above += [pages[name]["url"] + rng.choice(["", f"/{WORDS[0]}"])] if pages[name]["url"] else []
+        pages[name]["anchors"] = [anchors[number]] if rng.random() < 0.2 else []
+    for number, name in enumerate(names):
+        targets = rng.choice(names, rng.integers(0, 5)).tolist()
+        links = [(pages[target]["url"] or target, titles[4 * number + k]) for k, target in enumerate(targets)]
+        pages[name]["links"] = [list(link) for link in links]
+    return pages
+
+
 def index_of(documents, folder, history, rng):
     """An index of these documents: built at once, or after additions, replacements, deletions and merges."""
     records = [{"id": name} | fields for name, fields in documents.items()]

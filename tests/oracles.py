@@ -1,5 +1,6 @@
 """Slow, obvious versions of what Podium computes fast. Plain loops, no cleverness: these are what the tests believe."""
 
+import itertools
 import math
 import re
 from decimal import Decimal
@@ -728,3 +729,101 @@ def bm25f_scores(documents, query, weights, k1=1.2, b=0.75):
 def phrase_count(positions, phrase):
     """How often terms stand at these positions: `positions` {position: term}, phrase [(term, offset)]."""
     return sum(all(positions.get(start + offset) == term for term, offset in phrase) for start in positions)
+
+
+def page_terms(pages, terms_of):
+    """{id: {field: list of terms}} of pages; anchor texts belong to the page they point to, by URL or id."""
+    home = {page["url"]: name for name, page in pages.items() if page["url"]} | {name: name for name in pages}
+    found = {}
+    for name, page in pages.items():
+        own = {field: terms_of(page[field]) for field in ("title", "body", "url")}
+        found[name] = own | {
+            "whole": own["title"] + own["body"],
+            "anchor": [t for a in page["anchors"] for t in terms_of(a)],
+        }
+    for name, page in pages.items():
+        for target, text in page["links"]:
+            if target in home and home[target] != name:
+                found[home[target]]["anchor"] += terms_of(text)
+    return found
+
+
+def page_facts(pages):
+    """{id: [PageRank, inlinks, outlinks, slashes, length of URL, child pages]}."""
+    home = {page["url"]: name for name, page in pages.items() if page["url"]} | {name: name for name in pages}
+    out = {
+        name: {home[target] for target, _ in page["links"] if target in home} - {name} for name, page in pages.items()
+    }
+    rank = dict.fromkeys(pages, 1 / len(pages))
+    for _ in range(300):
+        lost = sum(rank[name] for name in pages if not out[name])
+        new = {name: 0.15 / len(pages) + 0.85 * lost / len(pages) for name in pages}
+        for name, targets in out.items():
+            for target in targets:
+                new[target] += 0.85 * rank[name] / len(targets)
+        rank = new
+    facts = {}
+    for name, page in pages.items():
+        url = page["url"]
+        inlinks = sum(name in targets for targets in out.values())
+        children = sum(bool(url) and other["url"].rpartition("/")[0] == url for other in pages.values())
+        facts[name] = [rank[name], inlinks, len(out[name]), url.count("/"), len(url), children]
+    return facts
+
+
+def letor_features(documents, facts, query, name):
+    """LETOR's 46 of a document; documents are {id: {field: list of terms}}, the query is a list of terms."""
+    columns, n = {}, len(documents)
+    for field in ("body", "anchor", "title", "url", "whole"):
+        own = documents[name][field]
+        total = sum(len(other[field]) for other in documents.values())
+        df = {term: sum(term in other[field] for other in documents.values()) for term in query}
+        cf = {term: sum(other[field].count(term) for other in documents.values()) for term in query}
+        known = [term for term in query if df[term]]
+        columns["TF", field] = sum(own.count(term) for term in query)
+        columns["IDF", field] = sum(math.log(n / df[term]) for term in known)
+        columns["TF*IDF", field] = columns["TF", field] * columns["IDF", field]
+        columns["DL", field] = len(own)
+        for shown, weighting in {"BM25": "bm25", "ABS": "lmir-abs", "DIR": "lmir-dir", "JM": "lmir-jm"}.items():
+            length = len(own) if weighting in ("bm25", "lmir-dir") else max(len(own), 1)
+            parts = (
+                weigh(weighting, own.count(t), length, max(len(set(own)), 1), n, df[t], cf[t], total, total / n)
+                for t in known
+            )
+            columns[shown, field] = sum(parts)
+    fields = ("body", "anchor", "title", "url", "whole")
+    first = [columns[kind, field] for kind in ("TF", "IDF", "TF*IDF", "DL") for field in fields]
+    second = [columns[kind, field] for field in fields for kind in ("BM25", "ABS", "DIR", "JM")]
+    return first + second + facts[name]
+
+
+def bigram_scores(parts, documents, query, k1, b):
+    """{id: BM25 of neighbouring terms as phrases}; parts are {id: lists of terms within which a phrase may lie}."""
+    n, total = len(documents), sum(map(len, documents.values()))
+    scores = dict.fromkeys(documents, 0.0)
+    for pair in itertools.pairwise(query):
+        tf = {name: sum(p == pair for own in parts[name] for p in itertools.pairwise(own)) for name in documents}
+        df = sum(count > 0 for count in tf.values())
+        for name, terms in documents.items():
+            if tf[name]:
+                facts = (tf[name], len(terms), 0, n, df, 1, total, total / n)
+                scores[name] += weigh("bm25", *facts, k1=k1, b=b)
+    return scores
+
+
+def feedback_scores(documents, ranked, n_documents, n_terms, k1, b):
+    """{id: BM25 of the terms that are typical of the first documents of the list}."""
+    n, total = len(documents), sum(map(len, documents.values()))
+    df = {t: sum(t in other for other in documents.values()) for terms in documents.values() for t in terms}
+    weights = {}
+    for name in ranked[:n_documents]:
+        for term in documents[name]:
+            share = 1 / len(documents[name]) / min(n_documents, len(ranked))
+            weights[term] = weights.get(term, 0.0) + share * math.log(n / df[term])
+    best = sorted(weights, key=lambda term: (-round(weights[term], 12), term))[:n_terms]
+    scale = sum(weights[term] for term in best)
+    scores = {}
+    for name, terms in documents.items():
+        facts = [(t, (terms.count(t), len(terms), 0, n, df[t], 1, total, total / n)) for t in best]
+        scores[name] = sum(weights[t] / scale * weigh("bm25", *own, k1=k1, b=b) for t, own in facts)
+    return scores

@@ -439,9 +439,23 @@ def index_command(
         print(f"{out}: {built.sentence()}{left_out}")
 
 
+Weighting = Annotated[
+    str | None, typer.Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")
+]
+SearchedFields = Annotated[
+    list[str], typer.Option("--field", metavar="NAME[=WEIGHT]", help="whole (the default), body, title, anchor or url.")
+]
+ByPosition = Annotated[
+    bool, typer.Option("--by-position", help="Number the queries of the file from 1, as Cranfield's qrels do.")
+]
+Normalize = Annotated[
+    str | None, typer.Option(help="minmax within the query as LETOR has it, or none; default: as declared, else none.")
+]
+
+
 @command("search")
 def search_command(
-    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that podium index or podium cascade made.")],
     query: Annotated[str | None, typer.Argument(help='Words, "phrases", +must, -not, title:word.')] = None,
     queries: Annotated[
         Path | None, typer.Option(help="A file of queries instead: TSV, JSON lines, TREC topics or SMART.")
@@ -450,43 +464,126 @@ def search_command(
         Path | None, typer.Option(help="The TREC run to write (with --queries); - for standard output.")
     ] = None,
     k: Annotated[int | None, typer.Option(min=1, help="Documents per query; default 10, with --queries 1000.")] = None,
-    weighting: Annotated[str, typer.Option(help="bm25, bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")] = "bm25",
-    field: Annotated[
-        list[str], typer.Option(metavar="NAME[=WEIGHT]", help="whole (the default), body, title, anchor or url.")
-    ] = [],  # noqa: B006 (typer copies it)
-    by_position: Annotated[
-        bool, typer.Option("--by-position", help="Number the queries of the file from 1, as Cranfield's qrels do.")
+    weighting: Weighting = None,
+    field: SearchedFields = [],  # noqa: B006 (typer copies it)
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Of a cascade: the features and their share of the score.")
     ] = False,
+    by_position: ByPosition = False,
     tag: Annotated[str, typer.Option(help="The name in the last column of a run.")] = "podium",
     as_json: AsJson = False,
 ) -> None:
-    """Search an index for one query, or for a file of queries."""
-    from podium.search import open_index
+    """Search an index or a cascade for one query, or for a file of queries."""
+    from podium import workflows
+    from podium.cli import terminal as _terminal
+    from podium.search import Index
 
     if (query is None) == (queries is None) or (queries is None) != (out is None):
         raise ValueError("Give a query, or --queries FILE with --out RUN.")
-    options: dict[str, Any] = {"weighting": weighting, "fields": _field_weights(field)}
-    opened = open_index(index)
-    if query is not None:
-        hits = opened.search(query, k or 10, **options)
-        if as_json:
-            _print_json({"query": query, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]})
-        else:
-            from podium.cli import terminal as _terminal
-
-            _terminal.print_hits(hits)
-    elif queries is not None and out is not None:
+    opened = workflows.open_searched(folder)
+    if not isinstance(opened, Index) and (weighting or field):
+        raise ValueError(f"{folder} is a cascade, which has a weighting and fields of its own. Leave the option out.")
+    if explain and (isinstance(opened, Index) or query is None):
+        raise ValueError("--explain is for one query to a cascade; podium cascade makes one of an index and a model.")
+    options = _first_stage(weighting, field) if isinstance(opened, Index) else {}
+    if queries is not None and out is not None:
         _search_file(opened, queries, out, k or 1000, by_position, tag, options, as_json)
+        return
+    text = cast(str, query)
+    if explain and not isinstance(opened, Index):
+        explained = opened.explain(text, k or 10)
+        if as_json:
+            _print_json(explained.to_json())
+        else:
+            _terminal.print_hits(explained.found, [hit.sentence() for hit in explained.hits], explained.note)
+        return
+    hits = opened.search(text, k or 10, **options)
+    if as_json:
+        _print_json({"query": text, "hits": hits.to_json()})
+    else:
+        _terminal.print_hits(hits)
+
+
+@command("features")
+def features_command(
+    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
+    queries: Annotated[Path, typer.Argument(help="TSV, JSON lines, TREC topics or SMART.")],
+    out: Annotated[
+        Path, typer.Option(help="The file for the features; the format follows from its name. - for standard output.")
+    ],
+    qrels: Annotated[Path | None, typer.Option(help="TREC judgements: the labels.")] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="A TOML table that declares the features; default: LETOR's 46.")
+    ] = None,
+    normalize: Normalize = None,
+    n: Annotated[int, typer.Option("--n", min=1, help="Documents per query, the best of the first stage.")] = 1000,
+    unjudged: Annotated[str, typer.Option(help="Documents without judgement: irrelevant, or skip.")] = "irrelevant",
+    add_judged: Annotated[
+        bool, typer.Option("--add-judged", help="Add judged documents that are not among the best n.")
+    ] = False,
+    weighting: Weighting = None,
+    field: SearchedFields = [],  # noqa: B006 (typer copies it)
+    by_position: ByPosition = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the features of each query's candidates to a file for training or ranking."""
+    from podium import workflows
+
+    out, report = _output(out, as_json)
+    options: dict[str, Any] = {"qrels": qrels, "features": features, "normalize": normalize, "n": n}
+    options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
+    written = workflows.features_file(index, queries, out, **options, **_first_stage(weighting, field))
+    if as_json:
+        _print_json(written.to_json())
+    else:
+        print(f"{out}: {written.sentence()}", file=report)
+
+
+@command("cascade")
+def cascade_command(
+    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files, one per stage.")],
+    out: Annotated[Path, typer.Option(help="The new folder for the cascade.")],
+    features: Annotated[
+        list[Path], typer.Option(help="A TOML table that declares the features of the model; default: LETOR's 46.")
+    ] = [],  # noqa: B006 (typer copies it)
+    normalize: Normalize = None,
+    n: Annotated[list[int], typer.Option("--n", min=1, help="Documents that the model re-ranks; default 1000.")] = [],  # noqa: B006 (typer copies it)
+    weighting: Weighting = None,
+    field: SearchedFields = [],  # noqa: B006 (typer copies it)
+    as_json: AsJson = False,
+) -> None:
+    """Save an index and the models that re-rank what it finds as one folder."""
+    from podium import workflows
+
+    options: dict[str, Any] = {"features": features, "normalize": normalize, "n": n, "locate": inputs.path_of}
+    made = workflows.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
+    stages = [
+        {"model": type(stage.model).__name__.lower(), "features": len(stage.features), "n": stage.n}
+        for stage in made.stages
+    ]
+    if as_json:
+        found = {"documents": len(made.index), "weighting": str(made.weighting), "stages": stages}
+        _print_json(found | {"written": str(out)})
+    else:
+        told = "; ".join(
+            f"{stage['model']} re-ranks {stage['n']:,} by {stage['features']} features" for stage in stages
+        )
+        print(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {told}")
+
+
+def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:
+    return {"weighting": weighting or "bm25", "fields": _field_weights(field)}
 
 
 def _search_file(
-    index: Any, queries: Path, out: Path, k: int, by_position: bool, tag: str, options: dict[str, Any], as_json: bool
+    searched: Any, queries: Path, out: Path, k: int, by_position: bool, tag: str, options: dict[str, Any], as_json: bool
 ) -> None:
     from podium import workflows
 
     out, report = _output(out, as_json)
     run = workflows.search_file(
-        index, queries, out, k=k, tag=tag, by_position=by_position, locate=inputs.path_of, **options
+        searched, queries, out, k=k, tag=tag, by_position=by_position, locate=inputs.path_of, **options
     )
     if as_json:
         _print_json({"queries": run.n_queries, "documents": len(run), "written": str(out)})

@@ -76,17 +76,25 @@ def print_explanation(found: QueryExplained | Why) -> None:
         console().print(found.table())
 
 
-def print_hits(hits: Hits) -> None:
-    """Rank, score and id; title and snippet, where the index keeps texts."""
+def print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None:
+    """Rank (of a cascade also that of the first stage), score and id; title and snippet, where the index keeps texts.
+
+    `reasons` has one sentence per document.
+    """
     if not hits:
         print("No document matches.")
+    firsts = getattr(hits, "first_ranks", None)
+    if firsts is not None and hits:
+        print("rank (first stage)  score  document")
     for rank, hit in enumerate(hits, 1):
         kept = hit.stored if hits.searched.manifest.keeps_texts else {}
         title = " ".join(kept.get("title", "").split())
-        print(f"{rank:>3}  {hit.score:8.4f}  {hit.id}  {title}".rstrip())
+        before = "" if firsts is None else f" ({firsts[rank - 1]:>3})"
+        print(f"{rank:>3}{before}  {hit.score:8.4f}  {hit.id}  {title}".rstrip())
         snippet = " ".join(hit.snippet().marked().split()) if kept else ""
-        if snippet:
-            print(f"     {snippet}")
+        print("".join(f"     {line}\n" for line in (snippet, *reasons[rank - 1 : rank]) if line), end="")
+    if note:
+        print(note)
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

@@ -87,7 +87,18 @@ SEGMENT = FileKind(
     largest=1 << 48,
     sealed=False,
 )
-_KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT)
+CASCADE = FileKind(
+    mark=b"cascade",
+    name="Podium cascade",
+    holds="the stages of a cascade",
+    use="Load its folder with podium.load or search it with podium search.",
+    make="Make one with Cascade.save or podium cascade.",
+    mend="Copy the folder again from where it came, or save the cascade again.",
+    upgrade="Load it with a newer Podium, or save the cascade again with this one.",
+    largest=1 << 20,
+    sealed=True,
+)
+_KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE)
 
 
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from podium._runtime.words import check_choice
 from podium.formats.errors import FormatError
+from podium.formats.kinds import CASCADE
 from podium.formats.lines import FilePath
 from podium.models.ranker import Ranker
 from podium.models.registry import MODELS
@@ -24,6 +27,8 @@ from podium.persistence.storage import load_parts, save_parts
 from podium.persistence.validation import check_parts, known_parameters
 from podium.persistence.values import plain_parameters, read_parameters
 
+CASCADE_FILE = "cascade.podium"
+_CASCADES = "podium.pipelines.cascade_saving"  # a layer above this one, as the registry names models
 _TRANSFORM = "transform"  # arrays of the transform are called so, as those of a child are
 _NOT_SAVED = ("n_jobs", "init")  # threads are the machine's affair; a base model is a child
 
@@ -43,14 +48,25 @@ def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) 
     save_parts(target, kind, meta, arrays)
 
 
-def load(source: FilePath | IO[bytes]) -> Ranker:
-    """Read a model that `save` wrote, from a path or a binary file object. Nothing in the file is run."""
+def load(source: FilePath | IO[bytes]) -> Any:
+    """Read a model that `save` wrote, from a path or a binary file object, or the folder of a `Cascade`.
+
+    Nothing in a file is run.
+    """
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        return _load_folder(Path(source))
     kind, meta, arrays = load_parts(source)
     try:
         return from_parts(kind, meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", "the file")
         raise FormatError(str(name), f"holds no model this version understands ({error}).") from error
+
+
+def _load_folder(folder: Path) -> Any:
+    if not (folder / CASCADE_FILE).exists():
+        raise FormatError(folder, f"is a folder without a {CASCADE_FILE}. {CASCADE.make}")
+    return import_module(_CASCADES).load_cascade(folder)
 
 
 def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from podium.search.collections import Faults as Faults
     from podium.search.collections import read_documents as read_documents
     from podium.search.documents import Document as Document
+    from podium.search.features.declaring import Feature as Feature
+    from podium.search.features.declaring import Features as Features
+    from podium.search.features.extracting import Extractor as Extractor
+    from podium.search.features.extracting import QueryDocuments as QueryDocuments
     from podium.search.queries import read_queries as read_queries
     from podium.search.queries import search_run as search_run
     from podium.search.reading import Hit as Hit
@@ -24,11 +28,15 @@ if TYPE_CHECKING:
 _HOME = {
     "Analyser": "analysis",
     "Document": "documents",
+    "Extractor": "features.extracting",
     "Faults": "collections",
+    "Feature": "features.declaring",
+    "Features": "features.declaring",
     "Hit": "reading",
     "Hits": "reading",
     "Index": "reading",
     "IndexWriter": "writing",
+    "QueryDocuments": "features.extracting",
     "WEIGHTINGS": "weightings",
     "build_index": "writing",
     "open_index": "reading",

@@ -51,9 +51,17 @@ def write_links(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarr
     urls = [url for segment in segments for url in segment.urls()]
     kept = np.concatenate(live)
     sources, targets, texts = _resolve(segments, kept, urls)
-    arrays = graph_facts(sources, targets, kept) | url_facts(urls, kept)
+    arrays = graph_facts(sources, targets, kept, _ranks(segments)) | url_facts(urls, kept)
     arrays |= _anchor_arrays(segments, kept, targets, texts, numbers)
     write_container(path, SEGMENT, {"part": "links"}, arrays)
+
+
+def _ranks(segments: Sequence[Segment]) -> np.ndarray:
+    """Per document its place by id; of several with one id, all but one are deleted."""
+    names = [name.encode("utf-8", "surrogateescape") for segment in segments for name in segment.ids]
+    ranks = np.empty(len(names), np.int64)
+    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return ranks
 
 
 def _resolve(
@@ -88,14 +96,24 @@ def url_key(url: str) -> str:
     return f"{host.lower() if rest[1] else host}{slash}{path}".rstrip("/")
 
 
-def graph_facts(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> dict[str, np.ndarray]:
-    """PageRank, and the number of documents that link to a document and that it links to."""
+def graph_facts(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray, ranks: np.ndarray) -> dict[str, np.ndarray]:
+    """PageRank, and the number of documents that link to a document and that it links to.
+
+    The sums of PageRank are made in the order of ids, `ranks`, and over live documents only, so that neither segments
+    nor deletions change a bit of it.
+    """
     n = len(kept)
     edges = np.unique(sources * n + targets) if len(sources) else np.empty(0, np.int64)
     sources, targets = edges // max(n, 1), edges % max(n, 1)
     outlinks = np.bincount(sources, minlength=n).astype(np.int32)
     inlinks = np.bincount(targets, minlength=n).astype(np.int32)
-    return {"pagerank": page_rank(sources, targets, kept), "inlinks": inlinks, "outlinks": outlinks}
+    alive = np.flatnonzero(kept)
+    alive = alive[np.argsort(ranks[alive], kind="stable")]
+    place = np.zeros(n, np.int64)
+    place[alive] = np.arange(len(alive))
+    pagerank = np.zeros(n)
+    pagerank[alive] = page_rank(place[sources], place[targets], np.ones(len(alive), bool))
+    return {"pagerank": pagerank, "inlinks": inlinks, "outlinks": outlinks}
 
 
 def page_rank(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray, damping: float = DAMPING) -> np.ndarray:

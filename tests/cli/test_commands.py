@@ -884,3 +884,111 @@ def test_search_writes_a_run_for_a_file_of_queries(podium, documents):
     assert podium("search", "ix", "drag", "--field", "title=x")[0] == 2
     code, _, err = podium("search", "nothing", "drag")
     assert (code, err) == (2, "podium: No index at nothing. Build one with: podium index DOCUMENTS --out nothing\n")
+
+
+TOML = """
+letor = true
+
+[[feature]]
+name = "cover"
+kind = "coverage"
+field = "whole"
+"""
+
+
+@pytest.fixture
+def collection(documents, podium):
+    """An index, queries and judgements; the documents about tails are relevant."""
+    words = ["wing", "tail", "drag", "lift", "gust"]
+    rows = [
+        {"id": f"p{number}", "title": words[number % 5], "body": f"{words[number % 3]} {words[number % 4]} flow " * 2}
+        for number in range(40)
+    ]
+    (documents / "pages.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    texts = {f"q{number}": f"{word} flow" for number, word in enumerate(words)}
+    (documents / "texts.tsv").write_text("".join(f"{name}\t{text}\n" for name, text in texts.items()))
+    judged = [f"q{q} 0 p{number} {int(words[number % 5] == words[q])}" for q in range(5) for number in range(30)]
+    (documents / "judged").write_text("\n".join(judged))
+    (documents / "more.toml").write_text(TOML)
+    assert podium("index", "pages.jsonl", "--out", "ix")[0] == 0
+    return documents
+
+
+def test_features_are_written_with_names_labels_and_ids(podium, collection):
+    from podium import read_data
+    from podium.search import Features
+
+    code, out, err = podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "train.txt", "--n", "20")
+    assert (code, err) == (0, "")
+    told = "train.txt: 100 rows, 5 queries, 46 features; names and formulas in train.txt.features.toml\n"
+    assert out == told
+    lines = (collection / "train.txt").read_text().splitlines()
+    assert " #docid = p" in lines[0]
+    assert Features.read(collection / "train.txt.features.toml") == Features.letor()
+    code, out, _ = podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "t.csv", "--n", "20", "--json")
+    found = json.loads(out)
+    assert (found["rows"], found["queries"], found["queries_left_out"], found["written"]) == (100, 5, 0, "t.csv")
+    assert found["features"] == list(Features.letor().names)
+    text, table = read_data(collection / "train.txt"), read_data(collection / "t.csv")
+    np.testing.assert_array_equal(text.X, table.X)
+    assert found["relevant"] == (text.y > 0).sum() > 0
+    assert table.feature_names == Features.letor().names
+    options = ["--features", "more.toml", "--normalize", "minmax", "--unjudged", "skip", "--add-judged"]
+    code, out, _ = podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "s.csv", *options, "--json")
+    assert (code, json.loads(out)["rows"]) == (0, 150)
+    assert read_data(collection / "s.csv").X.max() <= 1
+    assert Features.read(collection / "s.csv.features.toml").normalize == "minmax"
+    code, out, _ = podium("features", "ix", "texts.tsv", "--out", "new.txt", "--n", "3")
+    assert (code, read_data(collection / "new.txt").y.max()) == (0, 0)
+    code, out, err = podium("features", "ix", "texts.tsv", "--out", "-", "--n", "1")
+    assert (code, err) == (0, "/dev/stdout: 5 rows, 5 queries, 46 features\n")
+    assert not list(collection.glob("*stdout*"))
+    assert podium("features", "ix", "texts.tsv", "--out", "texts.tsv")[0] == 2
+    assert podium("features", "ix", "texts.tsv", "--out", "a.xyz")[0] == 2
+    code, _, err = podium("features", "ix", "texts.tsv", "--out", "a.txt", "--normalize", "zscore")
+    assert (code, err) == (2, "podium: normalize must be one of minmax; got 'zscore'.\n")
+
+
+def test_a_cascade_is_made_searched_and_explained(podium, collection):
+    options = ["--features", "more.toml", "--n", "25"]
+    assert podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "train.podium-data", *options)[0] == 0
+    assert podium("train", "linear", "train.podium-data", "--out", "m.podium", "--set", "objective=ranknet")[0] == 0
+    code, out, err = podium("cascade", "ix", "m.podium", "--out", "cascade", *options)
+    assert (code, err) == (0, "")
+    assert out == "cascade: 40 documents, bm25; linear re-ranks 25 by 47 features\n"
+    code, out, _ = podium("search", "cascade", "tail flow", "--k", "3")
+    lines = out.splitlines()
+    assert (code, lines[0]) == (0, "rank (first stage)  score  document")
+    assert lines[1].split()[0] == "1"
+    assert lines[1].endswith("tail")
+    code, out, _ = podium("search", "cascade", "tail flow", "--json")
+    hits = json.loads(out)["hits"]
+    assert sorted(hits[0]) == ["first_rank", "first_score", "id", "score"]
+    assert len({hit["first_rank"] for hit in hits}) == 10
+    code, out, _ = podium("search", "cascade", "tail flow", "--explain", "--json", "--k", "2")
+    found = json.loads(out)
+    shares = [feature["share"] for feature in found["hits"][0]["features"]]
+    assert len(shares) == 47
+    assert sum(shares) == pytest.approx(found["hits"][0]["score"] - found["mean_score"], abs=1e-5)
+    code, out, _ = podium("search", "cascade", "tail flow", "--explain", "--k", "2")
+    assert "(+" in out.splitlines()[3]
+    code, out, _ = podium("search", "cascade", "--queries", "texts.tsv", "--out", "c.run", "--k", "30")
+    assert (code, out) == (0, "c.run: 5 queries, 150 documents\n")
+    assert podium("eval", "--qrels", "judged", "--run", "c.run")[0] == 0
+    rows = [line.split() for line in (collection / "c.run").read_text().splitlines()]
+    assert [float(row[4]) for row in rows if row[0] == "q1"][:10] == [hit["score"] for hit in hits]
+    for words in (
+        ["search", "cascade", "x", "--weighting", "tfidf"],
+        ["search", "cascade", "x", "--field", "title"],
+        ["search", "cascade", "--queries", "texts.tsv", "--out", "r", "--explain"],
+        ["search", "ix", "x", "--explain"],
+        ["cascade", "ix", "m.podium", "--out", "cascade", *options],
+        ["cascade", "ix", "m.podium", "--out", "other"],
+        ["cascade", "ix", "m.podium", "m.podium", "m.podium", "--out", "other", *options, "--n", "5"],
+        ["search", "cascade/index", "x", "--explain"],
+    ):
+        code, out, err = podium(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1), words
+    code, out, _ = podium("cascade", "ix", "m.podium", "m.podium", "--out", "two", *options, "--n", "5", "--json")
+    assert [stage["n"] for stage in json.loads(out)["stages"]] == [25, 5]
+    assert podium("search", "two", "tail flow")[0] == 0

@@ -1,0 +1,202 @@
+"""Cascade: a learned re-ranker against tuned BM25 on real collections (PODIUM_DATA: Cranfield, CACM, NFCorpus).
+
+Five folds by query. On the training queries of a fold, k1 and b of BM25 are tuned for nDCG@10; the cascade re-ranks the
+100 best documents of that BM25 by features of the same texts. Its model and settings are chosen by inner folds over the
+training queries only, then trained on all of them. Test queries are searched once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import os
+import tarfile
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _report import print_header, print_result
+
+import podium
+from podium.evaluation.significance import paired_differences, randomisation_test
+from podium.search import Features, Index, build_index, open_index, read_documents, read_queries, search_run
+
+N, METRIC, FOLDS, INNER_FOLDS = 100, "ndcg@10", 5, 4
+GRID = [(k1, b) for k1 in (0.6, 0.9, 1.2, 1.6, 2.0) for b in (0.3, 0.45, 0.6, 0.75, 0.9)]
+
+
+@dataclass(frozen=True)
+class Collection:
+    name: str
+    index: Index
+    queries: dict[str, str]
+    qrels: dict[str, dict[str, float]]
+
+    @property
+    def judged(self) -> list[str]:
+        return [name for name in self.queries if max(self.qrels.get(name, {}).values(), default=0) > 0]
+
+
+def text_of(path: Path) -> str:
+    with lzma.open(path, "rt", encoding="utf-8") as stream:
+        return stream.read()
+
+
+def cranfield(data: Path, folder: Path) -> Collection:
+    with tarfile.open(data / "cran" / "cran.tar.gz") as archive:
+        for name in ("cran.all.1400", "cran.qry"):
+            (folder / name).write_bytes(archive.extractfile(name).read())  # type: ignore[union-attr]
+    build_index(read_documents(folder / "cran.all.1400"), folder / "cran")
+    qrels = podium.read_qrels(data / "cran" / "QRelsCorrectedforTRECeval").to_dict()
+    return Collection(
+        "Cranfield", open_index(folder / "cran"), read_queries(folder / "cran.qry", by_position=True), qrels
+    )
+
+
+def cacm(data: Path, folder: Path) -> Collection:
+    (folder / "cacm.all").write_text(text_of(data / "cacm" / "cacm.all.xz"), encoding="utf-8")
+    build_index(read_documents(folder / "cacm.all"), folder / "cacm")
+    qrels: dict[str, dict[str, float]] = {}
+    for line in (data / "cacm" / "qrels.text").read_text().splitlines():
+        if line.strip():
+            query, document, *_ = line.split()
+            qrels.setdefault(str(int(query)), {})[str(int(document))] = 1
+    return Collection("CACM", open_index(folder / "cacm"), read_queries(data / "cacm" / "query.text"), qrels)
+
+
+def nfcorpus(data: Path, folder: Path) -> Collection:
+    data = data / "nfcorpus"
+    documents = (line.split("\t", 1) for line in text_of(data / "test.docs.xz").splitlines())
+    build_index(((name, text) for name, text in documents), folder / "nfcorpus")
+    queries = dict(line.split("\t", 1) for line in text_of(data / "test.titles.queries.xz").splitlines())
+    (folder / "qrels").write_text(text_of(data / "test.2-1-0.qrel.xz"))
+    qrels = podium.read_qrels(folder / "qrels").to_dict()
+    return Collection("NFCorpus", open_index(folder / "nfcorpus"), queries, qrels)
+
+
+def features() -> Features:
+    """LETOR's 46 and more of the same texts: other smoothing, phrases, feedback."""
+    found = Features.letor("minmax").add("score", "score")
+    for field in ("whole", "title"):
+        found = found.add(f"coverage({field})", "coverage", field).add(f"bigrams({field})", "bigrams", field)
+    found = found.add("SUM(TF*IDF)(whole)", "tf*idf-sum", "whole").add("TFIDF(whole)", "tfidf", "whole")
+    found = found.add("LMIR.DIR(whole), mu = 200", "lmir-dir", "whole", mu=200.0)
+    found = found.add("LMIR.JM(whole), lambda = 0.7", "lmir-jm", "whole", lambda_=0.7)
+    for documents, terms in ((5, 50), (10, 25), (20, 60)):
+        found = found.add(f"feedback({documents})", "feedback", "whole", documents=documents, terms=terms)
+    return found
+
+
+def candidates() -> dict[str, Any]:
+    """Models to choose from."""
+
+    def trees(leaves: int, n: int) -> Any:
+        return podium.LambdaMART(
+            n_estimators=n, learning_rate=0.05, max_leaf_nodes=leaves, min_samples_leaf=50, random_state=1
+        )
+
+    found: dict[str, Any] = {
+        f"linear, {objective}, l2 = {penalty}": podium.Linear(objective=objective, l2_regularization=penalty)
+        for objective, penalty in (("ranknet", 0.3), ("listnet", 0.03), ("listnet", 0.3), ("lambda", 0.03))
+    }
+    found |= {"LambdaMART, 5 leaves": trees(5, 60), "LambdaMART, 3 leaves": trees(3, 100)}
+    members = [podium.Linear(objective="listnet", l2_regularization=0.03), trees(5, 60)]
+    return found | {"blend of a linear model and LambdaMART": podium.Blend(members=members)}
+
+
+def folds(names: list[str], k: int, seed: int = 0) -> Iterator[tuple[list[str], list[str]]]:
+    part = np.random.default_rng(seed).permutation(np.arange(len(names)) % k)
+    for fold in range(k):
+        yield (
+            [name for name, own in zip(names, part) if own != fold],
+            [name for name, own in zip(names, part) if own == fold],
+        )
+
+
+def evaluate(collection: Collection, run: podium.Run, names: list[str]) -> dict[str, float]:
+    qrels = podium.Qrels.from_dict({name: collection.qrels[name] for name in names})
+    found = podium.evaluate_run(qrels, run, metrics=[METRIC], missing="zero")
+    return dict(zip(map(str, found.queries), found.per_query[METRIC].tolist()))
+
+
+def bm25_grid(collection: Collection) -> dict[tuple[float, float], dict[str, float]]:
+    """nDCG@10 per query of every k1 and b."""
+    texts = {name: collection.queries[name] for name in collection.judged}
+    return {
+        (k1, b): evaluate(
+            collection, search_run(collection.index, texts, N, weighting=f"bm25(k1={k1},b={b})"), collection.judged
+        )
+        for k1, b in GRID
+    }
+
+
+def choose_model(data: podium.RankingData) -> str:
+    """The best of the candidates by inner folds over the training queries."""
+    values: dict[str, list[float]] = {name: [] for name in candidates()}
+    for train, test in data.folds(INNER_FOLDS, seed=1):
+        for name, model in candidates().items():
+            scores = model.fit(train).predict(test)
+            values[name] += podium.evaluate(scores, test, metrics=[METRIC], policy="trec").per_query[METRIC].tolist()
+    return max(values, key=lambda name: np.nanmean(values[name]))
+
+
+def compare_on(collection: Collection) -> None:
+    started, names = time.perf_counter(), collection.judged
+    grid = bm25_grid(collection)
+    tuned: dict[str, float] = {}
+    learned: dict[str, float] = {}
+    chosen: list[str] = []
+    for train, test in folds(names, FOLDS):
+        k1, b = max(GRID, key=lambda pair: np.mean([grid[pair][name] for name in train]))
+        tuned |= {name: grid[k1, b][name] for name in test}
+        empty = podium.Cascade(
+            collection.index, podium.Stage(features=features(), n=N), weighting=f"bm25(k1={k1},b={b})"
+        )
+        data = empty.training_data(
+            {name: collection.queries[name] for name in train}, {name: collection.qrels[name] for name in train}
+        )
+        chosen.append(choose_model(data))
+        cascade = empty.with_model(candidates()[chosen[-1]].fit(data))
+        learned |= evaluate(collection, cascade.run({name: collection.queries[name] for name in test}, N), test)
+    report(collection, grid, tuned, learned, chosen)
+    print(f"{time.perf_counter() - started:.0f} s")
+
+
+def report(
+    collection: Collection, grid: dict[Any, dict[str, float]], tuned: Any, learned: Any, chosen: list[str]
+) -> None:
+    names = collection.judged
+    ours, theirs = (np.array([values[name] for name in names]) for values in (learned, tuned))
+    default = np.array([grid[1.2, 0.75][name] for name in names])
+    p, p_default = (randomisation_test(paired_differences(other, ours)) for other in (theirs, default))
+    difference = ours - theirs
+    wins, losses = int((difference > 1e-9).sum()), int((difference < -1e-9).sum())
+    print(
+        f"{collection.name}: {len(collection.index)} documents, {len(names)} queries; {METRIC}: BM25 default "
+        f"{default.mean():.4f}, tuned {theirs.mean():.4f}, cascade {ours.mean():.4f}; better for {wins}, worse for "
+        f"{losses}; p = {p:.2g} against tuned, {p_default:.2g} against default; models: {'; '.join(chosen)}"
+    )
+    measured = f"{ours.mean():.4f} against {theirs.mean():.4f}, p = {p:.2g}"
+    print_result(f"cascade, {collection.name}, {METRIC}", "tuned BM25", measured, "above; p < 0.05 on one of three")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=os.environ.get("PODIUM_DATA"), help="default: PODIUM_DATA")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("set PODIUM_DATA or give --data")
+    print_header("cascade", ["scikit-learn"])
+    warnings.simplefilter("ignore")  # constant features
+    for make in (cranfield, cacm, nfcorpus):
+        with tempfile.TemporaryDirectory() as name:
+            compare_on(make(options.data, Path(name)))
+
+
+if __name__ == "__main__":
+    main()

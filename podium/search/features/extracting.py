@@ -1,0 +1,308 @@
+"""Extraction: the features of a query's candidates, from the postings of an index.
+
+Training files and searches call the same code, so a value is the same bit for bit wherever it is computed: alone or
+among many queries, on any thread, in one segment or several. What is known of a term (where its postings are, idf,
+probabilities) is computed when the term is first asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium.search.analysis import split_words
+from podium.search.features import kernels
+from podium.search.features.declaring import FUNCTION, Feature, Features
+from podium.search.features.expanding import EXPANSIONS, Expansion
+from podium.search.features.kernels import fill_columns, fill_frequencies, scale_to_range
+from podium.search.syntax import is_plain, parse_query
+from podium.search.weightings import BM25, TFIDF, AbsoluteDiscounting, Dirichlet, JelinekMercer, Statistics
+
+if TYPE_CHECKING:
+    from podium.search.reading import Index
+
+_MOST_TERMS = 200_000  # that are remembered
+_PLAIN = {
+    "tf": kernels.TF,
+    "idf": kernels.CONSTANT,
+    "tf*idf": kernels.TFIDF_TOTALS,
+    "tf*idf-sum": kernels.TFIDF_SUM,
+    "dl": kernels.LENGTH,
+    "coverage": kernels.COVERAGE,
+}
+
+
+@dataclass(frozen=True)
+class QueryDocuments:
+    """What a feature that is a Python function is given: a query, and its candidates in the order of the rows."""
+
+    index: Index
+    text: str
+    terms: Mapping[str, int]  # of the query, and how often each occurs in it
+    documents: np.ndarray  # (n,) int64: numbers in the index
+    scores: np.ndarray  # (n,) float64: of the stage before; NaN where there is none
+
+    @property
+    def ids(self) -> list[str]:
+        return [self.index.id(document) for document in self.documents.tolist()]
+
+    def stored(self) -> list[dict[str, Any]]:
+        """What the index keeps of each document."""
+        return [self.index.stored(document) for document in self.documents.tolist()]
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A term in all fields and columns."""
+
+    ranges: np.ndarray  # (segments, fields, 2) int64: its postings
+    numbers: np.ndarray  # (columns, 3)
+    constants: np.ndarray  # (columns,)
+    known: np.ndarray  # (columns,) 1.0 where the field has the term
+
+
+class Extractor:
+    """Computes the declared features for candidates of an index. Any number of threads may call it."""
+
+    def __init__(self, index: Index, features: Features) -> None:
+        self.index, self.features = index, features
+        own = [(place, item) for place, item in enumerate(features.features) if item.is_weighted or item.kind in _PLAIN]
+        self._text_features = [feature for _, feature in own]
+        self._places = np.array([place for place, _ in own], np.int64)
+        self._field_names = list(dict.fromkeys(feature.field or "" for feature in self._text_features))
+        self._fields = [index.field(name) for name in self._field_names]
+        self._others = [pair for pair in enumerate(features.features) if pair not in own]
+        self._expanded = {place: self._expansion(item) for place, item in self._others if item.kind in EXPANSIONS}
+        self._codes = np.array([_code(feature) for feature in self._text_features], np.int64)
+        self._column_fields = np.array([self._field_names.index(item.field or "") for item in self._text_features])
+        self._column_fields = self._column_fields.astype(np.int64)
+        self._terms: dict[str, _Term] = {}
+        self._words: dict[str, str | None] = {}
+        self._stored: dict[str, np.ndarray] = {}
+        self._lock = threading.Lock()
+
+    def _expansion(self, feature: Feature) -> Expansion:
+        own = {name: value for name, value in feature.settings.items() if name in ("k1", "b")}
+        plain = Features((Feature("bm25", "bm25", feature.field, own),))
+        return Expansion(self.index, feature, Extractor(self.index, plain).weighted_sums)
+
+    def values(
+        self, text: str, documents: Any, scores: Any = None, *, n_ranged: int | None = None, normalize: bool = True
+    ) -> np.ndarray:
+        """(documents, features) float32 of the documents with these numbers, best first: feedback uses the first ones.
+
+        `scores` are those of the stage before. Where the features are normalized within the query, the first `n_ranged`
+        documents (default: all) give the range; others are scaled like them, and may lie outside.
+        """
+        documents = self._checked(documents)
+        out = np.zeros((len(documents), len(self.features)), np.float32)
+        terms = self.terms(text)
+        if len(self._places) and len(documents):
+            self._fill_text_columns(terms, documents, out)
+        if self._others and len(documents):
+            given = np.full(len(documents), np.nan) if scores is None else np.asarray(scores, np.float64)
+            self._fill_others(QueryDocuments(self.index, text, terms, documents, given), out)
+        if self.features.normalize == "minmax" and normalize:
+            scale_to_range(out, len(out) if n_ranged is None else n_ranged)
+        return out
+
+    def _checked(self, documents: Any) -> np.ndarray:
+        found = np.ascontiguousarray(documents, dtype=np.int64)
+        if found.ndim != 1 or (len(found) and not 0 <= found.min() <= found.max() < self.index.n_slots):
+            raise ValueError(f"documents must be numbers from 0 to {self.index.n_slots - 1}; got {documents!r:.80}.")
+        return found
+
+    def terms(self, text: str) -> dict[str, int]:
+        """The terms of a query and how often each occurs in it. What must not occur is no part of it."""
+        parts = [text] if is_plain(text) else [part.text for part in parse_query(text) if not part.must_not]
+        counts: dict[str, int] = {}
+        for part in parts:
+            for word in split_words(part):
+                try:
+                    term = self._words[word]
+                except KeyError:
+                    term = self._remember_word(word)
+                if term is not None:
+                    counts[term] = counts.get(term, 0) + 1
+        return counts
+
+    def _remember_word(self, word: str) -> str | None:
+        if len(self._words) >= _MOST_TERMS:
+            self._words = {}
+        term = self._words[word] = self.index.analyser.terms_of([word])[0]
+        return term
+
+    def weighted_sums(self, terms: Mapping[str, float], documents: np.ndarray) -> np.ndarray:
+        """(documents, features) of a query whose terms occur in it by fractions: only features of postings."""
+        out = np.zeros((len(documents), len(self.features)), np.float32)
+        self._fill_text_columns(terms, documents, out)
+        return out
+
+    def _fill_text_columns(self, terms: Mapping[str, float], documents: np.ndarray, out: np.ndarray) -> None:
+        known = [self._term(term) for term in terms]
+        n, n_fields = len(documents), len(self._fields)
+        rows = np.argsort(documents, kind="stable")
+        wanted = documents[rows]
+        frequencies = np.zeros((n_fields, len(terms), n), np.uint16)
+        lengths, uniques = np.empty((n_fields, n)), np.empty((n_fields, n))
+        shape = (len(known), len(self.index.segments), n_fields, 2)
+        ranges = np.array([term.ranges for term in known], np.int64).reshape(shape)
+        bases = self.index.bases
+        bounds = [0, n] if len(bases) == 2 else np.searchsorted(wanted, bases).tolist()
+        for place in range(len(bases) - 1):
+            first, last = bounds[place], bounds[place + 1]
+            if first == last:
+                continue
+            for f, field in enumerate(self._fields):
+                own = field.postings_by_segment[place]
+                fill_frequencies(
+                    own.docs, own.tfs, ranges[:, place, f], own.lengths, own.uniques, wanted[first:last], bases[place],
+                    frequencies[f, :, first:last], lengths[f, first:last], uniques[f, first:last],
+                )  # fmt: skip
+        counts = np.array(list(terms.values()), np.float64)
+        n_columns = len(self._places)
+        numbers = np.array([term.numbers for term in known]).reshape(len(known), n_columns, 3)
+        constants, n_known = np.zeros(n_columns), np.zeros(n_columns)
+        for count, term in zip(counts.tolist(), known):
+            constants += count * term.constants
+            n_known += count * term.known
+        fill_columns(
+            frequencies, lengths, uniques, counts, self._codes, self._column_fields, self._document_numbers, numbers,
+            constants, n_known, rows, self._places, out,
+        )  # fmt: skip
+
+    @cached_property
+    def _document_numbers(self) -> np.ndarray:
+        """(columns, 2): what the formula of a column knows of the collection."""
+        found = np.zeros((len(self._text_features), 2))
+        for column, feature in enumerate(self._text_features):
+            if feature.is_weighted:
+                found[column] = _numbers_of(feature, self.index.field(feature.field or "").average_length)
+        return found
+
+    def _term(self, term: str) -> _Term:
+        found = self._terms.get(term)
+        if found is None:
+            found = self._learn(term)
+            if len(self._terms) >= _MOST_TERMS:
+                self._terms = {}
+            self._terms[term] = found
+        return found
+
+    def _learn(self, term: str) -> _Term:
+        ranges = np.zeros((len(self.index.segments), len(self._fields), 2), np.int64)
+        statistics = [field.statistics(term) for field in self._fields]
+        for f, field in enumerate(self._fields):
+            for place, number in enumerate(field.numbers(term)):
+                if number >= 0:
+                    ranges[place, f] = field.postings_by_segment[place].starts[number : number + 2]
+        n = len(self._text_features)
+        numbers, constants, known = np.zeros((n, 3)), np.zeros(n), np.zeros(n)
+        for column, feature in enumerate(self._text_features):
+            found = statistics[self._column_fields[column]]
+            if found.df:
+                known[column] = 1.0
+                numbers[column], constants[column] = _term_numbers(feature, found)
+        return _Term(ranges, numbers, constants, known)
+
+    def _fill_others(self, asked: QueryDocuments, out: np.ndarray) -> None:
+        for place, feature in self._others:
+            if feature.kind == "fact":
+                out[:, place] = self._fact(feature.settings["fact"])[asked.documents]
+            elif feature.kind == "stored":
+                out[:, place] = self._stored_numbers(feature)[asked.documents]
+            elif feature.kind == "score":
+                out[:, place] = asked.scores
+            elif feature.kind == "query-length":
+                out[:, place] = sum(asked.terms.values())
+            elif feature.kind in EXPANSIONS:
+                out[:, place] = self._expanded[place].values(asked.text, asked.documents)
+            else:
+                out[:, place] = _computed(feature, asked)
+
+    def _fact(self, name: str) -> np.ndarray:
+        found = self._stored.get(f"fact {name}")
+        if found is None:
+            found = self._stored[f"fact {name}"] = self.index.fact(name)
+        return found
+
+    def _stored_numbers(self, feature: Feature) -> np.ndarray:
+        """A stored number of all documents; they are read from the texts once."""
+        key, default = feature.settings["key"], float(feature.settings.get("default", 0.0))
+        with self._lock:
+            found = self._stored.get(f"stored {key} {default!r}")
+            if found is None:
+                found = self._stored[f"stored {key} {default!r}"] = self._read_stored(feature.name, key, default)
+        return found
+
+    def _read_stored(self, name: str, key: str, default: float) -> np.ndarray:
+        values = np.full(self.index.n_slots, default)
+        for place, segment in enumerate(self.index.segments):
+            if segment.store is None:
+                raise ValueError(
+                    f"feature {name!r}: {self.index.folder} was built with keep_texts=False and has no {key}."
+                )
+            everything = np.arange(segment.n_documents)
+            texts = list(segment.store.texts(everything))
+            for doc, row in zip(everything.tolist(), segment.store.places(everything).tolist()):
+                value = json.loads(texts[row]).get("fields", {}).get(key)
+                if value is None or self.index.deleted[place][doc]:
+                    continue
+                if isinstance(value, str) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                    message = f"feature {name!r}: {key} of document {segment.ids[doc]!r} is {value!r:.60}"
+                    raise ValueError(f"{message}; expected a finite number.")
+                values[self.index.bases[place] + doc] = value
+        return values
+
+
+def _code(feature: Feature) -> int:
+    if not feature.is_weighted:
+        return _PLAIN[feature.kind]
+    weighting = feature.weighting
+    if isinstance(weighting, BM25):
+        return kernels.SHIFTED if feature.kind == "bm25l" else kernels.SATURATION
+    classes = {
+        TFIDF: kernels.ROOT,
+        Dirichlet: kernels.DIRICHLET,
+        JelinekMercer: kernels.JELINEK_MERCER,
+        AbsoluteDiscounting: kernels.ABSOLUTE,
+    }
+    return classes[type(weighting)]
+
+
+def _numbers_of(feature: Feature, average: float) -> tuple[float, float]:
+    """p and q of `fill_columns`: of BM25 the saturation is p + q dl."""
+    weighting = feature.weighting
+    if isinstance(weighting, BM25):
+        factor = 1.0 if feature.kind == "bm25l" else weighting.k1
+        return factor * (1.0 - weighting.b), factor * weighting.b / (average or 1.0)
+    if isinstance(weighting, Dirichlet):
+        return weighting.mu, 0.0
+    if isinstance(weighting, JelinekMercer):
+        return math.log(weighting.lambda_), 0.0
+    return (weighting.delta if isinstance(weighting, AbsoluteDiscounting) else 0.0), 0.0
+
+
+def _term_numbers(feature: Feature, found: Statistics) -> tuple[tuple[float, float, float], float]:
+    if feature.is_weighted:
+        return feature.weighting.per_term(found), feature.weighting.constant(found)
+    idf = math.log(found.n_documents / found.df)
+    return (idf, 0.0, 0.0), idf
+
+
+def _computed(feature: Feature, asked: QueryDocuments) -> np.ndarray:
+    assert feature.kind == FUNCTION
+    assert feature.function is not None
+    with np.errstate(over="ignore"):
+        found = np.asarray(feature.function(asked), np.float32)
+    if found.shape != (len(asked.documents),) or np.isinf(found).any():
+        message = f"feature {feature.name!r}: expected one number per document ({len(asked.documents)})"
+        raise ValueError(f"{message}, finite as float32 or NaN; got shape {found.shape}.")
+    return found

@@ -1,0 +1,157 @@
+"""Kernels of features: one pass over the postings of the query's terms, then one formula per column.
+
+Shapes: n candidates, T distinct terms, F fields, C columns.
+frequencies  (F, T, n) uint16, how often a term occurs in a field of a candidate
+lengths      (F, n) float64, terms of the field; uniques likewise, distinct terms
+counts       (T,) float64, how often a term occurs in the query
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from podium._runtime.compiler import bare_kernel
+
+TF, TFIDF_TOTALS, TFIDF_SUM, LENGTH, COVERAGE, CONSTANT = range(6)
+SATURATION, SHIFTED, ROOT, DIRICHLET, JELINEK_MERCER, ABSOLUTE = range(6, 12)
+
+
+@bare_kernel
+def fill_frequencies(
+    docs: np.ndarray,
+    tfs: np.ndarray,
+    ranges: np.ndarray,
+    own_lengths: np.ndarray,
+    own_uniques: np.ndarray,
+    wanted: np.ndarray,
+    base: int,
+    frequencies: np.ndarray,
+    lengths: np.ndarray,
+    uniques: np.ndarray,
+) -> None:
+    """One field of one segment. `wanted` (n,) are its candidates, ascending, numbered from `base`; all else is theirs.
+
+    Term t has the postings ranges[t, 0]:ranges[t, 1]. They are searched by steps of doubling width: few comparisons
+    where most candidates have the term, and few where its list is long.
+    """
+    n = len(wanted)
+    for i in range(n):
+        doc = wanted[i] - base
+        lengths[i], uniques[i] = own_lengths[doc], own_uniques[doc]
+    for t in range(len(ranges)):
+        place, end = ranges[t, 0], ranges[t, 1]
+        for i in range(n):
+            doc = wanted[i] - base
+            if place >= end:
+                break
+            if docs[place] < doc:
+                step, low = 1, place
+                while low + step < end and docs[low + step] < doc:
+                    low += step
+                    step *= 2
+                high = min(low + step, end)  # docs[low] < doc, and the one at `high` is not below
+                while low + 1 < high:
+                    middle = (low + high) >> 1
+                    if docs[middle] < doc:
+                        low = middle
+                    else:
+                        high = middle
+                place = high
+                if place >= end:
+                    break
+            if docs[place] == doc:
+                frequencies[t, i] = tfs[place]
+
+
+@bare_kernel
+def fill_columns(
+    frequencies: np.ndarray,
+    lengths: np.ndarray,
+    uniques: np.ndarray,
+    counts: np.ndarray,
+    codes: np.ndarray,
+    fields: np.ndarray,
+    document_numbers: np.ndarray,
+    term_numbers: np.ndarray,
+    constants: np.ndarray,
+    n_known: np.ndarray,
+    rows: np.ndarray,
+    places: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """out[rows[i], places[c]] of all candidates i and columns c.
+
+    document_numbers (C, 2): p and q; term_numbers (T, C, 3): a, c and e; constants (C,) and n_known (C,): sums over the
+    terms of the query. `weightings.py` has the formulas, of which a term without occurrences has only the prior.
+    """
+    for column in range(len(codes)):
+        code, f = codes[column], fields[column]
+        p, q = document_numbers[column, 0], document_numbers[column, 1]
+        constant, known, place = constants[column], n_known[column], places[column]
+        for i in range(len(rows)):
+            dl, unique, value = lengths[f, i], uniques[f, i], 0.0
+            if code == CONSTANT:
+                value = constant
+            elif code == LENGTH:
+                value = dl
+            elif code <= TFIDF_TOTALS:
+                for t in range(len(counts)):
+                    value += counts[t] * float(frequencies[f, t, i])
+                if code == TFIDF_TOTALS:
+                    value *= constant
+            elif code == TFIDF_SUM:
+                for t in range(len(counts)):
+                    value += counts[t] * float(frequencies[f, t, i]) * term_numbers[t, column, 0]
+            elif code == COVERAGE:
+                for t in range(len(counts)):
+                    value += 1.0 if frequencies[f, t, i] > 0 else 0.0
+                value /= max(len(counts), 1)
+            elif code <= SHIFTED:
+                x = p + q * dl
+                for t in range(len(counts)):
+                    tf = float(frequencies[f, t, i])
+                    if tf > 0.0:
+                        a, c, e = term_numbers[t, column, 0], term_numbers[t, column, 1], term_numbers[t, column, 2]
+                        if code == SATURATION:
+                            value += counts[t] * (a * tf / (tf + x) + c)
+                        else:
+                            value += counts[t] * (a * (tf + c * x) / (tf + e * x))
+            elif code == ROOT:
+                x = 1.0 / math.sqrt(max(dl, 1.0))
+                for t in range(len(counts)):
+                    value += counts[t] * term_numbers[t, column, 0] * math.sqrt(float(frequencies[f, t, i])) * x
+            elif known > 0.0:
+                if code == DIRICHLET:
+                    prior, x = math.log(p / (p + dl)), 1.0
+                elif code == JELINEK_MERCER:
+                    prior, x = p, 1.0 / max(dl, 1.0)
+                else:
+                    prior, x = math.log(p * max(unique, 1.0) / max(dl, 1.0)), 1.0 / max(unique, 1.0)
+                value = constant + known * prior
+                for t in range(len(counts)):
+                    tf = float(frequencies[f, t, i])
+                    if tf > 0.0:
+                        value += counts[t] * math.log1p(
+                            term_numbers[t, column, 0] * (tf - term_numbers[t, column, 1]) * x
+                        )
+            out[rows[i], place] = value
+
+
+@bare_kernel
+def scale_to_range(values: np.ndarray, n_ranged: int) -> None:
+    """(x - min) / (max - min) per column, in place; 0 where it is constant. The first `n_ranged` rows give the range.
+
+    A missing value (NaN) stays one and does not count.
+    """
+    for column in range(values.shape[1]):
+        low, high = math.inf, -math.inf
+        for row in range(n_ranged):
+            value = float(values[row, column])
+            if value == value:
+                low, high = min(low, value), max(high, value)
+        for row in range(len(values)):
+            value = float(values[row, column])
+            if value == value:  # float64 holds the difference of any two float32
+                values[row, column] = (value - low) / (high - low) if high > low else 0.0
