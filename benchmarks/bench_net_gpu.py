@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -168,8 +170,8 @@ def torch_side(X: np.ndarray, form: Form, offsets: np.ndarray, batch: int, repea
             with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
                 scores = net(padded[chosen])[:, :, 0]
             with torch.no_grad():
-                pulls = lambdas(scores.float(), value[chosen], m, scale[chosen]) / len(chosen)
-            scores.backward(pulls.to(scores.dtype))
+                gradients = lambdas(scores.float(), value[chosen], m, scale[chosen]) / len(chosen)
+            scores.backward(gradients.to(scores.dtype))
             optimizer.step()
         torch.cuda.synchronize()
 
@@ -178,47 +180,65 @@ def torch_side(X: np.ndarray, form: Form, offsets: np.ndarray, batch: int, repea
     return {"best": best, "median": median}
 
 
+def flops_and_bytes() -> tuple[int, int]:
+    """Per row of an epoch: operations of the products, and traffic in bf16 (rows twice, activations and slopes)."""
+    widths = tuple(zip((FEATURES, *HIDDEN), (*HIDDEN, 1)))
+    flops = sum((4 if number == 0 else 6) * a * b for number, (a, b) in enumerate(widths))  # none by the inputs
+    return flops, 2 * (3 * FEATURES + 7 * sum(HIDDEN))
+
+
+def measure(n_queries: int, repeats: int) -> Iterator[str]:
+    """Lines of results: what, against, measured, bar."""
+    X, labels, offsets = make_lists(n_queries)
+    form, what = make_form(labels, offsets), f"GPU epoch of LambdaRank, {len(labels):,} rows x {FEATURES}"
+    yield f"lambdas on the GPU | float64 NumPy | {derivative_error(form, labels, offsets):.1e} relative | 1e-5"
+    batch_rows = int(np.ceil(len(X) / np.ceil(n_queries / 512)))
+    flops, traffic = flops_and_bytes()
+    best = {}
+    for precision in ("float32", "bfloat16"):
+        side = podium_side(X, form, offsets, batch_rows, precision, repeats)
+        best[precision] = side["best"]
+        rate, moved = flops * len(X) / side["best"], traffic * len(X) / side["best"]
+        shares = f"{rate / PEAK_FLOPS:.0%} of the matrix peak in bf16, {moved / PEAK_BYTES:.0%} of memory bandwidth"
+        yield f"{what}, {precision} | | {side['best'] * 1e3:.1f} ms, median {side['median'] * 1e3:.1f} ms, {shares} | "
+        yield f"first {what}, {precision}, compiling | | {side['first']:.1f} s | below 10 s"
+    for name, mixed, bar in (
+        ("padded eager PyTorch", False, "at least 4x, aim 6x"),
+        ("padded eager PyTorch, bf16 autocast", True, ""),
+    ):
+        side = torch_side(X, form, offsets, 512, repeats, mixed=mixed)
+        measured = (
+            f"{side['best'] / best['bfloat16']:.2f}x, {best['bfloat16'] * 1e3:.1f} against {side['best'] * 1e3:.1f} ms"
+        )
+        yield f"{what} | {name} | {measured} | {bar}"
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=33_000)
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--skip-torch", action="store_true")
+    parser.add_argument("--out", help="write the results to this file, too")
     options = parser.parse_args()
     import jax
 
     if not any(device.platform == "gpu" for device in jax.devices()):
         print("No GPU: nothing to measure.")
         return
-    X, labels, offsets = make_lists(options.queries)
-    form = make_form(labels, offsets)
-    print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}, {options.queries:,} queries, {len(X):,} rows")
-    error = derivative_error(form, labels, offsets)
-    print(f"RESULT | lambdas on the GPU | float64 NumPy | {error:.1e} relative | 1e-5")
-    batch_rows = int(np.ceil(len(X) / np.ceil(options.queries / 512)))
-    flops = 0
-    for number, (a, b) in enumerate(zip((FEATURES, *HIDDEN), (*HIDDEN, 1))):
-        flops += (4 if number == 0 else 6) * a * b  # no gradient by the inputs
-    traffic = 2 * (3 * FEATURES + 7 * sum(HIDDEN))  # bytes per row in bf16: rows twice, activations and slopes
-    found = {}
-    for precision in ("bfloat16", "float32"):
-        side = podium_side(X, form, offsets, batch_rows, precision, options.repeats)
-        found[precision] = side
-        rate = flops * len(X) / side["best"]
-        print(
-            f"Podium {precision}: epoch {side['best'] * 1e3:.1f} ms (median {side['median'] * 1e3:.1f}), first "
-            f"{side['first']:.1f} s with compilation, {side['batches']} batches of {side['rows']:,} rows, "
-            f"{rate / 1e12:.0f} TFLOP/s = {rate / PEAK_FLOPS:.0%} of the bf16 peak, "
-            f"{traffic * len(X) / side['best'] / PEAK_BYTES:.0%} of memory bandwidth",
-            flush=True,
-        )
-    if options.skip_torch:
-        return
-    plain = torch_side(X, form, offsets, 512, options.repeats, mixed=False)
-    mixed = torch_side(X, form, offsets, 512, options.repeats, mixed=True)
-    own = found["bfloat16"]["best"]
-    for name, side, bar in (("eager PyTorch", plain, "at least 4x"), ("eager PyTorch, bf16 autocast", mixed, "")):
-        print(f"{name}: epoch {side['best'] * 1e3:.1f} ms (median {side['median'] * 1e3:.1f})")
-        print(f"RESULT | GPU epoch of LambdaRank | {name} | {side['best'] / own:.2f}x | {bar}")
+    import optax
+    import torch
+
+    machine = (
+        f"{jax.devices()[0].device_kind}, JAX {jax.__version__}, optax {optax.__version__}, PyTorch {torch.__version__}"
+    )
+    print(machine)
+    rows = []
+    for row in measure(options.queries, options.repeats):
+        print(f"RESULT | {row}", flush=True)
+        rows.append(f"| {row} |")
+    if options.out:
+        head = f"# Benchmarks on a GPU\n\n`benchmarks/bench_net_gpu.py --out` wrote this on {machine}.\n\n"
+        table = "\n".join(["| what | against | measured | bar |", "| --- | --- | --- | --- |", *rows])
+        Path(options.out).write_text(f"{head}{table}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
