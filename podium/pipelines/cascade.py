@@ -273,8 +273,8 @@ class Cascade:
 
     def _with_judged(self, text: str, found: Ranked, judged: Mapping[str, float]) -> Ranked:
         """Judged documents that were not found come behind, by id."""
-        numbers = [self.index.number(id) for id in sorted(judged)]
-        more = [number for number in numbers if number is not None and number not in set(found.documents.tolist())]
+        numbers, seen = [self.index.number(id) for id in sorted(judged)], set(found.documents.tolist())
+        more = [number for number in numbers if number is not None and number not in seen]
         scores = np.full(len(more), np.nan)
         if more and any(item.kind == "score" for item in self.stages[0].features.features):
             every = self.index.search(text, max(1, self.index.n_slots), weighting=self.weighting, fields=self.fields)
