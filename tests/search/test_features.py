@@ -10,7 +10,6 @@ from collection import WORDS, index_of, random_pages
 
 from podium.search import Analyser, Extractor, Feature, Features, build_index, open_index
 from podium.search.features.declaring import KINDS, LETOR
-from podium.search.features.explaining import explain_features
 
 HISTORIES = ["built", "segments", "merged"]
 N_PAGES = 50
@@ -225,7 +224,7 @@ def test_every_feature_explains_itself(shop):
     index = open_index(shop)
     features = Features.letor().add("clicks", "stored", key="clicks")
     extractor = Extractor(index, features)
-    found = explain_features(extractor, "lamp chair", 1)
+    found = extractor.explain("lamp chair", 1)
     assert [one.value for one in found] == extractor.values("lamp chair", [1])[0].tolist()
     by_name = {one.name: one for one in found}
     bm25 = by_name["BM25(body)"]

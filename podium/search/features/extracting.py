@@ -26,6 +26,7 @@ from podium.search.syntax import is_plain, parse_query
 from podium.search.weightings import BM25, TFIDF, AbsoluteDiscounting, Dirichlet, JelinekMercer, Statistics
 
 if TYPE_CHECKING:
+    from podium.search.features.explaining import FeatureValue
     from podium.search.reading import Index
 
 _MOST_TERMS = 200_000  # that are remembered
@@ -112,6 +113,12 @@ class Extractor:
         if self.features.normalize == "minmax" and normalize:
             scale_to_range(out, len(out) if n_ranged is None else n_ranged)
         return out
+
+    def explain(self, text: str, document: int, score: float | None = None) -> list[FeatureValue]:
+        """Every feature of one document before any normalization: its value, formula and inputs."""
+        from podium.search.features.explaining import explain_features
+
+        return explain_features(self, text, document, score)
 
     def _checked(self, documents: Any) -> np.ndarray:
         found = np.ascontiguousarray(documents, dtype=np.int64)
