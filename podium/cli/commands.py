@@ -507,10 +507,11 @@ def search_command(
 @command("features")
 def features_command(
     index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
-    queries: Annotated[Path, typer.Argument(help="TSV, JSON lines, TREC topics or SMART.")],
     out: Annotated[
         Path, typer.Option(help="The file for the features; the format follows from its name. - for standard output.")
     ],
+    queries: Annotated[Path | None, typer.Argument(help="TSV, JSON lines, TREC topics or SMART.")] = None,
+    queries_option: Annotated[Path | None, typer.Option("--queries", help="The same, as an option.")] = None,
     qrels: Annotated[Path | None, typer.Option(help="TREC judgements: the labels.")] = None,
     features: Annotated[
         Path | None, typer.Option(help="A TOML table that declares the features; default: LETOR's 46.")
@@ -529,10 +530,13 @@ def features_command(
     """Write the features of each query's candidates to a file for training or ranking."""
     from podium import workflows
 
+    asked = queries_option if queries is None else queries
+    if asked is None or (queries is not None and queries_option is not None):
+        raise ValueError("Give one file of queries: podium features INDEX QUERIES --out FILE.")
     out, report = _output(out, as_json)
     options: dict[str, Any] = {"qrels": qrels, "features": features, "normalize": normalize, "n": n}
     options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
-    written = workflows.features_file(index, queries, out, **options, **_first_stage(weighting, field))
+    written = workflows.features_file(index, asked, out, **options, **_first_stage(weighting, field))
     if as_json:
         _print_json(written.to_json())
     else:

@@ -57,11 +57,13 @@ class ExplainedSearch:
     mean_score: float  # of the documents that the last stage re-ranked
     hits: tuple[ExplainedHit, ...]
     found: CascadeHits
+    formulas: Mapping[str, str]  # of the features, by name
     note: str = ""  # why there are no shares
 
     def to_json(self) -> dict[str, Any]:
-        notes = {"note": self.note} if self.note else {}
-        return {"query": self.query, "mean_score": self.mean_score, "hits": [asdict(hit) for hit in self.hits]} | notes
+        found: dict[str, Any] = {"query": self.query, "mean_score": self.mean_score}
+        found |= {"hits": [asdict(hit) for hit in self.hits], "formulas": dict(self.formulas)}
+        return found | ({"note": self.note} if self.note else {})
 
 
 def explain_search(cascade: Cascade, text: str, k: int) -> ExplainedSearch:
@@ -79,7 +81,8 @@ def explain_search(cascade: Cascade, text: str, k: int) -> ExplainedSearch:
         ExplainedHit(rank, id, score, first_rank, first_score, shares.get(document, ()))
         for rank, (id, score, first_rank, first_score, document) in enumerate(columns, 1)
     )
-    return ExplainedSearch(text, mean, tuple(explained), hits, note)
+    formulas = {feature.name: feature.formula for feature in stage.features.features}
+    return ExplainedSearch(text, mean, tuple(explained), hits, formulas, note)
 
 
 def _last_stage(cascade: Cascade) -> tuple[int, Stage]:

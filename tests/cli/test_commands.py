@@ -943,6 +943,9 @@ def test_features_are_written_with_names_labels_and_ids(podium, collection):
     code, out, err = podium("features", "ix", "texts.tsv", "--out", "-", "--n", "1")
     assert (code, err) == (0, "/dev/stdout: 5 rows, 5 queries, 46 features\n")
     assert not list(collection.glob("*stdout*"))
+    assert podium("features", "ix", "--queries", "texts.tsv", "--out", "other.txt", "--n", "3")[0] == 0
+    assert (collection / "other.txt").read_bytes() == (collection / "new.txt").read_bytes()
+    assert podium("features", "ix", "--out", "a.txt")[0] == 2
     assert podium("features", "ix", "texts.tsv", "--out", "texts.tsv")[0] == 2
     assert podium("features", "ix", "texts.tsv", "--out", "a.xyz")[0] == 2
     code, _, err = podium("features", "ix", "texts.tsv", "--out", "a.txt", "--normalize", "zscore")
@@ -969,6 +972,7 @@ def test_a_cascade_is_made_searched_and_explained(podium, collection):
     found = json.loads(out)
     shares = [feature["share"] for feature in found["hits"][0]["features"]]
     assert len(shares) == 47
+    assert found["formulas"]["TF(body)"] == "occurrences of the terms of the query"
     assert sum(shares) == pytest.approx(found["hits"][0]["score"] - found["mean_score"], abs=1e-5)
     code, out, _ = podium("search", "cascade", "tail flow", "--explain", "--k", "2")
     assert "(+" in out.splitlines()[3]
