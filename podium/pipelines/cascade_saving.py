@@ -112,7 +112,7 @@ def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
     index = open_index(folder / _INDEX)
     try:
         return Cascade(index, stages, weighting=weighting, fields=fields)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise CASCADE.damaged(folder / CASCADE_FILE, str(error)) from error
 
 

@@ -12,6 +12,8 @@ from collection import WORDS, index_of, random_pages
 
 import podium
 from podium import Cascade, Stage
+from podium.formats.container import write_container
+from podium.formats.kinds import CASCADE
 from podium.search import Features, IndexWriter, open_index
 
 HISTORIES = ["built", "segments", "merged"]
@@ -238,6 +240,63 @@ def test_damaged_folders_are_named(indexes, qrels, tmp_path):
         podium.load(tmp_path / "c" / "index")
     with pytest.raises(ValueError, match="holds the stages of a cascade, not a model"):
         podium.load(tmp_path / "c" / "cascade.podium")
+
+
+GOOD = {"stages": [{"n": N}], "weighting": {"variant": "bm25", "k1": 1.2, "b": 0.75, "delta": 0.0}, "fields": "whole"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stages": []},
+        {"stages": {"n": 3}},
+        {"stages": [{"n": "x"}]},
+        {"stages": [{"n": True}]},
+        {"stages": [{"n": 5}, {"n": 3}]},
+        {"stages": [{"n": 5}] * 1000},
+        {"weighting": "bm25"},
+        {"weighting": {"variant": []}},
+        {"weighting": {"variant": "bm25", "mu": 3}},
+        {"weighting": {"variant": "bm25", "k1": "x"}},
+        {"weighting": {"variant": "lmir-jm", "k1": 1.2}},
+        {"fields": None},
+        {"fields": 3},
+        {"fields": {"title": None}},
+        {"fields": [["title"]]},
+        {"fields": {}},
+        {"more": 1},
+    ],
+)
+def test_crafted_facts_are_refused(indexes, qrels, small_cascade, tmp_path, change):
+    folder = shutil.copytree(small_cascade, tmp_path / "c")
+    write_container(folder / "cascade.podium", CASCADE, GOOD, {})
+    assert podium.load(folder).search(QUERIES["q0"])
+    write_container(folder / "cascade.podium", CASCADE, GOOD | change, {})
+    with pytest.raises((ValueError, OSError)):
+        podium.load(folder)
+
+
+@pytest.fixture(scope="module")
+def small_cascade(indexes, qrels, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small") / "c"
+    empty = Cascade(indexes["built"], Stage(features=FEATURES, n=N))
+    empty.with_model(models()["linear"].fit(empty.training_data(QUERIES, qrels))).save(folder)
+    return folder
+
+
+def test_a_learned_ranker_ranks_better_than_the_first_stage(indexes, pages):
+    """Relevant is what has the word of the query in its title, which BM25 of the whole text cannot tell."""
+    words = {name: name for name in WORDS}
+    qrels = {name: {id: int(name in page["title"].split()) for id, page in pages.items()} for name in WORDS}
+    training, held_out = dict(list(words.items())[::2]), dict(list(words.items())[1::2])
+    empty = Cascade(indexes["segments"], Stage(n=50))
+    cascade = empty.with_model(models()["trees"].fit(empty.training_data(training, qrels)))
+    judged = podium.Qrels.from_dict({name: qrels[name] for name in held_out})
+    before, after = (
+        podium.evaluate_run(judged, searched.run(held_out), metrics=["ndcg@10"])["ndcg@10"]
+        for searched in (empty, cascade)
+    )
+    assert after > before + 0.1
 
 
 def test_stages_are_checked(indexes, qrels):

@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 import podium
-from podium.search import build_index, open_index, read_documents, read_queries, search_run
+from podium.search import Features, build_index, open_index, read_documents, read_queries, search_run
 
 
 def text_of(path):
@@ -56,6 +56,25 @@ def test_nfcorpus(real_data, tmp_path):
     queries = dict(line.split("\t", 1) for line in text_of(folder / "test.titles.queries.xz").splitlines())
     (tmp_path / "qrels").write_text(text_of(folder / "test.2-1-0.qrel.xz"))
     assert ndcg(open_index(tmp_path / "i"), queries, podium.read_qrels(tmp_path / "qrels")) > 0.25
+
+
+def test_a_cascade_ranks_cranfield_better_than_its_first_stage(real_data, tmp_path):
+    with tarfile.open(real_data / "cran" / "cran.tar.gz") as archive:
+        for name in ("cran.all.1400", "cran.qry"):
+            (tmp_path / name).write_bytes(archive.extractfile(name).read())
+    build_index(read_documents(tmp_path / "cran.all.1400"), tmp_path / "i")
+    queries = list(read_queries(tmp_path / "cran.qry", by_position=True).items())
+    qrels = podium.read_qrels(real_data / "cran" / "QRelsCorrectedforTRECeval").to_dict()
+    training, test = dict(queries[::2]), dict(queries[1::2])
+    features = Features.letor("minmax").add("score", "score").add("feedback", "feedback", "whole")
+    empty = podium.Cascade(tmp_path / "i", podium.Stage(features=features, n=100))
+    model = podium.Linear(objective="listnet").fit(empty.training_data(training, qrels))
+    judged = podium.Qrels.from_dict({name: qrels[name] for name in test})
+    before, after = (
+        podium.evaluate_run(judged, searched.run(test, 100), metrics=["ndcg@10"])["ndcg@10"]
+        for searched in (empty, empty.with_model(model))
+    )
+    assert after > before + 0.01
 
 
 @pytest.mark.parametrize("language", ["russian", "indonesian"])
