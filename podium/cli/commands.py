@@ -608,10 +608,10 @@ def _field_weights(names: list[str]) -> dict[str, float]:
 
 @command("demo")
 def demo_command(
-    out: Annotated[Path, typer.Option(help="The folder for the data files of the demo.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="The folder for the files of the demo.")] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Create the bundled data set, check it, train a model and compare it with simple baselines."""
+    """Index a small web made by code, search it, train a re-ranker and compare it with BM25."""
     from podium.demo.show import show_demo, take_tour
 
     tour = take_tour(out)

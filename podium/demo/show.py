@@ -1,7 +1,8 @@
-"""The demo: the main job on the embedded data, step by step."""
+"""The demo: the main job on the embedded web, from pages to a re-ranked list that is measured."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,85 +11,139 @@ from typing import Any
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.demo.letor import Splits, demo_splits, write_demo
-from podium.evaluation.comparing import compare
+from podium.demo.letor import demo_splits, write_demo
+from podium.demo.web import Web, make_web, write_web
+from podium.evaluation.comparing import compare_evaluations
 from podium.evaluation.comparison import Comparison
-from podium.evaluation.evaluating import Evaluation, evaluate
+from podium.evaluation.evaluating import Evaluation, evaluate_run
+from podium.evaluation.significance import bootstrap_interval
 from podium.formats.scores import write_scores
-from podium.lint.checks import check
-from podium.lint.rules import Report
+from podium.formats.trec import Qrels, Run
 from podium.models.products import LambdaMART
+from podium.pipelines.cascade import Cascade, CascadeHits, Stage
+from podium.search.reading import Hits, Index, open_index
+from podium.search.writing import build_index
 
 METRICS = ("ndcg@10", "map", "p@5")
-POLICIES = ("standard", "letor4", "trec")
+CANDIDATES = 100  # documents per query that are re-ranked
+SHOWN_QUERY = "q189"  # of the test queries
+_SHOWN_HITS = 5
+
+
+@dataclass(frozen=True)
+class Parts:
+    """60 % of the queries to train on, the others to test on."""
+
+    train: dict[str, str]
+    test: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Tour:
     """What the demo found."""
 
-    files: list[Path]
-    sizes: Mapping[str, str]
-    report: Report
-    best_feature: str
-    model: LambdaMART
-    evaluations: Mapping[str, list[Evaluation]]  # system -> one per policy
+    folder: Path
+    web: Web
+    parts: Parts
+    data: RankingData
+    cascade: Cascade
+    before: Hits
+    after: CascadeHits
+    evaluations: Mapping[str, Evaluation]
     comparison: Comparison
+    files: list[Path]  # the data set of feature values, which the documentation uses
+
+    @property
+    def model(self) -> LambdaMART:
+        model = self.cascade.stages[0].model
+        assert isinstance(model, LambdaMART)
+        return model
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "files": [str(path) for path in self.files],
-            "check": self.report.to_json(),
-            "best_feature": self.best_feature,
+            "web": {"pages": len(self.web.pages), "queries": len(self.web.questions), "judgements": _judged(self.web)},
+            "query": {"text": self.before.query, "bm25": self.before.ids, "cascade": self.after.ids},
             "model": {"name": type(self.model).__name__.lower(), "trees": int(self.model.forest_.n_trees)},
-            "systems": {name: [one.to_json() for one in found] for name, found in self.evaluations.items()},
+            "systems": {name: found.to_json() for name, found in self.evaluations.items()},
             "comparison": self.comparison.to_json(),
+            "files": [str(path) for path in self.files],
         }
 
 
 def take_tour(folder: Path) -> Tour:
-    """Make the data, check it, rank the test queries by one feature, by a sum and by a trained model, and compare."""
-    folder.mkdir(parents=True, exist_ok=True)
-    splits = demo_splits()
-    best, model = best_single_feature(splits.train), train_model(splits)
-    systems = {
-        "best feature": single_feature(splits.test, best),
-        "plain sum": plain_sum(splits.test),
-        "LambdaMART": model.predict(splits.test),
-    }
-    files = write_demo(folder)
-    for name, scores in systems.items():
-        write_scores(scores, folder / f"{name.replace(' ', '_').lower()}.scores")
+    """Make the web and index it, search, train a re-ranker on some queries, and measure it on the others."""
+    web = make_web()
+    write_web(web, folder / "web")
+    index = index_web(web, _emptied(folder / "web" / "index"))
+    parts = split_queries(web)
+    data = training_data(index, web, parts)
+    cascade = train_cascade(index, data)
+    cascade.save(_emptied(folder / "web" / "cascade"))
+    evaluations = evaluate_both(cascade, web, parts)
+    shown = web.queries[SHOWN_QUERY]
     return Tour(
-        files=files,
-        sizes={name: f"{d.n_rows} documents, {d.n_queries} queries" for name, d in splits._asdict().items()},
-        report=check(splits._asdict()),
-        best_feature=(splits.test.feature_names or ())[best],
-        model=model,
-        evaluations={
-            name: [evaluate(scores, splits.test, metrics=METRICS, policy=policy) for policy in POLICIES]
-            for name, scores in systems.items()
-        },
-        comparison=compare(systems, splits.test, metrics=METRICS[:1]),
+        folder=folder,
+        web=web,
+        parts=parts,
+        data=data,
+        cascade=cascade,
+        before=index.search(shown, _SHOWN_HITS),
+        after=cascade.search(shown, _SHOWN_HITS),
+        evaluations=evaluations,
+        comparison=compare_evaluations(evaluations, metrics=METRICS[:1]),
+        files=write_feature_files(folder),
     )
 
 
-def train_model(splits: Splits) -> LambdaMART:
-    """Boosted trees that learn from one part and stop by another; the test queries stay unseen."""
-    model = LambdaMART(n_estimators=100, max_leaf_nodes=8, metric="ndcg@10")
-    return model.fit(splits.train, eval_set=splits.valid, early_stopping_rounds=20)
+def _emptied(folder: Path) -> Path:
+    """The folder without what an earlier demo has left in it."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    return folder
 
 
-def best_single_feature(data: RankingData) -> int:
-    """The column that ranks best by itself, larger values first."""
-    values = [evaluate(single_feature(data, k), data, metrics=["ndcg@10"])["ndcg@10"] for k in range(data.n_features)]
-    return int(np.argmax(values))
+def index_web(web: Web, folder: Path) -> Index:
+    build_index(web.documents, folder)
+    return open_index(folder)
 
 
-def single_feature(data: RankingData, column: int) -> np.ndarray:
-    """One column as scores; a missing value ranks last."""
-    values = np.asarray(data.X[:, column], dtype=np.float64)
-    return np.where(np.isnan(values), np.nanmin(values) - 1.0, values)
+def split_queries(web: Web) -> Parts:
+    queries = list(web.queries.items())
+    n = len(queries) * 3 // 5
+    return Parts(dict(queries[:n]), dict(queries[n:]))
+
+
+def training_data(index: Index, web: Web, parts: Parts) -> RankingData:
+    """LETOR's 46 features of the best documents by BM25 for each training query, with their grades."""
+    return Cascade(index, Stage(n=CANDIDATES)).training_data(parts.train, web.qrels)
+
+
+def train_cascade(index: Index, data: RankingData) -> Cascade:
+    model = LambdaMART(n_estimators=100, max_leaf_nodes=8, metric="ndcg@10").fit(data)
+    return Cascade(index, Stage(model, n=CANDIDATES))
+
+
+def evaluate_both(cascade: Cascade, web: Web, parts: Parts) -> dict[str, Evaluation]:
+    """BM25 and the cascade on the queries that no model has seen."""
+    qrels = web.qrels
+    judged = Qrels.from_dict({name: qrels[name] for name in parts.test})
+
+    def measure(run: Run) -> Evaluation:
+        return evaluate_run(judged, run, metrics=METRICS, policy="standard", missing="zero")
+
+    first = Cascade(cascade.index)
+    return {
+        "BM25": measure(first.run(parts.test, CANDIDATES)),
+        "cascade": measure(cascade.run(parts.test, CANDIDATES)),
+    }
+
+
+def write_feature_files(folder: Path) -> list[Path]:
+    """The synthetic data set of feature values, and the scores of a simple ranking of its test queries."""
+    files = write_demo(folder)
+    files.append(folder / "plain_sum.scores")
+    write_scores(plain_sum(demo_splits().test), files[-1])
+    return files
 
 
 def plain_sum(data: RankingData) -> np.ndarray:
@@ -105,36 +160,38 @@ def plain_sum(data: RankingData) -> np.ndarray:
     return scores
 
 
+def _judged(web: Web) -> int:
+    return sum(len(pages) for pages in web.qrels.values())
+
+
 def show_demo(tour: Tour) -> None:
     from rich.table import Table
 
     from podium.cli.terminal import console
 
-    print("1. Data: synthetic, LETOR-like, written to", tour.files[0].parent)
-    for path, size in zip(tour.files, tour.sizes.values()):
-        print(f"   {path.name}: {size}")
-    print("\n2. Check: podium check reports")
-    for sentence in tour.report.sentences():
-        print(f"   {sentence}")
-    trees = tour.model.forest_.n_trees
-    print(f"\n3. Train: LambdaMART on train.txt; early stopping on valid.txt keeps {trees} trees")
-    print(
-        f"\n4. Rank the test queries by the best feature ({tour.best_feature}), the sum of all features, and LambdaMART"
-    )
-    table = Table("ranking", "policy", *METRICS)
+    web, folder, grades = tour.web, tour.folder, tour.web.qrels[SHOWN_QUERY]
+    topics = len({page.topic.name for page in web.pages})
+    print(f"1. Data: a small web made for this demo, written to {folder / 'web'}")
+    print(f"   pages.jsonl: {len(web.pages):,} pages on {topics} topics, with titles, addresses and links")
+    print(f"   queries.tsv: {len(web.questions)} queries; qrels.txt: {_judged(web):,} relevant pages, grades 1 to 4")
+    print(f'\n2. Index and search: BM25 for "{tour.before.query}"')
+    for rank, hit in enumerate(tour.before, 1):
+        print(f"   {rank}. grade {grades.get(hit.id, 0)}  {hit.stored['title']} ({hit.id})")
+    n, trees = tour.data.n_features, tour.model.forest_.n_trees
+    print(f"\n3. Features: {n} per page, of the best {CANDIDATES} pages of {len(tour.parts.train)} training queries")
+    print(f"\n4. Train: LambdaMART, {trees} trees on {tour.data.n_rows:,} rows")
+    print("\n5. Search again: the cascade, BM25 re-ranked by the model")
+    for rank, hit in enumerate(tour.after, 1):
+        before = tour.after.first_ranks[rank - 1]
+        print(f"   {rank}. grade {grades.get(hit.id, 0)}  {hit.stored['title']} ({hit.id}), BM25 rank {before}")
+    print(f"\n6. Is it better? On the {len(tour.parts.test)} queries that were not trained on:")
+    table = Table("ranking", *METRICS, "95% interval of ndcg@10")
     for name, found in tour.evaluations.items():
-        for one in found:
-            table.add_row(name, one.policy, *(f"{one[metric]:.4f}" for metric in METRICS))
+        low, high = bootstrap_interval(found.per_query[METRICS[0]])
+        table.add_row(name, *(f"{found[metric]:.4f}" for metric in METRICS), f"{low:.4f} to {high:.4f}")
     console().print(table)
-    print(
-        "   The same ranking has different values under different policies, so every value is reported with its policy."
-    )
-    print("\n5. Are the differences significant?")
-    for row in tour.comparison.rows:
-        print(f"   {row.explain()}")
-    folder = tour.files[0].parent
-    print("\n6. Next steps")
+    print(f"   {tour.comparison.rows[0].explain()}")
+    print("\n7. Next steps")
+    print(f'   podium search {folder}/web/cascade "where do bagels come from"')
     print(f"   podium train lambdamart {folder}/train.txt --valid {folder}/valid.txt --out {folder}/lambdamart.podium")
-    print(f"   podium rank {folder}/lambdamart.podium {folder}/test.txt --out {folder}/mine.scores")
-    print(f"   podium eval {folder}/test.txt --scores {folder}/mine.scores --policy all")
-    print(f"   podium compare {folder}/test.txt --scores {folder}/lambdamart.scores --scores {folder}/mine.scores")
+    print(f"   {', '.join(path.name for path in tour.files)} in {folder}: synthetic feature values, used in docs/")

@@ -171,14 +171,23 @@ def test_convert_there_and_back_keeps_the_data(podium, folder, target):
 
 
 def test_demo_runs_the_main_job(podium, folder):
-    code, out, err = podium("demo")
+    for _ in range(2):  # a second time into the same folder
+        code, out, err = podium("demo")
+        assert (code, err) == (0, "")
+        assert "cascade beats BM25 by 0." in out
+    names = sorted(path.name for path in (folder / "demo").iterdir())
+    assert names == ["plain_sum.scores", *SPLITS, "web"]
+    names = sorted(path.name for path in (folder / "demo" / "web").iterdir())
+    assert names == ["cascade", "index", "pages.jsonl", "qrels.txt", "queries.tsv"]
+    code, out, err = podium("search", "demo/web/cascade", "where do bagels come from", "--k", "3")
     assert (code, err) == (0, "")
-    for policy in ("standard", "letor4", "trec"):
-        assert policy in out
-    assert "LambdaMART beats best feature" in out
-    assert (folder / "demo" / "train.txt").exists()
-    names = [path.name for path in sorted((folder / "demo").iterdir())]
-    assert names == [*(f"{name}.scores" for name in ("best_feature", "lambdamart", "plain_sum")), *SPLITS]
+    assert "Bagels" in out
+    code, out, _ = podium("demo", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["systems"]["cascade"]["metrics"]["ndcg@10"] > found["systems"]["BM25"]["metrics"]["ndcg@10"] + 0.1
+    assert found["web"]["queries"] > 150
+    assert found["query"]["bm25"] != found["query"]["cascade"]
 
 
 def test_doctor_names_versions_threads_and_extras(podium):
