@@ -2,8 +2,7 @@
 
 PyTorch's side is what one writes by hand: lists padded to the longest of the batch, all pairs of lambdas as tensors,
 one backward pass, Adam. Both have the same lists, layers and batches, all cores, and data in memory. `bench_net_gpu.py`
-has the same on a GPU. Quality on MQ2008 needs $PODIUM_DATA/MQ2008 and takes minutes; `--only speed`
-leaves it out.
+has the same on a GPU. Quality on MQ2008 needs $PODIUM_DATA/MQ2008 and takes minutes; `--only speed` leaves it out.
 """
 
 from __future__ import annotations
@@ -135,16 +134,18 @@ def measure_pairs() -> None:
 # --- MQ2008 --------------------------------------------------------------------------------------------------------
 
 METRICS = ("map", "meanndcg")
+INNER_SEEDS = (100, 101)  # for the choice; others than those of the test
 SMALL = {
     "transform": ("zscore", "rank"),
     "hidden_layer_sizes": (32,),
     "dropout": 0.3,
     "learning_rate": 5e-3,
     "schedule": "linear",
+    "weight_decay": 3e-2,
     "derivatives": "device",  # an epoch is one program, which costs a third on lists as short as these
     "n_jobs": 1,
 }
-CHOICES = tuple({"max_epochs": epochs, "weight_decay": decay} for decay in (1e-2, 3e-2) for epochs in (20, 40, 60))
+EPOCHS = (20, 30, 40, 50, 60)
 NETS = {
     "a bag of ten RankNets": ("RankNet", {"pair_exponent": 0.5, "n_nets": 10}, "0.487 / 0.497"),
     "RankNet": ("RankNet", {"pair_exponent": 0.5}, "0.4696 / 0.4832"),
@@ -155,17 +156,15 @@ NETS = {
 FOLDED = {"a bag of ten RankNets": "0.489 / 0.501"}  # trained again with the validation part
 
 
-def read_fold(folder: Path, fold: int) -> tuple[RankingData, RankingData, RankingData]:
-    """Training, validation and test part."""
-    parts = [podium.read_letor(folder / f"S{(fold + k) % 5 + 1}.txt.xz") for k in range(5)]
-    return RankingData.concat(parts[:3]), parts[3], parts[4]
+def read_parts(folder: Path, numbers: tuple[int, ...]) -> RankingData:
+    return RankingData.concat([podium.read_letor(folder / f"S{number % 5 + 1}.txt.xz") for number in numbers])
 
 
-def fit_net(name: str, data: RankingData, seed: int, choice: dict[str, Any]) -> Any:
+def fit_net(name: str, data: RankingData, seed: int, epochs: int) -> Any:
     """Features within their query, as z-scores and ranks; 8 batches per epoch."""
     kind, own, _ = NETS[name]
     batch = -(-data.n_rows // 8)
-    return getattr(podium, kind)(**SMALL, **own, **choice, batch_size=batch, random_state=seed).fit(data)
+    return getattr(podium, kind)(**SMALL, **own, max_epochs=epochs, batch_size=batch, random_state=seed).fit(data)
 
 
 def judge(model: Any, data: RankingData) -> np.ndarray:
@@ -173,41 +172,58 @@ def judge(model: Any, data: RankingData) -> np.ndarray:
     return np.array([found[name] for name in METRICS])
 
 
-def measure_fold(folder: Path, name: str, fold: int, seeds: int) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """The choice, and the test values (2,) with it: trained on the training part, and on the validation part too.
+def judge_epochs(folder: Path, name: str, held: tuple[int, int]) -> np.ndarray:
+    """(len(EPOCHS), 2): MAP + MeanNDCG of both held parts for nets that were trained on the three others."""
+    train = read_parts(folder, tuple(sorted(set(range(5)) - set(held))))
+    parts = [read_parts(folder, (part,)) for part in held]
+    values = np.zeros((len(EPOCHS), 2))
+    for number, epochs in enumerate(EPOCHS):
+        models = [fit_net(name, train, seed, epochs) for seed in INNER_SEEDS]
+        values[number] = [np.mean([judge(model, part).sum() for model in models]) for part in parts]
+    return values
 
-    The choice is the one with the best validation values, on average over the seeds; the test part is seen after it.
-    """
-    train, valid, test = read_fold(folder, fold)
-    best, chosen, models = -np.inf, CHOICES[0], []
-    for choice in CHOICES:
-        fitted = [fit_net(name, train, seed, choice) for seed in range(seeds)]
-        value = np.mean([judge(model, valid).sum() for model in fitted])
-        if value > best:
-            best, chosen, models = value, choice, fitted
-    found = [np.mean([judge(model, test) for model in models], axis=0)]
-    if name in FOLDED:
-        both = RankingData.concat([train, valid])
-        models = [fit_net(name, both, seed, chosen) for seed in range(seeds)]
-        found.append(np.mean([judge(model, test) for model in models], axis=0))
-    return chosen, found
+
+def choose_epochs(judged: dict[tuple[int, int], np.ndarray], test: int) -> int:
+    """Those that are best on average over the four parts other than `test`, each judged by models of the rest."""
+    values = [found[:, 1 - held.index(test)] for held, found in judged.items() if test in held]
+    return EPOCHS[int(np.mean(values, axis=0).argmax())]
+
+
+def measure_test(folder: Path, name: str, parts: tuple[int, ...], test: int, epochs: int, seeds: int) -> np.ndarray:
+    """MAP and MeanNDCG of a test part, for nets that were trained on these parts."""
+    train, data = read_parts(folder, parts), read_parts(folder, (test,))
+    return np.mean([judge(fit_net(name, train, seed, epochs), data) for seed in range(seeds)], axis=0)
 
 
 def measure_mq2008(folder: Path, seeds: int, names: list[str]) -> None:
-    """One process per core, each with one thread: products this small have no work for two."""
+    """Fold k is tested on part k + 4 and trained on k to k + 2, or on k to k + 3 with the validation part.
+
+    The number of epochs is chosen by inner folds over the four parts of training and validation, and the test part is
+    seen after that; the other settings were chosen on validation parts. One process per core, each with one thread:
+    products this small have no work for two.
+    """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     started = time.perf_counter()
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        tasks = {name: [pool.submit(measure_fold, folder, name, fold, seeds) for fold in range(5)] for name in names}
-        for name, folds in tasks.items():
-            chosen, values = zip(*(task.result() for task in folds))
-            told = ", ".join(f"{choice['max_epochs']} x {choice['weight_decay']:g}" for choice in chosen)
-            print(f"{name}: epochs x weight decay by fold: {told}; {time.perf_counter() - started:.0f} s", flush=True)
-            bars = [NETS[name][2], *([FOLDED[name]] if name in FOLDED else [])]
-            for what, bar, found in zip(("", ", validation part folded in"), bars, np.mean(values, axis=0)):
+        for name in names:
+            inner = {
+                held: pool.submit(judge_epochs, folder, name, held) for held in itertools.combinations(range(5), 2)
+            }
+            judged = {held: task.result() for held, task in inner.items()}
+            chosen = [choose_epochs(judged, (fold + 4) % 5) for fold in range(5)]
+            print(f"{name}: epochs by fold {chosen}; {time.perf_counter() - started:.0f} s", flush=True)
+            for what, length, bar in (("", 3, NETS[name][2]), (", validation part folded in", 4, FOLDED.get(name))):
+                if bar is None:
+                    continue
+                tasks = [
+                    pool.submit(measure_test, folder, name, tuple(range(k, k + length)), k + 4, chosen[k], seeds)
+                    for k in range(5)
+                ]
+                found = np.mean([task.result() for task in tasks], axis=0)
                 shown = f"{found[0]:.4f} / {found[1]:.4f}"
                 print_result(f"MQ2008, {name}{what}, mean of {seeds} seeds", "MAP / MeanNDCG", shown, f"at least {bar}")
+    print(f"{time.perf_counter() - started:.0f} s")
 
 
 def main() -> None:
