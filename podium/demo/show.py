@@ -165,33 +165,68 @@ def _judged(web: Web) -> int:
 
 
 def show_demo(tour: Tour) -> None:
+    for number, show in enumerate((_show_data, _show_search, _show_training, _show_cascade, _show_gain, _show_next), 1):
+        print(f"{number}. ", end="")
+        show(tour)
+        print()
+    names = ", ".join(path.name for path in tour.files)
+    print(f"Also written to {tour.folder}, for the examples of the documentation: {names} (synthetic feature values)")
+
+
+def _show_data(tour: Tour) -> None:
+    web, topics = tour.web, len({page.topic.name for page in tour.web.pages})
+    print(f"Data: a small web made for this demo, written to {tour.folder / 'web'}")
+    print(f"   pages.jsonl: {len(web.pages):,} pages on {topics} topics, with titles, addresses and links")
+    print(f"   queries.tsv: {len(web.questions)} queries; qrels.txt: {_judged(web):,} relevant pages, grades 1 to 4")
+
+
+def _show_search(tour: Tour) -> None:
+    print(f'Index and search: BM25 for "{tour.before.query}"')
+    for line in _result_lines(tour, tour.before):
+        print(line)
+
+
+def _show_training(tour: Tour) -> None:
+    data, queries = tour.data, len(tour.parts.train)
+    print(
+        f"Train: {data.n_features} features of the best {CANDIDATES} pages of {queries} queries, {data.n_rows:,} rows"
+    )
+    print(f"   LambdaMART, {tour.model.forest_.n_trees} trees")
+
+
+def _show_cascade(tour: Tour) -> None:
+    print("Search again: the cascade, BM25 re-ranked by the model")
+    for line, before in zip(_result_lines(tour, tour.after), tour.after.first_ranks):
+        print(f"{line}, BM25 rank {before}")
+
+
+def _result_lines(tour: Tour, hits: Hits) -> list[str]:
+    grades = tour.web.qrels[SHOWN_QUERY]
+    return [
+        f"   {rank}. grade {grades.get(hit.id, 0)}  {hit.stored['title']} ({hit.id})"
+        for rank, hit in enumerate(hits, 1)
+    ]
+
+
+def _show_gain(tour: Tour) -> None:
     from rich.table import Table
 
     from podium.cli.terminal import console
 
-    web, folder, grades = tour.web, tour.folder, tour.web.qrels[SHOWN_QUERY]
-    topics = len({page.topic.name for page in web.pages})
-    print(f"1. Data: a small web made for this demo, written to {folder / 'web'}")
-    print(f"   pages.jsonl: {len(web.pages):,} pages on {topics} topics, with titles, addresses and links")
-    print(f"   queries.tsv: {len(web.questions)} queries; qrels.txt: {_judged(web):,} relevant pages, grades 1 to 4")
-    print(f'\n2. Index and search: BM25 for "{tour.before.query}"')
-    for rank, hit in enumerate(tour.before, 1):
-        print(f"   {rank}. grade {grades.get(hit.id, 0)}  {hit.stored['title']} ({hit.id})")
-    n, trees = tour.data.n_features, tour.model.forest_.n_trees
-    print(f"\n3. Features: {n} per page, of the best {CANDIDATES} pages of {len(tour.parts.train)} training queries")
-    print(f"\n4. Train: LambdaMART, {trees} trees on {tour.data.n_rows:,} rows")
-    print("\n5. Search again: the cascade, BM25 re-ranked by the model")
-    for rank, hit in enumerate(tour.after, 1):
-        before = tour.after.first_ranks[rank - 1]
-        print(f"   {rank}. grade {grades.get(hit.id, 0)}  {hit.stored['title']} ({hit.id}), BM25 rank {before}")
-    print(f"\n6. Is it better? On the {len(tour.parts.test)} queries that were not trained on:")
+    print(f"Is it better? On the {len(tour.parts.test)} queries that were not trained on:")
     table = Table("ranking", *METRICS, "95% interval of ndcg@10")
     for name, found in tour.evaluations.items():
         low, high = bootstrap_interval(found.per_query[METRICS[0]])
         table.add_row(name, *(f"{found[metric]:.4f}" for metric in METRICS), f"{low:.4f} to {high:.4f}")
     console().print(table)
     print(f"   {tour.comparison.rows[0].explain()}")
-    print("\n7. Next steps")
-    print(f'   podium search {folder}/web/cascade "where do bagels come from"')
-    print(f"   podium train lambdamart {folder}/train.txt --valid {folder}/valid.txt --out {folder}/lambdamart.podium")
-    print(f"   {', '.join(path.name for path in tour.files)} in {folder}: synthetic feature values, used in docs/")
+
+
+def _show_next(tour: Tour) -> None:
+    web = tour.folder / "web"
+    print("Next steps: search the cascade, or make one of your own")
+    print(f'   podium search {web}/cascade "where do bagels come from" --explain')
+    files = f"{web}/queries.tsv --qrels {web}/qrels.txt --n {CANDIDATES} --out {web}/features.txt"
+    print(f"   podium features {web}/index {files}")
+    print(f"   podium train mart {web}/features.txt --out {web}/mart.podium --set n_estimators=50")
+    print(f"   podium cascade {web}/index {web}/mart.podium --n {CANDIDATES} --out {web}/mart")

@@ -12,13 +12,13 @@ import pytest
 
 import podium
 from podium.demo import web as package
-from podium.demo.show import evaluate_both, index_web, split_queries, train_cascade, training_data
+from podium.demo.show import Parts, evaluate_both, index_web, split_queries, train_cascade, training_data
 from podium.demo.web import make_web, write_web
 from podium.demo.web.grammar import Draws, expand
 from podium.demo.web.material import load_sentences, load_topics
 from podium.demo.web.questions import WORTH
 from podium.evaluation import compare_evaluations
-from podium.formats.trec import Qrels
+from podium.formats.trec import Qrels, Run
 from podium.search import Analyser, read_documents, read_queries, search_run
 
 WEB = make_web()
@@ -205,6 +205,28 @@ def test_a_learned_ranker_gains_and_one_of_shuffled_labels_does_not(index):
         rows = data.rows[start:end]
         shuffled[rows] = rng.permutation(shuffled[rows])
     assert compare(index, replace(data, y=shuffled), parts).interval[1] < 0
+
+
+def test_no_feature_and_no_field_is_enough_by_itself(index):
+    """What counts is spread over titles, links, addresses and lengths."""
+    parts = split_queries(WEB)
+    data, test = training_data(index, WEB, parts), training_data(index, WEB, Parts(parts.test, {}))
+    labels = Qrels.from_dict({name: WEB.qrels[name] for name in parts.test})
+
+    def ndcg10(scores):
+        return podium.evaluate_run(labels, Run.from_scores(test, scores), metrics="ndcg@10", policy="standard")[
+            "ndcg@10"
+        ]
+
+    def learned(columns):
+        model = podium.LambdaMART(n_estimators=100, max_leaf_nodes=8, metric="ndcg@10")
+        return ndcg10(model.fit(data.X[:, columns], data.y, qid=data.qid).predict(test.X[:, columns]))
+
+    columns, names = np.arange(46), data.feature_names
+    every = learned(columns)
+    assert max(ndcg10(sign * test.X[:, k].astype(float)) for k in columns for sign in (1, -1)) < every - 0.1
+    assert learned([k for k in columns if "(whole)" in names[k] or "(body)" in names[k]]) < every - 0.05
+    assert learned([k for k in columns if "(anchor)" not in names[k]]) < every - 0.01
 
 
 def compare(index, data, parts):
