@@ -143,7 +143,7 @@ SMALL = {
     "learning_rate": 5e-3,
     "schedule": "linear",
     "weight_decay": 3e-2,
-    "derivatives": "device",  # an epoch is one program, which costs a third on lists as short as these
+    "derivatives": "device",  # one program to compile, not one per size of batch
     "n_jobs": 1,
 }
 EPOCHS = (20, 30, 40, 50, 60)
