@@ -13,6 +13,7 @@ from podium._runtime.compiler import fast_kernel, readonly
 from podium._runtime.threads import map_blocks
 
 _BLOCK_ROWS = 8192
+_FEWEST_VALUES = 1 << 20  # of X: below this, handing out work costs more than it saves
 
 
 def multiply(X: np.ndarray, weights: np.ndarray, out: np.ndarray, n_jobs: int | None = None) -> None:
@@ -23,7 +24,7 @@ def multiply(X: np.ndarray, weights: np.ndarray, out: np.ndarray, n_jobs: int | 
         part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
         _multiply_block(X[part], weights, out[part])
 
-    map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+    map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs if X.size >= _FEWEST_VALUES else 1)
 
 
 def multiply_transposed(X: np.ndarray, values: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
@@ -35,7 +36,7 @@ def multiply_transposed(X: np.ndarray, values: np.ndarray, n_jobs: int | None = 
         part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
         _add_block(X[part], values[part], sums[block])
 
-    map_blocks(work, len(sums), n_jobs)
+    map_blocks(work, len(sums), n_jobs if X.size >= _FEWEST_VALUES else 1)
     total = np.zeros(X.shape[1])
     for block in sums:
         total += block
