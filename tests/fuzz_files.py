@@ -224,6 +224,17 @@ def refused(path: Path, work):
         return None
 
 
+def loaded_twice(path: Path):
+    """The model, which can be shown and saved, and the same saved and loaded again; or None after a refusal."""
+    model = refused(path, lambda: podium.load(path))
+    if model is None:
+        return None, None
+    json.dumps(model.inspect().as_dict(), allow_nan=False)
+    str(model.inspect()).encode()
+    model.save(path.with_name("again.podium"))
+    return model, podium.load(path.with_name("again.podium"))
+
+
 class Models:
     kind = MODEL
 
@@ -241,13 +252,9 @@ class Models:
 
     def obeys(self, path: Path, meta, arrays) -> bool:
         """The scores are those of the file, finite; the model can be shown and saved, and is the same again."""
-        model = refused(path, lambda: podium.load(path))
+        model, again = loaded_twice(path)
         if model is None:
             return False
-        json.dumps(model.inspect().as_dict(), allow_nan=False)
-        str(model.inspect()).encode()
-        model.save(path.with_name("again.podium"))
-        again = podium.load(path.with_name("again.podium"))
         if model.n_features_in_ == self.X.shape[1]:
             scores = model.predict(self.X)
             assert np.isfinite(scores).all()
@@ -292,15 +299,12 @@ class OtherModels:
 
     def obeys(self, path: Path, meta, arrays) -> bool:
         """The model can be shown, scores without a crash, can be saved, and is the same again."""
-        model = refused(path, lambda: podium.load(path))
+        model, again = loaded_twice(path)
         if model is None:
             return False
-        json.dumps(model.inspect().as_dict(), allow_nan=False)
-        str(model.inspect()).encode()
-        model.save(path.with_name("again.podium"))
-        again = podium.load(path.with_name("again.podium"))
         if model.n_features_in_ == self.X.shape[1]:
-            scores, qid = model.predict(self.X, np.arange(len(self.X)) // 4), np.arange(len(self.X)) // 4
+            qid = np.arange(len(self.X)) // 4
+            scores = model.predict(self.X, qid)
             assert scores.shape == (len(self.X),)
             np.testing.assert_array_equal(scores, again.predict(self.X, qid))
         return True

@@ -570,10 +570,10 @@ def cascade_command(
         found = {"documents": len(made.index), "weighting": str(made.weighting), "stages": stages}
         _print_json(found | {"written": str(out)})
     else:
-        told = "; ".join(
+        listed = "; ".join(
             f"{stage['model']} re-ranks {stage['n']:,} by {stage['features']} features" for stage in stages
         )
-        print(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {told}")
+        print(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {listed}")
 
 
 def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:

@@ -20,12 +20,12 @@ from podium._runtime.threads import map_blocks
 from podium._runtime.words import check_choice, counted
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
-from podium.data.texts import Texts
 from podium.formats.trec import Qrels, Run
 from podium.models.ranker import Ranker
 from podium.models.transforms import one_query
 from podium.search.features.declaring import Features
 from podium.search.features.extracting import Extractor
+from podium.search.queries import gather_run
 from podium.search.reading import Fields, Hit, Hits, Index, open_index
 from podium.search.weightings import Weighting, parse_weighting
 
@@ -176,19 +176,7 @@ class Cascade:
 
     def run(self, queries: Mapping[str, str], k: int = 1000, *, n_jobs: int | None = None, report: Any = None) -> Run:
         """The k best documents per query as a TREC run."""
-        ids: list[str] = []
-        scores: list[float] = []
-        sizes: list[int] = []
-        texts, batch = list(queries.values()), 256
-        for start in range(0, len(texts), batch):
-            for hits in self.search_many(texts[start : start + batch], k, n_jobs=n_jobs):
-                ids += hits.ids
-                scores += hits.scores
-                sizes.append(len(hits))
-            if report is not None:
-                report(min(start + batch, len(texts)), len(texts))
-        names = np.array(list(queries), dtype=object)
-        return Run(names, np.cumsum([0, *sizes], dtype=np.int64), Texts.of(ids), np.array(scores, np.float64))
+        return gather_run(lambda texts: self.search_many(texts, k, n_jobs=n_jobs), queries, report)
 
     def _ranked(self, text: str, k: int, n_stages: int | None = None) -> Ranked:
         """At least the k best documents (if there are so many) after the first stages, all of them by default."""

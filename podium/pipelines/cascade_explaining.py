@@ -40,13 +40,13 @@ class ExplainedHit:
 
     def sentence(self, most: int = 5) -> str:
         """The largest shares in words."""
-        told = [
+        shown = [
             f"{one.name} {'missing' if one.value is None else format(one.value, '.4g')}"
             + ("" if one.share is None else f" ({one.share:+.3g})")
             for one in self.features
             if one.share != 0
         ]
-        return ", ".join(told[:most])
+        return ", ".join(shown[:most])
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,15 @@ def _shares(
 ) -> Mapping[int, tuple[FeatureShare, ...]]:
     assert stage.model is not None
     if not with_shares:
-        own = {doc: _told(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
+        own = {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
         return own
     columns = as_dense(stage.model._columns(rows, one_query(len(rows))))
     found = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))
     values = centre(found.values, np.zeros(len(rows), np.int64))
-    return {doc: _told(found.names, row, own) for doc, row, own in zip(documents.tolist(), columns, values)}
+    return {doc: _feature_shares(found.names, row, own) for doc, row, own in zip(documents.tolist(), columns, values)}
 
 
-def _told(names: tuple[str, ...], row: np.ndarray, shares: np.ndarray | None) -> tuple[FeatureShare, ...]:
+def _feature_shares(names: tuple[str, ...], row: np.ndarray, shares: np.ndarray | None) -> tuple[FeatureShare, ...]:
     order = range(len(names)) if shares is None else np.argsort(-np.abs(shares), kind="stable").tolist()
     return tuple(
         FeatureShare(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.trec import Run
 from podium.search.collections import Faults, smart_records, text_lines
-from podium.search.reading import Fields, Index
+from podium.search.reading import Fields, Hits, Index
 from podium.search.weightings import Weighting
 
 _BATCH = 1000  # queries between two reports of progress
@@ -116,13 +116,21 @@ def search_run(
     report: Any = None,
 ) -> Run:
     """The k best documents per query as a TREC run."""
+
+    def search(texts: Sequence[str]) -> Sequence[Hits]:
+        return index.search_many(texts, k, weighting=weighting, fields=fields, n_jobs=n_jobs)
+
+    return gather_run(search, queries, report)
+
+
+def gather_run(search: Callable[[Sequence[str]], Sequence[Hits]], queries: Mapping[str, str], report: Any) -> Run:
+    """What a search finds for each query, batch by batch; `report(done, all)` after each batch, unless it is None."""
     texts = list(queries.values())
     ids: list[str] = []
     scores: list[float] = []
     sizes: list[int] = []
     for start in range(0, len(texts), _BATCH):
-        batch = texts[start : start + _BATCH]
-        for hits in index.search_many(batch, k, weighting=weighting, fields=fields, n_jobs=n_jobs):
+        for hits in search(texts[start : start + _BATCH]):
             ids += hits.ids
             scores += hits.scores
             sizes.append(len(hits))

@@ -84,7 +84,7 @@ class Slots(dict[str, str]):
     def lines(self, kind: str, part: str, n: int) -> list[str]:
         return [self.say(pattern) for pattern in self.draws.some(load_sentences()[kind][part], n)]
 
-    def told(self, patterns: list[str], n: int) -> list[str]:
+    def sentences(self, patterns: list[str], n: int) -> list[str]:
         """n of the sentences, some with a few words before them."""
         return [self._led(pattern) for pattern in self.draws.some(patterns, n)]
 
@@ -150,17 +150,23 @@ def _share(care: float, n: int) -> int:
 
 def article(slots: Slots, topic: Topic, care: float) -> str:
     thing, draws = slots.thing, slots.draws
-    first = [slots.line("article", "opens"), *slots.told(thing.facts, _share(care, 5))]
-    second = [*slots.lines("article", "middles", draws.between(1, 2)), *slots.told(thing.past, draws.between(1, 2))]
-    third = [*slots.told(topic.remarks, draws.below(2)), slots.line("article", "closes")]
+    first = [slots.line("article", "opens"), *slots.sentences(thing.facts, _share(care, 5))]
+    second = [
+        *slots.lines("article", "middles", draws.between(1, 2)),
+        *slots.sentences(thing.past, draws.between(1, 2)),
+    ]
+    third = [*slots.sentences(topic.remarks, draws.below(2)), slots.line("article", "closes")]
     return _paragraphs(first, second, third)
 
 
 def intro(slots: Slots, topic: Topic, care: float) -> str:
     thing, draws = slots.thing, slots.draws
-    first = [slots.line("intro", "opens"), *slots.told(thing.facts, _share(care, 3))]
-    second = [*slots.lines("intro", "middles", draws.between(1, 2)), *slots.told(topic.remarks, draws.between(1, 2))]
-    third = [*slots.told(thing.steps, draws.below(2)), slots.line("intro", "closes")]
+    first = [slots.line("intro", "opens"), *slots.sentences(thing.facts, _share(care, 3))]
+    second = [
+        *slots.lines("intro", "middles", draws.between(1, 2)),
+        *slots.sentences(topic.remarks, draws.between(1, 2)),
+    ]
+    third = [*slots.sentences(thing.steps, draws.below(2)), slots.line("intro", "closes")]
     return _paragraphs(*draws.some([first, second], 2), third)
 
 
@@ -172,8 +178,8 @@ def guide(slots: Slots, topic: Topic, care: float) -> str:
         f"{slots.say(word)} {slots.say(step)}" if draws.chance(0.5) else slots.say(step)
         for word, step in zip(words, steps)
     ]
-    first = [slots.line("guide", "opens"), *slots.told(topic.remarks, draws.below(3))]
-    last = [*slots.lines("guide", "tips", draws.between(1, 2)), *slots.told(thing.facts, draws.below(3))]
+    first = [slots.line("guide", "opens"), *slots.sentences(topic.remarks, draws.below(3))]
+    last = [*slots.lines("guide", "tips", draws.between(1, 2)), *slots.sentences(thing.facts, draws.below(3))]
     if draws.chance(0.3 + care / 2):
         last.append(slots.say("{question} {cure}"))
     return _paragraphs(first, led, [*last, slots.line("guide", "closes")])
@@ -181,21 +187,21 @@ def guide(slots: Slots, topic: Topic, care: float) -> str:
 
 def history(slots: Slots, topic: Topic, care: float) -> str:
     thing, draws = slots.thing, slots.draws
-    first = [slots.line("history", "opens"), *slots.told(thing.past, _share(care + 0.3, len(thing.past)))]
+    first = [slots.line("history", "opens"), *slots.sentences(thing.past, _share(care + 0.3, len(thing.past)))]
     second = [*slots.lines("history", "middles", draws.between(1, 1 + int(3 * care))), slots.line("history", "closes")]
-    return _paragraphs(first, *draws.some([slots.told(thing.facts, draws.below(3)), second], 2))
+    return _paragraphs(first, *draws.some([slots.sentences(thing.facts, draws.below(3)), second], 2))
 
 
 def answers(slots: Slots, topic: Topic, care: float) -> str:
     thing, draws = slots.thing, slots.draws
     first = [slots.line("answers", "opens"), slots.line("answers", "replies")]
-    second = [*slots.told(thing.steps, _share(care, 2)), *slots.told(thing.facts, _share(care, 2) - 1)]
-    third = [*slots.told(topic.remarks, draws.below(3)), slots.line("answers", "closes")]
+    second = [*slots.sentences(thing.steps, _share(care, 2)), *slots.sentences(thing.facts, _share(care, 2) - 1)]
+    third = [*slots.sentences(topic.remarks, draws.below(3)), slots.line("answers", "closes")]
     return _paragraphs(first, second, third) if draws.chance(0.7) else _paragraphs(first + second, third)
 
 
 def product(slots: Slots, topic: Topic, care: float) -> str:
-    first = [slots.line("product", "opens"), *slots.told(slots.thing.facts, _share(care, 2) - 1)]
+    first = [slots.line("product", "opens"), *slots.sentences(slots.thing.facts, _share(care, 2) - 1)]
     return _paragraphs(first, slots.lines("product", "middles", slots.draws.between(2, 4)))
 
 
@@ -210,14 +216,17 @@ def thread(slots: Slots, topic: Topic, care: float) -> str:
 def diary(slots: Slots, topic: Topic, care: float) -> str:
     thing, draws = slots.thing, slots.draws
     first = [slots.line("diary", "opens"), *slots.lines("diary", "middles", draws.between(1, 2))]
-    second = [*draws.some([slots.say(step) for step in thing.steps], _share(care, 3)), *slots.told(topic.remarks, 1)]
+    second = [
+        *draws.some([slots.say(step) for step in thing.steps], _share(care, 3)),
+        *slots.sentences(topic.remarks, 1),
+    ]
     third = [*slots.lines("diary", "middles", draws.between(1, 3)), slots.line("diary", "closes")]
     return _paragraphs(first, second, third)
 
 
 def news(slots: Slots, topic: Topic, care: float) -> str:
     first = [slots.line("news", "opens"), *slots.lines("news", "middles", slots.draws.between(2, 3))]
-    return _paragraphs(first, slots.told(slots.thing.facts, _share(care, 2) - 1))
+    return _paragraphs(first, slots.sentences(slots.thing.facts, _share(care, 2) - 1))
 
 
 def compare(slots: Slots, topic: Topic, care: float) -> str:
@@ -238,7 +247,7 @@ def results(slots: Slots, topic: Topic, care: float) -> str:
 
 def stuffed(slots: Slots, topic: Topic, care: float) -> str:
     first = [f"{slots.line('stuffed', 'runs')}." for _ in range(slots.draws.between(1, 2))]
-    return _paragraphs(first, [*slots.told(slots.thing.facts, 1), slots.line("stuffed", "fillers")])
+    return _paragraphs(first, [*slots.sentences(slots.thing.facts, 1), slots.line("stuffed", "fillers")])
 
 
 def catalogue(slots: Slots, topic: Topic, care: float) -> str:
@@ -253,15 +262,15 @@ def glossary(slots: Slots, topic: Topic, care: float) -> str:
 
 def hub(slots: Slots, topic: Topic, care: float) -> str:
     names = [f"{_capital(thing.name)}, {thing.what}." for thing in slots.draws.some(topic.things, 4)]
-    return _paragraphs([slots.line("hub", "opens")], names, slots.told(topic.remarks, 2))
+    return _paragraphs([slots.line("hub", "opens")], names, slots.sentences(topic.remarks, 2))
 
 
 def links(slots: Slots, topic: Topic, care: float) -> str:
-    return _paragraphs([slots.line("links", "opens")], slots.told(topic.remarks, 1))
+    return _paragraphs([slots.line("links", "opens")], slots.sentences(topic.remarks, 1))
 
 
 def about(slots: Slots, topic: Topic, care: float) -> str:
-    return _paragraphs([slots.line("about", "opens")], slots.told(topic.remarks, 1))
+    return _paragraphs([slots.line("about", "opens")], slots.sentences(topic.remarks, 1))
 
 
 _ALL: tuple[Callable[[Slots, Topic, float], str], ...] = (
