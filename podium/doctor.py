@@ -34,6 +34,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "report": ("plots in reports, drawings of trees and explanations", ("matplotlib",)),
     "arrow": ("Arrow tables and Parquet files", ("pyarrow",)),
     "neural": ("training of neural networks", ("jax", "optax")),
+    "tune": ("tuning that learns from earlier trials", ("optuna",)),
 }
 PROBE_SECONDS = 90  # compiling takes a few; more than this is a hang
 _GIB = 2**30

@@ -15,7 +15,7 @@ PACKAGE = Path(podium.__file__).parent
 # A module may import from its own layer and from those behind it.
 LAYERS = [
     {"cli", "demo", "doctor", "__main__"},
-    {"workflows"},
+    {"workflows", "lab"},
     {"explain", "pipelines"},
     {"models", "persistence"},
     {"objectives", "learners", "search"},

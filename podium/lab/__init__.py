@@ -1,0 +1,1 @@
+"""Experiments: folds, tuning, stored results and their report."""
