@@ -89,7 +89,7 @@ class ModelSpec(_Part):
     by_fold: dict[str, dict[str, Any]] = Field(default_factory=dict)
     trials: int | None = Field(default=None, ge=1)
     seconds: float | None = Field(default=None, gt=0, strict=False)
-    sampler: Literal["auto", "random", "grid", "tpe"] = "auto"
+    sampler: Literal["auto", "optuna", "random"] = "auto"
     seeds: tuple[int, ...] | None = Field(default=None, strict=False)
     metrics: tuple[str, ...] = Field(default=(), strict=False)
     members: tuple[str, ...] = Field(default=(), strict=False)  # of a "pick"

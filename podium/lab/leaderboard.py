@@ -20,7 +20,7 @@ class Line:
     values: dict[str, dict[str, float]]  # policy -> metric -> mean
     intervals: dict[str, tuple[float, float, float]]  # metric -> difference from the baseline, low, high (main policy)
     n_runs: int
-    fit_seconds: float  # per run
+    fit_seconds: float  # per run, the median: the first one of a process may compile
     folds: int
 
     def to_json(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def leaderboard(results: Results, level: float = 0.95) -> list[Line]:
         against = {}
         if baseline in results.models and model != baseline:
             against = {name: _difference(results, model, baseline, policies[0], name, level) for name in metrics[:2]}
-        seconds = float(np.mean([run.fit_seconds for run in runs]))
+        seconds = float(np.median([run.fit_seconds for run in runs]))
         lines.append(Line(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
     return sorted(lines, key=lambda line: -_or_least(line.values[policies[0]][metrics[0]]))
 

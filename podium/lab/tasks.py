@@ -79,7 +79,7 @@ class Session:
         return self._fold
 
     def _search(self, task: Task) -> Search:
-        from podium.lab.tuning import tune
+        from podium.lab.tuning import plain_value, tune
 
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
@@ -91,7 +91,8 @@ class Session:
         rules = {"metric": experiment.judged_by, "policy": experiment.policies[0]}
         tuned = tune(model, spec.space, fold.train, fold.valid, **rules, **budget, random_state=0, sampler=spec.sampler)
         criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
-        return Search(task.model, task.fold, criterion, tuned.trials, dict(tuned.chosen), tuned.seconds)
+        plain = {name: plain_value(value) for name, value in tuned.chosen.items()}
+        return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
 
     def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
         if not self.experiment.models[name].space:
