@@ -9,7 +9,7 @@ import typer
 
 from podium.cli.commands import AsJson, _Command, _print_json, _say
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="lab",
     help="Run experiments: data sets, folds, tuning, results and their report.",
     no_args_is_help=True,
