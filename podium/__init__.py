@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from podium import explain as explain
     from podium import formats as formats
+    from podium import lab as lab
     from podium import metrics as metrics
     from podium import objectives as objectives
     from podium import search as search
@@ -119,7 +120,7 @@ _HOME = {
     "write_qrels": "podium.formats.trec",
     "write_run": "podium.formats.trec",
 }
-_MODULES = ("explain", "formats", "metrics", "objectives", "search")
+_MODULES = ("explain", "formats", "lab", "metrics", "objectives", "search")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -151,17 +151,7 @@ def _examine_cpu() -> dict[str, Any]:
     quota, affinity = _machine.cpu_quota(), _machine.affinity()
     usable = affinity if quota is None else min(affinity, quota)
     count = os.cpu_count() or 1
-    return {"model": _cpu_model(), "count": count, "affinity": affinity, "quota": quota, "usable": usable}
-
-
-def _cpu_model() -> str:
-    for line in _machine.read(Path("/proc/cpuinfo")).splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    if sys.platform == "darwin":
-        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or platform.machine()
-    return platform.processor() or platform.machine() or "unknown"
+    return {"model": _machine.cpu_model(), "count": count, "affinity": affinity, "quota": quota, "usable": usable}
 
 
 def _examine_memory() -> dict[str, int | None]:

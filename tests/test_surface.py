@@ -67,6 +67,7 @@ PUBLIC = [
     "evaluate_run",
     "explain",
     "formats",
+    "lab",
     "load",
     "metrics",
     "objectives",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -38,6 +40,19 @@ def cpu_quota() -> float | None:
     if quota.isdigit() and period.isdigit():  # without a limit the quota is -1
         limits.append(int(quota) / int(period))
     return min(limits, default=None)
+
+
+def cpu_model() -> str:
+    """The processor by name."""
+    for line in read(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    if sys.platform == "darwin":
+        import subprocess
+
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or platform.machine()
+    return platform.processor() or platform.machine() or "unknown"
 
 
 def control_groups() -> list[Path]:

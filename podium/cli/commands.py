@@ -667,3 +667,10 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__
 def _say(message: str) -> None:
 
     print(f"podium: {inputs.named(message)}", file=sys.stderr)
+
+
+# Commands of other modules; they use what is above.
+from podium.cli import lab as _lab  # noqa: E402
+from podium.cli import tuning as _tuning  # noqa: E402, F401
+
+app.add_typer(_lab.app, name="lab")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -104,9 +104,10 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     console().print(table)
 
 
-def console() -> Console:
+def console(file: IO[str] | None = None) -> Console:
     """A terminal's own width, or enough for a wide table when the output goes to a file."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160, highlight=False)
+    out = sys.stdout if file is None else file
+    return Console(file=out, width=None if out.isatty() else 160, highlight=False)
 
 
 def _cells(evaluation: Evaluation, name: str) -> list[str]:

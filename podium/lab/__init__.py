@@ -1,1 +1,30 @@
-"""Experiments: folds, tuning, stored results and their report."""
+"""Experiments: data sets, folds, tuning, runs over processes, stored results and their report.
+
+Names are imported on first use, because an experiment needs models, and some models are parts of the lab.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from podium.lab.experiment import Experiment as Experiment
+    from podium.lab.experiment import read_experiment as read_experiment
+    from podium.lab.results import Results as Results
+    from podium.lab.running import Outcome as Outcome
+    from podium.lab.running import run as run
+
+_HOME = {
+    "Experiment": "podium.lab.experiment",
+    "Outcome": "podium.lab.running",
+    "Results": "podium.lab.results",
+    "read_experiment": "podium.lab.experiment",
+    "run": "podium.lab.running",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'podium.lab' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -69,6 +69,8 @@ class Run:
     predict_seconds: float = 0.0
     peak_memory: int = 0  # bytes of the process that trained
     model_bytes: int = 0  # of the model file
+    validation: float | None = None  # the criterion on the validation part, before it was folded in
+    notes: list[str] = field(default_factory=list)  # warnings of the training
 
 
 @dataclass(frozen=True)

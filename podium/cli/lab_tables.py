@@ -1,0 +1,115 @@
+"""Tables of `podium lab` for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from podium._runtime.words import counted
+from podium.cli.terminal import console
+from podium.lab.leaderboard import Beside, Line, leaderboard, published_beside
+from podium.lab.running import Outcome
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """The leaderboard under each policy, then published tables beside ours, then what is missing."""
+    about, lines = outcome.results.about, leaderboard(outcome.results)
+    for number, policy in enumerate(about["policies"]):
+        console().print(_leaderboard(lines, about, policy, main=number == 0))
+    if any(line.intervals for line in lines):
+        print(f"Differences from {about['baseline']} with 95 % intervals over the queries of all test parts.")
+    for table in published_beside(outcome.results):
+        console().print(_beside(table, about["folds"]))
+    for name, why in outcome.left_out.items():
+        print(f"left out: {name}: {why}")
+    runs = counted(len(outcome.results.runs), "run")
+    print(f"{outcome.folder}: {runs}; results.json, results.csv, queries.csv")
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "folder": str(outcome.folder),
+        "runs": len(outcome.results.runs),
+        "leaderboard": [line.to_json() for line in leaderboard(outcome.results)],
+        "published": [table.to_json() for table in published_beside(outcome.results)],
+        "left_out": outcome.left_out,
+        "failures": [failure.__dict__ for failure in outcome.failures],
+    }
+
+
+def write_report(outcome: Outcome) -> Path | None:
+    """report.html of the results, where matplotlib is installed; otherwise how to get it."""
+    if not outcome.results.runs:
+        return None
+    if find_spec("matplotlib") is None or find_spec("podium.lab.report") is None:
+        print("For report.html with charts: pip install 'podium[report]', then run the same command again.")
+        return None
+    from podium.lab.report import write_report
+
+    path = outcome.folder / "report.html"
+    write_report(outcome.results, path)
+    return path
+
+
+def print_data(lines: Sequence[dict[str, Any]]) -> None:
+    table = Table("data set", "features", "queries", "rows", "found in", "folds")
+    for line in lines:
+        sizes = (f"{line[key]:,}" if line[key] is not None else "" for key in ("features", "queries", "rows"))
+        table.add_row(Text(line["name"]), *sizes, Text(line["folder"] or "not found"), ", ".join(line.get("folds", [])))
+    console().print(table)
+    for line in lines:
+        if line["advice"]:
+            print(f"{line['name']}: {line['advice']}")
+
+
+def _leaderboard(lines: Sequence[Line], about: dict[str, Any], policy: str, *, main: bool) -> Table:
+    part = "validation part" if about.get("on") == "valid" else "test part"
+    parts = counted(max((line.folds for line in lines), default=0), part)
+    title = f"{about['title'] or about['name']}: policy {policy}, mean of {parts} and of the seeds"
+    table = Table(title=title, title_justify="left")
+    table.add_column("model")
+    for metric in about["metrics"]:
+        table.add_column(metric, justify="right")
+    compared = about["metrics"][:2] if main and any(line.intervals for line in lines) else []
+    for metric in compared:
+        table.add_column(f"{metric}: difference", justify="right")
+    if main:
+        table.add_column("runs", justify="right")
+        table.add_column("s per fit", justify="right")
+    for line in lines:
+        cells = [_value(line.values[policy][metric]) for metric in about["metrics"]]
+        cells += [_interval(line.intervals[metric]) if line.intervals else "" for metric in compared]
+        cells += [str(line.n_runs), f"{line.fit_seconds:.2f}"] if main else []
+        table.add_row(Text(line.model), *cells)
+    return table
+
+
+def _beside(found: Beside, folds: Sequence[str]) -> Table:
+    title = f"{found.title}: published, ours ({found.model}, policy {found.policy}) and the difference"
+    table = Table(title=title, title_justify="left")
+    table.add_column("metric")
+    for fold in (*folds, "mean"):
+        table.add_column(f"fold {fold}" if fold != "mean" else "mean", justify="right")
+    for metric, pairs in found.rows.items():
+        table.add_row(Text(metric), *(_pair(pair) for pair in (*pairs, found.means[metric])))
+    return table
+
+
+def _pair(pair: tuple[float, float]) -> str:
+    published, ours = pair
+    return f"{published:.4f}" if math.isnan(ours) else f"{published:.4f} {ours:.4f} {ours - published:+.4f}"
+
+
+def _value(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4f}"
+
+
+def _interval(found: tuple[float, float, float]) -> str:
+    mean, low, high = found
+    return "" if math.isnan(mean) else f"{mean:+.4f} ({low:+.4f} to {high:+.4f})"

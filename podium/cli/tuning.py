@@ -1,0 +1,88 @@
+"""Commands that choose a model: `podium tune`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from podium.cli.commands import AsJson, DataFile, _output, _print_json, command
+from podium.cli.inputs import inputs
+
+if TYPE_CHECKING:
+    from podium.lab.tuning import Tuned
+
+_SHOWN_TRIALS = 5
+
+Settings = Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
+Jobs = Annotated[int | None, typer.Option(help="n_jobs: the number of threads; default: all cores.")]
+Criterion = Annotated[str, typer.Option(help="What is maximised: a metric, or a sum such as map+meanndcg.")]
+CriterionPolicy = Annotated[str, typer.Option(help="Details of the metric: standard, letor4, trec, lightgbm, ...")]
+
+
+@command("tune")
+def tune_command(
+    model: Annotated[str, typer.Argument(help="lambdamart, linear, ...: podium models lists them.")],
+    train: DataFile,
+    valid: Annotated[Path, typer.Option(help="Validation data: what the trials are judged by.")],
+    out: Annotated[Path, typer.Option(help="The file for the best model; - for standard output.")],
+    trials: Annotated[int, typer.Option(min=1, help="The number of settings to try.")] = 20,
+    space: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=VALUES",
+            help="low:high, low:high:log or a,b,c; default: the space of the model in docs/tuning.md.",
+        ),
+    ] = [],  # noqa: B006 (typer copies it)
+    settings: Settings = [],  # noqa: B006 (typer copies it)
+    metric: Criterion = "ndcg@10",
+    policy: CriterionPolicy = "standard",
+    seconds: Annotated[float | None, typer.Option(help="No trial begins after this time.")] = None,
+    sampler: Annotated[str, typer.Option(help="optuna, random, or auto: optuna if it is installed.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="The random seed of the search.")] = 0,
+    jobs: Jobs = None,
+    history: Annotated[Path | None, typer.Option(help="Write all trials to this .json or .csv file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the settings of a model on validation data, and write the best model."""
+    from podium.lab.files import tune_files
+    from podium.models.registry import plan_model
+
+    out, report = _output(out, as_json)
+    options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
+    options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
+    found = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
+    if as_json:
+        _print_json(found.to_json())
+        return
+    _print_tuned(found.tuned, report)
+    print(f"{out}: written", file=report)
+    print(f"podium: tuned in {found.tuned.seconds:.1f} s", file=sys.stderr)
+
+
+def _print_tuned(tuned: Tuned, report: Any) -> None:
+    """The best trials, then what was chosen."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from podium.cli import terminal as _terminal
+    from podium.lab.tuning import plain_value
+
+    names = list(tuned.trials[0].settings)
+    table = Table("trial", tuned.criterion, "step", *names)
+    for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
+        step = "" if trial.step is None else str(trial.step)
+        cells = str(number + 1), f"{trial.value:.4f}", step, *(_shown(value) for value in trial.settings.values())
+        table.add_row(*map(Text, cells))
+    _terminal.console(report).print(table)
+    print(f"{tuned.summary()}.", file=report)
+    chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
+    print(f"chosen: {' '.join(chosen)}", file=report)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

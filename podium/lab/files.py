@@ -1,0 +1,87 @@
+"""Choosing models from files: what `podium tune` does between the command line and the library."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from podium._runtime.files import plain_suffix, refuse_bad_target, refuse_own_input, write_whole
+from podium._runtime.progress import progress
+from podium._runtime.words import check_choice
+from podium.data.ranking import RankingData
+from podium.lab.spaces import read_space
+from podium.lab.tuning import Tuned, plain_value, tune
+from podium.models.registry import Plan
+from podium.workflows import Columns, Locate, itself, read_file, refuse_bad_out
+
+HISTORY_FORMATS = (".json", ".csv")
+
+
+@dataclass(frozen=True)
+class TuningRun:
+    """What `podium tune` found, and where the model is."""
+
+    tuned: Tuned
+    out: Path
+    history: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        written = {"written": str(self.out)} | ({} if self.history is None else {"history": str(self.history)})
+        return self.tuned.to_json() | written
+
+
+def tune_files(
+    plan: Plan,
+    space: list[str],
+    train_file: Path,
+    valid_file: Path,
+    out: Path,
+    *,
+    history: Path | None = None,
+    locate: Locate = itself,
+    **options: Any,
+) -> TuningRun:
+    """Tune on two files, and write the best model and, if asked for, all trials. `options` are those of `tune`."""
+    refuse_bad_out(out, [train_file, valid_file], model=True)
+    if history is not None:
+        check_choice("--history: the suffix", plain_suffix(history), HISTORY_FORMATS)
+        refuse_bad_target(history)
+        refuse_own_input("--history", [history], [train_file, valid_file, out])
+    given = read_space(plan.model, space) if space else None
+    train, valid = read_pair(train_file, valid_file, locate)
+    with progress(f"tuning {type(plan.model).__name__}") as report:
+        tuned = tune(plan.model, given, train, valid, report=report, **options)
+    tuned.model.save(out)
+    if history is not None:
+        write_history(tuned, history)
+    return TuningRun(tuned, out, history)
+
+
+def read_pair(train_file: Path, valid_file: Path, locate: Locate = itself) -> tuple[RankingData, RankingData]:
+    """Training and validation data with the same columns."""
+    train = read_file(train_file, locate)
+    return train, Columns.of_data(train, train_file).give(read_file(valid_file, locate), valid_file)
+
+
+def write_history(tuned: Tuned, path: Path) -> None:
+    """All trials: JSON as `--json` prints it, or CSV with one line per trial and one column per setting."""
+    with write_whole(path) as file:
+        if plain_suffix(path) == ".json":
+            file.write(json.dumps(tuned.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        else:
+            file.write(_history_csv(tuned).encode())
+
+
+def _history_csv(tuned: Tuned) -> str:
+    settings = list(tuned.trials[0].settings)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trial", *settings, "value", "step", "seconds", "note"])
+    for number, trial in enumerate(tuned.trials, 1):
+        own = [json.dumps(v) if isinstance(v, list) else plain_value(v) for v in trial.settings.values()]
+        writer.writerow([number, *own, trial.value, trial.step, f"{trial.seconds:.3f}", trial.note])
+    return text.getvalue()

@@ -1,0 +1,123 @@
+"""The leaderboard of an experiment, and tables that others have published beside ours; from stored results alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from podium.evaluation.significance import bootstrap_interval
+from podium.lab.results import Results
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model of the leaderboard: means over folds of means over seeds."""
+
+    model: str
+    values: dict[str, dict[str, float]]  # policy -> metric -> mean
+    intervals: dict[str, tuple[float, float, float]]  # metric -> difference from the baseline, low, high (main policy)
+    n_runs: int
+    fit_seconds: float  # per run, the median: the first one of a process may compile
+    folds: int
+
+    def to_json(self) -> dict[str, Any]:
+        values = {policy: {name: _number(value) for name, value in own.items()} for policy, own in self.values.items()}
+        against = {
+            name: {"difference": _number(mean), "low": _number(low), "high": _number(high)}
+            for name, (mean, low, high) in self.intervals.items()
+        }
+        place = {"model": self.model, "values": values, "against_baseline": against, "runs": self.n_runs}
+        return place | {"folds": self.folds, "fit_seconds": self.fit_seconds}
+
+
+def leaderboard(results: Results, level: float = 0.95) -> list[Line]:
+    """All models with runs, best first by the first metric under the first policy.
+
+    Intervals are those of the difference from the baseline over the queries of all folds, seeds averaged per query,
+    for the first two metrics.
+    """
+    metrics, policies = results.about["metrics"], results.about["policies"]
+    baseline = results.about.get("baseline")
+    lines = []
+    for model in results.models:
+        runs = results.of(model)
+        values = {policy: {name: results.mean(model, policy, name) for name in metrics} for policy in policies}
+        against = {}
+        if baseline in results.models and model != baseline:
+            against = {name: _difference(results, model, baseline, policies[0], name, level) for name in metrics[:2]}
+        seconds = float(np.median([run.fit_seconds for run in runs]))
+        lines.append(Line(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
+    return sorted(lines, key=lambda line: -_or_least(line.values[policies[0]][metrics[0]]))
+
+
+def _difference(
+    results: Results, model: str, baseline: str, policy: str, metric: str, level: float
+) -> tuple[float, float, float]:
+    own, other = (results.per_query(name, policy, metric) for name in (model, baseline))
+    common = [query for query in own if query in other and not math.isnan(own[query] + other[query])]
+    moves = np.array([own[query] - other[query] for query in common])
+    if not len(moves):
+        return math.nan, math.nan, math.nan
+    return float(moves.mean()), *bootstrap_interval(moves, level=level)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published table beside ours: per metric, one row of (published, ours) per fold and the means."""
+
+    title: str
+    model: str
+    policy: str
+    source: str
+    rows: dict[str, list[tuple[float, float]]]  # metric -> one pair per fold; NaN where ours has no run
+    means: dict[str, tuple[float, float]]
+
+    def to_json(self) -> dict[str, Any]:
+        rows = {
+            metric: {
+                "published": [pair[0] for pair in pairs],
+                "ours": [_number(pair[1]) for pair in pairs],
+                "published_mean": self.means[metric][0],
+                "mean": _number(self.means[metric][1]),
+                "difference": _number(self.means[metric][1] - self.means[metric][0]),
+            }
+            for metric, pairs in self.rows.items()
+        }
+        return {"title": self.title, "model": self.model, "policy": self.policy, "source": self.source, "metrics": rows}
+
+
+def published_beside(results: Results) -> list[Beside]:
+    """Each published table with the runs of the model that it belongs to, where there are any."""
+    found = []
+    for table in results.about.get("published", []):
+        runs = results.of(table["model"])
+        if not runs:
+            continue
+        rows, means = {}, {}
+        for metric, values in table["values"].items():
+            own = [
+                _fold_mean(results, table["model"], table["policy"], metric, fold) for fold in results.about["folds"]
+            ]
+            rows[metric] = list(zip(values, own))
+            ours = [value for value in own if not math.isnan(value)]
+            theirs = table["mean"].get(metric, float(np.mean(values)))
+            means[metric] = (theirs, float(np.mean(ours)) if len(ours) == len(values) else math.nan)
+        found.append(Beside(table["title"], table["model"], table["policy"], table["source"], rows, means))
+    return found
+
+
+def _fold_mean(results: Results, model: str, policy: str, metric: str, fold: str) -> float:
+    values = [run.values[policy].get(metric) for run in results.of(model) if run.fold == fold]
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _or_least(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,267 @@
+"""Running an experiment: its tasks over processes, continued where an earlier run ended.
+
+A task is finished when its file is there, and files are written whole, so a run that was killed repeats only what was
+under way. Searches come before the runs that need them. A task that fails is reported, and the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from podium._runtime.files import write_whole
+from podium._runtime.machine import usable_cores
+from podium._runtime.words import check_choice
+from podium.lab.experiment import Experiment, read_experiment
+from podium.lab.folds import Folds
+from podium.lab.making import needed_by, reason_to_leave_out
+from podium.lab.provenance import data_of, hardware, versions
+from podium.lab.results import Results, save_about, save_run, write_tables
+from podium.lab.tasks import Session, Task, is_pick, pick_run
+from podium.lab.workers import Answer, Workers
+
+Report = Callable[[float, float, str], None]
+_FAILURES, _ABOUT = "failures.json", "experiment.json"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that did not finish."""
+
+    model: str
+    fold: str
+    seed: int | None  # None: the search
+    error: str
+    details: str = ""
+
+    def __str__(self) -> str:
+        what = "tuning" if self.seed is None else f"seed {self.seed}"
+        return f"{self.model}, fold {self.fold}, {what}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of `run`."""
+
+    folder: Path
+    results: Results
+    failures: tuple[Failure, ...]
+    left_out: dict[str, str]  # models that need what is not installed, and what that is
+    done: int  # tasks of this call; those of earlier ones were finished already
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failures
+
+
+def run(
+    experiment: Experiment | Mapping[str, Any] | str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    n_jobs: int | None = None,
+    models: Sequence[str] | None = None,
+    folds: Sequence[str] | None = None,
+    base: str | os.PathLike[str] | None = None,
+    threads: int = 1,
+    report: Report | None = None,
+) -> Outcome:
+    """Run an experiment, or what is missing of it, and write its results to a folder.
+
+    experiment: an `Experiment`, a mapping with its words, a TOML file, or the name of a preset. `models` and `folds`
+    select some of them; `n_jobs` is the number of processes (None: one per core), each with `threads` threads; `base`
+    is the folder that files of the data are relative to, by default that of the TOML file. In a script, call it under
+    `if __name__ == "__main__":`, as processes need.
+    """
+    experiment, beside = _as_experiment(experiment)
+    found = experiment.folds_in(beside if base is None else base)
+    target = Path(folder)
+    chosen = _selected("models", models, list(experiment.models))
+    chosen_folds = _selected("folds", folds, list(found.names))
+    about = _begin(target, experiment, found)
+    left_out = {name: why for name in chosen if (why := reason_to_leave_out(experiment, name)) is not None}
+    if left_out != about.get("left_out"):
+        save_about(target, about | {"left_out": left_out})
+    tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
+    missing = [task for task in tasks if not task.file(target).is_file()]
+    session = Session(experiment, found, target, threads)
+    failures: list[Failure] = []
+    try:
+        _perform(missing, session, n_jobs or usable_cores(), failures, report, len(tasks))
+        _pick(experiment, target, chosen, chosen_folds, left_out, failures)
+    finally:
+        _finish(target, failures)
+    return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
+
+
+def _as_experiment(given: Any) -> tuple[Experiment, Path]:
+    if isinstance(given, Experiment):
+        return given, Path()
+    if isinstance(given, Mapping):
+        return Experiment(**given), Path()
+    return read_experiment(given)
+
+
+def _selected(what: str, given: Sequence[str] | None, known: list[str]) -> list[str]:
+    if given is None:
+        return known
+    for name in given:
+        check_choice(what, name, known)
+    return [name for name in known if name in given]
+
+
+def _plan(experiment: Experiment, models: list[str], folds: list[str]) -> Iterator[Task]:
+    """All tasks, fold by fold; what others need comes first. Members of a pick are run with it."""
+    members = [one for name in models for one in needed_by(experiment, name) if is_pick(experiment, name)]
+    trained = [name for name in experiment.models if name in (*models, *members) and not is_pick(experiment, name)]
+    trained = [name for name in trained if reason_to_leave_out(experiment, name) is None]
+    for fold in folds:
+        needed = dict.fromkeys([*(other for name in trained for other in needed_by(experiment, name)), *trained])
+        yield from (Task("search", name, fold) for name in needed if experiment.models[name].space)
+        yield from (Task("run", name, fold, seed) for name in trained for seed in experiment.seeds_of(name))
+
+
+def _needs(experiment: Experiment, task: Task) -> set[Task]:
+    """Searches that have to be finished before."""
+    names = needed_by(experiment, task.model) + ([task.model] if task.kind == "run" else [])
+    return {Task("search", name, task.fold) for name in names if experiment.models[name].space}
+
+
+def _perform(
+    missing: list[Task],
+    session: Session,
+    n_jobs: int,
+    failures: list[Failure],
+    report: Report | None,
+    total: int,
+) -> None:
+    waiting, unfinished, done = list(missing), set(missing), total - len(missing)
+    workers = Workers(min(n_jobs, max(len(missing), 1)), session)
+    failed: dict[Task, Answer] = {}
+    try:
+        while waiting or workers.running:
+            for task in list(waiting):
+                needs = _needs(session.experiment, task)
+                if not needs.isdisjoint(failed):
+                    waiting.remove(task)
+                    cause = next(failed[one] for one in needs if one in failed)
+                    failed[task] = Answer(task, f"its settings were not found, because tuning failed: {cause.error}")
+                    failures.append(_failure(failed[task]))
+                elif workers.free and needs.isdisjoint(unfinished):
+                    waiting.remove(task)
+                    workers.begin(task)
+            for answer in workers.answers() if workers.running else ():
+                unfinished.discard(answer.task)
+                done += 1
+                if answer.error:
+                    failed[answer.task] = answer
+                    failures.append(_failure(answer))
+                if report is not None:
+                    report(done, total, str(answer.task))
+    finally:
+        workers.end()
+
+
+def _failure(answer: Answer) -> Failure:
+    task = answer.task
+    return Failure(task.model, task.fold, task.seed if task.kind == "run" else None, answer.error, answer.details)
+
+
+def _pick(
+    experiment: Experiment,
+    folder: Path,
+    models: list[str],
+    folds: list[str],
+    left_out: Mapping[str, str],
+    failures: list[Failure],
+) -> None:
+    """Runs of picks: those of the members that did best on validation data."""
+    names = [name for name in models if is_pick(experiment, name) and name not in left_out]
+    if not names:
+        return
+    results = Results.load(folder)
+    for name in names:
+        members = [one for one in experiment.models[name].members if reason_to_leave_out(experiment, one) is None]
+        for fold in folds:
+            runs = {member: [run for run in results.of(member) if run.fold == fold] for member in members}
+            runs = {member: own for member, own in runs.items() if own}
+            for seed in experiment.seeds_of(name):
+                if Task("run", name, fold, seed).file(folder).is_file():
+                    continue
+                if len(runs) < len(members):
+                    failures.append(Failure(name, fold, seed, "not all members to pick from have runs in this fold"))
+                    continue
+                save_run(folder, pick_run(experiment, runs, name, fold, seed))
+
+
+def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]:
+    """Begin a folder of results, or make sure that the one that is there is of this experiment and data."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _ABOUT).is_file():
+        raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder}: is a file; expected a folder for results.")
+    about = _about(experiment, folds)
+    if not (folder / _ABOUT).is_file():
+        save_about(folder, about)
+        return about
+    before: dict[str, Any] = Results.load(folder).about
+    for key in ("experiment", "data"):
+        found = _first_difference(before.get(key), about[key], "" if key == "experiment" else "data")
+        if found is not None:
+            place, old, new = found
+            raise ValueError(
+                f"{folder}: holds results of another experiment: {place} is {old} there and {new} here. Choose another "
+                "folder, or delete this one."
+            )
+    for part in [*folder.glob("*/.*.part"), *folder.glob(".*.part")]:  # of a run that was killed while it wrote
+        part.unlink(missing_ok=True)
+    return before
+
+
+def _about(experiment: Experiment, folds: Folds) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(experiment.to_plain()))
+    keys = ("name", "title", "metrics", "policies", "seeds", "published", "baseline", "on")
+    models = {
+        name: {
+            "kind": spec.kind,
+            "about": spec.about,
+            "refit": spec.refit,
+            "settings": spec.settings,
+            "space": spec.space,
+        }
+        for name, spec in experiment.models.items()
+    }
+    return {
+        **{key: plain[key] for key in keys},
+        "criterion": f"{experiment.judged_by} ({experiment.policies[0]})",
+        "folds": list(folds.names),
+        "models": models,
+        "data": data_of(folds, experiment.data.name),
+        "versions": versions(),
+        "hardware": hardware(),
+        "experiment": plain,
+    }
+
+
+def _first_difference(old: Any, new: Any, place: str) -> tuple[str, str, str] | None:
+    """Where two plain values differ first, and what is there in each."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*new, *(key for key in old if key not in new)]:
+            found = _first_difference(old.get(key, "missing"), new.get(key, "missing"), f"{place}.{key}".lstrip("."))
+            if found is not None:
+                return found
+        return None
+    return None if old == new else (place or "it", json.dumps(old), json.dumps(new))
+
+
+def _finish(folder: Path, failures: list[Failure]) -> None:
+    """The tables of what has finished, and the failures."""
+    write_tables(folder, Results.load(folder))
+    if not failures:
+        (folder / _FAILURES).unlink(missing_ok=True)
+        return
+    with write_whole(folder / _FAILURES) as file:
+        file.write(json.dumps([failure.__dict__ for failure in failures], indent=1).encode() + b"\n")

@@ -1,0 +1,263 @@
+"""Tasks: one search or one run of an experiment, from the data to the stored file."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from podium.data.ranking import RankingData
+from podium.evaluation.evaluating import evaluate
+from podium.explain.permutation import permutation_importance
+from podium.lab.experiment import Experiment, ModelSpec
+from podium.lab.folds import Fold, Folds
+from podium.lab.making import PICK, make, needed_by, with_seed
+from podium.lab.provenance import peak_memory, reset_peak_memory
+from podium.lab.results import Run, Search, read_search, run_file, save_run, save_search, search_file
+from podium.metrics.policies import get_policy
+from podium.metrics.registry import parse_metric
+from podium.models.inspection import feature_names
+from podium.models.ranker import Ranker
+from podium.models.transforms import KINDS
+
+STEPS = ("n_estimators", "max_epochs", "n_rounds")
+"""Parameters that say how many steps a learner takes."""
+_PERMUTATION_SECONDS = 3.0  # what permutation importances may take per run
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker does: choose the settings of a model in a fold, or train it with a seed and test it."""
+
+    kind: str  # "search" or "run"
+    model: str
+    fold: str
+    seed: int = 0
+
+    def __str__(self) -> str:
+        seed = f", seed {self.seed}" if self.kind == "run" else ", tuning"
+        return f"{self.model}, fold {self.fold}{seed}"
+
+    def file(self, folder: Path) -> Path:
+        if self.kind == "search":
+            return search_file(folder, self.model, self.fold)
+        return run_file(folder, self.model, self.fold, self.seed)
+
+
+@dataclass
+class Session:
+    """An experiment with its data, in one process; the fold in use stays in memory."""
+
+    experiment: Experiment
+    folds: Folds
+    folder: Path
+    threads: int = 1
+    _fold: Fold | None = field(default=None, repr=False)
+
+    def perform(self, task: Task) -> None:
+        """Do the task and write its file."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            if task.kind == "search":
+                save_search(self.folder, self._search(task))
+                return
+            run = self._run(task)
+        run.notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
+        save_run(self.folder, run)
+
+    def fold(self, name: str) -> Fold:
+        if self._fold is None or self._fold.name != name:
+            self._fold = None  # so that two folds are never in memory
+            self._fold = self.folds.load(name, test=self.experiment.on == "test")
+        return self._fold
+
+    def _search(self, task: Task) -> Search:
+        from podium.lab.tuning import plain_value, tune
+
+        experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
+        chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
+        model = self._make(task, chosen, fold.train)
+        budget = {
+            "trials": spec.trials or experiment.budget.trials,
+            "seconds": spec.seconds or experiment.budget.seconds,
+        }
+        rules = {"metric": experiment.judged_by, "policy": experiment.policies[0]}
+        tuned = tune(model, spec.space, fold.train, fold.valid, **rules, **budget, random_state=0, sampler=spec.sampler)
+        criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
+        plain = {name: plain_value(value) for name, value in tuned.chosen.items()}
+        return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
+
+    def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
+        if not self.experiment.models[name].space:
+            return {}
+        return read_search(search_file(self.folder, name, fold)).chosen
+
+    def _make(self, task: Task, chosen: Mapping[str, Any], data: RankingData) -> Ranker:
+        """The model of a task, unfitted; a base model that it starts from is trained on the data."""
+
+        def fit_base(base: Ranker) -> Ranker:
+            return with_seed(base, task.seed, self.threads).fit(data)
+
+        model = make(self.experiment, task.model, task.fold, chosen, task.seed, self.threads, fit_base)
+        if model.eval_metric is None:
+            model.set_params(
+                eval_metric=parse_metric(self.experiment.metrics[0], get_policy(self.experiment.policies[0]))
+            )
+        return model
+
+    def _run(self, task: Task) -> Run:
+        experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
+        names = [*needed_by(experiment, task.model), task.model]
+        chosen = {name: self._chosen(name, task.fold) for name in names}
+        tested = fold.valid if fold.test is None else fold.test
+        reset_peak_memory()
+        started = time.perf_counter()
+        model, validation = self._train(task, spec, chosen, fold)
+        fit_seconds = time.perf_counter() - started
+        memory = peak_memory()
+        started = time.perf_counter()
+        scores = model.predict(tested)
+        predict_seconds = time.perf_counter() - started
+        per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
+        settings = dict(spec.settings) | spec.by_fold.get(task.fold, {}) | dict(chosen[task.model])
+        explained = _importances(model, fold.valid, predict_seconds, task.seed == experiment.seeds_of(task.model)[0])
+        return Run(
+            task.model,
+            task.fold,
+            task.seed,
+            settings | _steps_of(model),
+            tuple(map(str, tested.query_ids)),
+            per_query,
+            values,
+            curves=_named_curves(model),
+            importances=explained,
+            fit_seconds=fit_seconds,
+            predict_seconds=predict_seconds,
+            peak_memory=memory,
+            model_bytes=_size_of(model),
+            validation=validation,
+        )
+
+    def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, float | None]:
+        """The trained model, and its criterion on the validation part, which is measured before that is folded in."""
+        folded = spec.refit == "train+valid"
+        steps: dict[str, Any] = {}
+        validation = self._tuned_value(task) if folded else None
+        if validation is None:
+            model = self._make(task, chosen, fold.train)
+            model.fit(fold.train, eval_set=[fold.valid], early_stopping_rounds=spec.early_stopping_rounds)
+            validation = self._criterion(model.predict(fold.valid), fold.valid)
+            steps = _steps_of(model) if spec.early_stopping_rounds is not None else {}
+        if not folded:
+            return model, validation
+        both = RankingData.concat([fold.train, fold.valid])
+        model = self._make(task, chosen, both)
+        model.set_params(**{name: value for name, value in steps.items() if name in STEPS})
+        return model.fit(both), validation
+
+    def _tuned_value(self, task: Task) -> float | None:
+        """What the best trial reached on the validation part."""
+        if not self.experiment.models[task.model].space:
+            return None
+        found = read_search(search_file(self.folder, task.model, task.fold)).trials
+        return max((trial.value for trial in found if trial.value is not None), default=None)
+
+    def _criterion(self, scores: np.ndarray, data: RankingData) -> float | None:
+        metrics = self.experiment.judged_by.split("+")
+        found = evaluate(scores, data, metrics=metrics, policy=self.experiment.policies[0])
+        return _plain(sum(found[name] for name in metrics))
+
+
+def pick_run(experiment: Experiment, runs: Mapping[str, list[Run]], name: str, fold: str, seed: int) -> Run:
+    """The run of the member that is best on the validation part of the fold, on average over its seeds.
+
+    runs: those of each member in this fold. A member without this seed, as nothing in it is random, has one for all.
+    """
+    values = {
+        member: np.mean([math.nan if run.validation is None else run.validation for run in own])
+        for member, own in runs.items()
+    }
+    known = {member: value for member, value in values.items() if not math.isnan(value)}
+    if not known:
+        raise ValueError(f"{name}: no member has a value on the validation part of fold {fold}.")
+    best = max(known, key=known.__getitem__)
+    run = next((run for run in runs[best] if run.seed == seed), runs[best][0])
+    place = {"model": name, "seed": seed, "settings": {"picked": best} | run.settings}
+    shown = experiment.metrics_of(name)
+    per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
+    means = {policy: {metric: own[metric] for metric in shown} for policy, own in run.values.items()}
+    return Run(**{**run.__dict__, **place, "per_query": per_query, "values": means})
+
+
+def is_pick(experiment: Experiment, name: str) -> bool:
+    return experiment.models[name].kind.lower() == PICK
+
+
+def judge(
+    scores: np.ndarray, data: RankingData, metrics: tuple[str, ...], policies: tuple[str, ...]
+) -> tuple[dict[str, dict[str, list[float | None]]], dict[str, dict[str, float | None]]]:
+    """Values per query, and their means, by policy and metric."""
+    found = {policy: evaluate(scores, data, metrics=metrics, policy=policy) for policy in policies}
+    per_query = {
+        policy: {name: [_plain(value) for value in own.per_query[name]] for name in metrics}
+        for policy, own in found.items()
+    }
+    return per_query, {policy: {name: _plain(own[name]) for name in metrics} for policy, own in found.items()}
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _steps_of(model: Ranker) -> dict[str, Any]:
+    """The number of steps of a fitted model, by the name of its parameter."""
+    names = model.get_params(deep=False)
+    return {name: int(model.best_iteration_) for name in STEPS if name in names and hasattr(model, "best_iteration_")}
+
+
+def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:
+    curves = getattr(model, "evals_", {})
+    named = {"valid" if name == "eval_0" else name: own for name, own in curves.items()}
+    return {
+        name: {metric: [float(value) for value in curve] for metric, curve in own.items()}
+        for name, own in named.items()
+        if all(np.isfinite(curve).all() for curve in own.values())
+    }
+
+
+def _importances(model: Ranker, valid: RankingData, predict_seconds: float, first: bool) -> dict[str, float]:
+    """Shares of the features: the model's own or, where it has none and scoring is quick, by permutation."""
+    names = list(map(str, feature_names(model)))
+    shares = getattr(model, "feature_importances_", None)
+    if shares is not None:
+        columns = list(map(str, model.column_names_))
+        if len(columns) != len(shares):
+            return {}
+        owner = {name: name for name in names} | {f"{kind}({name})": name for name in names for kind in KINDS}
+        totals = dict.fromkeys(names, 0.0)
+        for column, share in zip(columns, shares):
+            if column in owner:
+                totals[owner[column]] += float(share)
+        return totals
+    if not first or valid.n_features * max(predict_seconds, 1e-3) > _PERMUTATION_SECONDS:
+        return {}
+    found = permutation_importance(model, valid, repeats=1)
+    return {name: float(fall) for name, fall, _ in found.sorted()}
+
+
+def _size_of(model: Any) -> int:
+    if hasattr(model, "file_size"):
+        return int(model.file_size())
+    file = io.BytesIO()
+    try:
+        model.save(file)
+    except ValueError:  # an estimator of scikit-learn that no model file can hold
+        return 0
+    return len(file.getvalue())
