@@ -21,6 +21,7 @@ from typer.core import TyperCommand
 from podium import __version__
 from podium._runtime.words import counted
 from podium.cli.inputs import inputs
+from podium.cli.lab import lab
 
 app = typer.Typer(
     name="podium",
@@ -45,6 +46,7 @@ class _Command(TyperCommand):
 
 
 command = partial(app.command, cls=_Command)
+app.add_typer(lab)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON value.")]
 DataFile = Annotated[
