@@ -1,4 +1,4 @@
-"""Podium: learning to rank for Python, whole.
+"""Podium: end-to-end learning to rank for Python.
 
 The public names, and nothing else. Each is imported on first use, so that `import podium` stays cheap.
 """
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.models.adarank import AdaRank as AdaRank
     from podium.models.attention import SelfAttentionRanker as SelfAttentionRanker
+    from podium.models.coordinate_ascent import CoordinateAscent as CoordinateAscent
     from podium.models.kernel_svm import KernelRankSVM as KernelRankSVM
     from podium.models.linear import BayesRank as BayesRank
     from podium.models.linear import Linear as Linear

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from podium.cli.commands import AsJson, _Command, _print_json, _say
+from podium.cli.lab_report import report_command
 
 app: typer.Typer = typer.Typer(
     name="lab",
@@ -16,6 +17,8 @@ app: typer.Typer = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command("report", cls=_Command)(report_command)
 
 ExperimentFile = Annotated[
     str, typer.Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")

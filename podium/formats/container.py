@@ -210,16 +210,22 @@ def _refuse_odd_facts(meta: dict[str, Any]) -> None:
 def _header(kind: FileKind, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     seal, entries, offset = _new_digest(), [], 0
     for name, array in arrays.items():
-        checksums = []
-        for block in _blocks(array):
-            checksums.append(zlib.crc32(block))
-            if kind.sealed:
+        checksums = _checksums(array)
+        if kind.sealed:
+            for block in _blocks(array):
                 seal.update(block)
         dtype = "<" + array.dtype.str[1:]
         entries.append({"name": name, "dtype": dtype, "shape": array.shape, "offset": offset, "checksums": checksums})
         offset += _padded(array.nbytes)
     text = _to_json({"arrays": entries, "meta": meta} | ({"digest": seal.hexdigest()} if kind.sealed else {}))
     return text.ljust(_padded(len(text)))
+
+
+def _checksums(array: np.ndarray) -> list[int]:
+    """The CRC-32 of every block, on all cores (zlib works without the interpreter lock)."""
+    blocks = list(_blocks(array))
+    threads = 1 if array.nbytes < _WORTH_THREADS else None
+    return map_blocks(lambda place: zlib.crc32(blocks[place]), len(blocks), threads)
 
 
 def _blocks(array: np.ndarray) -> Iterator[Any]:
@@ -294,7 +300,7 @@ def _entry(item: Any) -> Entry:
 
 
 def _check_blocks(path: FilePath, kind: FileKind, entry: Entry, content: np.ndarray) -> None:
-    """Compare every block with its checksum, on all cores (zlib works without the interpreter lock)."""
+    """Compare every block with its checksum, on all cores."""
 
     def matches(place: int) -> bool:
         return zlib.crc32(content.data[place * _BLOCK : (place + 1) * _BLOCK]) == entry.checksums[place]

@@ -109,12 +109,12 @@ RULES: dict[str, tuple[Level, str]] = {
     "missing-values": (
         "note",
         "Missing values in {where}: {share:.1%} of all values; by feature {worst}. Trees learn a default direction; "
-        "linear models and neural networks need imputation.",
+        "nets take the mean and an indicator; linear models need imputation.",
     ),
     "feature-scales": (
         "note",
         "Very different scales: feature {narrow} spans {narrow_span:.3g}, feature {wide} {wide_span:.3g}. Trees do not "
-        "depend on scale; standardise the features for linear models and neural networks.",
+        "depend on scale, and linear models and nets of Podium standardise; for other tools, standardise the features.",
     ),
     "merged-numbers": (
         "warning",

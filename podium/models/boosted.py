@@ -18,6 +18,7 @@ from podium.formats.names import Names, find_names
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.scoring.walking import Scorer
 from podium.metrics.registry import parse_metric
+from podium.models.arguments import refuse_number_as_qid
 from podium.models.parameters import (
     ABOVE_0,
     INTEGER,
@@ -30,7 +31,7 @@ from podium.models.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.ranker import Ranker, all_or_nothing, refuse_number_as_qid
+from podium.models.ranker import Ranker, all_or_nothing
 from podium.models.scoring import RowScorer
 from podium.models.starting import StartingRanker
 from podium.models.transforms import one_query, same_transforms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,13 +24,58 @@ class Document:
     anchors: list[str] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)  # stored, not searched: clicks, dates, authors, ...
 
-    def stored(self) -> dict[str, Any]:
-        """What is kept of it, apart from id and links."""
-        kept = {"title": self.title, "body": self.body, "url": self.url, "fields": self.fields}
-        return {name: value for name, value in kept.items() if value}
+
+Record = Document | Mapping[str, Any] | tuple[Any, ...]
 
 
-def as_document(record: Document | Mapping[str, Any] | tuple[Any, ...]) -> Document:
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Documents in columns: most have no more than a few texts."""
+
+    ids: Sequence[str]
+    bodies: Sequence[str]
+    titles: Sequence[str]
+    urls: Sequence[str]
+    others: dict[int, Document]  # by place, those with links, anchors or further fields
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def stored(self) -> Iterator[dict[str, Any]]:
+        """What is kept of each, apart from id and links."""
+        for place, (title, body, url) in enumerate(zip(self.titles, self.bodies, self.urls)):
+            kept: dict[str, Any] = {"title": title, "body": body, "url": url}
+            if place in self.others:
+                kept |= {"fields": self.others[place].fields}
+            yield {name: value for name, value in kept.items() if value}
+
+
+def as_batch(records: Sequence[Record]) -> Batch:
+    """Documents, mappings or tuples, checked. Pairs (id, body) are checked all at once."""
+    if set(map(type, records)) == {tuple} and set(map(len, records)) == {2}:  # type: ignore[arg-type]
+        ids, bodies = zip(*records)
+        if _are_usual(ids) and set(map(type, bodies)) == {str}:
+            nothing = [""] * len(ids)
+            return Batch(ids, bodies, nothing, nothing, {})
+    documents = [as_document(record) for record in records]
+    return Batch(
+        [document.id for document in documents],
+        [document.body for document in documents],
+        [document.title for document in documents],
+        [document.url for document in documents],
+        {i: document for i, document in enumerate(documents) if document.links or document.anchors or document.fields},
+    )
+
+
+def _are_usual(ids: Sequence[Any]) -> bool:
+    """Whether all are ASCII strings that can be ids."""
+    if set(map(type, ids)) != {str} or not all(ids):
+        return False
+    joined = "".join(ids)
+    return joined.isascii() and "\0" not in joined
+
+
+def as_document(record: Record) -> Document:
     """A Document, a mapping with the keys of JSON lines, or a tuple (id, body) or (id, title, body)."""
     if isinstance(record, Document):
         document = record

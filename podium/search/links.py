@@ -161,22 +161,23 @@ def _anchor_arrays(
     own.sort(key=lambda pair: pair[0])
     terms, ends = numbers.numbers([text for _, text in own])
     parts = np.split(terms, ends[:-1])
-    tokens: list[list[np.ndarray]] = [[] for _ in range(len(kept))]
+    words: list[list[np.ndarray]] = [[] for _ in range(len(kept))]
     for (target, text), part in zip(own, parts):
         if text:
-            tokens[target] += [part, _GAP]
-    used = np.zeros(len(numbers.terms), bool)
-    used[terms[terms >= 0]] = True
-    known, new = sorted_terms(numbers.terms, used)
-    names = Texts.of(known)
-    arrays = {"terms.data": names.data, "terms.offsets": names.offsets}
+            words[target] += [part, _GAP]
+    used = np.unique(terms[terms >= 0])
+    known, places = sorted_terms(numbers.terms.take(used))
+    new = np.full(len(numbers.terms), -1, np.int32)
+    new[used] = places
+    arrays = {"terms.data": known.data, "terms.offsets": known.offsets}
     first = 0
     for place, segment in enumerate(segments):
-        lists = tokens[first : first + segment.n_documents]
+        lists = words[first : first + segment.n_documents]
         first += segment.n_documents
         joined = np.concatenate([np.empty(0, np.int32), *(part for parts in lists for part in parts)])
         ends = np.cumsum([sum(map(len, parts)) for parts in lists], dtype=np.int64)
-        postings = invert(Tokens(joined, ends), np.arange(len(lists)), new, len(known))
+        tokens = Tokens.joined([Tokens(joined, ends)], np.append(new, np.int32(-1)))
+        postings = invert(tokens, np.arange(len(lists)), len(known))
         arrays |= {f"{place}.{part}": getattr(postings, part) for part in _PARTS}
     return arrays
 

@@ -16,8 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._runtime.compiler import bare_kernel
+from podium._runtime.threads import map_blocks, usable_threads
 
 MOST = 65_535  # occurrences of a term in a document that are counted
+LATEST = 0  # column of counters: the document last seen with the term, plus 1
+TIMES, DOCUMENTS, OCCURRENCES = 1, 2, 3  # of counts: in this document; in all
+POSTING, PLACE = 1, 2  # of cursors
+_COUNTERS = 10  # numbers of 32 bits that a thread keeps per term
+_WORTH_THREADS = 1 << 16  # tokens
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,18 @@ class Tokens:
     ends: np.ndarray  # int64
 
     @classmethod
-    def joined(cls, parts: Sequence[Tokens]) -> Tokens:
-        """Documents one after the other."""
-        sizes = np.cumsum([0, *(len(part.terms) for part in parts)])
-        ends = [part.ends + size for part, size in zip(parts, sizes.tolist())]
-        return cls(_concatenated([part.terms for part in parts], np.int32), _concatenated(ends, np.int64))
+    def joined(cls, parts: Sequence[Tokens], numbers: np.ndarray) -> Tokens:
+        """Documents one after the other; number t becomes numbers[t]."""
+        sizes = np.cumsum([0, *(len(part.terms) for part in parts)], dtype=np.int64).tolist()
+        terms = np.empty(sizes[-1], np.int32)
+
+        def write(place: int) -> None:  # -1 is the last; by default NumPy would make a copy first
+            np.take(numbers, parts[place].terms, out=terms[sizes[place] : sizes[place + 1]], mode="wrap")
+
+        if len(numbers):
+            map_blocks(write, len(parts), None if len(terms) > _WORTH_THREADS else 1)
+        ends = [part.ends + size for part, size in zip(parts, sizes)]
+        return cls(terms, _concatenated(ends, np.int64))
 
     def behind(self, other: Tokens) -> Tokens:
         """Each document's tokens behind those of the same document in `other`."""
@@ -66,21 +79,47 @@ def _concatenated(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
 
 
-def invert(tokens: Tokens, order: np.ndarray, numbers: np.ndarray, n_terms: int, positions: bool = True) -> Postings:
-    """Postings of the documents order[0], order[1], ...; term t of the tokens becomes term numbers[t]."""
-    n = len(order)
-    dfs, occurrences = np.zeros(n_terms + 1, np.int64), np.zeros(n_terms + 1, np.int64)
+def invert(tokens: Tokens, order: np.ndarray, n_terms: int, positions: bool = True) -> Postings:
+    """Postings of the documents order[0], order[1], ...
+
+    Each thread has a block of these, with counters of its own: the postings of a block follow those of the one before.
+    """
+    n, blocks = len(order), _blocks_for(len(tokens.terms), n_terms)
+    bounds = np.linspace(0, n, blocks + 1).astype(np.int64).tolist()
+    counts = np.zeros((blocks, n_terms, 4), np.int32)
     lengths, uniques = np.zeros(n, np.uint32), np.zeros(n, np.uint32)
-    last, times = np.full(n_terms, -1, np.int64), np.zeros(n_terms, np.int64)
-    count_terms(tokens.terms, tokens.ends, order, numbers, last, times, dfs, occurrences, lengths, uniques)
-    starts, places = np.cumsum(dfs), np.cumsum(occurrences)
+
+    def count(block: int) -> None:
+        count_terms(tokens.terms, tokens.ends, order, bounds[block], bounds[block + 1], counts[block], lengths, uniques)
+
+    map_blocks(count, blocks)
+    starts, next_postings = _starts(counts[:, :, DOCUMENTS])
+    places, next_places = _starts(counts[:, :, OCCURRENCES])
     docs, tfs = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint16)
     longest = int(np.diff(tokens.ends, prepend=0).max(initial=0))
     found = np.empty(places[-1] if positions else 0, np.uint16 if longest <= MOST else np.uint32)
-    last[:] = -1
-    next_posting, next_place = starts[:-1].copy(), places[:-1].copy()
-    fill_postings(tokens.terms, tokens.ends, order, numbers, last, next_posting, next_place, docs, tfs, found)
+    cursors = np.zeros((blocks, n_terms, 3), np.int64)
+    cursors[:, :, POSTING], cursors[:, :, PLACE] = next_postings, next_places
+
+    def fill(block: int) -> None:
+        fill_postings(
+            tokens.terms, tokens.ends, order, bounds[block], bounds[block + 1], cursors[block], docs, tfs, found
+        )
+
+    map_blocks(fill, blocks)
     return Postings(starts, docs, tfs, lengths, uniques, places if positions else np.empty(0, np.int64), found)
+
+
+def _blocks_for(n_tokens: int, n_terms: int) -> int:
+    """As many as there are threads, but so few that their counters take no more memory than the tokens."""
+    return max(1, min(usable_threads(None), n_tokens // _WORTH_THREADS, n_tokens // max(1, _COUNTERS * n_terms)))
+
+
+def _starts(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of (blocks, terms) counts: where each term begins, and where each block of it does."""
+    starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0, dtype=np.int64))])
+    before = np.cumsum(counts, axis=0, dtype=np.int64) - counts
+    return starts, before + starts[:-1]
 
 
 @bare_kernel
@@ -105,29 +144,31 @@ def count_terms(
     terms: np.ndarray,
     ends: np.ndarray,
     order: np.ndarray,
-    numbers: np.ndarray,
-    last: np.ndarray,
-    times: np.ndarray,
-    dfs: np.ndarray,
-    occurrences: np.ndarray,
+    first: int,
+    last: int,
+    counts: np.ndarray,
     lengths: np.ndarray,
     uniques: np.ndarray,
 ) -> None:
-    """Per term t its documents, in dfs[t + 1], and positions; per document its length and distinct terms."""
-    for doc in range(len(order)):
-        old = order[doc]
+    """Documents first:last: per term its documents and positions; per document its length and distinct terms.
+
+    counts: (terms, 4) zeros. The columns of a term are in one line of the processor's cache.
+    """
+    for doc in range(first, last):
+        old, length, unique = order[doc], 0, 0
         for place in range(ends[old - 1] if old > 0 else 0, ends[old]):
-            if terms[place] < 0:
+            term = terms[place]
+            if term < 0:
                 continue
-            term = numbers[terms[place]]
-            lengths[doc] += 1
-            if last[term] != doc:
-                last[term], times[term] = doc, 0
-                dfs[term + 1] += 1
-                uniques[doc] += 1
-            times[term] += 1
-            if times[term] <= MOST:
-                occurrences[term + 1] += 1
+            length += 1
+            if counts[term, LATEST] != doc + 1:
+                counts[term, LATEST], counts[term, TIMES] = doc + 1, 0
+                counts[term, DOCUMENTS] += 1
+                unique += 1
+            if counts[term, TIMES] < MOST:
+                counts[term, TIMES] += 1
+                counts[term, OCCURRENCES] += 1
+        lengths[doc], uniques[doc] = length, unique
 
 
 @bare_kernel
@@ -135,32 +176,35 @@ def fill_postings(
     terms: np.ndarray,
     ends: np.ndarray,
     order: np.ndarray,
-    numbers: np.ndarray,
-    last: np.ndarray,
-    next_posting: np.ndarray,
-    next_place: np.ndarray,
+    first: int,
+    last: int,
+    cursors: np.ndarray,
     docs: np.ndarray,
     tfs: np.ndarray,
     positions: np.ndarray,
 ) -> None:
-    """Write the postings; documents come in order, so each goes behind the one before."""
-    for doc in range(len(order)):
+    """Write the postings of documents first:last; they come in order, so each goes behind the one before.
+
+    cursors: (terms, 3) 0, the next posting and the next position of each term.
+    """
+    for doc in range(first, last):
         old = order[doc]
         begin = ends[old - 1] if old > 0 else 0
         for place in range(begin, ends[old]):
-            if terms[place] < 0:
+            term = terms[place]
+            if term < 0:
                 continue
-            term = numbers[terms[place]]
-            if last[term] != doc:
-                last[term] = doc
-                docs[next_posting[term]], tfs[next_posting[term]] = doc, 0
-                next_posting[term] += 1
-            posting = next_posting[term] - 1
+            if cursors[term, LATEST] != doc + 1:
+                cursors[term, LATEST] = doc + 1
+                posting = cursors[term, POSTING]
+                docs[posting], tfs[posting] = doc, 0
+                cursors[term, POSTING] = posting + 1
+            posting = cursors[term, POSTING] - 1
             if tfs[posting] < MOST:
                 tfs[posting] += 1
                 if len(positions):
-                    positions[next_place[term]] = place - begin
-                    next_place[term] += 1
+                    positions[cursors[term, PLACE]] = place - begin
+                    cursors[term, PLACE] += 1
 
 
 def merge(

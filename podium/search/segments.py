@@ -10,7 +10,6 @@ order in which documents came cannot matter. Terms are numbered in the same way;
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,8 +21,9 @@ from podium._runtime.compiler import bare_kernel
 from podium.data.texts import Texts
 from podium.formats.container import MappedArray, open_container, write_container
 from podium.formats.kinds import SEGMENT
-from podium.search.documents import Document
+from podium.search.documents import Batch
 from podium.search.postings import Postings, Tokens, invert, merge
+from podium.search.sorting import sorted_order
 from podium.search.storing import Store, StoreWriter
 from podium.search.words import TermNumbers
 
@@ -40,73 +40,70 @@ class SegmentBuilder:
     keep_texts: bool
     ids: list[str] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    links: list[list[tuple[str, str]]] = field(default_factory=list)
-    anchors: list[list[str]] = field(default_factory=list)
+    links: dict[int, list[tuple[str, str]]] = field(default_factory=dict)  # of documents that have any
+    anchors: dict[int, list[str]] = field(default_factory=dict)
     n_tokens: int = 0
 
     def __post_init__(self) -> None:
         self._latest: dict[str, int] = {}
-        self._tokens: dict[str, list[Tokens]] = {name: [] for name in OWN_FIELDS}
+        self._words: dict[str, list[Tokens]] = {name: [] for name in OWN_FIELDS}
         self._store = StoreWriter()
 
     def __len__(self) -> int:
         return len(self._latest)
 
-    def add(self, documents: Sequence[Document]) -> None:
-        for number, document in enumerate(documents, len(self.ids)):
-            self._latest[document.id] = number  # of several with one id, the last counts
-        self.ids += [document.id for document in documents]
-        self.urls += [document.url for document in documents]
-        self.links += [document.links for document in documents]
-        self.anchors += [document.anchors for document in documents]
-        for name in OWN_FIELDS:
-            texts = [getattr(document, name) for document in documents]
+    def add(self, batch: Batch) -> None:
+        first = len(self.ids)
+        self._latest.update(zip(batch.ids, range(first, first + len(batch))))  # of several with one id, the last counts
+        self.ids += batch.ids
+        self.urls += batch.urls
+        for place, document in batch.others.items():
+            if document.links:
+                self.links[first + place] = document.links
+            if document.anchors:
+                self.anchors[first + place] = document.anchors
+        for name, texts in zip(OWN_FIELDS, (batch.bodies, batch.titles, batch.urls)):
             if any(texts):
-                tokens = Tokens(*self.numbers.numbers(texts))
+                words = Tokens(*self.numbers.words(texts))
             else:
-                tokens = Tokens(np.empty(0, np.int32), np.zeros(len(texts), np.int64))
-            self._tokens[name].append(tokens)
-            self.n_tokens += len(tokens.terms)
+                words = Tokens(np.empty(0, np.int32), np.zeros(len(texts), np.int64))
+            self._words[name].append(words)
+            self.n_tokens += len(words.terms)
         if self.keep_texts:
-            for document in documents:
-                self._store.add(json.dumps(document.stored(), separators=(",", ":")).encode())
+            self._store.add_all(batch.stored())
 
     def remove(self, id: str) -> bool:
         return self._latest.pop(id, None) is not None
 
     def write(self, path: Path) -> int:
         """Write the segment; returns the number of its documents."""
-        order = self._order()
-        tokens = {name: Tokens.joined(parts) for name, parts in self._tokens.items()}
-        used = np.zeros(len(self.numbers.terms), bool)
-        for part in tokens.values():
-            used[part.terms[part.terms >= 0]] = True
-        known, numbers = sorted_terms(self.numbers.terms, used)
-        fields = {name: invert(part, order, numbers, len(known)) for name, part in tokens.items()}
+        names = Texts.of(self._latest)
+        by_id = sorted_order(names)
+        order = np.fromiter(self._latest.values(), np.int64, len(self._latest))[by_id]
+        known, new_numbers = sorted_terms(self.numbers.terms)
+        of_words = np.append(new_numbers, np.int32(-1))[self.numbers.of_words]
+        fields = {}
+        tokens = {name: Tokens.joined(parts, of_words) for name, parts in self._words.items()}
+        self._words.clear()
         if len(tokens["title"].terms):
             whole = tokens["body"].behind(tokens["title"])
-            fields["whole"] = invert(whole, order, numbers, len(known), positions=False)
-        arrays = _text_arrays("ids", [self.ids[number] for number in order.tolist()])
-        arrays |= _text_arrays("terms", known) | _field_arrays(fields)
-        chosen = order.tolist()
-        if any(self.urls) or any(self.links) or any(self.anchors):
-            arrays |= _link_arrays(
-                [self.urls[number] for number in chosen],
-                [self.links[number] for number in chosen],
-                [self.anchors[number] for number in chosen],
-            )
+            fields["whole"] = invert(whole, order, len(known), positions=False)
+        fields |= {name: invert(tokens.pop(name), order, len(known)) for name in OWN_FIELDS}
+        fields = {name: fields[name] for name in sorted(fields)}
+        arrays = _text_arrays("ids", names.take(by_id)) | _only_used(fields, known) | self._link_arrays(order.tolist())
         if self.keep_texts:
             arrays |= self._store.arrays() | {"store.rows": order.astype(np.uint32)}
         write_container(path, SEGMENT, {"part": "segment", "documents": len(order), "fields": sorted(fields)}, arrays)
         return len(order)
 
-    def _order(self) -> np.ndarray:
-        """The documents that count, by id."""
-        numbers = np.fromiter(self._latest.values(), np.int64, len(self._latest))
-        names = [id.encode() for id in self._latest]
-        if max(map(len, names), default=0) <= 64:  # NumPy sorts short texts much faster than Python does
-            return numbers[np.argsort(np.array(names, "S"), kind="stable")] if names else numbers
-        return numbers[sorted(range(len(names)), key=names.__getitem__)]
+    def _link_arrays(self, order: list[int]) -> dict[str, np.ndarray]:
+        if not (self.links or self.anchors or any(self.urls)):
+            return {}
+        return _link_arrays(
+            [self.urls[number] for number in order],
+            [self.links.get(number, []) for number in order],
+            [self.anchors.get(number, []) for number in order],
+        )
 
 
 def _link_arrays(
@@ -123,14 +120,12 @@ def _link_arrays(
     return arrays
 
 
-def sorted_terms(terms: list[str], used: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The terms that are used, by code points, and per term its place among them (-1 without)."""
-    places = np.flatnonzero(used)
-    own = [terms[number] for number in places.tolist()]
-    order = np.array(sorted(range(len(own)), key=own.__getitem__), np.int64)
-    numbers = np.full(len(terms), -1, np.int32)
-    numbers[places[order]] = np.arange(len(own), dtype=np.int32)
-    return [own[place] for place in order.tolist()], numbers
+def sorted_terms(terms: Texts) -> tuple[Texts, np.ndarray]:
+    """The terms by code points, and per term its place among them."""
+    order = sorted_order(terms)
+    numbers = np.empty(len(terms), np.int32)
+    numbers[order] = np.arange(len(terms), dtype=np.int32)
+    return terms.take(order), numbers
 
 
 class Segment:
@@ -193,17 +188,16 @@ class Segment:
 
 def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray]) -> int:
     """Write the live documents of several segments as one, as if they had been added together."""
-    ids = [segment.ids.take(np.flatnonzero(kept)) for segment, kept in zip(segments, live)]
-    joined = list(Texts.concat(ids))
-    order = np.array(sorted(range(len(joined)), key=[name.encode() for name in joined].__getitem__), np.int64)
+    ids = Texts.concat([segment.ids.take(np.flatnonzero(kept)) for segment, kept in zip(segments, live)])
+    order = sorted_order(ids)
     documents = _new_numbers(order, live)
     terms, known = _merged_terms(segments)
-    n = len(joined)
+    n = len(ids)
     names = sorted({name for segment in segments for name in segment.has_fields})
     fields = {
         name: merge([segment.postings(name) for segment in segments], terms, documents, len(known), n) for name in names
     }
-    arrays = _text_arrays("ids", [joined[number] for number in order.tolist()])
+    arrays = _text_arrays("ids", ids.take(order))
     arrays |= _only_used(fields, known)
     arrays |= _merged_links(segments, live, order)
     if all(segment.store is not None for segment in segments):
@@ -224,19 +218,19 @@ def _new_numbers(order: np.ndarray, live: Sequence[np.ndarray]) -> list[np.ndarr
     return documents
 
 
-def _merged_terms(segments: Sequence[Segment]) -> tuple[list[np.ndarray], list[str]]:
+def _merged_terms(segments: Sequence[Segment]) -> tuple[list[np.ndarray], Texts]:
     words = [list(segment.terms) for segment in segments]
     known = sorted(set().union(*words))
     number = {term: place for place, term in enumerate(known)}
-    return [np.array([number[term] for term in own], np.int64) for own in words], known
+    return [np.array([number[term] for term in own], np.int64) for own in words], Texts.of(known)
 
 
-def _only_used(fields: dict[str, Postings], known: list[str]) -> dict[str, np.ndarray]:
-    """Terms that only deleted documents had are dropped, as if these had never been."""
+def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, np.ndarray]:
+    """Terms that no document has are dropped: those of deleted documents, as if these had never been."""
     used = np.zeros(len(known), bool)
     for part in fields.values():
         used |= np.diff(part.starts) > 0
-    arrays = _text_arrays("terms", [term for term, kept in zip(known, used.tolist()) if kept])
+    arrays = _text_arrays("terms", known.take(np.flatnonzero(used)))
     kept = np.append(np.flatnonzero(used), len(known))
     smaller = {}
     for name, part in fields.items():
@@ -277,9 +271,9 @@ def _merged_store(segments: Sequence[Segment], live: Sequence[np.ndarray], order
     return writer.arrays() | {"store.rows": np.concatenate(rows)[order].astype(np.uint32)}
 
 
-def _text_arrays(name: str, strings: list[str]) -> dict[str, np.ndarray]:
+def _text_arrays(name: str, strings: list[str] | Texts) -> dict[str, np.ndarray]:
     try:
-        texts = Texts.of(strings)
+        texts = strings if isinstance(strings, Texts) else Texts.of(strings)
     except UnicodeEncodeError:  # halves of surrogate pairs, which JSON can hold
         texts = Texts.of([string.encode("utf-8", "replace").decode() for string in strings])
     return {f"{name}.data": texts.data, f"{name}.offsets": texts.offsets}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 _ROWS = 64  # documents per block
 _LEVEL = 1
 _SEPARATOR = b"\n"  # JSON text has none
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class StoreWriter:
@@ -23,6 +24,10 @@ class StoreWriter:
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
         self._blocks: list[bytes] = []
+
+    def add_all(self, documents: Iterable[dict[str, Any]]) -> None:
+        for document in documents:
+            self.add(_ENCODER.encode(document).encode())
 
     def add(self, text: bytes) -> None:
         self._waiting.append(text)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from podium._runtime.threads import threads_for
 from podium.formats.container import open_container, write_container
 from podium.formats.kinds import SEGMENT
 from podium.search.analysis import Analyser
-from podium.search.documents import Document, as_document
+from podium.search.documents import Batch, Document, Record, as_batch, as_document
 from podium.search.links import has_links, write_links
 from podium.search.manifest import (
     NAME,
@@ -41,8 +40,6 @@ from podium.search.words import TermNumbers
 _BATCH = 2048  # documents that are analysed at once
 _MOST_TOKENS = 100_000_000  # of a segment in memory: 400 MB
 _SAME_SIZE = 8  # segments of one size that are merged
-
-Record = Document | Mapping[str, Any] | tuple[Any, ...]
 
 
 class IndexWriter:
@@ -104,10 +101,11 @@ class IndexWriter:
         n, started, source = 0, time.perf_counter(), iter(documents)
         with threads_for(1, "podium-analysis") as pool:
             running = pool.submit(self._analyse)
-            while batch := list(map(as_document, islice(source, _BATCH))):
+            while records := list(islice(source, _BATCH)):
+                batch = as_batch(records)
                 running.result()
-                self._waiting, self._changed = batch, True
-                running = pool.submit(self._analyse)
+                self._changed = True
+                running = pool.submit(self._analyse, batch)
                 n += len(batch)
                 if report is not None:
                     rate = n / max(time.perf_counter() - started, 1e-9)
@@ -142,10 +140,11 @@ class IndexWriter:
             self._opened[part.file] = Segment(self.folder / part.file)
         return self._opened[part.file]
 
-    def _analyse(self) -> None:
-        if self._waiting:
-            self._builder.add(self._waiting)
-            self._waiting = []
+    def _analyse(self, batch: Batch | None = None) -> None:
+        """Analyse the documents that wait, then a batch."""
+        self._analyse_rest()
+        if batch is not None:
+            self._builder.add(batch)
         if self._builder.n_tokens > _MOST_TOKENS:
             self._flush()
 
@@ -159,7 +158,7 @@ class IndexWriter:
 
     def _analyse_rest(self) -> None:
         if self._waiting:
-            self._builder.add(self._waiting)
+            self._builder.add(as_batch(self._waiting))
             self._waiting = []
 
     def commit(self) -> None:

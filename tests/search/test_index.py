@@ -316,6 +316,24 @@ def test_records_that_are_no_documents_are_named(tmp_path, record, message):
         writer.add(record)
 
 
+def test_pairs_are_the_documents_with_their_id_and_body(tmp_path, rng):
+    """Pairs are checked all at once; one that is odd has all of them checked one by one."""
+    for place, ids in enumerate([["b", "a", "b", "c"], ["b", "é", "b", "c"]]):
+        pairs = list(zip(ids, random_texts(rng, 4)))
+        build_index(pairs, tmp_path / f"pairs{place}")
+        build_index([{"id": name, "body": text} for name, text in pairs], tmp_path / f"mappings{place}")
+        assert content(tmp_path / f"pairs{place}") == content(tmp_path / f"mappings{place}")
+        index = open_index(tmp_path / f"pairs{place}")
+        assert [index.id(number) for number in range(len(index))] == sorted(set(ids))
+        assert index.stored(index.number("b")).get("body", "") == pairs[2][1]
+
+
+@pytest.mark.parametrize("odd", [("", "x"), ("a\0", "x"), (3, "x"), ("a", None)])
+def test_an_odd_pair_among_many_is_named(tmp_path, odd):
+    with pytest.raises(ValueError, match=r"must be text|holds a NUL"):
+        build_index([("b", "light"), odd, ("c", "light")], tmp_path / "i")
+
+
 def test_positions_wider_than_16_bits_survive_a_merge(tmp_path):
     for name, text in (("a", "x " * 66_000 + "speed light"), ("b", "speed light")):
         with IndexWriter(tmp_path) as writer:

@@ -9,6 +9,7 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podium.search import words
 from podium.search.analysis import Analyser
 from podium.search.words import TermNumbers, Vocabulary
 
@@ -21,13 +22,54 @@ def defined(text):
 
 def spelled(vocabulary, texts):
     numbers, ends = vocabulary.numbers(texts)
-    words = vocabulary.words()
-    return [[words[number] for number in part] for part in np.split(numbers, ends[:-1])]
+    known = vocabulary.words()
+    return [[known[number] for number in part] for part in np.split(numbers, ends[:-1])]
 
 
 @given(st.lists(st.text(st.sampled_from(ODD), max_size=40) | st.text(max_size=40), min_size=1, max_size=8))
 def test_the_tokeniser_gives_the_words_of_the_definition(texts):
     assert spelled(Vocabulary(), texts) == [defined(text) for text in texts]
+
+
+@given(st.lists(st.lists(st.text("abC1_", min_size=1, max_size=30), max_size=6), max_size=12))
+def test_words_of_any_length_are_told_apart(texts):
+    """Up to 8 bytes a word is its own key; longer ones are compared."""
+    vocabulary, seen = Vocabulary(), []
+    for own in texts:
+        lowered = [word.lower() for word in own]
+        seen += lowered
+        assert spelled(vocabulary, [" ".join(own)]) == [lowered]
+    assert vocabulary.words() == list(vocabulary.texts()) == list(dict.fromkeys(seen))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_change_no_number(rng, monkeypatch, threads):
+    """Words that appear for the first time in several parts at once, and parts without any text."""
+    texts = [" ".join(f"w{number}" * 2 for number in rng.integers(0, 50, size)) for size in [0, 3, 400, 0, 7, 90, 1]]
+    expected, ends = Vocabulary().numbers(texts)
+    monkeypatch.setattr(words, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(words, "usable_threads", lambda n_jobs: threads)
+    vocabulary = Vocabulary()
+    for _ in range(2):
+        found, found_ends = vocabulary.numbers(texts)
+        assert found.tolist() == expected.tolist()
+        assert found_ends.tolist() == ends.tolist()
+
+
+@pytest.mark.parametrize("language", ["english", "porter", "none"])
+def test_terms_are_those_of_the_definition(rng, language):
+    """Also where a stem is empty, as that of s is by porter."""
+    analyser = Analyser(language)
+    numbers = TermNumbers(analyser)
+    letters = np.array(list("sieng"))
+    for _ in range(3):
+        texts = [
+            " ".join("".join(rng.choice(letters, rng.integers(1, 6))) for _ in range(40)) + " the" for _ in range(5)
+        ]
+        found, _ = numbers.numbers(texts)
+        expected = [term for text in texts for term in analyser.terms_of(text.split())]
+        assert [None if number < 0 else numbers.terms[number] for number in found] == expected
+    assert len(set(numbers.terms)) == len(numbers.terms)
 
 
 def test_every_character_is_split_as_the_definition_says():

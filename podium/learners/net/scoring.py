@@ -19,7 +19,8 @@ import numpy as np
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "identity")
 NORM_EPSILON = 1e-5
 GELU_SLOPE, GELU_CUBE = 0.7978845608028654, 0.044715  # of the approximation by tanh
-_BLOCK_ROWS = 2048
+_BLOCK_ROWS = 2048  # at a time, where columns are made
+_SCORED_ROWS = 4096  # per thread and step of scoring: fewer are bound by Python, more do not fit the cache
 _WHOLE_ROWS = 128  # products have a multiple of so many rows, so that a row's score does not depend on its neighbours
 _FAR = 16.0  # standard deviations from 0: a mean this far is subtracted before the product, where digits would be lost
 
@@ -177,17 +178,17 @@ class NetFunction:
         """One score per row of float32 rows, float64; blocks of rows are shared by threads."""
         from podium._runtime.threads import map_blocks, serial_blas  # a device has this module without the package
 
-        if 0 < len(X) <= _BLOCK_ROWS:
+        if 0 < len(X) <= _SCORED_ROWS:
             return self._block(X)
         scores = np.empty(len(X))
 
         def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+            part = slice(block * _SCORED_ROWS, (block + 1) * _SCORED_ROWS)
             scores[part] = self._block(X[part])
 
-        _ = self._folded, self._filling  # made once, not by every thread
+        _ = self._folded, self._filling, self._matrices, self._biases  # made once, not by every thread
         with serial_blas():
-            map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+            map_blocks(work, -(-len(X) // _SCORED_ROWS), n_jobs)
         return scores
 
     def _block(self, X: np.ndarray) -> np.ndarray:
@@ -208,9 +209,12 @@ class NetFunction:
         missing = np.flatnonzero(np.isnan(z[:rows, 0]))  # NaN times any weight is NaN
         if len(missing):
             z[missing] = self._imputed(X[missing])
-        z += bias
+        if self._shifts:
+            np.maximum(z, -bias, out=z)
+        else:
+            z += bias
         z = z.reshape(len(z), len(self.weights), -1).transpose(1, 0, 2)
-        return z if not self.shape.hidden else self._activated(0, z, None)
+        return z if self._shifts or not self.shape.hidden else self._activated(0, z, None)
 
     def _imputed(self, X: np.ndarray) -> np.ndarray:
         """Rows with missing values times the first layer."""
@@ -223,13 +227,9 @@ class NetFunction:
         return self._activated(number, self._products(number, h), h)
 
     def _products(self, number: int, h: np.ndarray) -> np.ndarray:
-        z: np.ndarray = h @ self._stacked(number, "matrix")
-        z += self._stacked(number, "bias")[:, None]
+        z: np.ndarray = h @ self._matrices[number]
+        z += self._biases[number]
         return z
-
-    def _stacked(self, number: int, name: str) -> np.ndarray:
-        """One piece of a layer, of all nets."""
-        return np.stack([getattr(net[number], name) for net in self._layers])
 
     def _activated(self, number: int, z: np.ndarray, h: np.ndarray | None) -> np.ndarray:
         """In place: normalised if the shape says so, through the activation, plus the layer's input."""
@@ -249,6 +249,26 @@ class NetFunction:
     @cached_property
     def _layers(self) -> list[list[Layer]]:
         return [self.shape.unpack(vector) for vector in self.weights]
+
+    @property
+    def _shifts(self) -> bool:
+        """Whether the first layer's bias is left to the second: max(z + b, 0) = max(z, -b) + b saves a pass over z."""
+        plain = not self.shape.layer_norm and not self.shape.residual
+        return bool(self.shape.hidden) and self.shape.activation == "relu" and plain
+
+    @cached_property
+    def _matrices(self) -> list[np.ndarray]:
+        """By layer, (nets, inputs, outputs)."""
+        return [np.stack(matrices) for matrices in zip(*([layer.matrix for layer in net] for net in self._layers))]
+
+    @cached_property
+    def _biases(self) -> list[np.ndarray]:
+        """By layer, (nets, 1, outputs); what the first layer left out is in the second one's."""
+        biases = [np.stack(biases)[:, None] for biases in zip(*([layer.bias for layer in net] for net in self._layers))]
+        if self._shifts:
+            left_out = self._folded[1].astype(np.float64).reshape(len(self.weights), 1, -1)
+            biases[1] = (biases[1] + left_out @ self._matrices[1].astype(np.float64)).astype(np.float32)
+        return biases
 
     @cached_property
     def _far(self) -> np.ndarray:

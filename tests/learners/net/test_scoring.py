@@ -10,6 +10,7 @@ from podium.learners.net.scoring import ACTIVATIONS, Inputs, NetFunction, NetSha
 SHAPES = [
     ((), {}),
     ((5,), {}),
+    ((5, 4), {}),
     ((4, 4, 3), {"layer_norm": True, "residual": True}),
     ((3, 3), {"residual": True}),
 ]
@@ -46,9 +47,9 @@ def test_scores_are_those_of_the_slow_net_and_of_jax(rng, hidden, more, activati
 
 def test_a_row_has_the_same_bits_whatever_is_scored_with_it(rng):
     X, function = made(rng, (64, 32))
-    X = np.concatenate([X] * 10)
+    X = np.concatenate([X] * 30)
     whole = function.scores(X)
-    for part in (slice(0, 1), slice(7, 8), slice(3, 2503), slice(2048, 2049), slice(0, 129)):
+    for part in (slice(0, 1), slice(7, 8), slice(3, 2503), slice(4096, 4097), slice(17, 8900), slice(0, 129)):
         np.testing.assert_array_equal(function.scores(X[part]), whole[part])
     assert function.scores(X[:0]).shape == (0,)
     for n_jobs in (1, 2, 5):

@@ -1,0 +1,353 @@
+"""Charts of a report: SVG to be put into the page, drawn by matplotlib, which is imported on first use.
+
+Matplotlib draws with stand-in colours; they become CSS variables of the page, so that a chart follows light and dark,
+and its text has the font of the page. Series differ by colour (safe for colour-blind readers), dashes and markers. The
+same numbers give the same bytes. Figures are about as wide as a phone, so that their text stays readable there.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from podium.lab.report.page import Html, text
+
+SERIES = 6  # lines that can be told apart
+POINTS = 2_000  # of a scatter
+_WIDTH, _HEIGHT = 4.7, 3.1  # inches, of 72 units each
+_STEPS = 150  # points of a curve
+_NAME = 26  # characters
+
+_INK, _QUIET, _LINE, _FAINT, _PAGE = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
+_COLOURS = [f"#0a0c0{number}" for number in range(SERIES)]
+_VARIABLES = {_INK: "currentColor", _QUIET: "var(--quiet)", _LINE: "var(--line)", _FAINT: "var(--faint)"}
+_VARIABLES |= {_PAGE: "var(--page)"} | {colour: f"var(--s{number})" for number, colour in enumerate(_COLOURS)}
+_DASHES = ["-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)), "-"]
+_MARKERS = ["o", "s", "^", "D", "v", "x"]
+_STYLE: Any = {
+    "svg.hashsalt": "podium",
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # names are no formulas
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "text.color": _INK,
+    "axes.edgecolor": _LINE,
+    "axes.labelcolor": _QUIET,
+    "xtick.color": _LINE,
+    "ytick.color": _LINE,
+    "xtick.labelcolor": _QUIET,
+    "ytick.labelcolor": _QUIET,
+    "grid.color": _LINE,
+    "grid.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a chart; `series` chooses its look, `mark` is a point on it to be shown."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    series: int = 0
+    mark: int | None = None
+
+
+def refuse_without_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError("The report needs matplotlib. Install it with: pip install 'podium[report]'") from error
+
+
+def intervals(
+    key: str,
+    label: str,
+    names: Sequence[str],
+    means: Sequence[float],
+    ends: Sequence[tuple[float, float]],
+    leads: Sequence[bool],
+    axis: str,
+) -> Html:
+    """One line per model: its mean as a dot, its interval as a bar; the leaders are filled."""
+
+    def draw(axes: Any) -> None:
+        places = np.arange(len(names))
+        for place, mean, (low, high), leading in zip(places, means, ends, leads):
+            colour = _COLOURS[0] if leading else _COLOURS[5]
+            if math.isfinite(low):
+                axes.plot([low, high], [place, place], color=colour, linewidth=2.2, solid_capstyle="round")
+            face = colour if leading else _PAGE
+            axes.plot([mean], [place], "o", color=colour, markerfacecolor=face, markersize=5.5, markeredgewidth=1.4)
+        _names(axes, names)
+        axes.grid(axis="x")
+        axes.set_xlabel(axis)
+
+    return _drawn(key, label, draw, 0.75 + 0.235 * len(names))
+
+
+def curves(
+    key: str,
+    label: str,
+    lines: Sequence[Curve],
+    x_axis: str,
+    y_axis: str,
+    *,
+    markers: bool = True,
+    ticks: Sequence[float] | None = None,
+) -> Html:
+    """Lines, with a legend that names each series once."""
+
+    def draw(axes: Any) -> None:
+        named: set[str] = set()
+        for line in lines:
+            name = "_nolegend_" if line.name in named else _short(line.name)
+            named.add(line.name)
+            look = {
+                "color": _COLOURS[line.series],
+                "linestyle": _DASHES[line.series],
+                "linewidth": 1.5 if markers else 1.0,
+            }
+            if markers:
+                look |= {"marker": _MARKERS[line.series], "markersize": 4}
+            shown = _thinned(len(line.x))
+            axes.plot(np.asarray(line.x)[shown], np.asarray(line.y)[shown], label=name, **look)
+            if line.mark is not None:
+                spot = {"color": _COLOURS[line.series], "markersize": 6, "markeredgecolor": _PAGE, "zorder": 5}
+                axes.plot([line.x[line.mark]], [line.y[line.mark]], "o", **spot)
+        if ticks is not None:
+            axes.set_xticks(ticks)
+        else:
+            axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(axis="y")
+        axes.set_xlabel(x_axis)
+        axes.set_ylabel(y_axis)
+        _legend(axes, len(named))
+
+    return _drawn(key, label, draw, _HEIGHT + 0.16 * math.ceil(len({line.name for line in lines}) / 2))
+
+
+def scatter(key: str, label: str, x: np.ndarray, y: np.ndarray, x_axis: str, y_axis: str) -> Html:
+    """Two values per query, and the diagonal on which they are equal."""
+
+    def draw(axes: Any) -> None:
+        shown = _thinned(len(x), POINTS)
+        low, high = float(min(x.min(), y.min(), 0)), float(max(x.max(), y.max()))
+        room = 0.03 * (high - low or 1)
+        axes.plot([low, high], [low, high], color=_QUIET, linewidth=1, linestyle="--")
+        axes.plot(x[shown], y[shown], "o", color=_COLOURS[0], alpha=0.45, markersize=4, markeredgewidth=0)
+        axes.set(xlim=(low - room, high + room), ylim=(low - room, high + room), aspect="equal")
+        axes.grid()
+        axes.set_xlabel(_short(x_axis, 44))
+        axes.set_ylabel(_short(y_axis, 44))
+
+    return _drawn(key, label, draw, 4.3)
+
+
+def waterfall(key: str, label: str, gains: np.ndarray, axis: str) -> Html:
+    """The gain of each query, the largest first: what is won on the left, what is lost on the right."""
+
+    def draw(axes: Any) -> None:
+        ordered = np.sort(gains)[::-1]
+        places = np.arange(1, len(ordered) + 1)
+        for side, colour in ((ordered > 0, _COLOURS[0]), (ordered < 0, _COLOURS[1])):
+            heights = np.where(side, ordered, 0.0)
+            axes.fill_between(places, heights, color=colour, step="mid", linewidth=0, alpha=0.85)
+        axes.axhline(0, color=_QUIET, linewidth=0.8)
+        axes.set_xlim(0.5, len(ordered) + 0.5)
+        axes.grid(axis="y")
+        axes.set_xlabel("queries, the largest gain first")
+        axes.set_ylabel(axis)
+
+    return _drawn(key, label, draw, _HEIGHT)
+
+
+def shares(key: str, label: str, names: Sequence[str], counts: Sequence[tuple[int, int, int]]) -> Html:
+    """Queries won, equal and lost as parts of one bar per model."""
+
+    def draw(axes: Any) -> None:
+        starts, places = np.zeros(len(names)), np.arange(len(names))
+        for column, (word, colour) in enumerate((("won", _COLOURS[0]), ("equal", _FAINT), ("lost", _COLOURS[1]))):
+            widths = np.array([count[column] for count in counts], dtype=float)
+            axes.barh(
+                places, widths, left=starts, color=colour, height=0.68, label=word, edgecolor=_PAGE, linewidth=0.8
+            )
+            starts += widths
+        _names(axes, names)
+        axes.set_xlim(0, max(1.0, starts.max()))
+        axes.set_xlabel("queries")
+        _legend(axes, 3)
+
+    return _drawn(key, label, draw, 1.05 + 0.235 * len(names))
+
+
+def bars(
+    key: str, label: str, names: Sequence[str], sizes: Sequence[float], spreads: Sequence[float], axis: str
+) -> Html:
+    """One bar per name, with the standard deviation where there is one."""
+
+    def draw(axes: Any) -> None:
+        errors = None if not any(spreads) else list(spreads)
+        axes.barh(np.arange(len(names)), sizes, color=_COLOURS[0], height=0.66, xerr=errors, ecolor=_QUIET)
+        _names(axes, names)
+        axes.set_xlim(left=0)
+        axes.grid(axis="x")
+        axes.set_xlabel(axis)
+
+    return _drawn(key, label, draw, 0.75 + 0.235 * len(names))
+
+
+def costs(
+    key: str,
+    label: str,
+    ranks: Sequence[int],
+    cost: Sequence[float],
+    quality: Sequence[float],
+    front: Sequence[int],
+    x_axis: str,
+    y_axis: str,
+) -> Html:
+    """Models as their rank, cost across and quality up; a line joins those that no other model beats in both."""
+
+    def draw(axes: Any) -> None:
+        axes.step(
+            [cost[place] for place in front],
+            [quality[place] for place in front],
+            where="post",
+            color=_COLOURS[0],
+            linewidth=1.2,
+        )
+        for place, (x, y) in enumerate(zip(cost, quality)):
+            colour = _COLOURS[0] if place in front else _COLOURS[5]
+            axes.plot([x], [y], "o", color=colour, markersize=5)
+        _log_scale(axes)
+        axes.margins(0.09, 0.1)
+        _label_points(axes, ranks, cost, quality)
+        axes.grid()
+        axes.set_xlabel(x_axis)
+        axes.set_ylabel(y_axis)
+
+    return _drawn(key, label, draw, 3.4)
+
+
+def trials(key: str, label: str, values: Mapping[str, Sequence[float | None]], axis: str) -> Html:
+    """Tuning: the value of each trial as a dot, the best one so far as a line, per fold."""
+
+    def draw(axes: Any) -> None:
+        for number, (_, own) in enumerate(values.items()):
+            known = np.array([math.nan if value is None else value for value in own])
+            colour = _COLOURS[number % SERIES]
+            places = np.arange(1, len(known) + 1)
+            axes.plot(places, known, ".", color=colour, markersize=4, alpha=0.55)
+            best = np.fmax.accumulate(known)
+            axes.plot(
+                places, best, drawstyle="steps-post", color=colour, linestyle=_DASHES[number % SERIES], linewidth=1.3
+            )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(axis="y")
+        axes.set_xlabel("trial")
+        axes.set_ylabel(axis)
+
+    return _drawn(key, label, draw, 2.7)
+
+
+def _label_points(axes: Any, ranks: Sequence[int], x: Sequence[float], y: Sequence[float]) -> None:
+    """Ranks beside their points, moved up or down where two would meet."""
+    places = axes.transData.transform(np.column_stack([x, y]))
+    taken: list[tuple[float, float]] = [tuple(place) for place in places]
+    for rank, own, (across, up) in zip(ranks, zip(x, y), places):
+        for shift in ((8, 0), (0, 9), (0, -9), (-8, 0), (9, 8), (9, -8), (-9, 8), (-9, -8), (0, 17), (0, -17)):
+            spot = across + 1.39 * shift[0], up + 1.39 * shift[1]  # points to pixels
+            if all(abs(spot[0] - a) > 13 or abs(spot[1] - b) > 10 for a, b in taken):
+                break
+        taken.append(spot)
+        axes.annotate(str(rank), own, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=8)
+
+
+def _log_scale(axes: Any) -> None:
+    """Plain numbers at 1, 2, 5, 10, ...; matplotlib's own labels are formulas."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def _names(axes: Any, names: Sequence[str]) -> None:
+    axes.set_yticks(np.arange(len(names)), [_short(name) for name in names])
+    axes.tick_params(axis="y", length=0, labelcolor=_INK)
+    axes.spines["left"].set_visible(False)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _legend(axes: Any, entries: int) -> None:
+    if entries > 1:
+        columns = min(entries, 3 if entries == 3 else 2)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2, handlelength=2.4)
+
+
+def _thinned(size: int, most: int = _STEPS) -> np.ndarray:
+    """Places of at most so many points, spread evenly, with the first and the last."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(int))
+
+
+def _short(name: str, most: int = _NAME) -> str:
+    plain = " ".join(name.split())
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+def _drawn(key: str, label: str, draw: Any, height: float) -> Html:
+    """The SVG of a chart; `label` describes it to those who cannot see it, `key` keeps its ids apart from others'."""
+    refuse_without_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    picture = io.StringIO()
+    with matplotlib.rc_context(_STYLE):
+        made = Figure(figsize=(_WIDTH, height), layout="constrained")
+        draw(made.add_subplot())
+        made.savefig(
+            picture, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
+    return _inlined(picture.getvalue(), key, label)
+
+
+def _inlined(svg: str, key: str, label: str) -> Html:
+    """An SVG file as a part of a page: no prolog, no metadata, ids of its own, colours and font of the page."""
+    svg = svg[svg.index("<svg") :]
+    box = re.search(r'viewBox="([^"]*)"', svg)
+    assert box is not None
+    svg = svg[svg.index(">") + 1 :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<[^>]*>", lambda tag: _own(tag[0], key), svg)  # tags only: names of models stay as they are
+    svg = re.sub(r">\s+<", ">\n<", svg).strip()
+    return Html(f'<svg viewBox="{box[1]}" role="img" aria-label="{text(label)}">{svg}')
+
+
+def _own(tag: str, key: str) -> str:
+    """A tag of matplotlib's as one of the page."""
+    if tag.startswith("<g "):
+        tag = re.sub(r' id="[^"]*"', "", tag)
+    tag = re.sub(r'\bid="', f'id="{key}-', tag)
+    tag = re.sub(r'(?:xlink:)?href="#', f'href="#{key}-', tag).replace("url(#", f"url(#{key}-")
+    tag = re.sub(r"font: (\S+) [^;\"]*", r"font-size: \1", tag)
+    tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
+    tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):z.2f}", tag)
+    for stand_in, variable in _VARIABLES.items():
+        tag = tag.replace(stand_in, variable)
+    return " ".join(tag.split())

@@ -1,0 +1,101 @@
+"""The page: one HTML file that needs nothing else, in light and dark, on paper and on a phone.
+
+Text that comes from data is escaped where it enters; `Html` marks what is markup already, so that the type checker
+tells the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import NewType
+
+Html = NewType("Html", str)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with an entry in its table of contents."""
+
+    key: str
+    title: str
+    blocks: Sequence[Html]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number at the top of the page, with what it is."""
+
+    value: str
+    what: str
+
+
+def write_page(title: str, lead: str, facts: Iterable[Fact], sections: Sequence[Section]) -> str:
+    """The whole page. The language of names in the data is not known; that of the page is English."""
+    tiles = "".join(
+        f'<div class="fact"><strong>{text(fact.value)}</strong><span>{text(fact.what)}</span></div>' for fact in facts
+    )
+    links = "".join(f'<li><a href="#{part.key}">{text(part.title)}</a></li>' for part in sections)
+    body = "\n".join(_section(part) for part in sections)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{text(title)}</title>
+<style>
+{_resource("style.css")}</style>
+</head>
+<body>
+<header>
+<h1>{text(title)}</h1>
+<p class="lead">{text(lead)}</p>
+<div class="facts">{tiles}</div>
+<nav aria-label="Contents"><ul>{links}</ul></nav>
+</header>
+<main>
+{body}
+</main>
+<script>
+{_resource("sort.js")}</script>
+</body>
+</html>
+"""
+
+
+def text(content: object) -> Html:
+    """Anything as text of the page."""
+    return Html(escape(str(content)))
+
+
+def paragraph(content: str) -> Html:
+    return Html(f"<p>{text(content)}</p>")
+
+
+def figure(picture: Html, caption: str) -> Html:
+    """A picture and what to see in it."""
+    return Html(f"<figure>{picture}<figcaption>{text(caption)}</figcaption></figure>")
+
+
+def side_by_side(blocks: Iterable[Html]) -> Html:
+    """Beside each other where the page is wide enough."""
+    return Html(f'<div class="grid">{"".join(blocks)}</div>')
+
+
+def folded(summary: str, *blocks: Html, printed: bool = True) -> Html:
+    """Content that opens on demand; on paper it is open unless it is too long for that."""
+    kind = "" if printed else ' class="screen"'
+    return Html(f"<details{kind}><summary>{text(summary)}</summary>{''.join(blocks)}</details>")
+
+
+def _section(part: Section) -> str:
+    name, blocks = f"{part.key}-title", "\n".join(part.blocks)
+    title = f'<h2 id="{name}">{text(part.title)}</h2>'
+    return f'<section id="{part.key}" aria-labelledby="{name}">\n{title}\n{blocks}\n</section>'
+
+
+def _resource(name: str) -> str:
+    return files("podium.lab.report").joinpath(name).read_text("utf-8")

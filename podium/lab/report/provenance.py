@@ -1,0 +1,93 @@
+"""The last sections of a report: what was run, on which data, with what, so that it can be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from podium.lab.report.page import Html, Section, folded, paragraph
+from podium.lab.report.tables import Cell, Column, Value, table
+from podium.lab.results import Results
+from podium.metrics.policies import POLICIES
+
+_LINES = 60  # of one part; the rest is in experiment.json
+_PARTS = {"data": "Data", "versions": "Versions", "hardware": "Hardware"}
+_SHOWN_ELSEWHERE = {"title", "name", "published", "metrics", "policies", "folds", "seeds", "models", *_PARTS}
+
+
+def provenance(results: Results) -> Section:
+    about = results.about
+    blocks = [_setup(about), _models(results)]
+    blocks += [_part(title, about[name]) for name, title in _PARTS.items() if about.get(name)]
+    other = {name: value for name, value in about.items() if name not in _SHOWN_ELSEWHERE}
+    if other:
+        blocks.append(folded("Everything else in experiment.json", _part("Other settings", other)))
+    blocks.append(
+        paragraph("This page was made from the stored results alone: podium lab report FOLDER makes it again.")
+    )
+    return Section("provenance", "Provenance", blocks)
+
+
+def _setup(about: Mapping[str, Any]) -> Html:
+    rows: list[list[Value | Cell]] = [
+        ["experiment", str(about.get("name", ""))],
+        ["metrics", ", ".join(map(str, about["metrics"]))],
+        ["folds", ", ".join(map(str, about["folds"]))],
+        ["seeds", ", ".join(map(str, about.get("seeds", ())))],
+    ]
+    rows += [[f"policy {name}", _policy(name)] for name in about["policies"]]
+    return table(
+        "The experiment. The first metric and the first policy rank the leaderboard.",
+        [Column("what"), Column("value")],
+        rows,
+    )
+
+
+def _policy(name: str) -> str:
+    """The rules of a policy in a line, as the table of policies has them."""
+    policy = POLICIES.get(name)
+    if policy is None:
+        return "defined by the experiment"
+    gain = policy.gain if isinstance(policy.gain, str) else "a table"
+    return (
+        f"gain {gain}, discount {policy.discount}, queries without relevant documents {policy.empty:g}, "
+        f"lists shorter than k: {policy.short}, ties: {policy.ties}"
+    )
+
+
+def _models(results: Results) -> Html:
+    columns = [Column("model"), Column("description"), Column("settings")]
+    rows: list[list[Value | Cell]] = []
+    for name, given in results.about["models"].items():
+        known: Mapping[str, Any] = given if isinstance(given, Mapping) else {"description": given}
+        settings = known.get("settings") or {}
+        rest = {key: value for key, value in known.items() if key not in ("description", "settings")}
+        shown = ", ".join(f"{key}={value}" for key, value in {**settings, **rest}.items())
+        rows.append([name, str(known.get("description", "")), shown or "defaults"])
+    return table("Models and the settings that the experiment gives them.", columns, rows)
+
+
+def _part(title: str, content: Any) -> Html:
+    rows = list(_flat(content))
+    left = len(rows) - _LINES
+    shown: list[list[Value | Cell]] = [[name, value] for name, value in rows[:_LINES]]
+    made = table(
+        f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.",
+        [Column("what"), Column("value")],
+        shown,
+    )
+    return folded(f"{title}: {len(rows)} lines", made) if len(rows) > 20 else made
+
+
+def _flat(content: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested values as lines: {"a": {"b": 1, "c": [2, 3]}} -> ("a b", "1"), ("a c", "2, 3")."""
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            yield from _flat(value, f"{name} {key}".strip())
+    elif isinstance(content, list) and any(isinstance(value, (Mapping, list)) for value in content):
+        for number, value in enumerate(content, 1):
+            yield from _flat(value, f"{name} {number}".strip())
+    elif isinstance(content, list):
+        yield name, ", ".join(map(str, content))
+    else:
+        yield name, str(content)

@@ -1,0 +1,225 @@
+"""The first sections of a report: which model is best, how sure that is, and what was published."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from podium._runtime.words import counted
+from podium.lab.report import charts
+from podium.lab.report.charts import Curve
+from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
+from podium.lab.report.statistics import Leaderboard, Standing, higher_is_better
+from podium.lab.report.tables import NOTHING, Cell, Column, Value, interval, number, table
+from podium.lab.results import Results
+
+_SHOWN_INTERVALS = 40  # models in a chart
+
+
+def shown_metric(metric: str) -> str:
+    """As the literature writes it: ndcg@10 -> NDCG@10; names of more than four letters stay."""
+    return re.sub(r"^[a-z]{1,4}(?![A-Za-z_])", lambda letters: letters[0].upper(), metric)
+
+
+def lead(results: Results, board: Leaderboard) -> str:
+    """The result in two sentences."""
+    best, others = board.best, len(board.leaders) - 1
+    sentence = f"{best.model} ranks best: {shown_metric(board.metric)} {number(best.mean)}"
+    if math.isfinite(best.interval[0]):
+        sentence += f" (95% interval {interval(best.interval)})"
+    if len(board.standings) == 1:
+        return f"{sentence}, under the policy {board.policy}."
+    rest = "the difference to every other model is significant"
+    if others:
+        rest = f"{counted(others, 'other model')} of {len(board.standings) - 1} cannot be told apart from it"
+    return f"{sentence}, under the policy {board.policy}; {rest} (p < 0.05 after Holm's correction)."
+
+
+def facts(results: Results, board: Leaderboard) -> list[Fact]:
+    folds = {run.fold for run in results.runs}
+    seeds = {run.seed for run in results.runs}
+    return [
+        Fact(number(board.best.mean), f"{shown_metric(board.metric)} of the best model"),
+        Fact(f"{len(board.standings):,}", "models" if len(board.standings) != 1 else "model"),
+        Fact(f"{len(board.values.keys):,}", "test queries"),
+        Fact(f"{len(folds)}", "fold" if len(folds) == 1 else "folds"),
+        Fact(f"{len(seeds)}", "seed per model" if len(seeds) == 1 else "seeds per model"),
+        Fact(f"{len(results.runs):,}", "runs" if len(results.runs) != 1 else "run"),
+    ]
+
+
+def leaderboards(results: Results, boards: Sequence[Leaderboard]) -> Section:
+    blocks = [_leaderboard(results, boards[0]), _interval_chart(boards[0])]
+    blocks += [
+        folded(f"Policy {board.policy}: the same rankings, measured by other rules", _leaderboard(results, board))
+        for board in boards[1:]
+    ]
+    return Section("leaderboard", "Leaderboard", blocks)
+
+
+def _leaderboard(results: Results, board: Leaderboard) -> Html:
+    first, *others = results.about["metrics"]
+    columns = [Column("model"), Column("rank", 0), Column(shown_metric(first), 4), Column("95% interval", 4)]
+    columns += [Column("group"), *(Column(shown_metric(metric), 4) for metric in others)]
+    best = {metric: _best(results, board, metric) for metric in [first, *others]}
+    rows = [
+        [*_standing(standing, best[first])]
+        + [_marked(results.mean(standing.model, board.policy, metric), best[metric]) for metric in others]
+        for standing in board.standings
+    ]
+    return table(_leaderboard_caption(results, board), columns, rows)
+
+
+def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
+    parts = [f"Policy {board.policy}. Mean over folds of the mean over seeds; intervals by BCa bootstrap over queries."]
+    if len(board.standings) > 1:
+        parts.append(
+            "Models that share a letter under “group” do not differ significantly (randomisation test, p < 0.05 after "
+            f"Holm's correction for {counted(board.pairs, 'pair')}). The best value of a column is marked."
+        )
+    whole = len(results.about["folds"])
+    partial = [standing.model for standing in board.standings if standing.folds < whole]
+    if partial:
+        parts.append(f"Not all of the {whole} folds have finished for {', '.join(partial)}.")
+    return " ".join(parts)
+
+
+def _standing(standing: Standing, best: float) -> list[Value | Cell]:
+    return [
+        standing.model,
+        standing.rank,
+        _marked(standing.mean, best),
+        Cell(interval(standing.interval), "quiet"),
+        Cell(standing.groups, "plain"),
+    ]
+
+
+def _best(results: Results, board: Leaderboard, metric: str) -> float:
+    values = [results.mean(model, board.policy, metric) for model in board.models]
+    known = [value for value in values if not math.isnan(value)]
+    choose = max if higher_is_better(metric) else min
+    return choose(known, default=math.nan)
+
+
+def _marked(value: float, best: float) -> Value | Cell:
+    return Cell(value, "best") if round(value, 4) == round(best, 4) else value
+
+
+def _interval_chart(board: Leaderboard) -> Html:
+    shown = board.standings[:_SHOWN_INTERVALS]
+    leaders = len([standing for standing in shown if standing.model in board.leaders])
+    tied = f" and the {leaders - 1} that cannot be told apart from it" if leaders > 1 else ""
+    picture = charts.intervals(
+        "intervals",
+        f"{shown_metric(board.metric)} of each model with its interval",
+        [standing.model for standing in shown],
+        [standing.mean for standing in shown],
+        [standing.interval for standing in shown],
+        [standing.model in board.leaders for standing in shown],
+        f"{shown_metric(board.metric)} ({board.policy})",
+    )
+    caption = (
+        f"Mean {shown_metric(board.metric)} and its 95% interval. Filled dots: the best model{tied}. Intervals of two "
+        "models may overlap although they differ significantly: the tests are paired, query by query."
+    )
+    return figure(picture, caption)
+
+
+def published(results: Results) -> Section:
+    """Tables of papers or tools, ours beside them."""
+    blocks = [block for given in results.about.get("published") or () for block in _published(results, given)]
+    return Section("published", "Published results and ours", blocks)
+
+
+def _published(results: Results, given: dict[str, Any]) -> list[Html]:
+    folds = [str(fold) for fold in given["folds"]]
+    columns = [Column("metric"), Column("values"), *(Column(fold, 4) for fold in folds), Column("mean", 4)]
+    rows: list[list[Value | Cell]] = []
+    model, policy, furthest = given["model"], given["policy"], 0.0
+    for metric in given["metrics"]:
+        theirs = [math.nan if value is None else float(value) for value in given["values"][metric]]
+        ours = [*(_fold_mean(results, model, fold, policy, metric) for fold in folds), math.nan]
+        ours[-1] = sum(ours[:-1]) / len(folds) if folds else math.nan
+        differences = [own - other for own, other in zip(ours, theirs)]
+        furthest = max([furthest, *(abs(found) for found in differences[-1:] if math.isfinite(found))])
+        name = shown_metric(metric)
+        rows.append([name, "published", *theirs])
+        rows.append([Cell(name, "quiet"), f"ours ({model})", *ours])
+        rows.append([Cell(name, "quiet"), "difference", *(Cell(number(d, signed=True), "quiet") for d in differences)])
+    caption = f"{given['title']}, beside {model} of this experiment, under the policy {policy}."
+    if model not in results.models:
+        return [table(caption, columns, rows), paragraph(f"{model} has not finished a run.")]
+    note = f"The means differ by at most {number(furthest)}."
+    return [table(caption, columns, rows), paragraph(note)]
+
+
+def _fold_mean(results: Results, model: str, fold: str, policy: str, metric: str) -> float:
+    found = [run.values.get(policy, {}).get(metric) for run in results.of(model) if run.fold == fold]
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known else math.nan
+
+
+def per_fold(results: Results, board: Leaderboard) -> Section:
+    """The first metric in each fold; with several seeds, also how far they are apart."""
+    folds = [str(fold) for fold in results.about["folds"]]
+    columns = [Column("model"), *(Column(f"fold {fold}" if fold.isdigit() else fold, 4) for fold in folds)]
+    columns += [Column("mean", 4), Column("deviation over seeds", 4)]
+    rows: list[list[Value | Cell]] = []
+    for model in board.models:
+        own = [_fold_mean(results, model, fold, board.policy, board.metric) for fold in folds]
+        mean = results.mean(model, board.policy, board.metric)
+        rows.append([model, *own, mean, _seed_deviation(results, model, board)])
+    caption = (
+        f"{shown_metric(board.metric)} under {board.policy} per fold, mean over seeds. The deviation is that of the "
+        "mean over folds from seed to seed."
+    )
+    return Section("folds", "Folds and seeds", [table(caption, columns, rows)])
+
+
+def _seed_deviation(results: Results, model: str, board: Leaderboard) -> float | None:
+    """The standard deviation over the seeds that have finished in every fold of the model."""
+    by_seed: dict[int, list[float]] = {}
+    for run in results.of(model):
+        value = run.values[board.policy][board.metric]
+        by_seed.setdefault(run.seed, []).append(math.nan if value is None else value)
+    folds = max(map(len, by_seed.values()))
+    means = [sum(values) / folds for values in by_seed.values() if len(values) == folds]
+    if len(means) < 2:
+        return None
+    centre = sum(means) / len(means)
+    return math.sqrt(sum((mean - centre) ** 2 for mean in means) / (len(means) - 1))
+
+
+def cutoffs(results: Results, board: Leaderboard, chosen: Sequence[str]) -> Section:
+    """One chart per metric that was measured at three cutoffs or more."""
+    families: dict[str, list[int]] = {}
+    for metric in results.about["metrics"]:
+        found = re.fullmatch(r"([a-z]+)@(\d+)", metric)
+        if found:
+            families.setdefault(found[1], []).append(int(found[2]))
+    blocks = [
+        _cutoff_chart(results, board, chosen, name, sorted(ks)) for name, ks in families.items() if len(set(ks)) > 2
+    ]
+    return Section("cutoffs", "Quality at each cutoff", [side_by_side(blocks)] if blocks else [])
+
+
+def _cutoff_chart(results: Results, board: Leaderboard, chosen: Sequence[str], name: str, ks: list[int]) -> Html:
+    lines = [
+        Curve(model, ks, [results.mean(model, board.policy, f"{name}@{k}") for k in ks], series)
+        for series, model in enumerate(chosen)
+    ]
+    shown = name.upper() if len(name) < 5 else name
+    picture = charts.curves(f"cutoff-{name}", f"{shown} at cutoffs {ks}", lines, "cutoff k", f"{shown}@k", ticks=ks)
+    first, last = lines[0].y[0], lines[0].y[-1]
+    caption = (
+        f"{shown}@k under {board.policy} of {_listed(chosen)}: how good the first k places are. "
+        f"{chosen[0]} goes from {number(first)} at k = {ks[0]} to {number(last)} at k = {ks[-1]}; lines that cross "
+        "mean that the choice of k decides which model is better."
+    )
+    return figure(picture, caption)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"the {len(names)} models named" if len(names) > 3 else " and ".join(names) if names else NOTHING

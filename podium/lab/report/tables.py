@@ -1,0 +1,90 @@
+"""Tables of a report: numbers right-aligned with fixed decimals, in a box of their own that scrolls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from podium.lab.report.page import Html, text
+
+NOTHING = "\N{EN DASH}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """`decimals` of its numbers; None for a column of text."""
+
+    name: str
+    decimals: int | None = None
+    signed: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value with a look of its own: "best", "ours", "quiet"."""
+
+    value: Value
+    look: str
+
+
+Value = str | float | int | None
+
+
+def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Value | Cell]]) -> Html:
+    """A table with a caption; the first column names its rows."""
+    head = "".join(f'<th scope="col"{_align(column)}>{text(column.name)}</th>' for column in columns)
+    body = "\n".join(f"<tr>{_cells(columns, row)}</tr>" for row in rows)
+    return Html(
+        f'<div class="table" role="region" tabindex="0" aria-label="{text(caption)}"><table>'
+        f"<caption>{text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def number(value: float, decimals: int = 4, signed: bool = False) -> str:
+    """Fixed decimals, thousands apart, no minus before a zero; a dash for what is undefined."""
+    if not math.isfinite(value):
+        return NOTHING
+    return f"{value:+z,.{decimals}f}" if signed else f"{value:z,.{decimals}f}"
+
+
+def interval(ends: tuple[float, float], decimals: int = 4, signed: bool = False) -> str:
+    low, high = ends
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return NOTHING
+    return f"{number(low, decimals, signed)} to {number(high, decimals, signed)}"
+
+
+def amount(size: float) -> str:
+    """Bytes, as people say it: 1536 -> 1.5 kB; a dash where nothing is known."""
+    if not size:
+        return NOTHING
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def _cells(columns: Sequence[Column], row: Sequence[Value | Cell]) -> str:
+    return "".join(_cell(column, value, place == 0) for place, (column, value) in enumerate(zip(columns, row)))
+
+
+def _cell(column: Column, given: Value | Cell, first: bool) -> str:
+    value, look = (given.value, given.look) if isinstance(given, Cell) else (given, "")
+    names = " ".join(name for name in ("n" if column.decimals is not None else "", look) if name)
+    kind = f' class="{names}"' if names else ""
+    shown = text(_shown(column, value))
+    return f'<th scope="row"{kind}>{shown}</th>' if first else f"<td{kind}>{shown}</td>"
+
+
+def _shown(column: Column, value: Value) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, str) or column.decimals is None:
+        return str(value)
+    return number(value, column.decimals, column.signed)
+
+
+def _align(column: Column) -> str:
+    return "" if column.decimals is None else ' class="n"'

@@ -1,0 +1,274 @@
+"""Sections about training: learning curves, importances, cost against quality, and what tuning tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.words import counted
+from podium.lab.report import charts
+from podium.lab.report.charts import Curve
+from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
+from podium.lab.report.sections import shown_metric
+from podium.lab.report.statistics import Leaderboard, higher_is_better
+from podium.lab.report.tables import NOTHING, Cell, Column, Value, amount, table
+from podium.lab.results import Results, Run, Search
+
+_CURVES = 12  # models
+_FOLDS = 5  # lines per set
+_FEATURES = 15
+_LEAST_SHARE = 0.001  # that a bar can show
+_TRIALS = 40  # rows of a table
+_FRONT = 4  # models named in a caption
+
+
+# ---------------------------------------------------------------------------------------- learning curves
+
+
+def learning_curves(results: Results, board: Leaderboard) -> Section:
+    """One chart per model with curves, the best models first."""
+    models = [model for model in board.models if any(run.curves for run in results.of(model))]
+    blocks = [_learning_curve(results, model, place) for place, model in enumerate(models[:_CURVES])]
+    left = len(models) - len(blocks)
+    note = (
+        [paragraph(f"{counted(left, 'more model')} further down the leaderboard also have curves.")] if left > 0 else []
+    )
+    return Section("curves", "Learning curves", [side_by_side(blocks), *note] if blocks else [])
+
+
+def _learning_curve(results: Results, model: str, place: int) -> Html:
+    runs = _first_seeds(results.of(model))
+    metric = _curve_metric(runs)
+    sets = list(dict.fromkeys(name for run in runs for name in run.curves if run.curves[name].get(metric)))
+    lines = [
+        Curve(
+            name,
+            range(1, len(run.curves[name][metric]) + 1),
+            run.curves[name][metric],
+            series,
+            _best_step(run, name, metric),
+        )
+        for series, name in enumerate(sets[: charts.SERIES])
+        for run in runs
+        if run.curves.get(name, {}).get(metric)
+    ]
+    picture = charts.curves(
+        f"curve-{place}", f"Learning curves of {model}", lines, "step", shown_metric(metric), markers=False
+    )
+    steps = [line.mark + 1 for line in lines if line.name == sets[0] and line.mark is not None]
+    chosen = f"step {steps[0]}" if len(set(steps)) == 1 else f"steps {min(steps)} to {max(steps)}"
+    one = " One line per fold (first seed)." if len(runs) > 1 else ""
+    return figure(picture, f"{model}: the dots are the best value on “{sets[0]}”, at {chosen}.{one}")
+
+
+def _first_seeds(runs: Sequence[Run]) -> list[Run]:
+    """One run with curves per fold."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        if run.curves:
+            found.setdefault(run.fold, run)
+    return list(found.values())[:_FOLDS]
+
+
+def _curve_metric(runs: Sequence[Run]) -> str:
+    return next(iter(next(iter(runs[0].curves.values()))))
+
+
+def _best_step(run: Run, name: str, metric: str) -> int | None:
+    """Where the first set is best: that is what a step is chosen by."""
+    first = next(iter(run.curves))
+    if name != first:
+        return None
+    values = np.asarray(run.curves[first][metric], dtype=np.float64)
+    if np.isnan(values).all():
+        return None
+    return int(np.nanargmax(values) if _rises(metric) else np.nanargmin(values))
+
+
+def _rises(metric: str) -> bool:
+    try:
+        return higher_is_better(metric)
+    except ValueError:  # a loss, not one of the metrics
+        return False
+
+
+# ---------------------------------------------------------------------------------------- importances
+
+
+def importances(results: Results, board: Leaderboard) -> Section:
+    """What the best model that reports importances uses, as a chart; the others in tables."""
+    models = [model for model in board.models if any(run.importances for run in results.of(model))]
+    blocks = [_importance_chart(model, _shares(results.of(model)))] if (model := next(iter(models), "")) else []
+    if models[1:]:
+        tables = [_importance_table(other, _shares(results.of(other))) for other in models[1:]]
+        blocks.append(folded(f"Importances of {counted(len(tables), 'other model')}", *tables))
+    return Section("importances", "Features", blocks)
+
+
+def _shares(runs: Sequence[Run]) -> list[tuple[str, float, float]]:
+    """(feature, mean share of the total importance over the runs, standard deviation), the largest first."""
+    names = list(dict.fromkeys(name for run in runs for name in run.importances))
+    own = [run.importances for run in runs if run.importances]
+    shares = np.array([[found.get(name, 0.0) for name in names] for found in own], dtype=np.float64)
+    totals = np.abs(shares).sum(axis=1, keepdims=True)
+    shares = shares / np.where(totals > 0, totals, 1.0)
+    order = np.argsort(-shares.mean(axis=0), kind="stable")
+    deviations = shares.std(axis=0)
+    return [(names[f], float(shares[:, f].mean()), float(deviations[f])) for f in order]
+
+
+def _importance_chart(model: str, shares: Sequence[tuple[str, float, float]]) -> Html:
+    shown = [row for row in shares[:_FEATURES] if row[1] >= _LEAST_SHARE] or shares[:1]
+    names, sizes, spreads = zip(*shown)
+    picture = charts.bars(
+        "importances", f"Importance of features for {model}", names, sizes, spreads, "share of importance"
+    )
+    covered = 100 * sum(sizes)
+    bars = " The thin lines are standard deviations over folds and seeds." if any(spreads) else ""
+    return figure(
+        picture,
+        f"{model}: the {len(shown)} most important of {counted(len(shares), 'feature')}, {covered:.0f}% of the total."
+        f"{bars}",
+    )
+
+
+def _importance_table(model: str, shares: Sequence[tuple[str, float, float]]) -> Html:
+    columns = [Column("feature"), Column("share", 4), Column("deviation", 4)]
+    return table(f"{model}: the most important features.", columns, shares[:_FEATURES])
+
+
+# ---------------------------------------------------------------------------------------- cost
+
+
+def cost(results: Results, board: Leaderboard) -> Section:
+    """Time, memory and size per run, alone and against quality."""
+    rows: list[list[Value | Cell]] = []
+    for standing in board.standings:
+        runs = results.of(standing.model)
+        fit, predict = (
+            float(np.mean([getattr(run, name) for run in runs])) for name in ("fit_seconds", "predict_seconds")
+        )
+        memory, size = (max(getattr(run, name) for run in runs) for name in ("peak_memory", "model_bytes"))
+        rows.append([standing.model, standing.rank, standing.mean, fit, predict, amount(memory), amount(size)])
+    columns = [Column("model"), Column("rank", 0), Column(shown_metric(board.metric), 4), Column("training, s", 2)]
+    columns += [Column("scoring, s", 3), Column("peak memory", 0), Column("model file", 0)]
+    caption = "Seconds are means over runs; memory (of the whole process) and file size are the largest of a run."
+    pictures = [
+        picture
+        for name, what in (("fit_seconds", "training, seconds per run"), ("peak_memory", "peak memory, MB"))
+        for picture in _cost_charts(results, board, name, what)
+    ]
+    return Section("cost", "Cost", [*([side_by_side(pictures)] if pictures else []), table(caption, columns, rows)])
+
+
+def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> list[Html]:
+    unit = 1e6 if name == "peak_memory" else 1.0
+    costs = {model: float(np.mean([getattr(run, name) for run in results.of(model)])) / unit for model in board.models}
+    shown = [standing for standing in board.standings if costs[standing.model] > 0 and math.isfinite(standing.mean)]
+    if len(shown) < 3:
+        return []
+    ranks, spent = [standing.rank for standing in shown], [costs[standing.model] for standing in shown]
+    quality, metric = [standing.mean for standing in shown], shown_metric(board.metric)
+    front = _front(spent, [value if higher_is_better(board.metric) else -value for value in quality])
+    picture = charts.costs(f"cost-{name}", f"{metric} against {what}", ranks, spent, quality, front, what, metric)
+    named = ", ".join(f"{ranks[place]} {shown[place].model}" for place in front[::-1][:_FRONT])
+    named += f" and {len(front) - _FRONT} more" if len(front) > _FRONT else ""
+    return [
+        figure(
+            picture,
+            f"{metric} against {what}. Numbers are ranks. On the line, no model is both cheaper and better: {named}.",
+        )
+    ]
+
+
+def _front(cost: Sequence[float], quality: Sequence[float]) -> list[int]:
+    """Places that nothing dominates, the cheapest first: cost (1, 2, 3) and quality (5, 4, 6) -> [0, 2]."""
+    found: list[int] = []
+    for place in sorted(range(len(cost)), key=lambda place: (cost[place], -quality[place])):
+        if not found or quality[place] > quality[found[-1]]:
+            found.append(place)
+    return found
+
+
+# ---------------------------------------------------------------------------------------- tuning
+
+
+def tuning(results: Results, board: Leaderboard) -> Section:
+    """How the settings were chosen: the values per fold, the course of the search, and its best trials."""
+    by_model = {model: [search for search in results.searches if search.model == model] for model in board.models}
+    tuned = {model: searches for model, searches in by_model.items() if searches}
+    blocks = [_trial_chart(model, searches, place) for place, (model, searches) in enumerate(tuned.items())]
+    texts = [_search_texts(model, searches) for model, searches in tuned.items()]
+    return Section("tuning", "Tuning", [side_by_side(blocks), *texts] if tuned else [])
+
+
+def _trial_chart(model: str, searches: Sequence[Search], place: int) -> Html:
+    values = {search.fold: [trial.value for trial in search.trials] for search in searches}
+    criterion = searches[0].criterion
+    picture = charts.trials(f"tuning-{place}", f"Trials of {model}", values, criterion)
+    count = sum(map(len, values.values()))
+    lost = count - sum(value is not None for own in values.values() for value in own)
+    stopped = f", {lost} of them stopped early or failed" if lost else ""
+    return figure(
+        picture,
+        f"{model}: {counted(count, 'trial')} in {counted(len(values), 'fold')}{stopped}. Dots are trials, lines the "
+        "best so far (one per fold); lines that are still rising at the end say that more trials would pay.",
+    )
+
+
+def _search_texts(model: str, searches: Sequence[Search]) -> Html:
+    names = list(dict.fromkeys(name for search in searches for name in search.chosen))
+    columns = [
+        Column("fold"),
+        *(Column(name) for name in names),
+        Column("best", 4),
+        Column("trials", 0),
+        Column("seconds", 1),
+    ]
+    rows: list[list[Value | Cell]] = [
+        [
+            search.fold,
+            *(_setting(search.chosen.get(name)) for name in names),
+            _best_value(search),
+            len(search.trials),
+            search.seconds,
+        ]
+        for search in searches
+    ]
+    chosen = table(f"{model}: the values chosen by {searches[0].criterion}, per fold.", columns, rows)
+    return folded(f"{model}: chosen values and trials", chosen, _trial_table(model, searches))
+
+
+def _trial_table(model: str, searches: Sequence[Search]) -> Html:
+    trials = [(search.fold, number, trial) for search in searches for number, trial in enumerate(search.trials, 1)]
+    trials.sort(key=lambda row: math.inf if row[2].value is None else -row[2].value)
+    columns = [
+        Column("fold"),
+        Column("trial", 0),
+        Column("value", 4),
+        Column("step", 0),
+        Column("seconds", 1),
+        Column("settings"),
+        Column("note"),
+    ]
+    rows: list[list[Value | Cell]] = [
+        [fold, number, trial.value, trial.step, trial.seconds, _settings(trial.settings), trial.note]
+        for fold, number, trial in trials[:_TRIALS]
+    ]
+    rest = f"; {len(trials) - _TRIALS} more are in searches/" if len(trials) > _TRIALS else ""
+    return table(f"{model}: trials, the best first{rest}.", columns, rows)
+
+
+def _best_value(search: Search) -> float | None:
+    return max((trial.value for trial in search.trials if trial.value is not None), default=None)
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_setting(value)}" for name, value in settings.items()) or "defaults"
+
+
+def _setting(value: Any) -> str:
+    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

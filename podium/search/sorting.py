@@ -1,0 +1,44 @@
+"""Sorting: the order of many strings by their bytes, which is that of their code points.
+
+Strings are sorted by their first 8 bytes as one number each; those that are still equal by their next 8, and so on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from podium._runtime.compiler import bare_kernel
+from podium.data.texts import Texts
+
+_WIDTH, _BITS = 8, np.uint64(8)
+
+
+def sorted_order(texts: Texts) -> np.ndarray:
+    """The rows of the texts, ascending; equal ones in the order they are in."""
+    lengths = np.diff(texts.offsets)
+    order = np.argsort(lengths, kind="stable")  # of two that differ in zeros at the end, the shorter comes first
+    places, groups = np.arange(len(texts)), np.zeros(len(texts), np.int64)  # of rows that are equal so far
+    for depth in range(0, int(lengths.max(initial=0)), _WIDTH):
+        rows, keys = order[places], np.empty(len(places), np.uint64)
+        fill_keys(texts.data, texts.offsets, rows, depth, keys)
+        by_key = np.lexsort((keys, groups)) if depth else np.argsort(keys, kind="stable")
+        order[places], keys = rows[by_key], keys[by_key]
+        begins = np.append(True, (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1]))
+        tied = ~(begins & np.append(begins[1:], True))
+        groups, places = np.cumsum(begins)[tied], places[tied]
+        if not len(places):
+            break
+    return order
+
+
+@bare_kernel
+def fill_keys(data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, depth: int, keys: np.ndarray) -> None:
+    """keys[i]: the 8 bytes of row rows[i] from `depth` on, the first one highest; 0 behind its end."""
+    for i in range(len(rows)):
+        start, end = offsets[rows[i]] + depth, offsets[rows[i] + 1]
+        key = np.uint64(0)
+        for place in range(start, start + _WIDTH):
+            key <<= _BITS
+            if place < end:
+                key |= np.uint64(data[place])
+        keys[i] = key
