@@ -16,9 +16,9 @@ from typing import Any
 from podium._runtime.files import write_whole
 from podium._runtime.machine import usable_cores
 from podium._runtime.words import check_choice
-from podium.lab.experiment import Experiment, read_experiment
+from podium.lab.experiment import Experiment, ModelSpec, Published, read_experiment
 from podium.lab.folds import Folds
-from podium.lab.making import needed_by, reason_to_leave_out
+from podium.lab.making import PICK, entry_of, needed_by, reason_to_leave_out
 from podium.lab.provenance import data_of, hardware, versions
 from podium.lab.results import Results, save_about, save_run, write_tables
 from podium.lab.tasks import Session, Task, is_pick, pick_run
@@ -223,27 +223,36 @@ def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]
 
 def _about(experiment: Experiment, folds: Folds) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(experiment.to_plain()))
-    keys = ("name", "title", "metrics", "policies", "seeds", "published", "baseline", "on")
-    models = {
-        name: {
-            "kind": spec.kind,
-            "about": spec.about,
-            "refit": spec.refit,
-            "settings": spec.settings,
-            "space": spec.space,
-        }
-        for name, spec in experiment.models.items()
-    }
+    keys = ("name", "title", "metrics", "policies", "seeds", "baseline", "on")
     return {
         **{key: plain[key] for key in keys},
         "criterion": f"{experiment.judged_by} ({experiment.policies[0]})",
         "folds": list(folds.names),
-        "models": models,
+        "models": {name: _described(experiment.models[name], plain["models"][name]) for name in experiment.models},
+        "published": [_table(table, folds) for table in experiment.published],
         "data": data_of(folds, experiment.data.name),
         "versions": versions(),
         "hardware": hardware(),
         "experiment": plain,
     }
+
+
+def _described(spec: ModelSpec, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report says about a model."""
+    described = spec.about or ("" if spec.kind.lower() == PICK else entry_of(spec.kind).about)
+    settings = {name: value for name, value in plain.items() if name in spec.settings}
+    rest = {name: value for name, value in plain.items() if name not in (*spec.settings, "about", "metrics", "seeds")}
+    return {"description": described, "settings": settings, **rest}
+
+
+def _table(table: Published, folds: Folds) -> dict[str, Any]:
+    """A published table: one value per fold, and then the mean."""
+    values = {
+        metric: [*row, table.mean.get(metric, sum(row) / len(row) if row else None)]
+        for metric, row in table.values.items()
+    }
+    place = {"title": table.title, "model": table.model, "policy": table.policy, "source": table.source}
+    return place | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
 
 
 def _first_difference(old: Any, new: Any, place: str) -> tuple[str, str, str] | None:

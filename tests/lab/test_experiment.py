@@ -43,21 +43,36 @@ WRONG = {
     "no name": ({key: SMALL[key] for key in ("data", "models")}, "name: expected a value but found none."),
     "no models": (changed(models={}), "models: expected at least one model"),
     "model": (of_model("LambdaMRT"), "models.LambdaMRT.kind: unknown model 'lambdamrt'. Did you mean 'lambdamart'?"),
-    "parameter": (of_model(max_leafs=3), "models.LambdaMART.max_leafs: unknown parameter. Did you mean 'max_leaf_nodes'?"),
+    "parameter": (
+        of_model(max_leafs=3),
+        "models.LambdaMART.max_leafs: unknown parameter. Did you mean 'max_leaf_nodes'?",
+    ),
     "option": (of_model(reft="train"), "models.LambdaMART.reft: unknown parameter. Did you mean 'refit'?"),
-    "value": (of_model(max_leaf_nodes=1), "models.LambdaMART.max_leaf_nodes: LambdaMART: max_leaf_nodes must be an integer"),
-    "type": (of_model(learning_rate="fast"), "models.LambdaMART.learning_rate: LambdaMART: learning_rate must be above 0"),
+    "value": (
+        of_model(max_leaf_nodes=1),
+        "models.LambdaMART.max_leaf_nodes: LambdaMART: max_leaf_nodes must be an integer",
+    ),
+    "type": (
+        of_model(learning_rate="fast"),
+        "models.LambdaMART.learning_rate: LambdaMART: learning_rate must be above 0",
+    ),
     "choice": (of_model(growth="leafs"), "models.LambdaMART.growth: LambdaMART: growth must be one of"),
     "refit": (of_model(refit="all"), "models.LambdaMART.refit: input should be 'train' or 'train+valid'"),
     "seed": (of_model(random_state=3), "models.LambdaMART.random_state: leave it out; the seeds of the experiment"),
     "by fold": (of_model(by_fold={"1": {"sigmaa": 1}}), "models.LambdaMART.by_fold.1.sigmaa: unknown parameter."),
     "space": (of_model(space={"max_leafs": [3]}), "models.LambdaMART.space.max_leafs: unknown parameter. Did you mean"),
-    "twice": (of_model(sigma=2.0, space={"sigma": [1.0]}), "models.LambdaMART.space.sigma: it has a fixed value too, 2.0."),
+    "twice": (
+        of_model(sigma=2.0, space={"sigma": [1.0]}),
+        "models.LambdaMART.space.sigma: it has a fixed value too, 2.0.",
+    ),
     "range": (of_model(space={"sigma": {"low": 2}}), "models.LambdaMART.space: "),
     "init": (of_model("LambdaSMART"), "models.LambdaSMART: LambdaSMART: init must be"),
     "member": (of_model("Mix", kind="blend", members=["@LambdaMRT"]), "models.Mix: 'LambdaMRT' is no other model"),
     "text": (of_model("Mix", kind="blend", members=["lambdamrt"]), "models.Mix.members: model must be one of"),
-    "peer": (of_model("LightGBM", num_leafs=3), "models.LightGBM.num_leafs: unknown parameter. Did you mean 'num_leaves'?"),
+    "peer": (
+        of_model("LightGBM", num_leafs=3),
+        "models.LightGBM.num_leafs: unknown parameter. Did you mean 'num_leaves'?",
+    ),
     "pick": (of_model("Best", kind="pick"), "models.Best.members: expected names of models"),
     "pick setting": (
         changed(models={"A": {"kind": "linear"}, "B": {"kind": "pick", "members": ["A"], "sigma": 1}}),
@@ -80,7 +95,7 @@ def test_a_slip_is_named_with_its_path_and_the_nearest_word(case: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the text is compared below)
         Experiment(source="exp.toml", **given)
     assert str(caught.value).startswith(f"exp.toml: {message}"), str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == (2 if case == "circle" else 1)
 
 
 def test_all_slips_are_told_at_once() -> None:
@@ -103,7 +118,12 @@ FULL: dict[str, Any] = changed(
     budget={"trials": 3, "seconds": 10},
     models={
         "Lin": {"kind": "linear", "transform": ["raw", "rank"], "space": {"l2_regularization": [0.1, 1.0]}},
-        "Trees": {"kind": "lambdamart", "by_fold": {"1": {"sigma": 2.0}}, "early_stopping_rounds": 5, "metrics": ["p@1"]},
+        "Trees": {
+            "kind": "lambdamart",
+            "by_fold": {"1": {"sigma": 2.0}},
+            "early_stopping_rounds": 5,
+            "metrics": ["p@1"],
+        },
         "Net": {"kind": "ranknet", "hidden_layer_sizes": [8], "seeds": [7]},
         "Smart": {"kind": "lambdasmart", "init": "@Lin"},
         "Mix": {"kind": "blend", "members": ["@Lin", "bagged(model=lambdamart, n_members=2)"], "weights": [2, 1]},
@@ -157,7 +177,7 @@ def test_files_are_read_and_presets_found(tmp_path: Path) -> None:
     path.write_text("name = ")
     with pytest.raises(ValueError, match=r"exp\.toml: expected TOML but found"):
         read_experiment(path)
-    with pytest.raises(FileNotFoundError, match="no such file, and no such preset. Did you mean 'mq2008'"):
+    with pytest.raises(FileNotFoundError, match=r"no such file, and no such preset\. Did you mean 'mq2008'"):
         find_file("mq2009")
     with pytest.raises(FileNotFoundError, match="podium lab show mq2008"):
         find_file(tmp_path / "other.toml")
