@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from podium.lab.tasks import Session, Task, is_pick, pick_run
 from podium.lab.workers import Answer, Workers
 
 Report = Callable[[float, float, str], None]
-_FAILURES, _ABOUT = "failures.json", "experiment.json"
+_FAILURES, _ABOUT, _LOCK = "failures.json", "experiment.json", "run.lock"
 
 
 @dataclass(frozen=True)
@@ -81,20 +82,41 @@ def run(
     target = Path(folder)
     chosen = _selected("models", models, list(experiment.models))
     chosen_folds = _selected("folds", folds, list(found.names))
-    about = _begin(target, experiment, found)
-    left_out = {name: why for name in chosen if (why := reason_to_leave_out(experiment, name)) is not None}
-    if left_out != about.get("left_out"):
-        save_about(target, about | {"left_out": left_out})
-    tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
-    missing = [task for task in tasks if not task.file(target).is_file()]
-    session = Session(experiment, found, target, threads)
-    failures: list[Failure] = []
+    _refuse_bad_folder(target)
+    target.mkdir(parents=True, exist_ok=True)
+    with _alone_in(target):
+        about = _begin(target, experiment, found)
+        left_out = {name: why for name in chosen if (why := reason_to_leave_out(experiment, name)) is not None}
+        if left_out != about.get("left_out"):
+            save_about(target, about | {"left_out": left_out})
+        tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
+        missing = [task for task in tasks if not task.file(target).is_file()]
+        session = Session(experiment, found, target, threads)
+        failures: list[Failure] = []
+        try:
+            _perform(missing, session, n_jobs or usable_cores(), failures, report, len(tasks))
+            _pick(experiment, target, chosen, chosen_folds, left_out, failures)
+        finally:
+            _finish(target, failures)
+        return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse a second run in the same folder. The system's lock ends with the process, however that ends."""
     try:
-        _perform(missing, session, n_jobs or usable_cores(), failures, report, len(tasks))
-        _pick(experiment, target, chosen, chosen_folds, left_out, failures)
-    finally:
-        _finish(target, failures)
-    return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with open(folder / _LOCK, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"{folder}: another run writes its results here. Wait for it, or choose another."
+            ) from None
+        yield
 
 
 def _as_experiment(given: Any) -> tuple[Experiment, Path]:
@@ -197,12 +219,16 @@ def _pick(
                 save_run(folder, pick_run(experiment, runs, name, fold, seed))
 
 
-def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]:
-    """Begin a folder of results, or make sure that the one that is there is of this experiment and data."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _ABOUT).is_file():
-        raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
+def _refuse_bad_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder}: is a file; expected a folder for results.")
+    found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if not {*found} <= {_LOCK} and _ABOUT not in found:
+        raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
+
+
+def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]:
+    """Begin a folder of results, or make sure that the one that is there is of this experiment and data."""
     about = _about(experiment, folds)
     if not (folder / _ABOUT).is_file():
         save_about(folder, about)

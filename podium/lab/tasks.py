@@ -155,7 +155,7 @@ class Session:
         folded = spec.refit == "train+valid"
         steps: dict[str, Any] = {}
         validation = self._tuned_value(task) if folded else None
-        if validation is None:
+        if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):
             model = self._make(task, chosen, fold.train)
             model.fit(fold.train, eval_set=[fold.valid], early_stopping_rounds=spec.early_stopping_rounds)
             validation = self._criterion(model.predict(fold.valid), fold.valid)
@@ -166,6 +166,12 @@ class Session:
         model = self._make(task, chosen, both)
         model.set_params(**{name: value for name, value in steps.items() if name in STEPS})
         return model.fit(both), validation
+
+    def _is_picked_from(self, name: str) -> bool:
+        """Whether the value on the validation part decides something, and tuning has not found it."""
+        specs = self.experiment.models
+        picked = any(name in spec.members for spec in specs.values() if spec.kind.lower() == PICK)
+        return picked and not specs[name].space
 
     def _tuned_value(self, task: Task) -> float | None:
         """What the best trial reached on the validation part."""

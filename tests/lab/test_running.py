@@ -81,6 +81,7 @@ def test_every_model_fold_and_seed_is_run_and_stored(outcome: Any, place: Path) 
         "queries.csv",
         "results.csv",
         "results.json",
+        "run.lock",
         "runs",
         "searches",
     ]
@@ -254,10 +255,13 @@ def test_a_killed_run_goes_on_without_repeating_what_was_finished(place: Path, t
     out = tmp_path / "out"
     process = start(place, out, LINEARS, "--jobs", "2")
     wait_for_runs(out, 3)
+    with pytest.raises(ValueError, match="another run writes its results here"):
+        run(experiment(models=LINEARS, baseline=None, published=[], seeds=list(range(4))), out, base=place)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     finished = stamps(out)
     assert 3 <= len(finished) < 2 * 3 * 4
+    assert is_gone(process.pid)
     again = start(place, out, LINEARS, "--jobs", "2", "--json")
     text, errors = again.communicate(timeout=240)
     assert again.returncode == 0, errors.decode()
