@@ -221,7 +221,7 @@ def _pick(
 
 def _refuse_bad_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder}: is a file; expected a folder for results.")
+        raise ValueError(f"{folder}: is a file; expected a folder for results.")
     found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     if not {*found} <= {_LOCK} and _ABOUT not in found:
         raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
