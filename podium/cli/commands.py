@@ -22,7 +22,7 @@ from podium import __version__
 from podium._runtime.words import counted
 from podium.cli.inputs import inputs
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="podium",
     help="End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain.",
     no_args_is_help=True,

@@ -10,7 +10,7 @@ import typer
 from podium.cli.commands import AsJson, _Command, _print_json, _say
 from podium.cli.lab_report import report_command
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="lab",
     help="Run experiments: data sets, folds, tuning, results and their report.",
     no_args_is_help=True,
@@ -59,6 +59,8 @@ def run_command(
         lab_tables.print_outcome(outcome)
         if written is not None:
             print(f"{written}: written")
+        elif not no_report and outcome.results.runs:
+            print(f"For a report: pip install 'podium[report]', then: podium lab report {folder}")
     for failure in outcome.failures:
         _say(str(failure))
     raise typer.Exit(0 if outcome.is_complete else 1)
@@ -74,6 +76,9 @@ def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
         _print_json(found.to_plain())
     else:
         print(find_file(experiment).read_text(encoding="utf-8"), end="")
+
+
+app.command("report", cls=_Command)(report_command)
 
 
 @app.command("data", cls=_Command)

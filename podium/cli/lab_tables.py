@@ -44,11 +44,10 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def write_report(outcome: Outcome) -> Path | None:
-    """report.html of the results, where matplotlib is installed; otherwise how to get it."""
+    """report.html of the results, where matplotlib is installed."""
     if not outcome.results.runs:
         return None
-    if find_spec("matplotlib") is None or find_spec("podium.lab.report") is None:
-        print("For report.html with charts: pip install 'podium[report]', then run the same command again.")
+    if find_spec("matplotlib") is None:
         return None
     from podium.lab.report import write_report
 

@@ -97,14 +97,10 @@ def published_beside(results: Results) -> list[Beside]:
         if not runs:
             continue
         rows, means = {}, {}
-        for metric, values in table["values"].items():
-            own = [
-                _fold_mean(results, table["model"], table["policy"], metric, fold) for fold in results.about["folds"]
-            ]
+        for metric, (*values, mean) in table["values"].items():
+            own = [_fold_mean(results, table["model"], table["policy"], metric, fold) for fold in table["folds"]]
             rows[metric] = list(zip(values, own))
-            ours = [value for value in own if not math.isnan(value)]
-            theirs = table["mean"].get(metric, float(np.mean(values)))
-            means[metric] = (theirs, float(np.mean(ours)) if len(ours) == len(values) else math.nan)
+            means[metric] = (mean, float(np.mean(own)))  # NaN unless all folds have runs
         found.append(Beside(table["title"], table["model"], table["policy"], table["source"], rows, means))
     return found
 

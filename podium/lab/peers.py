@@ -144,7 +144,7 @@ class LightGBM(_Peer):
 
         grouped = data.grouped()
         own = {name: getattr(self, name) for name in _names(LightGBM) if name != "n_estimators"}
-        settings = {"num_threads": usable_threads(self.n_jobs), "seed": self._seed(), "verbose": -1}
+        settings: dict[str, Any] = {"num_threads": usable_threads(self.n_jobs), "seed": self._seed(), "verbose": -1}
         settings |= {"deterministic": True, "force_row_wise": True, "metric": "none"}
         if self.objective == "regression":
             del own["lambdarank_truncation_level"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,16 @@ from typing import Any
 from podium._runtime.files import write_whole
 from podium._runtime.machine import usable_cores
 from podium._runtime.words import check_choice
-from podium.lab.experiment import Experiment, read_experiment
+from podium.lab.experiment import Experiment, ModelSpec, Published, read_experiment
 from podium.lab.folds import Folds
-from podium.lab.making import needed_by, reason_to_leave_out
+from podium.lab.making import PICK, entry_of, needed_by, reason_to_leave_out
 from podium.lab.provenance import data_of, hardware, versions
 from podium.lab.results import Results, save_about, save_run, write_tables
 from podium.lab.tasks import Session, Task, is_pick, pick_run
 from podium.lab.workers import Answer, Workers
 
 Report = Callable[[float, float, str], None]
-_FAILURES, _ABOUT = "failures.json", "experiment.json"
+_FAILURES, _ABOUT, _LOCK = "failures.json", "experiment.json", "run.lock"
 
 
 @dataclass(frozen=True)
@@ -81,20 +82,41 @@ def run(
     target = Path(folder)
     chosen = _selected("models", models, list(experiment.models))
     chosen_folds = _selected("folds", folds, list(found.names))
-    about = _begin(target, experiment, found)
-    left_out = {name: why for name in chosen if (why := reason_to_leave_out(experiment, name)) is not None}
-    if left_out != about.get("left_out"):
-        save_about(target, about | {"left_out": left_out})
-    tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
-    missing = [task for task in tasks if not task.file(target).is_file()]
-    session = Session(experiment, found, target, threads)
-    failures: list[Failure] = []
+    _refuse_bad_folder(target)
+    target.mkdir(parents=True, exist_ok=True)
+    with _alone_in(target):
+        about = _begin(target, experiment, found)
+        left_out = {name: why for name in chosen if (why := reason_to_leave_out(experiment, name)) is not None}
+        if left_out != about.get("left_out"):
+            save_about(target, about | {"left_out": left_out})
+        tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
+        missing = [task for task in tasks if not task.file(target).is_file()]
+        session = Session(experiment, found, target, threads)
+        failures: list[Failure] = []
+        try:
+            _perform(missing, session, n_jobs or usable_cores(), failures, report, len(tasks))
+            _pick(experiment, target, chosen, chosen_folds, left_out, failures)
+        finally:
+            _finish(target, failures)
+        return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse a second run in the same folder. The system's lock ends with the process, however that ends."""
     try:
-        _perform(missing, session, n_jobs or usable_cores(), failures, report, len(tasks))
-        _pick(experiment, target, chosen, chosen_folds, left_out, failures)
-    finally:
-        _finish(target, failures)
-    return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with open(folder / _LOCK, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"{folder}: another run writes its results here. Wait for it, or choose another."
+            ) from None
+        yield
 
 
 def _as_experiment(given: Any) -> tuple[Experiment, Path]:
@@ -197,12 +219,16 @@ def _pick(
                 save_run(folder, pick_run(experiment, runs, name, fold, seed))
 
 
-def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]:
-    """Begin a folder of results, or make sure that the one that is there is of this experiment and data."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _ABOUT).is_file():
-        raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
+def _refuse_bad_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder}: is a file; expected a folder for results.")
+    found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if not {*found} <= {_LOCK} and _ABOUT not in found:
+        raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
+
+
+def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]:
+    """Begin a folder of results, or make sure that the one that is there is of this experiment and data."""
     about = _about(experiment, folds)
     if not (folder / _ABOUT).is_file():
         save_about(folder, about)
@@ -223,27 +249,36 @@ def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]
 
 def _about(experiment: Experiment, folds: Folds) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(experiment.to_plain()))
-    keys = ("name", "title", "metrics", "policies", "seeds", "published", "baseline", "on")
-    models = {
-        name: {
-            "kind": spec.kind,
-            "about": spec.about,
-            "refit": spec.refit,
-            "settings": spec.settings,
-            "space": spec.space,
-        }
-        for name, spec in experiment.models.items()
-    }
+    keys = ("name", "title", "metrics", "policies", "seeds", "baseline", "on")
     return {
         **{key: plain[key] for key in keys},
         "criterion": f"{experiment.judged_by} ({experiment.policies[0]})",
         "folds": list(folds.names),
-        "models": models,
+        "models": {name: _described(experiment.models[name], plain["models"][name]) for name in experiment.models},
+        "published": [_table(table, folds) for table in experiment.published],
         "data": data_of(folds, experiment.data.name),
         "versions": versions(),
         "hardware": hardware(),
         "experiment": plain,
     }
+
+
+def _described(spec: ModelSpec, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report says about a model."""
+    described = spec.about or ("" if spec.kind.lower() == PICK else entry_of(spec.kind).about)
+    settings = {name: value for name, value in plain.items() if name in spec.settings}
+    rest = {name: value for name, value in plain.items() if name not in (*spec.settings, "about", "metrics", "seeds")}
+    return {"description": described, "settings": settings, **rest}
+
+
+def _table(table: Published, folds: Folds) -> dict[str, Any]:
+    """A published table: one value per fold, and then the mean."""
+    values = {
+        metric: [*row, table.mean.get(metric, sum(row) / len(row) if row else None)]
+        for metric, row in table.values.items()
+    }
+    place = {"title": table.title, "model": table.model, "policy": table.policy, "source": table.source}
+    return place | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
 
 
 def _first_difference(old: Any, new: Any, place: str) -> tuple[str, str, str] | None:

@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +84,17 @@ class Session:
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
         model = self._make(task, chosen, fold.train)
-        budget = {
-            "trials": spec.trials or experiment.budget.trials,
-            "seconds": spec.seconds or experiment.budget.seconds,
-        }
-        rules = {"metric": experiment.judged_by, "policy": experiment.policies[0]}
-        tuned = tune(model, spec.space, fold.train, fold.valid, **rules, **budget, random_state=0, sampler=spec.sampler)
+        tuned = tune(
+            model,
+            spec.space,
+            fold.train,
+            fold.valid,
+            metric=experiment.judged_by,
+            policy=experiment.policies[0],
+            trials=spec.trials or experiment.budget.trials,
+            seconds=spec.seconds or experiment.budget.seconds,
+            sampler=spec.sampler,
+        )
         criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
         plain = {name: plain_value(value) for name, value in tuned.chosen.items()}
         return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
@@ -150,7 +155,7 @@ class Session:
         folded = spec.refit == "train+valid"
         steps: dict[str, Any] = {}
         validation = self._tuned_value(task) if folded else None
-        if validation is None:
+        if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):
             model = self._make(task, chosen, fold.train)
             model.fit(fold.train, eval_set=[fold.valid], early_stopping_rounds=spec.early_stopping_rounds)
             validation = self._criterion(model.predict(fold.valid), fold.valid)
@@ -161,6 +166,12 @@ class Session:
         model = self._make(task, chosen, both)
         model.set_params(**{name: value for name, value in steps.items() if name in STEPS})
         return model.fit(both), validation
+
+    def _is_picked_from(self, name: str) -> bool:
+        """Whether the value on the validation part decides something, and tuning has not found it."""
+        specs = self.experiment.models
+        picked = any(name in spec.members for spec in specs.values() if spec.kind.lower() == PICK)
+        return picked and not specs[name].space
 
     def _tuned_value(self, task: Task) -> float | None:
         """What the best trial reached on the validation part."""
@@ -189,11 +200,11 @@ def pick_run(experiment: Experiment, runs: Mapping[str, list[Run]], name: str, f
         raise ValueError(f"{name}: no member has a value on the validation part of fold {fold}.")
     best = max(known, key=known.__getitem__)
     run = next((run for run in runs[best] if run.seed == seed), runs[best][0])
-    place = {"model": name, "seed": seed, "settings": {"picked": best} | run.settings}
     shown = experiment.metrics_of(name)
     per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
     means = {policy: {metric: own[metric] for metric in shown} for policy, own in run.values.items()}
-    return Run(**{**run.__dict__, **place, "per_query": per_query, "values": means})
+    settings = {"picked": best} | run.settings
+    return replace(run, model=name, seed=seed, settings=settings, per_query=per_query, values=means)
 
 
 def is_pick(experiment: Experiment, name: str) -> bool:

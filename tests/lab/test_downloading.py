@@ -103,7 +103,7 @@ def test_a_broken_download_goes_on_where_it_stopped(server: Server, tmp_path: Pa
 
 def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "tiny.tar.gz"
-    with pytest.raises(ValueError, match="expected the SHA-256 0000.* Nothing was written"):
+    with pytest.raises(ValueError, match=r"expected the SHA-256 0000.* Nothing was written"):
         download(server.archive("0" * 64), target)
     assert list(tmp_path.iterdir()) == []
     assert server.ranges == [None]

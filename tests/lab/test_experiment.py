@@ -1,0 +1,218 @@
+"""Experiments as data: what is written is what is read, and every slip is named with its path and the nearest word."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import podium
+from podium.lab.experiment import PRESETS, Experiment, find_file, presets, read_experiment
+from podium.lab.making import make, needed_by, with_seed
+
+SMALL: dict[str, Any] = {"name": "small", "data": {"files": ["a.txt"]}, "models": {"LambdaMART": {}}}
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    return SMALL | values
+
+
+def of_model(name: str = "LambdaMART", **settings: Any) -> dict[str, Any]:
+    return changed(models={name: settings})
+
+
+WRONG = {
+    "top key": (changed(metric=["map"]), "metric: unknown key. Did you mean 'metrics'?"),
+    "data key": (changed(data={"file": "a"}), "data.file: unknown key. Did you mean 'files'?"),
+    "data set": (changed(data={"name": "mq2009"}), "data.name: unknown data set 'mq2009'. Did you mean 'mq2008'?"),
+    "two data": (changed(data={"name": "mq2008", "files": ["a"]}), "data: give one of: name"),
+    "no test": (changed(data={"train": "a"}), "data: give train and test"),
+    "fold kind": (changed(folds={"kind": "rotate"}), "folds.kind: input should be 'rotation', 'k-fold' or 'given'"),
+    "fold key": (changed(folds={"kk": 3}), "folds.kk: unknown key. Did you mean 'k'?"),
+    "k": (changed(folds={"k": 2}), "folds.k: input should be greater than or equal to 3; got 2."),
+    "k as text": (changed(folds={"k": "5"}), "folds.k: input should be a valid integer; got '5'."),
+    "metric": (changed(metrics=["ndcg@10", "ndgc@5"]), "metrics[1]: metric must be"),
+    "criterion": (changed(criterion="map+menndcg"), "criterion: metric must be"),
+    "policy": (changed(policies=["letor"]), "policies[0]: unknown policy 'letor'. Did you mean 'letor4'?"),
+    "baseline": (changed(baseline="LambdaMRT"), "baseline: unknown model 'LambdaMRT'. Did you mean 'LambdaMART'?"),
+    "budget": (changed(budget={"trials": 0}), "budget.trials: input should be greater than or equal to 1; got 0."),
+    "no name": ({key: SMALL[key] for key in ("data", "models")}, "name: expected a value but found none."),
+    "no models": (changed(models={}), "models: expected at least one model"),
+    "model": (of_model("LambdaMRT"), "models.LambdaMRT.kind: unknown model 'lambdamrt'. Did you mean 'lambdamart'?"),
+    "parameter": (
+        of_model(max_leafs=3),
+        "models.LambdaMART.max_leafs: unknown parameter. Did you mean 'max_leaf_nodes'?",
+    ),
+    "option": (of_model(reft="train"), "models.LambdaMART.reft: unknown parameter. Did you mean 'refit'?"),
+    "value": (
+        of_model(max_leaf_nodes=1),
+        "models.LambdaMART.max_leaf_nodes: LambdaMART: max_leaf_nodes must be an integer",
+    ),
+    "type": (
+        of_model(learning_rate="fast"),
+        "models.LambdaMART.learning_rate: LambdaMART: learning_rate must be above 0",
+    ),
+    "choice": (of_model(growth="leafs"), "models.LambdaMART.growth: LambdaMART: growth must be one of"),
+    "refit": (of_model(refit="all"), "models.LambdaMART.refit: input should be 'train' or 'train+valid'"),
+    "seed": (of_model(random_state=3), "models.LambdaMART.random_state: leave it out; the seeds of the experiment"),
+    "by fold": (of_model(by_fold={"1": {"sigmaa": 1}}), "models.LambdaMART.by_fold.1.sigmaa: unknown parameter."),
+    "space": (of_model(space={"max_leafs": [3]}), "models.LambdaMART.space.max_leafs: unknown parameter. Did you mean"),
+    "twice": (
+        of_model(sigma=2.0, space={"sigma": [1.0]}),
+        "models.LambdaMART.space.sigma: it has a fixed value too, 2.0.",
+    ),
+    "range": (of_model(space={"sigma": {"low": 2}}), "models.LambdaMART.space: "),
+    "init": (of_model("LambdaSMART"), "models.LambdaSMART: LambdaSMART: init must be"),
+    "member": (of_model("Mix", kind="blend", members=["@LambdaMRT"]), "models.Mix: 'LambdaMRT' is no other model"),
+    "text": (of_model("Mix", kind="blend", members=["lambdamrt"]), "models.Mix.members: model must be one of"),
+    "peer": (
+        of_model("LightGBM", num_leafs=3),
+        "models.LightGBM.num_leafs: unknown parameter. Did you mean 'num_leaves'?",
+    ),
+    "pick": (of_model("Best", kind="pick"), "models.Best.members: expected names of models"),
+    "pick setting": (
+        changed(models={"A": {"kind": "linear"}, "B": {"kind": "pick", "members": ["A"], "sigma": 1}}),
+        "models.B.sigma: a pick has no settings",
+    ),
+    "circle": (
+        changed(models={"A": {"kind": "lambdasmart", "init": "@B"}, "B": {"kind": "lambdasmart", "init": "@A"}}),
+        "models.A: A -> B -> A refer to each other in a circle",
+    ),
+    "published": (
+        changed(published=[{"title": "t", "model": "LambdaMART", "policy": "standard", "values": {"p@3": [1]}}]),
+        "published[0].values: unknown metric 'p@3'.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_slip_is_named_with_its_path_and_the_nearest_word(case: str) -> None:
+    given, message = WRONG[case]
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the text is compared below)
+        Experiment(source="exp.toml", **given)
+    assert str(caught.value).startswith(f"exp.toml: {message}"), str(caught.value)
+    assert len(str(caught.value).splitlines()) == (2 if case == "circle" else 1)
+
+
+def test_all_slips_are_told_at_once() -> None:
+    with pytest.raises(ValueError, match="metrics") as caught:
+        Experiment(**of_model(max_leafs=3, sigma=-1), metrics=["nop"])
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
+        "metrics[0]",
+        "models.LambdaMART.max_leafs",
+        "models.LambdaMART.sigma",
+    ]
+
+
+FULL: dict[str, Any] = changed(
+    metrics=["ndcg@5", "map"],
+    policies=["letor4", "standard"],
+    criterion="map+ndcg@5",
+    baseline="Lin",
+    seeds=[3, 4],
+    folds={"kind": "k-fold", "k": 4, "seed": 2},
+    budget={"trials": 3, "seconds": 10},
+    models={
+        "Lin": {"kind": "linear", "transform": ["raw", "rank"], "space": {"l2_regularization": [0.1, 1.0]}},
+        "Trees": {
+            "kind": "lambdamart",
+            "by_fold": {"1": {"sigma": 2.0}},
+            "early_stopping_rounds": 5,
+            "metrics": ["p@1"],
+        },
+        "Net": {"kind": "ranknet", "hidden_layer_sizes": [8], "seeds": [7]},
+        "Smart": {"kind": "lambdasmart", "init": "@Lin"},
+        "Mix": {"kind": "blend", "members": ["@Lin", "bagged(model=lambdamart, n_members=2)"], "weights": [2, 1]},
+        "Best": {"kind": "pick", "members": ["Lin", "Mix"]},
+        "Peer": {"kind": "lightgbm", "objective": "rank_xendcg", "refit": "train+valid"},
+    },
+)
+
+
+def test_an_experiment_written_out_and_read_back_is_the_same() -> None:
+    experiment = Experiment(**FULL)
+    plain = json.loads(json.dumps(experiment.to_plain()))
+    assert Experiment(**plain) == experiment == pickle.loads(pickle.dumps(experiment))
+    assert Experiment(**plain).to_plain() == experiment.to_plain()
+    assert experiment.changed(on="valid").on == "valid"
+    with pytest.raises(ValueError, match=r"on: input should be 'test' or 'valid'; got 'tset'"):
+        experiment.changed(on="tset")
+
+
+def test_models_with_nothing_random_have_one_seed() -> None:
+    experiment = Experiment(**FULL)
+    svm = changed(models={"RankSVM": {}, "Two": {"kind": "blend", "members": ["@RankSVM", "adarank"]}}, seeds=[5, 6])
+    found = {name: experiment.seeds_of(name) for name in experiment.models}
+    assert found == {name: (7,) if name == "Net" else (3, 4) for name in experiment.models}
+    assert [Experiment(**svm).seeds_of(name) for name in ("RankSVM", "Two")] == [(5,), (5,)]
+    assert experiment.metrics_of("Trees") == ("ndcg@5", "map", "p@1")
+
+
+def test_models_are_made_of_settings_choices_and_each_other() -> None:
+    experiment = Experiment(**FULL)
+    chosen = {"Lin": {"l2_regularization": 0.25, "transform": ["raw"]}}
+    mix: Any = make(experiment, "Mix", "1", chosen, seed=2)
+    assert [type(member).__name__ for member in mix.members] == ["Linear", "Bagged"]
+    assert (mix.members[0].l2_regularization, mix.members[0].transform) == (0.25, ("raw",))
+    assert list(mix.weights) == [2, 1]
+    assert mix.members[1].model.random_state != mix.members[1].random_state == 20_000
+    assert [make(experiment, "Trees", fold, {}).sigma for fold in ("1", "2")] == [2.0, 1.0]  # type: ignore[attr-defined]
+    fitted: list[Any] = []
+    smart: Any = make(experiment, "Smart", "1", chosen, fit_base=lambda base: fitted.append(base) or base)
+    assert smart.init is fitted[0]
+    assert smart.init.l2_regularization == 0.25
+    assert needed_by(experiment, "Best") == ["Lin", "Mix"]
+    assert with_seed(podium.LambdaMART(), 4).random_state == 4  # type: ignore[attr-defined]
+
+
+def test_files_are_read_and_presets_found(tmp_path: Path) -> None:
+    path = tmp_path / "exp.toml"
+    path.write_text('name = "x"\nmetrics = ["map"]\n[data]\nfiles = ["a.txt"]\n[models.MART]\n')
+    experiment, base = read_experiment(path)
+    assert (experiment.metrics, base) == (("map",), tmp_path)
+    path.write_text("name = ")
+    with pytest.raises(ValueError, match=r"exp\.toml: expected TOML but found"):
+        read_experiment(path)
+    with pytest.raises(FileNotFoundError, match=r"no such file, and no such preset\. Did you mean 'mq2008'"):
+        find_file("mq2009")
+    with pytest.raises(FileNotFoundError, match="podium lab show mq2008"):
+        find_file(tmp_path / "other.toml")
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_presets_are_complete(preset: str) -> None:
+    """Every model of the registry is in the preset of MQ2008, and its settings are right."""
+    experiment, _ = read_experiment(preset)
+    assert experiment.name == preset
+    assert tomllib.loads((PRESETS / f"{preset}.toml").read_text())["title"]
+    if preset == "mq2008":
+        from podium.models.registry import REGISTRY
+
+        assert {entry.name for entry in REGISTRY} <= {spec.kind.lower() for spec in experiment.models.values()}
+        assert experiment.policies == ("letor4", "standard", "lightgbm")
+        assert len(experiment.seeds) == 5
+
+
+def test_folds_follow_from_the_data(tmp_path: Path) -> None:
+    def folds(data: dict[str, Any], **rules: Any) -> Any:
+        return Experiment(**changed(data=data, folds=rules)).folds_in(tmp_path)
+
+    assert folds({"files": ["a", "b"]}, k=3).names == ("1", "2", "3")
+    assert folds({"files": list("abcde")}, kind="rotation").folds[1].test == (tmp_path / "a",)
+    assert folds({"train": "a", "test": "b"}).names == ("1",)
+    with pytest.raises(ValueError, match=r"folds\.kind: expected 'given', because train and test are files"):
+        folds({"train": "a", "test": "b"}, kind="k-fold")
+    for name in ("train", "vali", "test"):
+        (tmp_path / "Fold1").mkdir(exist_ok=True)
+        (tmp_path / "Fold1" / f"{name}.txt").write_text("")
+    assert folds({"folder": "."}).names == ("1",)
+    assert len(folds({"folder": "."}, kind="k-fold", k=4).names) == 4
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        folds({"folder": "nowhere"})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="expected S1 to S5"):
+        folds({"folder": "empty"})

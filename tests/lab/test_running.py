@@ -1,0 +1,349 @@
+"""Running: every task once, whatever happens in between; results that other parts of the lab can read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import podium
+from podium.lab.leaderboard import leaderboard, published_beside
+from podium.lab.making import make
+from podium.lab.results import Results, run_file, search_file
+from podium.lab.running import run
+
+MODELS: dict[str, Any] = {
+    "Linear": {"max_iter": 20, "seeds": [0], "transform": ["raw", "zscore"]},
+    "Trees": {
+        "kind": "lambdamart",
+        "n_estimators": 12,
+        "feature_fraction": 0.5,
+        "space": {"max_leaf_nodes": [3, 5], "min_samples_leaf": [5, 10]},
+    },
+    "Mix": {"kind": "blend", "members": ["@Linear", "@Trees"], "refit": "train+valid"},
+    "Best": {"kind": "pick", "members": ["Linear", "Trees"]},
+}
+TABLE = {"title": "made", "model": "Linear", "policy": "letor4", "values": {"map": [0.5, 0.5, 0.5]}}
+
+
+def write_data(path: Path, n_queries: int = 24, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.random((n_queries * 8, 4), dtype=np.float32)
+    y = np.clip((2 * X[:, 0] + X[:, 1] + rng.normal(0, 0.4, len(X))).round(), 0, 2)
+    podium.write_letor(podium.RankingData.from_arrays(X, y, np.repeat(np.arange(n_queries), 8)), path)
+
+
+def experiment(**changes: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"name": "small", "data": {"files": ["all.txt"]}, "folds": {"k": 3}, "models": MODELS}
+    given |= {"metrics": ["ndcg@5", "map"], "policies": ["standard", "letor4"], "criterion": "map+ndcg@5"}
+    return given | {"seeds": [0, 1], "budget": {"trials": 3}, "baseline": "Linear", "published": [TABLE]} | changes
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lab")
+    write_data(folder / "all.txt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcome(place: Path) -> Any:
+    return run(experiment(), place / "out", n_jobs=2, base=place)
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = sorted([*folder.glob("runs/*.json"), *folder.glob("searches/*.json")])
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def without_times(run: Any) -> dict[str, Any]:
+    return {key: value for key, value in run.__dict__.items() if "seconds" not in key and key != "peak_memory"}
+
+
+def test_every_model_fold_and_seed_is_run_and_stored(outcome: Any, place: Path) -> None:
+    results = Results.load(place / "out")
+    assert outcome.failures == ()
+    assert results.models == list(MODELS)
+    counts = {name: len(results.of(name)) for name in results.models}
+    assert counts == {"Linear": 3, "Trees": 3 * 2, "Mix": 3 * 2, "Best": 3 * 2}
+    assert {search.fold for search in results.searches} == {"1", "2", "3"}
+    assert all(len(search.trials) == 3 for search in results.searches)
+    assert sorted(path.name for path in (place / "out").iterdir()) == [
+        "experiment.json",
+        "queries.csv",
+        "results.csv",
+        "results.json",
+        "run.lock",
+        "runs",
+        "searches",
+    ]
+    about = results.about
+    assert about["data"]["files"]["all.txt"]["bytes"] == (place / "all.txt").stat().st_size
+    assert {"podium", "python", "numpy"} <= about["versions"].keys()
+    assert about["hardware"]["cores"] >= 1
+
+
+def test_a_run_is_what_training_by_hand_gives(outcome: Any, place: Path) -> None:
+    """The stored values of the tuned trees, from the data file to MAP per query, without the code of the lab's runs."""
+    results = Results.load(place / "out")
+    stored = next(run for run in results.of("Trees") if (run.fold, run.seed) == ("2", 1))
+    search = next(search for search in results.searches if search.fold == "2")
+    data = podium.read_letor(place / "all.txt")
+    part = np.random.default_rng(0).permutation(np.arange(data.n_queries) % 3)
+    train, valid, test = data.subset(part == 0), data.subset(part == 2), data.subset(part == 1)
+    model = podium.LambdaMART(feature_fraction=0.5, random_state=1, **search.chosen).fit(train)
+    found = podium.evaluate(model.predict(test), test, metrics=["map"], policy="letor4")
+    assert stored.values["letor4"]["map"] == found["map"]
+    assert stored.per_query["letor4"]["map"] == found.per_query["map"].tolist()
+    assert list(stored.queries) == [str(query) for query in test.query_ids]
+    judged = podium.evaluate(model.predict(valid), valid, metrics=["map", "ndcg@5"])
+    assert stored.validation == judged["map"] + judged["ndcg@5"]
+    assert stored.settings["n_estimators"] == search.chosen["n_estimators"] == len(stored.curves["valid"]["ndcg@5"])
+    shares = {f"feature {n}": share for n, share in enumerate(model.feature_importances_, 1)}
+    assert stored.importances == pytest.approx(shares)
+    assert stored.model_bytes > 1000
+    assert stored.peak_memory > 10**7
+    assert stored.fit_seconds > 0
+
+
+def test_what_was_chosen_never_depends_on_labels_of_the_test_part(outcome: Any, place: Path, tmp_path: Path) -> None:
+    """With the test labels of fold 1 turned around, searches and validation values of that fold stay the same."""
+    data = podium.read_letor(place / "all.txt")
+    part = np.random.default_rng(0).permutation(np.arange(data.n_queries) % 3)
+    y = np.where(part[data.query_numbers] == 0, 2 - data.labels_for("test"), data.labels_for("test"))
+    podium.write_letor(podium.RankingData.from_arrays(data.X, y, data.qid), tmp_path / "all.txt")
+    other = run(experiment(), tmp_path / "out", n_jobs=1, base=tmp_path, folds=["1"], models=["Trees", "Linear"])
+    before, after = Results.load(place / "out"), other.results
+    chosen = [[search.chosen for search in found.searches if search.fold == "1"] for found in (before, after)]
+    assert chosen[0] == chosen[1]
+    for name in ("Trees", "Linear"):
+        first, second = ([one for one in found.of(name) if one.fold == "1"] for found in (before, after))
+        assert [one.validation for one in first] == [one.validation for one in second]
+        assert first[0].values != second[0].values
+
+
+def test_validation_data_is_folded_in_with_the_steps_that_were_chosen(outcome: Any, place: Path) -> None:
+    found = Results.load(place / "out")
+    stored = next(run for run in found.of("Mix") if (run.fold, run.seed) == ("1", 0))
+    chosen = {"Trees": next(search.chosen for search in found.searches if search.fold == "1")}
+    data = podium.read_letor(place / "all.txt")
+    part = np.random.default_rng(0).permutation(np.arange(data.n_queries) % 3)
+    train = podium.RankingData.concat([data.subset(part == 2), data.subset(part == 1)])
+    model = make(podium.lab.Experiment(**experiment()), "Mix", "1", chosen, seed=0).fit(train)
+    test = data.subset(part == 0)
+    expected = podium.evaluate(model.predict(test), test, metrics=["map"], policy="standard")
+    assert stored.values["standard"]["map"] == expected["map"]
+
+
+def test_the_pick_is_the_best_on_validation_data_in_each_fold(outcome: Any) -> None:
+    results = outcome.results
+    for one in results.of("Best"):
+        means = {
+            name: np.mean([other.validation for other in results.of(name) if other.fold == one.fold])
+            for name in ("Linear", "Trees")
+        }
+        best = max(means, key=means.__getitem__)
+        assert one.settings["picked"] == best
+        same = [other for other in results.of(best) if other.fold == one.fold and other.seed in (one.seed, 0)][-1]
+        assert one.per_query == same.per_query
+
+
+def test_a_second_call_repeats_nothing_and_a_changed_experiment_is_refused(outcome: Any, place: Path) -> None:
+    before = stamps(place / "out")
+    again = run(experiment(), place / "out", n_jobs=2, base=place)
+    assert again.done == 0
+    assert stamps(place / "out") == before
+    models = MODELS | {"Linear": MODELS["Linear"] | {"max_iter": 21}}
+    with pytest.raises(ValueError, match=r"another experiment: models\.Linear\.max_iter is 20 there and 21 here"):
+        run(experiment(models=models), place / "out", base=place)
+    other = place / "other"
+    other.mkdir(exist_ok=True)
+    write_data(other / "all.txt", seed=1)
+    with pytest.raises(ValueError, match=r"data\.files\.all\.txt\.\w+ is .* there and .* here"):
+        run(experiment(), place / "out", base=other)
+    with pytest.raises(ValueError, match="holds other files"):
+        run(experiment(), other, base=place)
+    assert stamps(place / "out") == before
+
+
+def test_the_leaderboard_has_means_and_paired_intervals(outcome: Any) -> None:
+    results = outcome.results
+    lines = leaderboard(results)
+    firsts = [line.values["standard"]["ndcg@5"] for line in lines]
+    assert firsts == sorted(firsts, reverse=True)
+    trees = next(line for line in lines if line.model == "Trees")
+    assert trees.values["letor4"]["map"] == results.mean("Trees", "letor4", "map")
+    own, other = (results.per_query(name, "standard", "map") for name in ("Trees", "Linear"))
+    mean, low, high = trees.intervals["map"]
+    assert mean == pytest.approx(np.mean([own[query] - other[query] for query in own]))
+    assert low < mean < high
+    assert next(line for line in lines if line.model == "Linear").intervals == {}
+    table = published_beside(results)[0]
+    per_fold = [one.values["letor4"]["map"] for one in results.of("Linear")]
+    assert table.rows["map"] == list(zip([0.5] * 3, per_fold))
+    assert table.means["map"] == (0.5, np.mean(per_fold))
+    json.dumps([line.to_json() for line in lines] + [table.to_json()], allow_nan=False)
+
+
+SLOW = """
+import sys, time
+from podium.models import linear
+fit = linear.Linear.fit
+def slow(self, *given, **named):
+    time.sleep(0.3)
+    return fit(self, *given, **named)
+linear.Linear.fit = slow
+"""
+
+
+def start(place: Path, out: Path, models: dict[str, Any], *words: str) -> subprocess.Popen[bytes]:
+    """The command line in a process group of its own, with linear models that take their time."""
+    toml = place / "exp.json"
+    toml.write_text(json.dumps(experiment(models=models, baseline=None, published=[], seeds=list(range(4)))))
+    (place / "sitecustomize.py").write_text(SLOW)
+    code = (
+        "import json, sys; from podium.lab import running, experiment\n"
+        "from podium.cli import commands\n"
+        "experiment.read_experiment = lambda path: (experiment.Experiment(**json.loads(open(path).read())), '.')\n"
+        "if __name__ == '__main__':\n    commands.main()\n"
+    )
+    script = place / "podium_here.py"
+    script.write_text(code)
+    command = [sys.executable, str(script), "lab", "run", str(toml), "--out", str(out), "--no-report", *words]
+    paths = os.pathsep.join([str(place), str(Path(podium.__file__).parent.parent)])
+    environment = os.environ | {"PYTHONPATH": paths}
+    return subprocess.Popen(
+        command,
+        cwd=place,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def wait_for_runs(folder: Path, number: int) -> None:
+    end = time.monotonic() + 120
+    while len(list(folder.glob("runs/*.json"))) < number:
+        assert time.monotonic() < end, "no runs came"
+        time.sleep(0.02)
+
+
+def is_gone(group: int) -> bool:
+    """Whether a process group has nobody left; the one that cleans up behind the others may take a moment."""
+    for _ in range(200):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+LINEARS = {f"Linear {n}": {"kind": "linear", "max_iter": 5, "l2_regularization": n} for n in (1, 2)}
+
+
+def test_a_killed_run_goes_on_without_repeating_what_was_finished(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(place, out, LINEARS, "--jobs", "2")
+    wait_for_runs(out, 3)
+    with pytest.raises(ValueError, match="another run writes its results here"):
+        run(experiment(models=LINEARS, baseline=None, published=[], seeds=list(range(4))), out, base=place)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    finished = stamps(out)
+    assert 3 <= len(finished) < 2 * 3 * 4
+    assert is_gone(process.pid)
+    again = start(place, out, LINEARS, "--jobs", "2", "--json")
+    text, errors = again.communicate(timeout=240)
+    assert again.returncode == 0, errors.decode()
+    assert json.loads(text)["runs"] == 2 * 3 * 4
+    after = stamps(out)
+    assert {name: after[name] for name in finished} == finished
+    whole = run(
+        experiment(models=LINEARS, baseline=None, published=[], seeds=list(range(4))), tmp_path / "whole", base=place
+    )
+    assert [without_times(one) for one in Results.load(out).runs] == [without_times(one) for one in whole.results.runs]
+
+
+def test_ctrl_c_ends_the_workers_and_keeps_what_was_finished(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(place, out, LINEARS, "--jobs", "2")
+    wait_for_runs(out, 2)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert is_gone(process.pid)
+    lines = (out / "results.csv").read_text().splitlines()
+    assert len(lines) == 1 + 4 * len(list(out.glob("runs/*.json")))
+
+
+def test_a_model_that_fails_is_told_and_the_others_go_on(place: Path, tmp_path: Path) -> None:
+    models = {
+        "Bad": {"kind": "pointwise", "estimator": "logistic_regression", "relevant": 99.0},
+        "Died": {"kind": "linear", "space": {"l2_regularization": [1.0]}, "max_iter": 4},
+        "Good": {"kind": "linear", "max_iter": 5, "seeds": [0]},
+        "Mix": {"kind": "blend", "members": ["@Died", "@Good"]},
+        "Best": {"kind": "pick", "members": ["Bad", "Good"]},
+    }
+    (place / "sitecustomize.py").write_text(
+        "import os\nfrom podium.lab import tuning\ntuning.tune = lambda *given, **named: os._exit(7)\n"
+    )
+    out = tmp_path / "out"
+    old = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(place), str(Path(podium.__file__).parent.parent), old])
+    try:
+        found = run(
+            experiment(models=models, baseline=None, published=[], seeds=[0]), out, n_jobs=2, base=place, folds=["1"]
+        )
+    finally:
+        os.environ["PYTHONPATH"] = old
+        (place / "sitecustomize.py").unlink()
+    told = {(failure.model, failure.seed): failure.error for failure in found.failures}
+    assert found.results.models == ["Good"]
+    assert told["Bad", 0].startswith("ValueError: ")
+    assert "exit code 7" in told["Died", None]
+    assert told["Died", 0].startswith("its settings were not found, because tuning failed")
+    assert told["Mix", 0].startswith("its settings were not found")
+    assert told["Best", 0] == "not all members to pick from have runs in this fold"
+    assert {line["model"] for line in json.loads((out / "failures.json").read_text())} == {"Bad", "Died", "Mix", "Best"}
+    assert not search_file(out, "Died", "1").exists()
+    assert run_file(out, "Good", "1", 0).exists()
+
+
+def test_peers_that_are_missing_are_left_out(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = {
+        "Linear": MODELS["Linear"],
+        "LightGBM": {"n_estimators": 3},
+        "Mix": {"kind": "blend", "members": ["@Linear", "@LightGBM"]},
+    }
+    monkeypatch.setattr("podium.lab.making.is_installed", lambda name: False)
+    given = experiment(models=models, baseline="LightGBM", published=[])
+    found = run(given, tmp_path / "out", n_jobs=1, base=place, folds=["1"])
+    assert found.left_out["LightGBM"] == "lightgbm is not installed. Install it with: pip install lightgbm"
+    assert found.left_out["Mix"].startswith("it needs LightGBM: ")
+    assert found.results.models == ["Linear"]
+    assert Results.load(tmp_path / "out").about["left_out"] == found.left_out
+
+
+def test_some_models_and_folds_can_be_run_first(place: Path, tmp_path: Path) -> None:
+    given = experiment(
+        models={"A": LINEARS["Linear 1"], "B": LINEARS["Linear 2"]}, baseline=None, published=[], on="valid"
+    )
+    first = run(given, tmp_path / "out", n_jobs=1, base=place, folds=["2"], models=["B"])
+    assert [(one.model, one.fold, one.seed) for one in first.results.runs] == [("B", "2", 0), ("B", "2", 1)]
+    data = podium.read_letor(place / "all.txt")
+    part = np.random.default_rng(0).permutation(np.arange(data.n_queries) % 3)
+    assert set(first.results.runs[0].queries) == set(map(str, data.subset(part == 2).query_ids))
+    with pytest.raises(ValueError, match="folds must be one of 1, 2, 3; got '4'"):
+        run(given, tmp_path / "out", base=place, folds=["4"])
+    with pytest.raises(ValueError, match="Did you mean"):
+        run(given | {"models": {"Linear": {}}}, tmp_path / "two", base=place, models=["Linaer"])
