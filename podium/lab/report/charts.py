@@ -22,7 +22,7 @@ SERIES = 6  # lines that can be told apart
 POINTS = 2_000  # of a scatter
 _WIDTH, _HEIGHT = 4.7, 3.1  # inches, of 72 units each
 _STEPS = 150  # points of a curve
-_NAME = 26  # characters
+_NAME = 24  # characters
 
 _INK, _QUIET, _LINE, _FAINT, _PAGE = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
 _COLOURS = [f"#0a0c0{number}" for number in range(SERIES)]
@@ -34,11 +34,11 @@ _STYLE: Any = {
     "svg.hashsalt": "podium",
     "svg.fonttype": "none",
     "text.parse_math": False,  # names are no formulas
-    "font.size": 9,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
     "legend.frameon": False,
     "text.color": _INK,
     "axes.edgecolor": _LINE,

@@ -13,6 +13,7 @@ from podium.metrics.policies import POLICIES
 _LINES = 60  # of one part; the rest is in experiment.json
 _PARTS = {"data": "Data", "versions": "Versions", "hardware": "Hardware"}
 _SHOWN_ELSEWHERE = {"title", "name", "published", "metrics", "policies", "folds", "seeds", "models", *_PARTS}
+_SHOWN_OF_MODELS = {"description", "about", "settings"}
 
 
 def provenance(results: Results) -> Section:
@@ -56,14 +57,13 @@ def _policy(name: str) -> str:
 
 
 def _models(results: Results) -> Html:
-    columns = [Column("model"), Column("description"), Column("settings")]
+    columns = [Column("model"), Column("description"), Column("settings"), Column("more")]
     rows: list[list[Value | Cell]] = []
     for name, given in results.about["models"].items():
-        known: Mapping[str, Any] = given if isinstance(given, Mapping) else {"description": given}
-        settings = known.get("settings") or {}
-        rest = {key: value for key, value in known.items() if key not in ("description", "settings")}
-        shown = ", ".join(f"{key}={value}" for key, value in {**settings, **rest}.items())
-        rows.append([name, str(known.get("description", "")), shown or "defaults"])
+        description = given.get("description") or given.get("about") or ""
+        settings = ", ".join(f"{key}={value}" for key, value in (given.get("settings") or {}).items())
+        rest = ", ".join(f"{key}: {value}" for key, value in given.items() if value and key not in _SHOWN_OF_MODELS)
+        rows.append([name, str(description), settings or "defaults", rest])
     return table("Models and the settings that the experiment gives them.", columns, rows)
 
 

@@ -32,12 +32,13 @@ Value = str | float | int | None
 
 
 def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Value | Cell]]) -> Html:
-    """A table with a caption; the first column names its rows."""
+    """A table under its caption, which stays in place when the table scrolls; the first column names the rows."""
     head = "".join(f'<th scope="col"{_align(column)}>{text(column.name)}</th>' for column in columns)
     body = "\n".join(f"<tr>{_cells(columns, row)}</tr>" for row in rows)
     return Html(
-        f'<div class="table" role="region" tabindex="0" aria-label="{text(caption)}"><table>'
-        f"<caption>{text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+        f'<div class="table"><p class="caption">{text(caption)}</p>'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(caption)}"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div></div>"
     )
 
 
