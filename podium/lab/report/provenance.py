@@ -11,8 +11,9 @@ from podium.lab.results import Results
 from podium.metrics.policies import POLICIES
 
 _LINES = 60  # of one part; the rest is in experiment.json
-_PARTS = {"data": "Data", "versions": "Versions", "hardware": "Hardware"}
+_PARTS = {"data": "Data, with checksums", "versions": "Versions", "hardware": "Hardware"}
 _SHOWN_ELSEWHERE = {"title", "name", "published", "metrics", "policies", "folds", "seeds", "models", *_PARTS}
+_LINE_COLUMNS = [Column("what"), Column("value", wide=True)]
 _SHOWN_OF_MODELS = {"description", "about", "settings"}
 
 
@@ -39,7 +40,7 @@ def _setup(about: Mapping[str, Any]) -> Html:
     rows += [[f"policy {name}", _policy(name)] for name in about["policies"]]
     return table(
         "The experiment. The first metric and the first policy rank the leaderboard.",
-        [Column("what"), Column("value")],
+        _LINE_COLUMNS,
         rows,
     )
 
@@ -57,7 +58,7 @@ def _policy(name: str) -> str:
 
 
 def _models(results: Results) -> Html:
-    columns = [Column("model"), Column("description"), Column("settings"), Column("more")]
+    columns = [Column("model"), Column("description", wide=True), Column("settings", wide=True), Column("more")]
     rows: list[list[Value | Cell]] = []
     for name, given in results.about["models"].items():
         description = given.get("description") or given.get("about") or ""
@@ -73,7 +74,7 @@ def _part(title: str, content: Any) -> Html:
     shown: list[list[Value | Cell]] = [[name, value] for name, value in rows[:_LINES]]
     made = table(
         f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.",
-        [Column("what"), Column("value")],
+        _LINE_COLUMNS,
         shown,
     )
     return folded(f"{title}: {len(rows)} lines", made) if len(rows) > 20 else made
