@@ -11,7 +11,7 @@ PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py 
 .PHONY: demo test test-bounds test-python test-wheel explore lint bench clean
 .DELETE_ON_ERROR:
 
-demo: .venv/installed-core
+demo: .venv/installed-report
 	$(BIN)/podium demo
 
 # Files of tests go to one process per core: most tests use one core, and compiling does.
@@ -52,14 +52,14 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Podium needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
 
-.venv/installed-core: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+.venv/installed-report: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[report]'
 	@touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	@touch $@ .venv/installed-core
+	@touch $@ .venv/installed-report
 
 .venv/installed-bench: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
-	@touch $@ .venv/installed-core .venv/installed-dev
+	@touch $@ .venv/installed-report .venv/installed-dev

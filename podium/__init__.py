@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from podium.formats.trec import read_run as read_run
     from podium.formats.trec import write_qrels as write_qrels
     from podium.formats.trec import write_run as write_run
+    from podium.lab.cross_validation import cross_validate as cross_validate
     from podium.lint.checks import check as check
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
@@ -106,6 +107,7 @@ _HOME = {
     "yahoo_blend": "podium.pipelines.blend",
     "check": "podium.lint.checks",
     "compare": "podium.evaluation.comparing",
+    "cross_validate": "podium.lab.cross_validation",
     "evaluate": "podium.evaluation.evaluating",
     "evaluate_run": "podium.evaluation.evaluating",
     "load": "podium.persistence.saving",

@@ -63,6 +63,7 @@ PUBLIC = [
     "__version__",
     "check",
     "compare",
+    "cross_validate",
     "evaluate",
     "evaluate_run",
     "explain",

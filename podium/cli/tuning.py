@@ -1,4 +1,4 @@
-"""Commands that choose a model: `podium tune`."""
+"""Commands that choose and judge models: `podium tune`, `cross-validate` and `auto`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from podium.cli.commands import AsJson, DataFile, _output, _print_json, command
+from podium.cli.commands import AsJson, DataFile, Metrics, _output, _print_json, command
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
+    from podium.lab.cross_validation import CrossValidation
     from podium.lab.tuning import Tuned
 
 _SHOWN_TRIALS = 5
@@ -60,6 +61,46 @@ def tune_command(
     _print_tuned(found.tuned, report)
     print(f"{out}: written", file=report)
     print(f"podium: tuned in {found.tuned.seconds:.1f} s", file=sys.stderr)
+
+
+@command("cross-validate")
+def cross_validate_command(
+    model: Annotated[str, typer.Argument(help="lambdamart, linear, ...: podium models lists them.")],
+    data: DataFile,
+    folds: Annotated[int, typer.Option(min=2, help="The number of parts that the queries are divided into.")] = 5,
+    metric: Metrics = ["ndcg@10", "map"],  # noqa: B006 (typer copies it)
+    policy: CriterionPolicy = "standard",
+    settings: Settings = [],  # noqa: B006 (typer copies it)
+    seed: Annotated[int, typer.Option(min=0, help="The random seed of the division into folds.")] = 0,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge a model by cross-validation: each query by a model that was trained on others."""
+    from podium.lab.files import cross_validate_file
+    from podium.models.registry import plan_model
+
+    given: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
+    found = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **given)
+    if as_json:
+        _print_json(found.to_json())
+    else:
+        _print_folds(found, metric)
+
+
+def _print_folds(found: CrossValidation, metrics: list[str]) -> None:
+    """One row per fold, then that of all queries."""
+    from rich.table import Table
+
+    from podium.cli import terminal as _terminal
+
+    table = Table("fold", "queries", *metrics)
+    lines = [(str(number), fold) for number, fold in enumerate(found.folds, 1)]
+    for name, part in [*lines, ("all", found.evaluation)]:
+        table.add_row(name, str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics))
+    table.add_row("sd", "", *(f"{found.spread(metric):.4f}" for metric in metrics))
+    _terminal.console().print(table)
+    for note in found.evaluation.notes:
+        print(note)
 
 
 def _print_tuned(tuned: Tuned, report: Any) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from podium.data.ranking import RankingData
+from podium.demo.experiment import store_results
 from podium.demo.letor import demo_splits, write_demo
 from podium.demo.web import Web, make_web, write_web
 from podium.evaluation.comparing import compare_evaluations
@@ -52,6 +55,7 @@ class Tour:
     evaluations: Mapping[str, Evaluation]
     comparison: Comparison
     files: list[Path]  # the data set of feature values, which the documentation uses
+    report: Path | None  # None without matplotlib, which draws it
 
     @property
     def model(self) -> LambdaMART:
@@ -67,6 +71,7 @@ class Tour:
             "systems": {name: found.to_json() for name, found in self.evaluations.items()},
             "comparison": self.comparison.to_json(),
             "files": [str(path) for path in self.files],
+            "report": None if self.report is None else str(self.report),
         }
 
 
@@ -76,8 +81,10 @@ def take_tour(folder: Path) -> Tour:
     write_web(web, folder / "web")
     index = index_web(web, _emptied(folder / "web" / "index"))
     parts = split_queries(web)
-    data = training_data(index, web, parts)
-    cascade = train_cascade(index, data)
+    data, held_out = training_data(index, web, parts.train), training_data(index, web, parts.test)
+    start = time.perf_counter()
+    cascade = train_cascade(index, data, held_out)
+    seconds = time.perf_counter() - start
     cascade.save(_emptied(folder / "web" / "cascade"))
     evaluations = evaluate_both(cascade, web, parts)
     shown = web.queries[SHOWN_QUERY]
@@ -92,6 +99,7 @@ def take_tour(folder: Path) -> Tour:
         evaluations=evaluations,
         comparison=compare_evaluations(evaluations, metrics=METRICS[:1]),
         files=write_feature_files(folder),
+        report=write_demo_report(folder, evaluations, cascade, seconds),
     )
 
 
@@ -113,14 +121,15 @@ def split_queries(web: Web) -> Parts:
     return Parts(dict(queries[:n]), dict(queries[n:]))
 
 
-def training_data(index: Index, web: Web, parts: Parts) -> RankingData:
-    """LETOR's 46 features of the best documents by BM25 for each training query, with their grades."""
-    return Cascade(index, Stage(n=CANDIDATES)).training_data(parts.train, web.qrels)
+def training_data(index: Index, web: Web, queries: Mapping[str, str]) -> RankingData:
+    """LETOR's 46 features of the best documents by BM25 for each query, with their grades."""
+    return Cascade(index, Stage(n=CANDIDATES)).training_data(queries, web.qrels)
 
 
-def train_cascade(index: Index, data: RankingData) -> Cascade:
-    model = LambdaMART(n_estimators=100, max_leaf_nodes=8, metric="ndcg@10").fit(data)
-    return Cascade(index, Stage(model, n=CANDIDATES))
+def train_cascade(index: Index, data: RankingData, held_out: RankingData) -> Cascade:
+    """A re-ranker, its learning curves on both sets; nothing is chosen by them."""
+    model = LambdaMART(n_estimators=100, max_leaf_nodes=8, metric="ndcg@10")
+    return Cascade(index, Stage(model.fit(data, eval_set=[held_out, data]), n=CANDIDATES))
 
 
 def evaluate_both(cascade: Cascade, web: Web, parts: Parts) -> dict[str, Evaluation]:
@@ -136,6 +145,21 @@ def evaluate_both(cascade: Cascade, web: Web, parts: Parts) -> dict[str, Evaluat
         "BM25": measure(first.run(parts.test, CANDIDATES)),
         "cascade": measure(cascade.run(parts.test, CANDIDATES)),
     }
+
+
+def write_demo_report(
+    folder: Path, evaluations: Mapping[str, Evaluation], cascade: Cascade, seconds: float
+) -> Path | None:
+    """Store what was measured and, where matplotlib is installed, write report.html about it."""
+    model = cascade.stages[0].model
+    assert isinstance(model, LambdaMART)
+    results = store_results(_emptied(folder / "results"), evaluations, model, seconds, folder / "web")
+    if find_spec("matplotlib") is None:
+        return None
+    from podium.lab.report import write_report
+
+    write_report(results, folder / "report.html")
+    return folder / "report.html"
 
 
 def write_feature_files(folder: Path) -> list[Path]:
@@ -171,6 +195,11 @@ def show_demo(tour: Tour) -> None:
         print()
     names = ", ".join(path.name for path in tour.files)
     print(f"Also written to {tour.folder}, for the examples of the documentation: {names} (synthetic feature values)")
+    print()
+    if tour.report is not None:
+        print(f"Report: {tour.report} has all this with charts, in one file. Open it in a browser.")
+    else:
+        print(f"For a report with charts: pip install 'podium[report]', then podium lab report {tour.folder}/results")
 
 
 def _show_data(tour: Tour) -> None:

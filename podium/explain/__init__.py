@@ -2,17 +2,22 @@
 
 `shap_values(model, X)` decomposes scores, `why(model, X, i, j)` what ranks one document above another: for trees and
 linear models. `importance(model)` counts the splits of trees. For any model, `partial_dependence(model, X, feature)`
-varies one feature and `permutation_importance(model, data)` shuffles each. `draw_tree`, `draw_curves` and
-`draw_line_search` draw.
+varies one feature, `permutation_importance(model, data)` shuffles each and `ablation(model, train, test)` trains again
+without each. `draw_tree`, `draw_curves` and `draw_line_search` draw.
 """
 
+from podium.explain.ablation import ablation as ablation
 from podium.explain.attributions import Attributions as Attributions
+from podium.explain.attributions import ShapSummary as ShapSummary
+from podium.explain.attributions import shap_summary as shap_summary
 from podium.explain.attributions import shap_values as shap_values
 from podium.explain.dependence import Dependence as Dependence
 from podium.explain.dependence import partial_dependence as partial_dependence
 from podium.explain.drawings import draw_curves as draw_curves
 from podium.explain.drawings import draw_line_search as draw_line_search
 from podium.explain.drawings import draw_tree as draw_tree
+from podium.explain.falls import Fall as Fall
+from podium.explain.falls import Falls as Falls
 from podium.explain.importances import Importance as Importance
 from podium.explain.importances import importance as importance
 from podium.explain.permutation import PermutationImportance as PermutationImportance

@@ -7,14 +7,15 @@ within a query count, so values can be centred there: they then add up to what a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from podium.data.ranking import as_query_ids, group_rows
-from podium.data.sparse import Features
+from podium.data.ranking import RankingData, as_query_ids, group_rows
+from podium.data.sparse import Features, as_dense, is_sparse
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
 from podium.explain.subjects import columns_for, refuse_unfitted
@@ -52,6 +53,49 @@ class Attributions:
         return (
             f"Attributions({self.values.shape[0]} rows, {self.values.shape[1]} features, base {self.base:.4g}{centred})"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ShapSummary:
+    """How much each feature moves documents within their queries, over a data set.
+
+    `sizes` has one number per feature: the size of its values, centred per query, averaged over the documents of each
+    query and then over the queries, so that a query with many documents counts as much as one with few.
+    """
+
+    attributions: Attributions  # centred per query
+    rows: np.ndarray  # (rows, features): the values of the features, for pictures
+    sizes: np.ndarray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.attributions.names
+
+    def importance(self) -> Importance:
+        return Importance("mean |SHAP| within queries", self.names, self.sizes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, unrounded, for `json.dumps`; the largest first."""
+        rows = [{"feature": name, "size": size} for name, size in self.importance().sorted()]
+        return {"kind": self.importance().kind, "features": rows}
+
+    def picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw one dot per document and feature (a beeswarm) to an SVG or PNG file. Needs matplotlib."""
+        from podium.explain.drawings import draw_summary
+
+        draw_summary(self, path)
+
+    def __str__(self) -> str:
+        return str(self.importance())
+
+
+def shap_summary(model: Any, data: RankingData, *, names: Sequence[str] | None = None) -> ShapSummary:
+    """SHAP values of all rows, centred per query, and their mean size per feature over the queries."""
+    found = shap_values(model, data, qid=data.qid, names=names)
+    columns = model._columns(*model._asked(data, data.qid))
+    sizes = np.add.reduceat(np.abs(found.values)[data.rows], data.offsets[:-1], axis=0)
+    means = sizes / np.diff(data.offsets)[:, None]
+    return ShapSummary(found, as_dense(columns) if is_sparse(columns) else np.asarray(columns), means.mean(axis=0))
 
 
 def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | None = None) -> Attributions:

@@ -1,4 +1,4 @@
-"""Drawings: trees, learning curves, reasons and dependence as SVG or PNG files.
+"""Drawings: trees, learning curves, reasons, dependence, falls and summaries as SVG or PNG files.
 
 Matplotlib draws, and is imported only when something is drawn. Its figures are used without its global state, so that
 any thread may draw and nothing opens a window. The same picture gives the same bytes.
@@ -21,13 +21,17 @@ from podium.learners.trees.scoring.forest import TreeArrays
 from podium.models.inspection import CategoryNames, category_names, question
 
 if TYPE_CHECKING:
+    from podium.explain.attributions import ShapSummary
     from podium.explain.dependence import Dependence
+    from podium.explain.falls import Falls
     from podium.explain.reasons import Why
     from podium.metrics.line_search import LineSearch
 
 SUFFIXES = (".svg", ".png")
 _UP, _DOWN, _LINE, _PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
 _BARS = 12  # of the largest reasons
+_FEATURES = 25  # with the largest falls
+_DOTS = 1000  # documents of a summary
 _CURVES = 100  # of single rows
 _WIDEST = 100.0  # inches; a larger tree has smaller boxes
 _POINTS = 2000  # of a curve that are drawn one by one
@@ -138,6 +142,70 @@ def draw_line_search(found: LineSearch, path: str | os.PathLike[str]) -> None:
     axes.set_ylabel(f"{found.metric} ({found.policy})")
     axes.legend(frameon=False)
     _save(figure, path)
+
+
+def draw_falls(falls: Falls, path: str | os.PathLike[str]) -> None:
+    """The largest falls of a metric as bars, with their intervals."""
+    refuse_other_suffixes(path)
+    shown = falls.ranked()[:_FEATURES]
+    figure = _figure(7, 1.1 + _TALL * max(1, len(shown)))
+    axes = figure.add_subplot()
+    places = range(len(shown))
+    axes.barh(places, [one.fall for one in shown], color=[_UP if one.fall >= 0 else _DOWN for one in shown])
+    for place, one in enumerate(shown):
+        axes.plot(one.interval, (place, place), color=_LINE, linewidth=1.2)
+    axes.set_yticks(places, [_plain(one.name) for one in shown], fontsize=8)
+    axes.invert_yaxis()
+    axes.axvline(0, color=_LINE, linewidth=0.8)
+    axes.set_xlabel(f"fall of {falls.metric} ({falls.policy}) {falls.what}, with 95% interval")
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    _save(figure, path)
+
+
+def draw_summary(summary: ShapSummary, path: str | os.PathLike[str]) -> None:
+    """One dot per document and feature: what the feature adds, coloured by the feature's own value."""
+    refuse_other_suffixes(path)
+    chosen = [f for f in np.argsort(-summary.sizes, kind="stable")[:_BARS] if summary.sizes[f] > 0]
+    figure = _figure(7, 1.2 + 1.35 * _TALL * max(1, len(chosen)))
+    axes = figure.add_subplot()
+    values, shown = summary.attributions.values, _spread(len(summary.rows), _DOTS)
+    for place, feature in enumerate(chosen):
+        across, own = values[shown, feature], summary.rows[shown, feature]
+        axes.scatter(across, place + _swarm(across), c=_ranks(own), cmap="cividis", s=5, linewidths=0, vmin=0, vmax=1)
+    axes.set_yticks(range(len(chosen)), [_plain(summary.names[f]) for f in chosen], fontsize=8)
+    axes.set_ylim(len(chosen) - 0.4, -0.6)
+    axes.axvline(0, color=_LINE, linewidth=0.8, zorder=0)
+    axes.set_xlabel("SHAP value within the query; dark: low values of the feature, bright: high")
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    _save(figure, path)
+
+
+def _swarm(across: np.ndarray) -> np.ndarray:
+    """Places up and down such that dots with near values lie beside each other; dense parts are wider."""
+    width = np.ptp(across) / 60 or 1.0
+    bins = np.floor((across - across.min()) / width).astype(np.int64)
+    order = np.argsort(bins, kind="stable")
+    starts = np.searchsorted(bins[order], np.arange(bins.max() + 2))
+    number = np.empty(len(across), dtype=np.int64)
+    number[order] = np.arange(len(across)) - starts[bins[order]]
+    side = np.where(number % 2 == 0, 1, -1) * ((number + 1) // 2)
+    most = np.diff(starts).max()
+    return np.asarray(0.8 * side / max(most, 8))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """0 for the smallest value to 1 for the largest, equal ones alike; missing values in the middle."""
+    known = ~np.isnan(values)
+    _, places = np.unique(values[known], return_inverse=True)
+    ranks = np.full(len(values), 0.5)
+    ranks[known] = places / max(1, places.max(initial=0))
+    return ranks
+
+
+def _spread(size: int, most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(int))
 
 
 def refuse_other_suffixes(path: str | os.PathLike[str]) -> None:

@@ -10,39 +10,37 @@ import numpy as np
 
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import as_dense, is_sparse
-from podium.evaluation.evaluating import evaluate
+from podium.evaluation.evaluating import Evaluation, evaluate
+from podium.explain.falls import Fall, Falls, query_falls
 from podium.explain.subjects import names_for, refuse_unfitted
 from podium.metrics.registry import parse_metric
 from podium.models.transforms import queries_of
 
 
-@dataclass(frozen=True, eq=False)
-class PermutationImportance:
-    """One row per feature: the fall of the metric, averaged over the shuffles, and its standard deviation."""
+@dataclass(frozen=True)
+class ShuffledFall(Fall):
+    """A fall and its standard deviation over the shuffles."""
 
-    metric: str
-    baseline: float  # the metric of the rows as they are
-    names: tuple[str, ...]
-    falls: np.ndarray  # (features, repeats): by how much the metric is worse
-
-    @property
-    def means(self) -> np.ndarray:
-        return np.asarray(self.falls.mean(axis=1))
-
-    def sorted(self) -> list[tuple[str, float, float]]:
-        """(feature, mean fall, standard deviation), the largest fall first."""
-        order = np.argsort(-self.means, kind="stable")
-        return [(self.names[f], float(self.means[f]), float(self.falls[f].std())) for f in order]
+    deviation: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, unrounded, for `json.dumps`."""
-        rows = [{"feature": name, "fall": fall, "deviation": spread} for name, fall, spread in self.sorted()]
-        return {"metric": self.metric, "baseline": self.baseline, "features": rows}
+        return super().as_dict() | {"deviation": self.deviation}
 
-    def __str__(self) -> str:
-        width = max(map(len, self.names), default=0)
-        lines = [f"{name:<{width}}  {fall:+.4f} +- {spread:.4f}" for name, fall, spread in self.sorted()]
-        return "\n".join([f"{self.metric} {self.baseline:.4f}; fall when shuffled:", *lines])
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PermutationImportance(Falls):
+    """One fall per feature, averaged over the shuffles; its interval is over queries."""
+
+    falls: np.ndarray  # (features, repeats): by how much the metric is worse
+
+    def ranked(self) -> list[Fall]:
+        deviations = dict(zip(self.names, self.falls.std(axis=1).tolist()))
+        return [ShuffledFall(one.name, one.fall, one.interval, deviations[one.name]) for one in super().ranked()]
+
+    def sorted(self) -> list[tuple[str, float, float]]:
+        """(feature, mean fall, standard deviation over the shuffles), the largest fall first."""
+        order = np.argsort(-self.means, kind="stable")
+        return [(self.names[f], float(self.means[f]), float(self.falls[f].std())) for f in order]
 
 
 def permutation_importance(
@@ -69,16 +67,28 @@ def permutation_importance(
     rows, sign = model._rows(data), 1 if judge.higher_is_better else -1
     rows = as_dense(rows) if is_sparse(rows) else rows
 
-    def measure(changed: np.ndarray) -> float:
+    def measure(changed: np.ndarray) -> Evaluation:
         scores = model._score_rows(changed, queries_of(data))
-        return float(evaluate(scores, data, metrics=[judge], n_jobs=model.n_jobs)[judge.name])
+        return evaluate(scores, data, metrics=[judge], n_jobs=model.n_jobs)
 
     baseline, rng = measure(rows), np.random.default_rng(random_state)
-    falls = np.empty((rows.shape[1], repeats))
+    falls, per_query = np.empty((rows.shape[1], repeats)), np.zeros((rows.shape[1], len(baseline.queries)))
     changed = rows.copy()
     for feature in range(rows.shape[1]):
         for repeat in range(repeats):
             changed[:, feature] = rng.permutation(rows[:, feature])
-            falls[feature, repeat] = sign * (baseline - measure(changed))
+            found = measure(changed)
+            falls[feature, repeat] = sign * (baseline[judge.name] - found[judge.name])
+            per_query[feature] += query_falls(baseline, found, judge) / repeats
         changed[:, feature] = rows[:, feature]
-    return PermutationImportance(judge.name, baseline, tuple(names_for(model, X, names)), falls)
+    return PermutationImportance(
+        what="when shuffled",
+        metric=judge.name,
+        policy=baseline.policy,
+        baseline=float(baseline[judge.name]),
+        names=tuple(names_for(model, X, names)),
+        means=falls.mean(axis=1),
+        per_query=per_query,
+        weights=baseline.query_weight,
+        falls=falls,
+    )

@@ -1,4 +1,4 @@
-"""Choosing models from files: what `podium tune` does between the command line and the library."""
+"""From files: what `podium tune`, `cross-validate` and `auto` do between the command line and the library."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from podium._runtime.files import plain_suffix, refuse_bad_target, refuse_own_in
 from podium._runtime.progress import progress
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
+from podium.lab.cross_validation import CrossValidation, cross_validate
 from podium.lab.spaces import read_space
 from podium.lab.tuning import Tuned, plain_value, tune
 from podium.models.registry import Plan
@@ -59,6 +60,13 @@ def tune_files(
     if history is not None:
         write_history(tuned, history)
     return TuningRun(tuned, out, history)
+
+
+def cross_validate_file(plan: Plan, data_file: Path, *, locate: Locate = itself, **options: Any) -> CrossValidation:
+    """Cross-validate a model on one file; `options` are those of `cross_validate`."""
+    data = read_file(data_file, locate)
+    with progress(f"cross-validating {type(plan.model).__name__}"):
+        return cross_validate(plan.model, data, n_jobs=plan.model.n_jobs, **options)
 
 
 def read_pair(train_file: Path, valid_file: Path, locate: Locate = itself) -> tuple[RankingData, RankingData]:

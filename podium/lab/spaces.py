@@ -13,13 +13,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from podium._runtime.words import check_choice
-from podium.models.parameters import INTEGER, Declaration, parameters_of
+from podium.models.parameters import INTEGER, NUMBER, Declaration, parameters_of
 from podium.models.ranker import Ranker
 
 _RANGE_KEYS = ("low", "high", "log")
@@ -55,7 +55,7 @@ class Range:
     whole: bool = False
 
     def holds(self, value: Any) -> bool:
-        return isinstance(value, Real) and not isinstance(value, bool) and bool(self.low <= value <= self.high)
+        return _is_finite(value) and bool(self.low <= value <= self.high)
 
     def draw(self, rng: np.random.Generator) -> Any:
         low, high = (self.low, self.high + 1) if self.whole else (self.low, self.high)
@@ -154,7 +154,9 @@ def _dimension(model: Ranker, name: str, given: Any) -> Choices | Range:
 def _range(model: Ranker, name: str, declaration: Declaration | None, given: Mapping[str, Any], where: str) -> Range:
     for key in given:
         check_choice(f"{where}: a key", key, _RANGE_KEYS)
-    low, high, log = given.get("low"), given.get("high"), given.get("log", False)
+    low: Any = given.get("low")
+    high: Any = given.get("high")
+    log = given.get("log", False)
     if declaration is not None and declaration.kind.read not in (int, float):
         raise ValueError(f"{where} must be a list of values, because it is not a number; got {dict(given)!r}.")
     if not _is_finite(low) or not _is_finite(high) or low >= high or not isinstance(log, bool):
@@ -183,7 +185,7 @@ def _refuse_value(model: Ranker, name: str, declaration: Declaration | None, val
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return NUMBER.holds(value) and math.isfinite(value)
 
 
 def _are_whole(*values: Any) -> bool:

@@ -171,7 +171,8 @@ class _Search:
             self.chosen = settings | self._decided(model)
 
     def _fit(self, settings: Mapping[str, Any], watcher: _Watcher) -> Ranker:
-        model = copy_model(self.model).set_params(**settings)
+        model = copy_model(self.model)
+        model.set_params(**settings)
         own_metric = model.eval_metric
         given: dict[str, Any] = {}
         if self.steps is not None:
@@ -186,7 +187,7 @@ class _Search:
     def _decided(self, model: Ranker) -> dict[str, Any]:
         """What the validation data decided in the training itself."""
         found: dict[str, Any] = {} if self.steps is None else {self.steps: int(model.best_iteration_)}
-        return found | ({"weights": model.weights_.tolist()} if _chooses_weights(model) else {})  # type: ignore[attr-defined]
+        return found | ({"weights": model.weights_.tolist()} if _chooses_weights(model) else {})
 
     def _result(self, sampler: Sampler) -> Tuned:
         if self.best < 0:

@@ -165,10 +165,7 @@ def _anchor_arrays(
     for (target, text), part in zip(own, parts):
         if text:
             words[target] += [part, _GAP]
-    used = np.unique(terms[terms >= 0])
-    known, places = sorted_terms(numbers.terms.take(used))
-    new = np.full(len(numbers.terms), -1, np.int32)
-    new[used] = places
+    known, new = sorted_terms(numbers.terms, terms)
     arrays = {"terms.data": known.data, "terms.offsets": known.offsets}
     first = 0
     for place, segment in enumerate(segments):
@@ -176,7 +173,7 @@ def _anchor_arrays(
         first += segment.n_documents
         joined = np.concatenate([np.empty(0, np.int32), *(part for parts in lists for part in parts)])
         ends = np.cumsum([sum(map(len, parts)) for parts in lists], dtype=np.int64)
-        tokens = Tokens.joined([Tokens(joined, ends)], np.append(new, np.int32(-1)))
+        tokens = Tokens.joined([Tokens(joined, ends)], new)
         postings = invert(tokens, np.arange(len(lists)), len(known))
         arrays |= {f"{place}.{part}": getattr(postings, part) for part in _PARTS}
     return arrays

@@ -62,12 +62,12 @@ class Ranker:
         self.fields = {name: weight / self.scale for name, weight in fields.items()}
         if isinstance(weighting, LanguageModel) and len(fields) > 1:
             raise ValueError(f"{weighting.variant} searches one field; got {', '.join(fields)}.")
-        self._sources: dict[tuple[str, float], _Source] = {}
+        self._sources: dict[tuple[str, float], Source] = {}
         self._lock = threading.Lock()
         self._words: dict[str, tuple[int, ...] | None] = {}
         self._constants: dict[tuple[int, ...], float] = {}
         self._spare: list[Workspace] = []
-        self._names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
+        self.names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
         self._main = None if len(fields) > 1 or isinstance(weighting, BM25F) else self._source(*_only(self.fields))
 
     def search(self, text: str, k: int) -> Found:
@@ -75,7 +75,7 @@ class Ranker:
             return self._search_words(self._main, text, k)
         return self._search_clauses(parse_query(text), k)
 
-    def _search_words(self, source: _Source, text: str, k: int) -> Found:
+    def _search_words(self, source: Source, text: str, k: int) -> Found:
         """Plain words in one field."""
         counts: dict[tuple[int, ...], int] = {}
         known, n_words = self._words, 0
@@ -91,7 +91,7 @@ class Ranker:
         if self._constants:
             n_query = n_words
             add = sum(self._constants[lists] * count for lists, count in counts.items())
-        work = self._workspace(k, len(counts), n_words * source.largest >= 2**32)
+        work = self.workspace(k, len(counts), n_words * source.largest >= 2**32)
         terms, times, n = work.terms, work.counts, 0
         if self.index.only_segment is not None:
             for lists, count in counts.items():
@@ -105,9 +105,9 @@ class Ranker:
             n = self._search_table(table, place, len(counts), source.priors[place], n_query, _ANY, work, n)
         return self._found(work, n, add + n_query * source.largest_prior)
 
-    def _search_only(self, source: _Source, n_terms: int, n_query: int, add: float, work: Workspace) -> Found:
+    def _search_only(self, source: Source, n_terms: int, n_query: int, add: float, work: Workspace) -> Found:
         """The only segment: one call of compiled code does everything."""
-        table, names, work_lists = source.tables[0], self._names, work.lists
+        table, names, work_lists = source.tables[0], self.names, work.lists
         n, used = search_segment(
             work.terms, work.counts, n_terms, table.facts, table.docs, table.impacts, table.block_maxima,
             table.directory, table.hints, table.n_documents, source.priors[0], n_query, _ANY, _IN_ORDER, work_lists,
@@ -115,7 +115,21 @@ class Ranker:
         )  # fmt: skip
         return self._collected(work, n, used)
 
-    def _learn(self, source: _Source, word: str) -> tuple[int, ...] | None:
+    @property
+    def batch_source(self) -> Source | None:
+        """What `many.py` searches: one field of one segment, by sums of impacts alone; None for anything else."""
+        if self.index.only_segment is None or isinstance(self.weighting, LanguageModel):
+            return None
+        return self._main
+
+    def lists_of(self, source: Source, word: str) -> tuple[int, ...] | None:
+        """The lists of a word, prepared; None for stop words and words that no document has."""
+        try:
+            return self._words[word]
+        except KeyError:
+            return self._learn(source, word)
+
+    def _learn(self, source: Source, word: str) -> tuple[int, ...] | None:
         """Prepare the lists of a word; None for stop words and words that no document has."""
         term = self.index.analyser.terms_of([word])[0]
         lists = None if term is None else source.prepare(term)
@@ -144,7 +158,7 @@ class Ranker:
             work.lists, work.window, work.scores, work.best, n,
         )  # fmt: skip
 
-    def _workspace(self, k: int, n_terms: int, long: bool = False) -> Workspace:
+    def workspace(self, k: int, n_terms: int, long: bool = False) -> Workspace:
         if long:
             return Workspace(k, n_terms, np.uint64)
         try:
@@ -161,7 +175,7 @@ class Ranker:
             work.values[:n] = work.scores[:n] / UNITS + add
             work.best[:n] = index.by_rank[work.best[:n]]
         else:
-            names = self._names
+            names = self.names
             used = collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
         return self._collected(work, n, used)
 
@@ -172,9 +186,13 @@ class Ranker:
         else:
             ids = str(work.name_bytes[:used], "utf-8", "surrogateescape").split("\0") if n else []
         scores = values.tolist() if self.scale == 1.0 else (values * self.scale).tolist()
+        self.return_workspace(work)
+        return documents, scores, ids
+
+    def return_workspace(self, work: Workspace) -> None:
+        """Keep a workspace for later searches."""
         if len(self._spare) < _SPARE and work.is_short:
             self._spare.append(work)
-        return documents, scores, ids
 
     # Phrases, conditions, several fields, bm25f
 
@@ -254,16 +272,16 @@ class Ranker:
             return 0.0
         return self.weighting.constant(self._main.field.phrase_statistics(part))
 
-    def _source(self, name: str, weight: float) -> _Source:
+    def _source(self, name: str, weight: float) -> Source:
         with self._lock:
             found = self._sources.get((name, weight))
             if found is None:
                 weighting = self.weighting.plain if isinstance(self.weighting, BM25F) else self.weighting
-                found = self._sources[name, weight] = _Source(self.index, self.index.field(name), weighting, weight)
+                found = self._sources[name, weight] = Source(self.index, self.index.field(name), weighting, weight)
         return found
 
 
-class _Source:
+class Source:
     """The lists of one field under a weighting, with a weight."""
 
     def __init__(self, index: Index, field: Field, weighting: Weighting, weight: float) -> None:

@@ -16,13 +16,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from podium._runtime.threads import map_blocks
 from podium._runtime.words import check_choice
 from podium.search.analysis import Analyser
 from podium.search.fields import Field
 from podium.search.impacts import NO_DELETIONS
 from podium.search.links import FACTS, Links
 from podium.search.manifest import Manifest, read_manifest
+from podium.search.many import search_many
 from podium.search.ranking import Found, Ranker
 from podium.search.segments import FIELDS, Segment, find_text
 from podium.search.snippets import Snippet, make_snippet
@@ -32,7 +32,6 @@ from podium.search.writing import read_deleted
 
 _TRIES = 10  # a writer may replace files between the reading of a manifest and the opening of its parts
 _MOST_RANKERS = 16
-_QUERIES_PER_BLOCK = 64
 
 Fields = str | Sequence[str] | Mapping[str, float]
 
@@ -130,14 +129,8 @@ class Index:
         n_jobs: int | None = None,
     ) -> list[Hits]:
         """`search` for many queries, on all cores."""
-        ranker, k = self.ranker(weighting, fields), self._checked_k(k)
-
-        def block(number: int) -> list[Hits]:
-            own = texts[number * _QUERIES_PER_BLOCK : (number + 1) * _QUERIES_PER_BLOCK]
-            return [Hits(self, text, ranker.search(text, k)) for text in own]
-
-        parts = map_blocks(block, -(-len(texts) // _QUERIES_PER_BLOCK), n_jobs)
-        return [hits for part in parts for hits in part]
+        found = search_many(self.ranker(weighting, fields), texts, self._checked_k(k), n_jobs)
+        return [Hits(self, text, own) for text, own in zip(texts, found)]
 
     def ranker(self, weighting: str | Weighting = "bm25", fields: Fields = "whole") -> Ranker:
         """What scores documents, kept from call to call."""

@@ -80,11 +80,9 @@ class SegmentBuilder:
         names = Texts.of(self._latest)
         by_id = sorted_order(names)
         order = np.fromiter(self._latest.values(), np.int64, len(self._latest))[by_id]
-        known, new_numbers = sorted_terms(self.numbers.terms)
-        of_words = np.append(new_numbers, np.int32(-1))[self.numbers.of_words]
+        known, of_words = self._sorted_terms()
         fields = {}
         tokens = {name: Tokens.joined(parts, of_words) for name, parts in self._words.items()}
-        self._words.clear()
         if len(tokens["title"].terms):
             whole = tokens["body"].behind(tokens["title"])
             fields["whole"] = invert(whole, order, len(known), positions=False)
@@ -95,6 +93,15 @@ class SegmentBuilder:
             arrays |= self._store.arrays() | {"store.rows": order.astype(np.uint32)}
         write_container(path, SEGMENT, {"part": "segment", "documents": len(order), "fields": sorted(fields)}, arrays)
         return len(order)
+
+    def _sorted_terms(self) -> tuple[Texts, np.ndarray]:
+        """The terms of the documents, and per word of the writer the place of its term; -1 without."""
+        of_words = self.numbers.of_words
+        seen = np.zeros(len(of_words), bool)
+        for part in (part for parts in self._words.values() for part in parts):
+            seen[part.terms] = True
+        known, places = sorted_terms(self.numbers.terms, of_words[seen])
+        return known, places[of_words]
 
     def _link_arrays(self, order: list[int]) -> dict[str, np.ndarray]:
         if not (self.links or self.anchors or any(self.urls)):
@@ -120,12 +127,13 @@ def _link_arrays(
     return arrays
 
 
-def sorted_terms(terms: Texts) -> tuple[Texts, np.ndarray]:
-    """The terms by code points, and per term its place among them."""
-    order = sorted_order(terms)
-    numbers = np.empty(len(terms), np.int32)
-    numbers[order] = np.arange(len(terms), dtype=np.int32)
-    return terms.take(order), numbers
+def sorted_terms(terms: Texts, used: np.ndarray) -> tuple[Texts, np.ndarray]:
+    """The terms with these numbers, by code points, and per term its place among them; -1 without, and for -1."""
+    places = np.full(len(terms) + 1, -1, np.int32)
+    own = np.unique(used[used >= 0])
+    order = sorted_order(terms.take(own))
+    places[own[order]] = np.arange(len(own), dtype=np.int32)
+    return terms.take(own[order]), places
 
 
 class Segment:

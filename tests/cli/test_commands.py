@@ -178,7 +178,11 @@ def test_demo_runs_the_main_job(podium, folder):
         assert (code, err) == (0, "")
         assert "cascade beats BM25 by 0." in out
     names = sorted(path.name for path in (folder / "demo").iterdir())
-    assert names == ["plain_sum.scores", *SPLITS, "web"]
+    assert names == sorted(["plain_sum.scores", "report.html", "results", *SPLITS, "web"])
+    page = (folder / "demo" / "report.html").read_text("utf-8")
+    shown = re.search(r"cascade │ (0\.\d{4}) .* (0\.\d{4} to 0\.\d{4})", out)
+    assert f"The best model is cascade: NDCG@10 {shown[1]} (95% interval {shown[2]})" in page
+    assert "Report: demo/report.html" in out.splitlines()[-1]
     names = sorted(path.name for path in (folder / "demo" / "web").iterdir())
     assert names == ["cascade", "index", "pages.jsonl", "qrels.txt", "queries.tsv"]
     for line in re.findall(r"^ +podium (.*)$", out, re.MULTILINE):  # the next steps that it names
@@ -192,6 +196,17 @@ def test_demo_runs_the_main_job(podium, folder):
     assert found["systems"]["cascade"]["metrics"]["ndcg@10"] > found["systems"]["BM25"]["metrics"]["ndcg@10"] + 0.1
     assert found["web"]["queries"] > 150
     assert found["query"]["bm25"] != found["query"]["cascade"]
+
+
+def test_demo_without_matplotlib_says_how_to_get_the_report(podium, folder, monkeypatch):
+    monkeypatch.setattr("podium.demo.show.find_spec", lambda name: None)
+    code, out, err = podium("demo", "--out", "plain")
+    assert (code, err) == (0, "")
+    last = out.splitlines()[-1]
+    assert last == "For a report with charts: pip install 'podium[report]', then podium lab report plain/results"
+    assert not (folder / "plain" / "report.html").exists()
+    assert podium("lab", "report", "plain/results", "--out", "plain/report.html")[0] == 0
+    assert (folder / "plain" / "report.html").exists()
 
 
 def test_doctor_names_versions_threads_and_extras(podium):

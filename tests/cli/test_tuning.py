@@ -110,3 +110,18 @@ def test_choices_with_commas_are_written_in_json(run, folder) -> None:
     ]
     model = podium.load(folder / "t.podium")
     assert np.isfinite(model.predict(podium.read_letor(folder / "valid.txt"))).all()
+
+
+def test_cross_validate_prints_one_row_per_fold(run, folder) -> None:
+    words = ("cross-validate", "mart", "train.txt", "--folds", "3", "--set", "n_estimators=3", "-m", "map")
+    code, out, err = run(*words, "--policy", "letor4")
+    assert code == 0, err
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("\u2502")] == ["1", "2", "3", "all", "sd"]
+    code, out, _ = run(*words, "--policy", "letor4", "--json")
+    found, data = json.loads(out), podium.read_letor(folder / "train.txt")
+    own = podium.cross_validate(podium.MART(n_estimators=3), data, folds=3, metrics=["map"], policy="letor4")
+    assert found["metrics"] == {"map": own.evaluation["map"]}
+    assert [fold["metrics"]["map"] for fold in found["folds"]] == [fold["map"] for fold in own.folds]
+    code, _, err = run(*words[:3], "--folds", "1000")
+    assert code == 2
+    assert "folds must be an integer from 2 to the number of queries" in err

@@ -12,7 +12,7 @@ import pytest
 
 import podium
 from podium.demo import web as package
-from podium.demo.show import Parts, evaluate_both, index_web, split_queries, train_cascade, training_data
+from podium.demo.show import evaluate_both, index_web, split_queries, train_cascade, training_data
 from podium.demo.web import make_web, write_web
 from podium.demo.web.grammar import Draws, expand
 from podium.demo.web.material import load_sentences, load_topics
@@ -195,7 +195,7 @@ def test_bm25_is_good_but_not_very_good(index, policy):
 
 def test_a_learned_ranker_gains_and_one_of_shuffled_labels_does_not(index):
     parts = split_queries(WEB)
-    data = training_data(index, WEB, parts)
+    data = training_data(index, WEB, parts.train)
     assert data.n_features == 46
     row = compare(index, data, parts)
     assert row.interval[0] > 0.1
@@ -210,7 +210,7 @@ def test_a_learned_ranker_gains_and_one_of_shuffled_labels_does_not(index):
 def test_no_feature_and_no_field_is_enough_by_itself(index):
     """What counts is spread over titles, links, addresses and lengths."""
     parts = split_queries(WEB)
-    data, test = training_data(index, WEB, parts), training_data(index, WEB, Parts(parts.test, {}))
+    data, test = training_data(index, WEB, parts.train), training_data(index, WEB, parts.test)
     labels = Qrels.from_dict({name: WEB.qrels[name] for name in parts.test})
 
     def ndcg10(scores):
@@ -230,7 +230,8 @@ def test_no_feature_and_no_field_is_enough_by_itself(index):
 
 
 def compare(index, data, parts):
-    return compare_evaluations(evaluate_both(train_cascade(index, data), WEB, parts), metrics=["ndcg@10"]).rows[0]
+    cascade = train_cascade(index, data, data)
+    return compare_evaluations(evaluate_both(cascade, WEB, parts), metrics=["ndcg@10"]).rows[0]
 
 
 def test_training_and_test_queries_are_apart_and_make_up_all():

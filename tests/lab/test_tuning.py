@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_worlds import SMALL, small_model, world
 
 import podium
 from podium.data.ranking import RankingData
@@ -20,13 +21,6 @@ from podium.models.registry import MODELS
 
 SPACE = {"max_leaf_nodes": {"low": 3, "high": 20}, "learning_rate": [0.05, 0.1, 0.3], "metric": ["ndcg@10", "map"]}
 SAMPLERS = ["random", "optuna"]
-
-
-def world(seed: int = 0, n_queries: int = 24) -> RankingData:
-    draws = np.random.default_rng(seed)
-    X = draws.standard_normal((n_queries * 10, 5)).astype(np.float32)
-    y = np.clip(np.round(X[:, 0] + np.abs(X[:, 1]) + draws.standard_normal(len(X)) / 2), 0, 3)
-    return RankingData.from_arrays(X, y, np.repeat(np.arange(n_queries) + 1000 * seed, 10))
 
 
 @pytest.fixture(scope="module")
@@ -63,32 +57,6 @@ def test_another_seed_tries_other_settings(parts, sampler: str) -> None:
         for s in (0, 1)
     ]
     assert tried[0] != tried[1]
-
-
-SMALL = {
-    "n_estimators": 6,
-    "min_samples_leaf": 5,
-    "max_epochs": 3,
-    "n_rounds": 4,
-    "n_restarts": 1,
-    "hidden_layer_sizes": (4,),
-    "embedding_size": 4,
-    "max_pairs": 200,
-    "samples": 2,
-    "n_members": 2,
-    "folds": 2,
-    "model": podium.LambdaMART(n_estimators=3, min_samples_leaf=5),
-    "members": [podium.LambdaMART(n_estimators=3, min_samples_leaf=5), podium.Linear(max_iter=5)],
-    "n_jobs": 1,
-}
-
-
-def small_model(name: str, train: RankingData) -> podium.Linear:
-    kind = MODELS[name]
-    known = {f: value for f, value in SMALL.items() if f in kind().get_params(deep=False)}
-    if name == "LambdaSMART":
-        known["init"] = podium.Linear(max_iter=5).fit(train)
-    return kind(**known)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "AutoRanker"])

@@ -18,7 +18,7 @@ from mutations import cut, flip, huge_number, overwrite
 
 from podium.formats.container import open_container, write_container
 from podium.formats.kinds import INDEX
-from podium.search import IndexWriter, build_index, open_index
+from podium.search import IndexWriter, build_index, open_index, segments
 from podium.search.manifest import NAME
 
 QUERIES = [WORDS[0], " ".join(WORDS[:3]), " ".join(WORDS[4:9]), f'"{WORDS[0]} {WORDS[1]}"', f"+{WORDS[0]} -{WORDS[2]}"]
@@ -332,6 +332,19 @@ def test_pairs_are_the_documents_with_their_id_and_body(tmp_path, rng):
 def test_an_odd_pair_among_many_is_named(tmp_path, odd):
     with pytest.raises(ValueError, match=r"must be text|holds a NUL"):
         build_index([("b", "light"), odd, ("c", "light")], tmp_path / "i")
+
+
+def test_a_commit_that_failed_can_be_repeated(tmp_path, monkeypatch):
+    def no_room(*_args):
+        raise OSError(28, "No space left on device")
+
+    with IndexWriter(tmp_path) as writer:
+        writer.add({"id": "a", "title": "beam", "body": "light"})
+        with monkeypatch.context() as patch:
+            patch.setattr(segments, "write_container", no_room)
+            with pytest.raises(OSError, match="No space left"):
+                writer.commit()
+    assert open_index(tmp_path).search("light beam").ids == ["a"]
 
 
 def test_positions_wider_than_16_bits_survive_a_merge(tmp_path):

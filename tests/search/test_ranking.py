@@ -8,7 +8,7 @@ import oracles
 import pytest
 from collection import WORDS, index_of, random_documents
 
-from podium.search import WEIGHTINGS, Analyser, build_index, open_index, parse_weighting
+from podium.search import WEIGHTINGS, Analyser, build_index, many, open_index, parse_weighting
 
 HISTORIES = ["built", "segments", "merged"]
 
@@ -94,14 +94,50 @@ def test_a_query_of_ten_thousand_words_is_scored_exactly(collection):
     assert long.scores == [350 * score for score in short.scores]
 
 
-def test_search_many_gives_what_search_gives(collection):
+ODD_QUERIES = [
+    "",
+    "the of",
+    "nowhere",
+    " ".join(WORDS * 5),
+    f'"{WORDS[0]} {WORDS[1]}"',
+    f"+{WORDS[0]} -{WORDS[1]}",
+    "é" + WORDS[0],
+]
+
+
+@pytest.mark.parametrize(
+    ("weighting", "fields"),
+    [("bm25", "whole"), ("bm25", {"title": 5.0}), ("bm25", {"title": 2.0, "body": 1.0}), ("bm25f", "whole"),
+     ("tfidf", "body"), ("lmir-dir", "whole")],
+)  # fmt: skip
+def test_search_many_gives_what_search_gives(collection, weighting, fields):
+    """Plain queries of any length, words twice, stop words, unknown words, syntax; blocks of any size."""
     _, index = collection
-    queries = [" ".join(pair) for pair in itertools.combinations(WORDS, 2)]
-    for jobs in (1, 4):
-        many = index.search_many(queries, 5, n_jobs=jobs)
-        assert [(hits.ids, hits.scores) for hits in many] == [
-            (hits.ids, hits.scores) for hits in (index.search(query, 5) for query in queries)
+    rng, words = np.random.default_rng(5), [*WORDS, "unknown", "the"]
+    queries = [" ".join(rng.choice(words, n)) for n in (1, 2, 3, 5, 9, 30) for _ in range(12)] + ODD_QUERIES
+    options = {"weighting": weighting, "fields": fields}
+    for k, jobs in ((1, 1), (5, 4), (1000, 2)):
+        together = index.search_many(queries, k, n_jobs=jobs, **options)
+        alone = [index.search(query, k, **options) for query in queries]
+        assert [(hits.query, hits.ids, hits.scores) for hits in together] == [
+            (hits.query, hits.ids, hits.scores) for hits in alone
         ]
+        assert [hits.documents.tolist() for hits in together] == [hits.documents.tolist() for hits in alone]
+
+
+def test_search_many_of_nothing(collection):
+    assert collection[1].search_many([]) == []
+
+
+def test_blocks_of_queries_do_not_grow_with_k(collection, monkeypatch):
+    """A block has room for k results per query."""
+    sizes, search_lists = [], many._search_lists
+    monkeypatch.setattr(many, "_MOST_RESULTS", 100)
+    monkeypatch.setattr(many, "_search_lists", lambda *args: sizes.append(len(args[3])) or search_lists(*args))
+    _, index = collection
+    assert len(index.search_many(WORDS * 3, 20, n_jobs=1)) == 3 * len(WORDS)
+    assert max(sizes, default=0) <= 5
+    assert sizes or len(index.segments) > 1
 
 
 def test_statistics_of_fields_are_those_of_the_live_documents(collection):

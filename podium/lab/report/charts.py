@@ -22,7 +22,8 @@ SERIES = 6  # lines that can be told apart
 POINTS = 2_000  # of a scatter
 _WIDTH, _HEIGHT = 4.7, 3.1  # inches, of 72 units each
 _STEPS = 150  # points of a curve
-_NAME = 26  # characters
+_NAME = 24  # characters
+_LEGEND_NAME = 20
 
 _INK, _QUIET, _LINE, _FAINT, _PAGE = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
 _COLOURS = [f"#0a0c0{number}" for number in range(SERIES)]
@@ -34,11 +35,11 @@ _STYLE: Any = {
     "svg.hashsalt": "podium",
     "svg.fonttype": "none",
     "text.parse_math": False,  # names are no formulas
-    "font.size": 9,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
     "legend.frameon": False,
     "text.color": _INK,
     "axes.edgecolor": _LINE,
@@ -115,7 +116,7 @@ def curves(
     def draw(axes: Any) -> None:
         named: set[str] = set()
         for line in lines:
-            name = "_nolegend_" if line.name in named else _short(line.name)
+            name = "_nolegend_" if line.name in named else _short(line.name, _LEGEND_NAME)
             named.add(line.name)
             look = {
                 "color": _COLOURS[line.series],
@@ -136,7 +137,7 @@ def curves(
         axes.grid(axis="y")
         axes.set_xlabel(x_axis)
         axes.set_ylabel(y_axis)
-        _legend(axes, len(named))
+        _legend(axes, len(named), wide=True)
 
     return _drawn(key, label, draw, _HEIGHT + 0.16 * math.ceil(len({line.name for line in lines}) / 2))
 
@@ -295,10 +296,10 @@ def _names(axes: Any, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
-def _legend(axes: Any, entries: int) -> None:
+def _legend(axes: Any, entries: int, wide: bool = False) -> None:
     if entries > 1:
-        columns = min(entries, 3 if entries == 3 else 2)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2, handlelength=2.4)
+        columns = 3 if entries == 3 and not wide else 2
+        axes.figure.legend(loc="outside upper left", ncols=columns, borderaxespad=0.2, handlelength=2.2)
 
 
 def _thinned(size: int, most: int = _STEPS) -> np.ndarray:

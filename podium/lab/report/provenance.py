@@ -11,8 +11,10 @@ from podium.lab.results import Results
 from podium.metrics.policies import POLICIES
 
 _LINES = 60  # of one part; the rest is in experiment.json
-_PARTS = {"data": "Data", "versions": "Versions", "hardware": "Hardware"}
+_PARTS = {"data": "Data, with checksums", "versions": "Versions", "hardware": "Hardware"}
 _SHOWN_ELSEWHERE = {"title", "name", "published", "metrics", "policies", "folds", "seeds", "models", *_PARTS}
+_LINE_COLUMNS = [Column("what"), Column("value", wide=True)]
+_SHOWN_OF_MODELS = {"description", "about", "settings"}
 
 
 def provenance(results: Results) -> Section:
@@ -38,7 +40,7 @@ def _setup(about: Mapping[str, Any]) -> Html:
     rows += [[f"policy {name}", _policy(name)] for name in about["policies"]]
     return table(
         "The experiment. The first metric and the first policy rank the leaderboard.",
-        [Column("what"), Column("value")],
+        _LINE_COLUMNS,
         rows,
     )
 
@@ -56,14 +58,13 @@ def _policy(name: str) -> str:
 
 
 def _models(results: Results) -> Html:
-    columns = [Column("model"), Column("description"), Column("settings")]
+    columns = [Column("model"), Column("description", wide=True), Column("settings", wide=True), Column("more")]
     rows: list[list[Value | Cell]] = []
     for name, given in results.about["models"].items():
-        known: Mapping[str, Any] = given if isinstance(given, Mapping) else {"description": given}
-        settings = known.get("settings") or {}
-        rest = {key: value for key, value in known.items() if key not in ("description", "settings")}
-        shown = ", ".join(f"{key}={value}" for key, value in {**settings, **rest}.items())
-        rows.append([name, str(known.get("description", "")), shown or "defaults"])
+        description = given.get("description") or given.get("about") or ""
+        settings = ", ".join(f"{key}={value}" for key, value in (given.get("settings") or {}).items())
+        rest = ", ".join(f"{key}: {value}" for key, value in given.items() if value and key not in _SHOWN_OF_MODELS)
+        rows.append([name, str(description), settings or "defaults", rest])
     return table("Models and the settings that the experiment gives them.", columns, rows)
 
 
@@ -73,7 +74,7 @@ def _part(title: str, content: Any) -> Html:
     shown: list[list[Value | Cell]] = [[name, value] for name, value in rows[:_LINES]]
     made = table(
         f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.",
-        [Column("what"), Column("value")],
+        _LINE_COLUMNS,
         shown,
     )
     return folded(f"{title}: {len(rows)} lines", made) if len(rows) > 20 else made

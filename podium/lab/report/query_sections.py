@@ -26,15 +26,14 @@ def against_baseline(board: Leaderboard, baseline: str, against: Mapping[str, Pa
     gains = (after - before) * (1 if higher_is_better(board.metric) else -1)
     blocks = [_differences(board, baseline, against)]
     if len(keys):
-        pictures = [_scatter(board, baseline, before, after), _wins(board, baseline, against)]
+        pictures = [_scatter(board, baseline, before, after), _waterfall(board, baseline, gains)]
         order = np.argsort(-gains, kind="stable")
         won, lost = order[gains[order] > 0][:_MOVED], order[::-1][gains[order[::-1]] < 0][:_MOVED]
         tables = [
             _moved(board, baseline, words, [(keys[place], before[place], after[place]) for place in places])
             for places, words in ((won, "Biggest wins"), (lost, "Biggest losses"))
         ]
-        blocks.append(side_by_side([*pictures, _waterfall(board, baseline, gains)]))
-        blocks.append(side_by_side(tables))
+        blocks += [side_by_side(pictures), _wins(board, baseline, against), side_by_side(tables)]
     return Section("baseline", "Against the baseline", blocks)
 
 
@@ -99,8 +98,8 @@ def _waterfall(board: Leaderboard, baseline: str, gains: np.ndarray) -> Html:
     won, lost = float(gains[gains > 0].sum()), float(-gains[gains < 0].sum())
     return figure(
         picture,
-        f"The gain of {board.best.model} over {baseline} on each query, sorted: {number(won, 1)} won in total, "
-        f"{number(lost, 1)} lost. A mean can hide many losses behind a few large wins; here both can be seen.",
+        f"The gain of {board.best.model} over {baseline} on each query, sorted: {number(won, 2)} won in total, "
+        f"{number(lost, 2)} lost. A mean can hide many losses behind a few large wins; here both can be seen.",
     )
 
 

@@ -25,16 +25,19 @@ def shown_metric(metric: str) -> str:
 
 def lead(results: Results, board: Leaderboard) -> str:
     """The result in two sentences."""
-    best, others = board.best, len(board.leaders) - 1
-    sentence = f"{best.model} ranks best: {shown_metric(board.metric)} {number(best.mean)}"
+    best, tied, others = board.best, len(board.leaders) - 1, len(board.standings) - 1
+    found = f"The best model is {best.model}: {shown_metric(board.metric)} {number(best.mean)}"
     if math.isfinite(best.interval[0]):
-        sentence += f" (95% interval {interval(best.interval)})"
-    if len(board.standings) == 1:
-        return f"{sentence}, under the policy {board.policy}."
-    rest = "the difference to every other model is significant"
-    if others:
-        rest = f"{counted(others, 'other model')} of {len(board.standings) - 1} cannot be told apart from it"
-    return f"{sentence}, under the policy {board.policy}; {rest} (p < 0.05 after Holm's correction)."
+        found += f" (95% interval {interval(best.interval)})"
+    found += f", under the policy {board.policy}."
+    if not others:
+        return found
+    apart = (
+        f"{tied} of the {others} others cannot be told apart from it" if tied else "It differs from every other model"
+    )
+    if others == 1:
+        apart = "The other one cannot be told apart from it" if tied else "It differs from the other one"
+    return f"{found} {apart} (randomisation test, p < 0.05 after Holm's correction)."
 
 
 def facts(results: Results, board: Leaderboard) -> list[Fact]:
@@ -43,7 +46,7 @@ def facts(results: Results, board: Leaderboard) -> list[Fact]:
     return [
         Fact(number(board.best.mean), f"{shown_metric(board.metric)} of the best model"),
         Fact(f"{len(board.standings):,}", "models" if len(board.standings) != 1 else "model"),
-        Fact(f"{len(board.values.keys):,}", "test queries"),
+        Fact(f"{len(board.values.keys):,}", f"{results.about.get('on') or 'test'} queries"),
         Fact(f"{len(folds)}", "fold" if len(folds) == 1 else "folds"),
         Fact(f"{len(seeds)}", "seed per model" if len(seeds) == 1 else "seeds per model"),
         Fact(f"{len(results.runs):,}", "runs" if len(results.runs) != 1 else "run"),
@@ -134,12 +137,12 @@ def published(results: Results) -> Section:
 
 
 def _published(results: Results, given: dict[str, Any]) -> list[Html]:
-    folds = [str(fold) for fold in given["folds"]]
+    folds = [str(fold) for fold in given.get("folds") or results.about["folds"]]
     columns = [Column("metric"), Column("values"), *(Column(fold, 4) for fold in folds), Column("mean", 4)]
     rows: list[list[Value | Cell]] = []
     model, policy, furthest = given["model"], given["policy"], 0.0
-    for metric in given["metrics"]:
-        theirs = [math.nan if value is None else float(value) for value in given["values"][metric]]
+    for metric in given.get("metrics") or given["values"]:
+        theirs = _published_values(given, metric, len(folds))
         ours = [*(_fold_mean(results, model, fold, policy, metric) for fold in folds), math.nan]
         ours[-1] = sum(ours[:-1]) / len(folds) if folds else math.nan
         differences = [own - other for own, other in zip(ours, theirs)]
@@ -148,11 +151,21 @@ def _published(results: Results, given: dict[str, Any]) -> list[Html]:
         rows.append([name, "published", *theirs])
         rows.append([Cell(name, "quiet"), f"ours ({model})", *ours])
         rows.append([Cell(name, "quiet"), "difference", *(Cell(number(d, signed=True), "quiet") for d in differences)])
-    caption = f"{given['title']}, beside {model} of this experiment, under the policy {policy}."
+    source = f" Source: {given['source']}." if given.get("source") else ""
+    caption = f"{given['title']}, beside {model} of this experiment, under the policy {policy}.{source}"
     if model not in results.models:
         return [table(caption, columns, rows), paragraph(f"{model} has not finished a run.")]
     note = f"The means differ by at most {number(furthest)}."
     return [table(caption, columns, rows), paragraph(note)]
+
+
+def _published_values(given: dict[str, Any], metric: str, n_folds: int) -> list[float]:
+    """One value per fold and their mean, which may be given as the last value, by name, or not at all."""
+    values = [math.nan if value is None else float(value) for value in given["values"][metric]]
+    mean = (given.get("mean") or {}).get(metric)
+    if len(values) == n_folds:
+        values.append(sum(values) / n_folds if mean is None else float(mean))
+    return values
 
 
 def _fold_mean(results: Results, model: str, fold: str, policy: str, metric: str) -> float:

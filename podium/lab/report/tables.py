@@ -18,6 +18,7 @@ class Column:
     name: str
     decimals: int | None = None
     signed: bool = False
+    wide: bool = False  # text of several words
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,13 @@ Value = str | float | int | None
 
 
 def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Value | Cell]]) -> Html:
-    """A table with a caption; the first column names its rows."""
+    """A table under its caption, which stays in place when the table scrolls; the first column names the rows."""
     head = "".join(f'<th scope="col"{_align(column)}>{text(column.name)}</th>' for column in columns)
     body = "\n".join(f"<tr>{_cells(columns, row)}</tr>" for row in rows)
     return Html(
-        f'<div class="table" role="region" tabindex="0" aria-label="{text(caption)}"><table>'
-        f"<caption>{text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+        f'<div class="table"><p class="caption">{text(caption)}</p>'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(caption)}"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div></div>"
     )
 
 
@@ -55,24 +57,14 @@ def interval(ends: tuple[float, float], decimals: int = 4, signed: bool = False)
     return f"{number(low, decimals, signed)} to {number(high, decimals, signed)}"
 
 
-def amount(size: float) -> str:
-    """Bytes, as people say it: 1536 -> 1.5 kB; a dash where nothing is known."""
-    if not size:
-        return NOTHING
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-
-
 def _cells(columns: Sequence[Column], row: Sequence[Value | Cell]) -> str:
     return "".join(_cell(column, value, place == 0) for place, (column, value) in enumerate(zip(columns, row)))
 
 
 def _cell(column: Column, given: Value | Cell, first: bool) -> str:
     value, look = (given.value, given.look) if isinstance(given, Cell) else (given, "")
-    names = " ".join(name for name in ("n" if column.decimals is not None else "", look) if name)
+    kinds = ("n" if column.decimals is not None else "", "wide" if column.wide else "", look)
+    names = " ".join(name for name in kinds if name)
     kind = f' class="{names}"' if names else ""
     shown = text(_shown(column, value))
     return f'<th scope="row"{kind}>{shown}</th>' if first else f"<td{kind}>{shown}</td>"

@@ -14,7 +14,7 @@ from podium.lab.report.charts import Curve
 from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, higher_is_better
-from podium.lab.report.tables import NOTHING, Cell, Column, Value, amount, table
+from podium.lab.report.tables import NOTHING, Cell, Column, Value, table
 from podium.lab.results import Results, Run, Search
 
 _CURVES = 12  # models
@@ -152,9 +152,11 @@ def cost(results: Results, board: Leaderboard) -> Section:
             float(np.mean([getattr(run, name) for run in runs])) for name in ("fit_seconds", "predict_seconds")
         )
         memory, size = (max(getattr(run, name) for run in runs) for name in ("peak_memory", "model_bytes"))
-        rows.append([standing.model, standing.rank, standing.mean, fit, predict, amount(memory), amount(size)])
+        rows.append(
+            [standing.model, standing.rank, standing.mean, fit, predict, memory / 1e6 or None, size / 1e3 or None]
+        )
     columns = [Column("model"), Column("rank", 0), Column(shown_metric(board.metric), 4), Column("training, s", 2)]
-    columns += [Column("scoring, s", 3), Column("peak memory", 0), Column("model file", 0)]
+    columns += [Column("scoring, s", 3), Column("peak memory, MB", 1), Column("model file, kB", 1)]
     caption = "Seconds are means over runs; memory (of the whole process) and file size are the largest of a run."
     pictures = [
         picture
@@ -251,7 +253,7 @@ def _trial_table(model: str, searches: Sequence[Search]) -> Html:
         Column("value", 4),
         Column("step", 0),
         Column("seconds", 1),
-        Column("settings"),
+        Column("settings", wide=True),
         Column("note"),
     ]
     rows: list[list[Value | Cell]] = [

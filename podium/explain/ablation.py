@@ -1,0 +1,130 @@
+"""Ablation: how much a metric falls when a model is trained again without a feature, or without a group of features.
+
+Permutation importance asks what a trained model loses without a feature; ablation asks what could not be learned from
+the others. A feature with a near copy has a large permutation importance and costs nothing to leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import diags_array
+from sklearn.base import clone
+
+from podium.data.ranking import RankingData
+from podium.data.sparse import is_sparse
+from podium.evaluation.evaluating import Evaluation, evaluate
+from podium.explain.falls import Falls, query_falls
+from podium.explain.subjects import find_feature, names_for
+from podium.metrics.registry import parse_metric
+from podium.models.ranker import Ranker
+
+Report = Callable[[float, float], None]
+
+
+def ablation(
+    model: Any,
+    train: RankingData,
+    test: RankingData,
+    *,
+    groups: Mapping[str, Sequence[int | str]] | None = None,
+    metric: Any = None,
+    names: Sequence[str] | None = None,
+    report: Report | None = None,
+    **fit: Any,
+) -> Falls:
+    """Train the model with all features, and again without each feature or group; the fall of the metric on `test`.
+
+    groups: {"links": ["pagerank", "inlinks"]}, features by name or column; by default each feature by itself. metric:
+    None takes the model's own. `fit` has further arguments of `fit`, such as eval_set and early_stopping_rounds.
+
+    A feature is left out by setting it to 0 in all rows: columns keep their numbers, so that parameters which name
+    features (monotone constraints, categories) still hold. The model given is not changed, and need not be fitted.
+    """
+    _refuse_other_models(model)
+    known = _names(model, train, names)
+    left_out = _groups(groups, known)
+    judge = model._judging_metric() if metric is None else parse_metric(metric)
+    trained: list[Evaluation] = []
+    for number, columns in enumerate([(), *left_out.values()]):
+        trained.append(_measure(model, train, test, columns, judge, fit))
+        if report is not None:
+            report(number + 1, len(left_out) + 1)
+    baseline, *others = trained
+    sign = 1 if judge.higher_is_better else -1
+    return Falls(
+        what="when left out of training",
+        metric=judge.name,
+        policy=baseline.policy,
+        baseline=float(baseline[judge.name]),
+        names=tuple(left_out),
+        means=np.array([sign * (baseline[judge.name] - found[judge.name]) for found in others]),
+        per_query=np.array([query_falls(baseline, found, judge) for found in others]),
+        weights=baseline.query_weight,
+    )
+
+
+def _measure(
+    model: Ranker, train: RankingData, test: RankingData, columns: Sequence[int], judge: Any, fit: Mapping[str, Any]
+) -> Evaluation:
+    own = dict(fit)
+    if isinstance(own.get("eval_set"), RankingData):
+        own["eval_set"] = without(own["eval_set"], columns)
+    elif own.get("eval_set") is not None:
+        own["eval_set"] = [without(part, columns) for part in own["eval_set"]]
+    fitted = clone(model).fit(without(train, columns), **own)
+    return evaluate(fitted.predict(without(test, columns)), test, metrics=[judge], n_jobs=model.n_jobs)
+
+
+def without(data: RankingData, columns: Sequence[int]) -> RankingData:
+    """The same data with 0 in some columns."""
+    if not isinstance(data, RankingData):
+        raise ValueError(
+            f"ablation needs RankingData for training, test and evaluation sets; got {type(data).__name__}."
+        )
+    if not len(columns):
+        return data
+    if is_sparse(data.X):
+        kept = np.ones(data.n_features, dtype=np.float32)
+        kept[list(columns)] = 0
+        changed = (data.X @ diags_array(kept)).tocsr()
+        changed.eliminate_zeros()
+        return replace(data, X=changed)
+    rows = np.array(data.X)
+    rows[:, list(columns)] = 0
+    return replace(data, X=rows)
+
+
+def _refuse_other_models(model: Any) -> None:
+    if not isinstance(model, Ranker):
+        raise ValueError(f"expected a model of Podium, such as podium.LambdaMART; got {type(model).__name__}.")
+    if getattr(model, "init", None) is not None:
+        raise ValueError(
+            f"{type(model).__name__}: ablation trains the model again, but not the base model that init= gives it. "
+            "Ablate the base model itself, or a model without init."
+        )
+
+
+def _names(model: Ranker, train: RankingData, names: Sequence[str] | None) -> tuple[str, ...]:
+    if names is None and hasattr(model, "n_features_in_"):
+        return names_for(model, train)
+    given = train.feature_names if names is None else tuple(names)
+    found = given or tuple(f"feature {number}" for number in range(1, train.n_features + 1))
+    if len(found) != train.n_features:
+        raise ValueError(f"names must have one name per feature, {train.n_features} in all; got {len(found)}.")
+    return found
+
+
+def _groups(groups: Mapping[str, Sequence[int | str]] | None, known: Sequence[str]) -> dict[str, list[int]]:
+    if groups is None:
+        return {name: [column] for column, name in enumerate(known)}
+    found = {name: [find_feature(feature, known) for feature in features] for name, features in groups.items()}
+    empty = [name for name, columns in found.items() if not columns]
+    if empty or not found:
+        raise ValueError(
+            f"groups: expected at least one feature per group; {empty[0] if empty else 'groups'} has none."
+        )
+    return found

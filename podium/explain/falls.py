@@ -1,0 +1,104 @@
+"""Falls: by how much a metric is worse without what a feature, or a group of features, knows.
+
+The fall is measured per query, so that its mean has a bootstrap interval over queries: an interval that holds 0 says
+that these queries cannot show that the feature is of use.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium.evaluation.evaluating import Evaluation
+from podium.evaluation.significance import bootstrap_interval, paired_differences
+from podium.metrics.base import Metric
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Fall:
+    """What one feature or group is worth."""
+
+    name: str
+    fall: float  # of the mean over queries
+    interval: tuple[float, float]  # of that mean; NaN if the metric is not a mean over queries
+
+    def as_dict(self) -> dict[str, Any]:
+        known = all(map(math.isfinite, self.interval))
+        return {"feature": self.name, "fall": self.fall, "interval": list(self.interval) if known else None}
+
+
+@dataclass(frozen=True, eq=False)
+class Falls:
+    """One fall per feature or group. Print it, or take `ranked()`, `table()`, `picture(path)` or `as_dict()`."""
+
+    what: str  # "when shuffled"
+    metric: str
+    policy: str
+    baseline: float  # the metric of all features as they are
+    names: tuple[str, ...]
+    means: np.ndarray  # (names,): the fall of the metric
+    per_query: np.ndarray  # (names, queries): the same for each query, NaN where the metric is undefined
+    weights: np.ndarray | None = None  # of the queries
+
+    @cached_property
+    def intervals(self) -> np.ndarray:
+        """(names, 2): 95 % BCa bootstrap intervals over queries."""
+        return np.array([self._interval(own) for own in self.per_query]).reshape(-1, 2)
+
+    def _interval(self, own: np.ndarray) -> tuple[float, float]:
+        kept = ~np.isnan(own)
+        return bootstrap_interval(own[kept], None if self.weights is None else self.weights[kept], level=LEVEL)
+
+    def ranked(self) -> list[Fall]:
+        """The largest fall first."""
+        order = np.argsort(-self.means, kind="stable")
+        return [Fall(self.names[f], float(self.means[f]), (self.intervals[f, 0], self.intervals[f, 1])) for f in order]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, unrounded, for `json.dumps`."""
+        rows = [fall.as_dict() for fall in self.ranked()]
+        return {"metric": self.metric, "policy": self.policy, "baseline": self.baseline, "features": rows}
+
+    def table(self) -> Table:
+        """A table for rich, the largest fall first."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table("feature", title=f"{self.metric} {self.baseline:.4f}, fall {self.what}", title_justify="left")
+        table.add_column("fall", justify="right")
+        table.add_column("95% interval", justify="right")
+        for fall in self.ranked():
+            table.add_row(Text(fall.name), f"{fall.fall:+z.4f}", _words(fall.interval))
+        return table
+
+    def picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw the falls with their intervals to an SVG or PNG file. Needs matplotlib."""
+        from podium.explain.drawings import draw_falls
+
+        draw_falls(self, path)
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names), default=0)
+        lines = [f"{fall.name:<{width}}  {fall.fall:+z.4f}  ({_words(fall.interval)})" for fall in self.ranked()]
+        return "\n".join([f"{self.metric} {self.baseline:.4f}; fall {self.what} (95% interval):", *lines])
+
+
+def query_falls(before: Evaluation, after: Evaluation, metric: Metric) -> np.ndarray:
+    """(queries,): by how much each query is worse."""
+    sign = 1.0 if metric.higher_is_better else -1.0
+    return sign * -paired_differences(before.per_query[metric.name], after.per_query[metric.name])
+
+
+def _words(ends: tuple[float, float]) -> str:
+    low, high = ends
+    return "unknown" if math.isnan(low) else f"{low:+z.4f} to {high:+z.4f}"
