@@ -98,7 +98,7 @@ def auto_command(
     budget: Annotated[float, typer.Option(help="Seconds.")] = 600.0,
     metric: Criterion = "ndcg@10",
     policy: CriterionPolicy = "standard",
-    refit: Annotated[str, typer.Option(help="Rows of the final training: all, or train (without --valid).")] = "all",
+    refit: Annotated[str, typer.Option(help="Final training: train, or all, with the rows of --valid too.")] = "train",
     settings: Settings = [],  # noqa: B006 (typer copies it)
     seed: Annotated[int | None, typer.Option(help="The random seed.")] = None,
     jobs: Jobs = None,

@@ -87,9 +87,9 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         2, "Number of divisions of the queries into folds; further ones try the best candidates only.", low=1, high=100
     )
     refit: str = parameter(
-        "all",
-        'What the chosen blend is trained on: "all" rows, also those of evaluation sets, or the "train" rows only.',
-        choices=("all", "train"),
+        "train",
+        'What the chosen blend is trained on: the "train" rows, or "all", those of evaluation sets too.',
+        choices=("train", "all"),
     )
     plan: Any = parameter(
         None,

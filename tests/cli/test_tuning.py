@@ -152,7 +152,7 @@ def test_auto_writes_a_model_and_a_page(run, folder) -> None:
     [
         (["--page", "auto.txt"], "--page: the suffix must be one of .html, .md"),
         (["--budget", "0"], "budget must be"),
-        (["--refit", "test"], "refit must be one of all, train"),
+        (["--refit", "test"], "refit must be one of train, all"),
         (["--metric", "nope"], "metric must be"),
         (["--test", "test.txt"], "No such option"),
     ],

@@ -20,6 +20,7 @@ from podium.lab.candidates import FAMILIES, make_candidates
 from podium.lab.choosing import _Trying, choose
 from podium.lab.criteria import parse_criterion
 from podium.lab.cross_validation import divide_queries
+from podium.lab.tuning import tune
 from podium.persistence.values import to_plain
 
 QUICK = {"families": ("linear", "trees"), "divisions": 1, "folds": 2, "n_jobs": 1}
@@ -81,6 +82,17 @@ def test_a_plan_trains_the_same_blend_with_another_seed(fitted) -> None:
         assert (other.predict(data) != forests.fit(data).predict(data)).any()
 
 
+def test_tuning_it_gives_a_plan_so_that_other_seeds_need_no_choice() -> None:
+    train, valid = world(0), world(1)
+    model = podium.AutoRanker(budget=1e-6, n_jobs=1)
+    found = tune(model, {"refit": ["train"]}, train, valid)
+    assert set(found.chosen) == {"refit", "plan"}
+    chosen = json.loads(json.dumps(found.to_json()))["chosen"]
+    again = podium.AutoRanker(**chosen).fit(train, eval_set=valid)
+    assert again.notes_ == ["The plan was given."]
+    np.testing.assert_array_equal(again.predict(valid), found.model.predict(valid))
+
+
 @pytest.mark.parametrize(
     "plan", [{}, {"members": [], "weights": []}, {"members": [3], "weights": [1.0]}, {"members": None, "weights": None}]
 )
@@ -106,8 +118,8 @@ def test_the_members_are_the_blend_that_was_tried_last(fitted) -> None:
 def test_validation_queries_take_part_in_the_choice_and_in_the_final_training_if_asked() -> None:
     train, valid = world(0), world(1)
     alone = podium.AutoRanker(**QUICK | {"families": ("linear",)}).fit(train)
-    judged = podium.AutoRanker(**QUICK | {"families": ("linear",), "refit": "train"}).fit(train, eval_set=valid)
-    whole = podium.AutoRanker(**QUICK | {"families": ("linear",)}).fit(train, eval_set=valid)
+    judged = podium.AutoRanker(**QUICK | {"families": ("linear",)}).fit(train, eval_set=valid)
+    whole = podium.AutoRanker(**QUICK | {"families": ("linear",), "refit": "all"}).fit(train, eval_set=valid)
     assert alone.tried_ != judged.tried_
     assert judged.tried_ == whole.tried_
     both = RankingData.concat([train, valid])

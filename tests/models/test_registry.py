@@ -250,7 +250,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "policy": ("letor4", {}),
     "families": (["trees"], {}),
     "divisions": (1, {"budget": 60.0, "families": ["linear"]}),
-    "refit": ("train", {"plan": plan_of(MART(n_estimators=3))}),
+    "refit": ("all", {"plan": plan_of(MART(n_estimators=3))}),
     "plan": (plan_of(Linear(max_iter=3)), {}),
     "transform": (("raw", "rank"), {}),
     "basis": ("polynomial", {}),
