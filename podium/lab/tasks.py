@@ -79,7 +79,7 @@ class Session:
         return self._fold
 
     def _search(self, task: Task) -> Search:
-        from podium.lab.tuning import plain_value, tune
+        from podium.lab.tuning import tune
 
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
@@ -96,7 +96,7 @@ class Session:
             sampler=spec.sampler,
         )
         criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
-        plain = {name: plain_value(value) for name, value in tuned.chosen.items()}
+        plain = {name: _json_value(value) for name, value in tuned.chosen.items()}
         return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
 
     def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
@@ -237,6 +237,15 @@ def judge(
 
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
+
+
+def _json_value(value: Any) -> Any:
+    """A setting as JSON holds it: numbers of NumPy become plain ones, tuples lists; a plan stays what it is."""
+    if isinstance(value, Mapping):
+        return {str(name): _json_value(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_value(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _steps_of(model: Ranker) -> dict[str, Any]:
