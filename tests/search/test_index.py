@@ -70,6 +70,35 @@ def test_a_merged_index_is_the_index_of_its_documents(tmp_path, rng):
     assert merged == built
 
 
+def test_fields_that_are_empty_take_no_room_and_can_be_searched(tmp_path):
+    """Also once their documents are deleted: the merged index is that of the rest."""
+    build_index([("a", "light beam"), ("b", "")], tmp_path / "built", keep_texts=False)
+    with IndexWriter(tmp_path / "changed", keep_texts=False) as writer:
+        writer.add(("a", "light beam"))
+        writer.add(("b", ""))
+        writer.commit()
+        writer.add({"id": "c", "title": "light", "body": "ray"})
+    index = open_index(tmp_path / "changed")
+    assert index.search("light", fields="title").ids == ["c"]
+    assert set(index.search("light").ids) == {"a", "c"}
+    with IndexWriter(tmp_path / "changed") as writer:
+        writer.delete("c")
+        writer.merge()
+    for name in ("built", "changed"):
+        index = open_index(tmp_path / name)
+        assert index.segments[0].has_fields == ["body"]
+        assert index.search('light +"light beam" -title:ray').ids == ["a"]
+        for field in ("title", "url"):
+            assert index.search("light", fields=field).ids == []
+            assert index.field(field).lengths.tolist() == [0, 0]
+            assert index.field(field).statistics("light").df == 0
+    merged, built = (
+        [data for file, data in sorted(content(tmp_path / name).items()) if file != NAME]
+        for name in ("changed", "built")
+    )
+    assert merged == built
+
+
 def test_many_small_commits_do_not_leave_many_segments(tmp_path, rng):
     texts = random_texts(rng, 25)
     for number, text in enumerate(texts):
