@@ -18,7 +18,7 @@ from mutations import cut, flip, huge_number, overwrite
 
 from podium.formats.container import open_container, write_container
 from podium.formats.kinds import INDEX
-from podium.search import IndexWriter, build_index, open_index, segments
+from podium.search import IndexWriter, build_index, open_index, postings, segments, words
 from podium.search.manifest import NAME
 
 QUERIES = [WORDS[0], " ".join(WORDS[:3]), " ".join(WORDS[4:9]), f'"{WORDS[0]} {WORDS[1]}"', f"+{WORDS[0]} -{WORDS[2]}"]
@@ -42,6 +42,19 @@ def test_the_order_of_documents_changes_no_byte(tmp_path, rng):
     build_index(documents, tmp_path / "a", keep_texts=False)
     build_index([documents[place] for place in rng.permutation(200)], tmp_path / "b", keep_texts=False)
     assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_the_number_of_threads_changes_no_byte(tmp_path, rng, monkeypatch):
+    documents = records(random_documents(rng, 200))
+    found = []
+    for threads in (1, 2, 5):
+        for module in (words, postings):
+            monkeypatch.setattr(module, "usable_threads", lambda n_jobs, threads=threads: threads)
+            monkeypatch.setattr(module, "_WORTH_THREADS", 1)
+        build_index(documents, tmp_path / str(threads))
+        found.append(content(tmp_path / str(threads)))
+    assert postings._blocks_for(10_000, 10) == 5
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_merged_index_is_the_index_of_its_documents(tmp_path, rng):
