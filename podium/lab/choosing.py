@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.interrupts import check_interrupts
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import evaluate
 from podium.lab.candidates import Candidate, with_batches
@@ -115,6 +116,7 @@ class _Trying:
         fold_of = divide_queries(self.data, self.folds, self.seed + division)
         self.scores.append({})
         for done, number in enumerate(numbers):
+            check_interrupts()
             candidate = self.candidates[number]
             if not division and done and self._elapsed() + self._expected(candidate) > self.limit:
                 self.notes.append(f"{candidate.name}: left out, because the budget was spent.")
