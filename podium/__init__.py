@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from podium.formats.trec import read_run as read_run
     from podium.formats.trec import write_qrels as write_qrels
     from podium.formats.trec import write_run as write_run
+    from podium.lab.auto import AutoRanker as AutoRanker
     from podium.lab.cross_validation import cross_validate as cross_validate
     from podium.lint.checks import check as check
     from podium.metrics.base import Metric as Metric
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AdaRank": "podium.models.adarank",
+    "AutoRanker": "podium.lab.auto",
     "Bagged": "podium.pipelines.bagged",
     "BayesRank": "podium.models.linear",
     "Blend": "podium.pipelines.blend",

@@ -287,6 +287,7 @@ class OtherModels:
             "Bagged": {"model": trees, "n_members": 2},
             "Blend": {"members": [linear, trees]},
             "Stack": {"members": [linear, trees], "final": linear, "folds": 2},
+            "AutoRanker": {"budget": 1e-6, "folds": 2},
         } | {name: {"max_epochs": 1} for name in NETS}
         for name in MODELS:
             if name not in TREE_MODELS:

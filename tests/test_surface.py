@@ -28,6 +28,7 @@ LAYERS = [
 PUBLIC = [
     "AdaRank",
     "ApproxNDCG",
+    "AutoRanker",
     "Bagged",
     "BayesRank",
     "Blend",

@@ -12,6 +12,7 @@ from podium.cli.commands import AsJson, DataFile, Metrics, _output, _print_json,
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
+    from podium.lab.auto import AutoRanker
     from podium.lab.cross_validation import CrossValidation
     from podium.lab.tuning import Tuned
 
@@ -85,6 +86,52 @@ def cross_validate_command(
         _print_json(found.to_json())
     else:
         _print_folds(found, metric)
+
+
+@command("auto")
+def auto_command(
+    train: DataFile,
+    out: Annotated[Path, typer.Option(help="The file for the model; - for standard output.")],
+    valid: Annotated[
+        Path | None, typer.Option(help="Validation data, whose queries take part in the choice. Never test data.")
+    ] = None,
+    budget: Annotated[float, typer.Option(help="Seconds.")] = 600.0,
+    metric: Criterion = "ndcg@10",
+    policy: CriterionPolicy = "standard",
+    refit: Annotated[str, typer.Option(help="Final training: train, or all, with the rows of --valid too.")] = "train",
+    settings: Settings = [],  # noqa: B006 (typer copies it)
+    seed: Annotated[int | None, typer.Option(help="The random seed.")] = None,
+    jobs: Jobs = None,
+    page: Annotated[Path | None, typer.Option(help="Write a page about the choice to this .html or .md file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
+    from podium.lab.files import auto_files
+    from podium.models.registry import plan_model
+
+    out, report = _output(out, as_json)
+    given = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
+    found = auto_files(plan_model("autoranker", given, jobs, seed), train, valid, out, page=page, locate=inputs.path_of)
+    if as_json:
+        _print_json(found.to_json())
+        return
+    _print_auto(found.model, report)
+    print("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)
+    print(f"podium: chosen and trained in {found.seconds:.1f} s", file=sys.stderr)
+
+
+def _print_auto(model: AutoRanker, report: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from podium.cli import terminal as _terminal
+    from podium.lab.auto_page import columns, tried_rows
+
+    table = Table(*columns(model))
+    for row in tried_rows(model):
+        table.add_row(*map(Text, row))
+    _terminal.console(report).print(table)
+    print("\n".join(model.why()), file=report)
 
 
 def _print_folds(found: CrossValidation, metrics: list[str]) -> None:

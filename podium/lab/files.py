@@ -7,12 +7,15 @@ import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from podium._runtime.files import plain_suffix, refuse_bad_target, refuse_own_input, write_whole
 from podium._runtime.progress import progress
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
+from podium.lab.auto import AutoRanker
+from podium.lab.auto_page import refuse_bad_page, write_page
 from podium.lab.cross_validation import CrossValidation, cross_validate
 from podium.lab.spaces import read_space
 from podium.lab.tuning import Tuned, plain_value, tune
@@ -60,6 +63,52 @@ def tune_files(
     if history is not None:
         write_history(tuned, history)
     return TuningRun(tuned, out, history)
+
+
+@dataclass(frozen=True)
+class AutoRun:
+    """What `podium auto` found, and where the model and the page are."""
+
+    model: AutoRanker
+    out: Path
+    page: Path | None
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        model = self.model
+        found = {"plan": model.plan_, "tried": model.tried_, "why": model.why(), "seconds": self.seconds}
+        return found | {"written": str(self.out)} | ({} if self.page is None else {"page": str(self.page)})
+
+
+def auto_files(
+    plan: Plan,
+    train_file: Path,
+    valid_file: Path | None,
+    out: Path,
+    *,
+    page: Path | None = None,
+    locate: Locate = itself,
+) -> AutoRun:
+    """Choose and train a blend on one file, or on two of which the second takes part in the choice."""
+    sources = [train_file] if valid_file is None else [train_file, valid_file]
+    refuse_bad_out(out, sources, model=True)
+    if page is not None:
+        refuse_bad_page(page)
+        refuse_own_input("--page", [page], [*sources, out])
+    model = plan.model
+    if not isinstance(model, AutoRanker):
+        raise ValueError(f"podium auto trains an AutoRanker; got {type(model).__name__}.")
+    started = perf_counter()
+    train, valid = read_file(train_file, locate), None
+    if valid_file is not None:
+        valid = Columns.of_data(train, train_file).give(read_file(valid_file, locate), valid_file)
+    with progress("choosing a model") as report:
+        model.watch(report)
+        model.fit(train, eval_set=valid)
+    model.save(out)
+    if page is not None:
+        write_page(model, page)
+    return AutoRun(model, out, page, perf_counter() - started)
 
 
 def cross_validate_file(plan: Plan, data_file: Path, *, locate: Locate = itself, **options: Any) -> CrossValidation:

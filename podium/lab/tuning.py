@@ -178,7 +178,7 @@ class _Search:
         if self.steps is not None:
             model.set_params(eval_metric=self.metric)
             given = {"early_stopping_rounds": _patience(self.n_steps), "callbacks": [watcher]}
-        if self.steps is not None or _chooses_weights(model):
+        if self.steps is not None or _chooses_weights(model) or _chooses_plan(model):
             given |= {"eval_set": self.valid}
         model.fit(self.train, **given)
         model.eval_metric = own_metric
@@ -187,6 +187,8 @@ class _Search:
     def _decided(self, model: Ranker) -> dict[str, Any]:
         """What the validation data decided in the training itself."""
         found: dict[str, Any] = {} if self.steps is None else {self.steps: int(model.best_iteration_)}
+        if _chooses_plan(model):
+            found["plan"] = model.plan_
         return found | ({"weights": model.weights_.tolist()} if _chooses_weights(model) else {})
 
     def _result(self, sampler: Sampler) -> Tuned:
@@ -232,6 +234,8 @@ def plain_value(value: Any) -> Any:
         value = value.item()
     if isinstance(value, (list, tuple)):
         return [plain_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(item) for key, item in value.items()}
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
@@ -254,6 +258,11 @@ def _deciding_parameter(model: Ranker, space: Space) -> str | None:
 def _patience(n_steps: int) -> int:
     """Steps without progress after which a training ends."""
     return max(20, n_steps // 5)
+
+
+def _chooses_plan(model: Ranker) -> bool:
+    """Whether it is an AutoRanker, which makes a plan of its own; with that plan it chooses nothing again."""
+    return "plan" in (own := model.get_params(deep=False)) and own["plan"] is None
 
 
 def _chooses_weights(model: Ranker) -> bool:

@@ -190,6 +190,13 @@ REGISTRY = (
         about="A second ranker on top of the scores that models give to queries they have not seen.",
     ),
     Entry(
+        "AutoRanker",
+        "podium.lab.auto",
+        learner="a blend that is chosen by cross-validation",
+        objective="those of the models",
+        about="A blend of linear models, trees and nets that cross-validation chooses for the data.",
+    ),
+    Entry(
         "Net",
         _NETS,
         learner="neural network",

@@ -28,7 +28,16 @@ _FINAL = "final"
 
 
 @parametrized
-class Stack(MembersParameter, SeedParameter, Ensemble):
+class FoldsParameter:
+    """The parts that queries are divided into."""
+
+    folds: int = parameter(
+        5, "Number of parts of the queries; each is scored by models of the others.", low=2, high=10**4
+    )
+
+
+@parametrized
+class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     """A second ranker on top of the scores that models give to queries they have not seen.
 
     Members are trained side by side on `n_jobs` threads.
@@ -40,9 +49,6 @@ class Stack(MembersParameter, SeedParameter, Ensemble):
         kind=MODEL,
         optional=True,
         words='a model such as Linear(objective="lambda") (as text: "linear(objective=lambda)"), or None',
-    )
-    folds: int = parameter(
-        5, "Number of parts of the queries; each is scored by models of the others.", low=2, high=10**4
     )
     passthrough: bool = parameter(False, "Whether the second ranker sees the features too, behind the scores.")
 

@@ -125,3 +125,40 @@ def test_cross_validate_prints_one_row_per_fold(run, folder) -> None:
     code, _, err = run(*words[:3], "--folds", "1000")
     assert code == 2
     assert "folds must be an integer from 2 to the number of queries" in err
+
+
+def test_auto_writes_a_model_and_a_page(run, folder) -> None:
+    words = ("auto", "train.txt", "--valid", "valid.txt", "--out", "a.podium", "--budget", "0.001")
+    code, out, err = run(*words, "--page", "auto.html", "--metric", "map+ndcg@10")
+    assert code == 0, err
+    assert "map+ndcg@10 (standard)" in out
+    assert "Chosen: " in out
+    assert "left out" in out
+    assert "a.podium: written\nauto.html: written" in out
+    assert "What was tried" in (folder / "auto.html").read_text()
+    assert run("rank", "a.podium", "valid.txt", "--out", "a.scores")[0] == 0
+    valid = podium.read_letor(folder / "valid.txt")
+    scores = np.array((folder / "a.scores").read_text().split(), float)
+    np.testing.assert_allclose(scores, podium.load(folder / "a.podium").predict(valid), rtol=1e-6)
+    code, out, err = run(*words, "--page", "auto.md", "--json", "--set", "folds=3", "--seed", "1")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["page"] == "auto.md"
+    assert set(found["plan"]) == {"members", "weights"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--page", "auto.txt"], "--page: the suffix must be one of .html, .md"),
+        (["--budget", "0"], "budget must be"),
+        (["--refit", "test"], "refit must be one of train, all"),
+        (["--metric", "nope"], "metric must be"),
+        (["--test", "test.txt"], "No such option"),
+    ],
+)
+def test_auto_refuses_bad_input_and_takes_no_test_data(run, folder, words, message) -> None:
+    code, out, err = run("auto", "train.txt", "--out", "y.podium", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not (folder / "y.podium").exists()

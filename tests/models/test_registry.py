@@ -27,6 +27,7 @@ from podium.models.parameters import (
 from podium.models.products import MART, LambdaMART, LambdaSMART
 from podium.models.ranker import Ranker
 from podium.models.registry import MODELS, Entry, catalogue, find_model, plan_model, read_settings
+from podium.persistence.values import to_plain
 
 DECLARED = [(entry, one) for entry in catalogue() for one in entry.parameters.values()]
 
@@ -183,6 +184,12 @@ def test_a_parameter_without_a_declaration_is_refused_when_the_class_is_made():
 
 # --- effects ------------------------------------------------------------------------------------------------------
 
+
+def plan_of(*models):
+    """What AutoRanker calls a plan."""
+    return {"members": [to_plain(model) for model in models], "weights": [1 / len(models)] * len(models)}
+
+
 # Another value, and the parameters beside which it has an effect.
 EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "objective": ("logistic", {}),
@@ -232,12 +239,19 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "model": (MART(n_estimators=3), {}),
     "n_members": (3, {}),
     "sample": ("seeds", {"model": LambdaMART(n_estimators=3, query_fraction=0.5)}),
-    "normalization": (None, {}),
+    "normalization": (None, {"plan": plan_of(Linear(max_iter=3), MART(n_estimators=3))}),
     "members": ([Linear(max_iter=3), MART(n_estimators=3)], {}),
     "weights": ([3, 1], {}),
     "final": (MART(n_estimators=3), {}),
     "folds": (3, {}),
     "passthrough": (True, {}),
+    "budget": (1e-6, {"budget": 60.0, "families": ["linear", "trees"], "divisions": 1}),
+    "criterion": ("err@5", {}),
+    "policy": ("letor4", {}),
+    "families": (["trees"], {}),
+    "divisions": (1, {"budget": 60.0, "families": ["linear"]}),
+    "refit": ("all", {"plan": plan_of(MART(n_estimators=3))}),
+    "plan": (plan_of(Linear(max_iter=3)), {}),
     "transform": (("raw", "rank"), {}),
     "basis": ("polynomial", {}),
     "degree": (2, {"basis": "polynomial", "kernel": "polynomial"}),
@@ -300,6 +314,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
 FEW_MEMBERS = {
     "n_members": 2,
     "folds": 2,
+    "budget": 1e-6,
     "model": LambdaMART(n_estimators=3, max_leaf_nodes=6),
     "members": [LambdaMART(n_estimators=3, max_leaf_nodes=6), Linear(max_iter=3)],
 }

@@ -29,6 +29,7 @@ FEW = {
     "members": [TREES, Linear(max_iter=5)],
     "n_members": 2,
     "folds": 2,
+    "budget": 1e-6,
     "n_estimators": 5,
     "max_leaf_nodes": 6,
     "min_samples_leaf": 3,

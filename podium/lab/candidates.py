@@ -1,0 +1,164 @@
+"""Candidates: what AutoRanker tries on any data, a few settings per family.
+
+- linear: one weight per column (features, their z-scores and ranks within the query), pairwise logistic loss;
+- trees: small boosted trees with random split points, pairwise or lambda gradients, and a plain LambdaMART; the number
+  of trees is chosen by staged scores;
+- nets: small RankNets with strong dropout and weight decay.
+
+They were chosen on validation parts of small and medium-sized collections, where averaging and regularisation matter
+more than size. The first candidate of a family is the one that a small budget is spent on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from podium.data.ranking import RankingData
+from podium.data.sparse import is_sparse
+from podium.lab.tuning import copy_model
+from podium.models.linear import Linear
+from podium.models.nets import RankNet
+from podium.models.products import Boosted, LambdaMART
+from podium.models.ranker import Ranker
+from podium.pipelines.bagged import Bagged
+
+FAMILIES = ("linear", "trees", "nets")
+_VIEWS = ("raw", "zscore", "rank")
+_PENALTIES = (0.03, 0.1, 0.01, 0.3)
+_TREES, _EVERY = 300, 20
+_EPOCHS = (30, 50)
+_BATCHES, _LARGEST_BATCH = 8, 4096
+_TRIED_NETS, _FINAL_NETS, _FINAL_FORESTS = 4, 10, 5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model to be tried."""
+
+    name: str
+    family: str
+    model: Ranker
+    every: int = 0  # scores are looked at after every so many trees; 0: at the end only
+
+    @property
+    def steps(self) -> list[int]:
+        """The numbers of trees to choose from; [0] where there is nothing to choose."""
+        if not self.every:
+            return [0]
+        return list(range(self.every, self.model.get_params()["n_estimators"] + 1, self.every))
+
+    def final(self, step: int) -> Ranker:
+        """What is trained in the end: with the chosen number of trees, and averaged."""
+        model = copy_model(self.model)
+        if self.family == "trees":
+            model.set_params(n_estimators=step)
+            return Bagged(model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
+        if self.family == "nets":
+            model.set_params(n_nets=_FINAL_NETS)
+        return model
+
+
+def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[Candidate], list[str]]:
+    """Candidates for these data, in the order in which a budget is spent, and sentences about what is left out."""
+    notes, by_family = [], []
+    for family in families:
+        reason = _reason_against(family, data)
+        if reason:
+            notes.append(f"{family}: left out, because {reason}.")
+        else:
+            by_family.append(_MAKERS[family](data))
+    if not by_family:
+        raise ValueError(f"AutoRanker: no family is left to try. {' '.join(notes)} Name others by families=....")
+    return _in_turns(by_family), notes
+
+
+def with_batches(model: Ranker, n_rows: int) -> Ranker:
+    """A net with eight batches per epoch, however many rows there are."""
+    if isinstance(model, RankNet):
+        model.set_params(batch_size=int(min(max(32, -(-n_rows // _BATCHES)), _LARGEST_BATCH)))
+    return model
+
+
+def seeded(model: Ranker, seed: int) -> Ranker:
+    """The same model with other random numbers; seeds of a bag count upwards, so they are kept apart."""
+    if isinstance(model, Bagged):
+        model.set_params(random_state=seed, model__random_state=seed * 1000)
+    elif "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=seed)
+    return model
+
+
+def _draws(model: Ranker) -> bool:
+    return bool(model.get_params()["feature_fraction"] < 1)
+
+
+def _in_turns(groups: list[list[Candidate]]) -> list[Candidate]:
+    """The first of every group, then the second of every group, ..."""
+    longest = max(map(len, groups))
+    return [group[place] for place in range(longest) for group in groups if place < len(group)]
+
+
+def _reason_against(family: str, data: RankingData) -> str:
+    values = data.X.data if is_sparse(data.X) else data.X
+    if family == "linear" and np.isnan(values).any():
+        return "it does not support missing values"
+    if family != "trees" and is_sparse(data.X):
+        return "it does not support sparse rows"
+    if family == "nets" and (find_spec("jax") is None or find_spec("optax") is None):
+        return 'it needs JAX (pip install "podium[neural]")'
+    return ""
+
+
+def _views(data: RankingData) -> tuple[str, ...] | None:
+    """Sparse rows stay as they are: z-scores and ranks would fill them up."""
+    return None if is_sparse(data.X) else _VIEWS
+
+
+def _linear(data: RankingData) -> list[Candidate]:
+    common: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5, "transform": _views(data), "max_iter": 200}
+    return [
+        Candidate(f"linear, penalty {penalty:g}", "linear", Linear(l2_regularization=penalty, **common))
+        for penalty in _PENALTIES
+    ]
+
+
+def _trees(data: RankingData) -> list[Candidate]:
+    small, large = (int(np.clip(data.n_rows // share, low, high)) for share, low, high in ((200, 3, 40), (70, 5, 120)))
+    common: dict[str, Any] = {
+        "n_estimators": _TREES,
+        "learning_rate": 0.05,
+        "feature_fraction": 0.4,
+        "extra_trees": True,
+        "transform": _views(data),
+    }
+    pairs: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5}
+    settings = [
+        ("pairwise, 7 leaves", pairs | {"max_leaf_nodes": 7, "min_samples_leaf": small}),
+        ("pairwise, 12 leaves", pairs | {"max_leaf_nodes": 12, "min_samples_leaf": large}),
+        ("lambda, 12 leaves", {"objective": "lambda", "max_leaf_nodes": 12, "min_samples_leaf": large}),
+    ]
+    found = [Candidate(f"trees, {name}", "trees", Boosted(**own, **common), _EVERY) for name, own in settings]
+    plain = LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small))
+    return [found[0], Candidate("trees, LambdaMART", "trees", plain, _EVERY), *found[1:]]
+
+
+def _nets(data: RankingData) -> list[Candidate]:
+    common: dict[str, Any] = {
+        "transform": ("zscore", "rank"),
+        "hidden_layer_sizes": (32,),
+        "dropout": 0.3,
+        "learning_rate": 5e-3,
+        "schedule": "linear",
+        "weight_decay": 3e-2,
+        "pair_exponent": 0.5,
+        "n_nets": _TRIED_NETS,
+        "derivatives": "device",  # one program to compile, not one per size of batch
+    }
+    return [Candidate(f"nets, {n} epochs", "nets", RankNet(max_epochs=n, **common)) for n in _EPOCHS]
+
+
+_MAKERS = {"linear": _linear, "trees": _trees, "nets": _nets}

@@ -1,0 +1,287 @@
+"""The choice of AutoRanker: which candidates, with how many trees, in one blend.
+
+Every candidate scores every query by models that have not seen it. The best of each family are then blended with equal
+weights, families in all combinations, and the blend is chosen by the criterion. Where the data cannot tell a blend of
+more families from the best one, it is taken: it varies less. One division into folds is a matter of luck, so the best
+candidates are tried on further ones.
+
+The budget decides at planned points only: before a candidate, and before a division. With enough of it the choice
+depends on the data and the seed alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.interrupts import check_interrupts
+from podium.data.ranking import RankingData
+from podium.evaluation.evaluating import evaluate
+from podium.lab.candidates import Candidate, with_batches
+from podium.lab.cross_validation import divide_queries, over_folds
+from podium.lab.tuning import copy_model
+from podium.metrics.base import Metric
+from podium.models.transforms import queries_of
+from podium.pipelines.normalizing import normalize
+
+_KEPT = 2  # candidates of each family that further divisions try
+_DOUBT = 0.5  # standard errors of a difference that does not count as one
+_CHOOSING = 0.75  # the share of the budget that may be spent before the final training
+
+Report = Callable[[int, int, str], None]
+Option = tuple[int, int]  # the number of a candidate, and the place of its step
+
+
+@dataclass(frozen=True)
+class Member:
+    """A candidate with its number of trees (0: nothing to choose)."""
+
+    candidate: Candidate
+    step: int
+
+
+@dataclass
+class Choice:
+    """The members of the blend, and a record of everything that was tried."""
+
+    members: list[Member]
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def choose(
+    data: RankingData,
+    candidates: Sequence[Candidate],
+    metric: Metric,
+    *,
+    folds: int,
+    divisions: int,
+    budget: float,
+    seed: int,
+    n_jobs: int | None,
+    report: Report | None = None,
+) -> Choice:
+    """The blend for these data, all of which may be looked at."""
+    if data.n_queries < 2:
+        return _unjudged(candidates)
+    trying = _Trying(data, candidates, metric, min(folds, data.n_queries), budget, seed, n_jobs, report)
+    trying.divide(range(len(candidates)), 0)
+    for division in range(1, divisions):
+        if not trying.divide(trying.survivors(), division):
+            break
+    return trying.conclude()
+
+
+def _unjudged(candidates: Sequence[Candidate]) -> Choice:
+    """The first candidate of each family; nets, which can diverge on so few rows, only where there is nothing else."""
+    first = {one.family: one for one in reversed(candidates)}
+    sure = [one for one in candidates if first[one.family] is one and one.family != "nets"] or [candidates[0]]
+    members = [Member(one, one.steps[len(one.steps) // 2]) for one in sure]
+    return Choice(members, [], ["There is a single query, so nothing could be compared: one candidate per family."])
+
+
+class _Trying:
+    """Out-of-fold scores by division and candidate."""
+
+    def __init__(
+        self,
+        data: RankingData,
+        candidates: Sequence[Candidate],
+        metric: Metric,
+        folds: int,
+        budget: float,
+        seed: int,
+        n_jobs: int | None,
+        report: Report | None,
+    ) -> None:
+        self.data, self.candidates, self.metric, self.folds = data, candidates, metric, folds
+        self.seed, self.n_jobs, self.report = seed, n_jobs, report
+        self.started = perf_counter()
+        self.limit = _CHOOSING * budget
+        self.scores: list[dict[int, np.ndarray]] = []  # division -> candidate -> (steps, rows), standardised
+        self.cost: dict[int, float] = {}
+        self.tried: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+
+    def divide(self, numbers: Sequence[int], division: int) -> bool:
+        """Try candidates on one more division; whether the budget was enough for it."""
+        if division and self._elapsed() + sum(self.cost[number] for number in numbers) > self.limit:
+            self.notes.append(f"Division {division + 1} was left out: the budget was spent.")
+            return False
+        fold_of = divide_queries(self.data, self.folds, self.seed + division)
+        self.scores.append({})
+        for done, number in enumerate(numbers):
+            check_interrupts()
+            candidate = self.candidates[number]
+            if not division and done and self._elapsed() + self._expected(candidate) > self.limit:
+                self.notes.append(f"{candidate.name}: left out, because the budget was spent.")
+                continue
+            self._try(number, division, fold_of)
+            if self.report is not None:
+                self.report(done + 1, len(numbers), candidate.name)
+        if self.scores[-1]:
+            return True
+        if not division:
+            raise ValueError(f"AutoRanker: no candidate could be trained. {' '.join(self.notes)}")
+        self.scores.pop()
+        return False
+
+    def _try(self, number: int, division: int, fold_of: np.ndarray) -> None:
+        """A candidate that cannot be trained on these data is left out, and the others go on."""
+        candidate, started = self.candidates[number], perf_counter()
+        try:
+            self.scores[-1][number] = self._out_of_fold(candidate, fold_of)
+        except ValueError as error:
+            self.notes.append(f"{candidate.name}: left out, because it failed: {error}")
+            return
+        self.cost[number] = perf_counter() - started
+        self._record(number, division)
+
+    def survivors(self) -> list[int]:
+        """The best candidates of each family, in their order."""
+        kept: list[int] = []
+        for family in self._families():
+            own = sorted(self._of(family), key=lambda number: -max(self._values(number)))
+            kept += own[:_KEPT]
+        return sorted(kept)
+
+    def conclude(self) -> Choice:
+        best = {
+            family: max(self._options(family), key=lambda one: self._blend_value((one,))) for family in self._families()
+        }
+        blends = [
+            tuple(best[family] for family in together)
+            for size in range(len(best), 0, -1)
+            for together in itertools.combinations(best, size)
+        ]
+        chosen = self._fullest(blends)
+        if len(chosen) > 1:
+            chosen = self._refined(chosen)
+        self.tried.append(self._blend_record(chosen, self._blend_value(chosen)) | {"kind": "chosen"})
+        members = [Member(self.candidates[n], self.candidates[n].steps[place]) for n, place in chosen]
+        return Choice(members, self.tried, self.notes)
+
+    def _fullest(self, blends: list[tuple[Option, ...]]) -> tuple[Option, ...]:
+        """The best blend, or the first one before it that cannot be told from it."""
+        per_query = [self._blend_values(blend) for blend in blends]
+        means = [float(np.nanmean(values)) for values in per_query]
+        best = int(np.argmax(means))
+        self.tried += [self._blend_record(blend, mean) for blend, mean in zip(blends, means)]
+        for blend, values in zip(blends[:best], per_query):
+            lost = per_query[best] - values
+            known = lost[~np.isnan(lost)]
+            if len(known) > 1 and known.mean() <= _DOUBT * known.std(ddof=1) / np.sqrt(len(known)):
+                return blend
+        return blends[best]
+
+    def _refined(self, chosen: tuple[Option, ...]) -> tuple[Option, ...]:
+        """One member after the other is exchanged for the option of its family that blends best."""
+        for place, (number, _) in enumerate(chosen):
+            options = self._options(self.candidates[number].family)
+            blends = [(*chosen[:place], option, *chosen[place + 1 :]) for option in options]
+            values = [self._blend_value(blend) for blend in blends]
+            if max(values) > self._blend_value(chosen):
+                chosen = blends[int(np.argmax(values))]
+        return chosen
+
+    # --- values
+
+    def _elapsed(self) -> float:
+        return perf_counter() - self.started
+
+    def _expected(self, candidate: Candidate) -> float:
+        """What a candidate will cost: as much as the dearest of its family so far."""
+        own = [self.cost[n] for n in self.cost if self.candidates[n].family == candidate.family]
+        return max(own, default=0.0)
+
+    def _out_of_fold(self, candidate: Candidate, fold_of: np.ndarray) -> np.ndarray:
+        """(steps, rows) scores by models that have not seen the query, standardised within it."""
+        data, found = self.data, np.empty((len(candidate.steps), self.data.n_rows), np.float32)
+        in_fold = fold_of[data.query_numbers]
+
+        def work(fold: int, threads: int) -> None:
+            train, held = data.subset(fold_of != fold), data.subset(fold_of == fold)
+            model = with_batches(copy_model(candidate.model), train.n_rows)
+            model.set_params(n_jobs=threads)
+            model.fit(train)
+            rows = np.flatnonzero(in_fold == fold)
+            for place, scores in enumerate(_staged(model, candidate, held)):
+                found[place, rows] = normalize(scores, "zscore", queries_of(held), threads)
+
+        over_folds(work, self.folds, self.n_jobs)
+        return found
+
+    def _families(self) -> list[str]:
+        return list(dict.fromkeys(self.candidates[number].family for number in sorted(self.scores[-1])))
+
+    def _of(self, family: str) -> list[int]:
+        """Candidates that every division so far has tried."""
+        return [n for n in sorted(self.scores[-1]) if self.candidates[n].family == family]
+
+    def _options(self, family: str) -> list[Option]:
+        return [(n, place) for n in self._of(family) for place in range(len(self.candidates[n].steps))]
+
+    def _values(self, number: int) -> list[float]:
+        return [self._blend_value(((number, place),)) for place in range(len(self.candidates[number].steps))]
+
+    def _blend_value(self, blend: tuple[Option, ...]) -> float:
+        return float(np.nanmean(self._blend_values(blend)))
+
+    def _blend_values(self, blend: tuple[Option, ...]) -> np.ndarray:
+        """(queries,) the criterion, more being better, as the mean over divisions."""
+        totals = [np.sum([own[n][place].astype(np.float64) for n, place in blend], axis=0) for own in self.scores]
+        values: np.ndarray = np.mean([self._per_query(total) for total in totals], axis=0)
+        return values
+
+    def _per_query(self, scores: np.ndarray) -> np.ndarray:
+        """(queries,) the criterion, more being better; NaN where it is undefined."""
+        found = evaluate(scores, self.data, metrics=[self.metric], n_jobs=self.n_jobs)
+        values = np.asarray(found.per_query[self.metric.name])
+        if np.isnan(values).all():
+            raise ValueError(f"AutoRanker: {self.metric.name} is undefined for all queries, so nothing can be chosen.")
+        return values if self.metric.higher_is_better else -values
+
+    # --- records
+
+    def _record(self, number: int, division: int) -> None:
+        candidate = self.candidates[number]
+        values = [float(np.nanmean(self._per_query(scores))) for scores in self.scores[-1][number]]
+        place = int(np.argmax(values))
+        self.tried.append(
+            {
+                "what": candidate.name,
+                "kind": "candidate",
+                "division": division + 1,
+                "trees": candidate.steps[place] or None,
+                "value": self._shown(values[place]),
+            }
+        )
+
+    def _blend_record(self, blend: tuple[Option, ...], value: float) -> dict[str, Any]:
+        names = [self._option_name(option) for option in blend]
+        found = {"what": " + ".join(names), "kind": "blend" if len(blend) > 1 else "single"}
+        return found | {"division": None, "trees": None, "value": self._shown(value)}
+
+    def _option_name(self, option: Option) -> str:
+        candidate = self.candidates[option[0]]
+        step = candidate.steps[option[1]]
+        return candidate.name + (f" x {step}" if step else "")
+
+    def _shown(self, value: float) -> float:
+        return value if self.metric.higher_is_better else -value
+
+
+def _staged(model: Any, candidate: Candidate, held: RankingData) -> Any:
+    """Scores after so many trees each, or the scores; a training that ended before has its last ones again."""
+    if not candidate.every:
+        yield model.predict(held)
+        return
+    staged = list(itertools.islice(model.staged_predict(held), candidate.every - 1, None, candidate.every))
+    last = model.predict(held)
+    for place in range(len(candidate.steps)):
+        yield staged[place] if place < len(staged) else last
