@@ -52,15 +52,15 @@ def run_command(
     chosen: dict[str, Any] = {"models": _listed(models), "folds": _listed(folds)}
     with progress(f"running {found.name}") as report:
         outcome = run(found, folder, n_jobs=jobs, base=base, report=report, **chosen)
+    if not as_json:
+        lab_tables.print_outcome(outcome)
     written = None if no_report else lab_tables.write_report(outcome)
     if as_json:
         _print_json(lab_tables.outcome_json(outcome) | {"report": None if written is None else str(written)})
-    else:
-        lab_tables.print_outcome(outcome)
-        if written is not None:
-            print(f"{written}: written")
-        elif not no_report and outcome.results.runs:
-            print(f"For a report: pip install 'podium[report]', then: podium lab report {folder}")
+    elif written is not None:
+        print(f"{written}: written")
+    elif not no_report and outcome.results.runs:
+        print(f"For a report: pip install 'podium[report]', then: podium lab report {folder}")
     for failure in outcome.failures:
         _say(str(failure))
     raise typer.Exit(0 if outcome.is_complete else 1)

@@ -107,6 +107,14 @@ def needed_by(experiment: Experiment, name: str) -> list[str]:
     return list(found)
 
 
+def members_of(experiment: Experiment, name: str) -> list[str]:
+    """The models that a pick picks from, as far as they can be trained here; of other models none."""
+    spec = experiment.models[name]
+    if spec.kind.lower() != PICK:
+        return []
+    return [member for member in spec.members if reason_to_leave_out(experiment, member) is None]
+
+
 def _references(settings: Mapping[str, Any]) -> Iterator[str]:
     for value in settings.values():
         for text in value if isinstance(value, (list, tuple)) else [value]:
@@ -123,9 +131,12 @@ def reason_to_leave_out(experiment: Experiment, name: str) -> str | None:
     texts = [kind, *(str(value) for value in spec.settings.values())]
     if any(_is_net(text) for text in texts) and (find_spec("jax") is None or find_spec("optax") is None):
         return 'JAX is not installed. Install it with: pip install "podium[neural]"'
+    if kind == PICK:
+        reasons = [reason_to_leave_out(experiment, member) for member in spec.members]
+        return None if None in reasons else f"no member can be trained: {reasons[0]}"
     for other in needed_by(experiment, name):
         reason = reason_to_leave_out(experiment, other)
-        if reason is not None and kind != PICK:
+        if reason is not None:
             return f"it needs {other}: {reason}"
     return None
 

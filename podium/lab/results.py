@@ -154,6 +154,10 @@ def search_file(folder: Path, model: str, fold: str) -> Path:
     return folder / _SEARCHES / f"{_plain(model)}.{_plain(fold)}.json"
 
 
+def read_run(path: Path) -> Run:
+    return _run_of(_read(path), path)
+
+
 def read_search(path: Path) -> Search:
     return _search_of(_read(path), path)
 

@@ -19,10 +19,10 @@ from podium._runtime.machine import usable_cores
 from podium._runtime.words import check_choice
 from podium.lab.experiment import Experiment, ModelSpec, Published, read_experiment
 from podium.lab.folds import Folds
-from podium.lab.making import PICK, entry_of, needed_by, reason_to_leave_out
+from podium.lab.making import PICK, entry_of, members_of, needed_by, reason_to_leave_out
 from podium.lab.provenance import data_of, hardware, versions
-from podium.lab.results import Results, save_about, save_run, write_tables
-from podium.lab.tasks import Session, Task, is_pick, pick_run
+from podium.lab.results import Results, save_about, write_tables
+from podium.lab.tasks import Session, Task
 from podium.lab.workers import Answer, Workers
 
 Report = Callable[[float, float, str], None]
@@ -95,7 +95,6 @@ def run(
         failures: list[Failure] = []
         try:
             _perform(missing, session, n_jobs or usable_cores(), failures, report, len(tasks))
-            _pick(experiment, target, chosen, chosen_folds, left_out, failures)
         finally:
             _finish(target, failures)
         return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
@@ -136,20 +135,21 @@ def _selected(what: str, given: Sequence[str] | None, known: list[str]) -> list[
 
 
 def _plan(experiment: Experiment, models: list[str], folds: list[str]) -> Iterator[Task]:
-    """All tasks, fold by fold; what others need comes first. Members of a pick are run with it."""
-    members = [one for name in models for one in needed_by(experiment, name) if is_pick(experiment, name)]
-    trained = [name for name in experiment.models if name in (*models, *members) and not is_pick(experiment, name)]
-    trained = [name for name in trained if reason_to_leave_out(experiment, name) is None]
+    """All tasks, fold by fold, searches first. Members of a pick are run with it."""
+    asked = {*models, *(member for name in models for member in members_of(experiment, name))}
+    trained = [name for name in experiment.models if name in asked]
+    needed = dict.fromkeys([*(other for name in trained for other in needed_by(experiment, name)), *trained])
     for fold in folds:
-        needed = dict.fromkeys([*(other for name in trained for other in needed_by(experiment, name)), *trained])
         yield from (Task("search", name, fold) for name in needed if experiment.models[name].space)
         yield from (Task("run", name, fold, seed) for name in trained for seed in experiment.seeds_of(name))
 
 
 def _needs(experiment: Experiment, task: Task) -> set[Task]:
-    """Searches that have to be finished before."""
+    """Tasks that have to be finished before: searches, and the runs that a pick picks from."""
     names = needed_by(experiment, task.model) + ([task.model] if task.kind == "run" else [])
-    return {Task("search", name, task.fold) for name in names if experiment.models[name].space}
+    searches = {Task("search", name, task.fold) for name in names if experiment.models[name].space}
+    members = members_of(experiment, task.model)
+    return searches | {Task("run", name, task.fold, seed) for name in members for seed in experiment.seeds_of(name)}
 
 
 def _perform(
@@ -169,8 +169,8 @@ def _perform(
                 needs = _needs(session.experiment, task)
                 if not needs.isdisjoint(failed):
                     waiting.remove(task)
-                    cause = next(failed[one] for one in needs if one in failed)
-                    failed[task] = Answer(task, f"its settings were not found, because tuning failed: {cause.error}")
+                    cause = min((one for one in needs if one in failed), key=str)
+                    failed[task] = Answer(task, f"it needs {cause}, which failed: {failed[cause].error}")
                     failures.append(_failure(failed[task]))
                 elif workers.free and needs.isdisjoint(unfinished):
                     waiting.remove(task)
@@ -192,36 +192,9 @@ def _failure(answer: Answer) -> Failure:
     return Failure(task.model, task.fold, task.seed if task.kind == "run" else None, answer.error, answer.details)
 
 
-def _pick(
-    experiment: Experiment,
-    folder: Path,
-    models: list[str],
-    folds: list[str],
-    left_out: Mapping[str, str],
-    failures: list[Failure],
-) -> None:
-    """Runs of picks: those of the members that did best on validation data."""
-    names = [name for name in models if is_pick(experiment, name) and name not in left_out]
-    if not names:
-        return
-    results = Results.load(folder)
-    for name in names:
-        members = [one for one in experiment.models[name].members if reason_to_leave_out(experiment, one) is None]
-        for fold in folds:
-            runs = {member: [run for run in results.of(member) if run.fold == fold] for member in members}
-            runs = {member: own for member, own in runs.items() if own}
-            for seed in experiment.seeds_of(name):
-                if Task("run", name, fold, seed).file(folder).is_file():
-                    continue
-                if len(runs) < len(members):
-                    failures.append(Failure(name, fold, seed, "not all members to pick from have runs in this fold"))
-                    continue
-                save_run(folder, pick_run(experiment, runs, name, fold, seed))
-
-
 def _refuse_bad_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder}: is a file; expected a folder for results.")
+        raise ValueError(f"{folder}: is a file; expected a folder for results.")
     found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     if not {*found} <= {_LOCK} and _ABOUT not in found:
         raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")

@@ -18,9 +18,9 @@ from podium.evaluation.evaluating import evaluate
 from podium.explain.permutation import permutation_importance
 from podium.lab.experiment import Experiment, ModelSpec
 from podium.lab.folds import Fold, Folds
-from podium.lab.making import PICK, make, needed_by, with_seed
+from podium.lab.making import PICK, make, members_of, needed_by, with_seed
 from podium.lab.provenance import peak_memory, reset_peak_memory
-from podium.lab.results import Run, Search, read_search, run_file, save_run, save_search, search_file
+from podium.lab.results import Run, Search, read_run, read_search, run_file, save_run, save_search, search_file
 from podium.metrics.policies import get_policy
 from podium.metrics.registry import parse_metric
 from podium.models.inspection import feature_names
@@ -79,7 +79,7 @@ class Session:
         return self._fold
 
     def _search(self, task: Task) -> Search:
-        from podium.lab.tuning import plain_value, tune
+        from podium.lab.tuning import tune
 
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
@@ -96,7 +96,7 @@ class Session:
             sampler=spec.sampler,
         )
         criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
-        plain = {name: plain_value(value) for name, value in tuned.chosen.items()}
+        plain = {name: _json_value(value) for name, value in tuned.chosen.items()}
         return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
 
     def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
@@ -119,36 +119,69 @@ class Session:
 
     def _run(self, task: Task) -> Run:
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
-        names = [*needed_by(experiment, task.model), task.model]
-        chosen = {name: self._chosen(name, task.fold) for name in names}
+        picked = self._picked(task)
+        if picked is not None and spec.refit == "train":
+            return self._copied(task, picked)
+        source = task if picked is None else replace(task, model=picked.model)
+        chosen = {name: self._chosen(name, task.fold) for name in [*needed_by(experiment, source.model), source.model]}
         tested = fold.valid if fold.test is None else fold.test
         reset_peak_memory()
         started = time.perf_counter()
-        model, validation = self._train(task, spec, chosen, fold)
-        fit_seconds = time.perf_counter() - started
-        memory = peak_memory()
+        if picked is None:
+            model, validation = self._train(task, spec, chosen, fold)
+        else:
+            model, validation = self._folded(source, chosen, fold, _steps_in(picked.settings)), picked.validation
+        fit_seconds, memory = time.perf_counter() - started, peak_memory()
         started = time.perf_counter()
         scores = model.predict(tested)
         predict_seconds = time.perf_counter() - started
         per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
-        settings = dict(spec.settings) | spec.by_fold.get(task.fold, {}) | dict(chosen[task.model])
-        explained = _importances(model, fold.valid, predict_seconds, task.seed == experiment.seeds_of(task.model)[0])
+        own = experiment.models[source.model]
+        settings = dict(own.settings) | own.by_fold.get(task.fold, {}) | dict(chosen[source.model]) | _steps_of(model)
         return Run(
             task.model,
             task.fold,
             task.seed,
-            settings | _steps_of(model),
+            settings if picked is None else {"picked": picked.model} | settings,
             tuple(map(str, tested.query_ids)),
             per_query,
             values,
             curves=_named_curves(model),
-            importances=explained,
+            importances=_importances(model, fold.valid, predict_seconds, self._is_first(task)),
             fit_seconds=fit_seconds,
             predict_seconds=predict_seconds,
             peak_memory=memory,
             model_bytes=_size_of(model),
             validation=validation,
         )
+
+    def _is_first(self, task: Task) -> bool:
+        return task.seed == self.experiment.seeds_of(task.model)[0]
+
+    def _picked(self, task: Task) -> Run | None:
+        """Of a pick, the run of the member that is best on the validation part, on average over its seeds.
+
+        A member without this seed, as nothing in it is random, has one run for all.
+        """
+        best: tuple[float, Run] | None = None
+        for name in members_of(self.experiment, task.model):
+            files = {seed: run_file(self.folder, name, task.fold, seed) for seed in self.experiment.seeds_of(name)}
+            runs = {seed: read_run(file) for seed, file in files.items()}
+            values = [run.validation for run in runs.values() if run.validation is not None]
+            value = float(np.mean(values)) if values else math.nan
+            if value > (-math.inf if best is None else best[0]):
+                best = value, runs.get(task.seed, next(iter(runs.values())))
+        if best is None and self.experiment.models[task.model].kind.lower() == PICK:
+            raise ValueError(f"no member has a value on the validation part of fold {task.fold}.")
+        return None if best is None else best[1]
+
+    def _copied(self, task: Task, run: Run) -> Run:
+        """The run of a member as that of the pick."""
+        shown = self.experiment.metrics_of(task.model)
+        per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
+        means = {policy: {metric: own[metric] for metric in shown} for policy, own in run.values.items()}
+        settings = {"picked": run.model} | run.settings
+        return replace(run, model=task.model, seed=task.seed, settings=settings, per_query=per_query, values=means)
 
     def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, float | None]:
         """The trained model, and its criterion on the validation part, which is measured before that is folded in."""
@@ -162,10 +195,14 @@ class Session:
             steps = _steps_of(model) if spec.early_stopping_rounds is not None else {}
         if not folded:
             return model, validation
+        return self._folded(task, chosen, fold, steps), validation
+
+    def _folded(self, task: Task, chosen: Mapping[str, Any], fold: Fold, steps: Mapping[str, Any]) -> Ranker:
+        """The model trained on the training and the validation part, with a number of steps that is known."""
         both = RankingData.concat([fold.train, fold.valid])
         model = self._make(task, chosen, both)
-        model.set_params(**{name: value for name, value in steps.items() if name in STEPS})
-        return model.fit(both), validation
+        model.set_params(**steps)
+        return model.fit(both)
 
     def _is_picked_from(self, name: str) -> bool:
         """Whether the value on the validation part decides something, and tuning has not found it."""
@@ -186,31 +223,6 @@ class Session:
         return _plain(sum(found[name] for name in metrics))
 
 
-def pick_run(experiment: Experiment, runs: Mapping[str, list[Run]], name: str, fold: str, seed: int) -> Run:
-    """The run of the member that is best on the validation part of the fold, on average over its seeds.
-
-    runs: those of each member in this fold. A member without this seed, as nothing in it is random, has one for all.
-    """
-    values = {
-        member: np.mean([math.nan if run.validation is None else run.validation for run in own])
-        for member, own in runs.items()
-    }
-    known = {member: value for member, value in values.items() if not math.isnan(value)}
-    if not known:
-        raise ValueError(f"{name}: no member has a value on the validation part of fold {fold}.")
-    best = max(known, key=known.__getitem__)
-    run = next((run for run in runs[best] if run.seed == seed), runs[best][0])
-    shown = experiment.metrics_of(name)
-    per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
-    means = {policy: {metric: own[metric] for metric in shown} for policy, own in run.values.items()}
-    settings = {"picked": best} | run.settings
-    return replace(run, model=name, seed=seed, settings=settings, per_query=per_query, values=means)
-
-
-def is_pick(experiment: Experiment, name: str) -> bool:
-    return experiment.models[name].kind.lower() == PICK
-
-
 def judge(
     scores: np.ndarray, data: RankingData, metrics: tuple[str, ...], policies: tuple[str, ...]
 ) -> tuple[dict[str, dict[str, list[float | None]]], dict[str, dict[str, float | None]]]:
@@ -227,10 +239,23 @@ def _plain(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
+def _json_value(value: Any) -> Any:
+    """A setting as JSON holds it: numbers of NumPy become plain ones, tuples lists; a plan stays what it is."""
+    if isinstance(value, Mapping):
+        return {str(name): _json_value(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_value(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _steps_of(model: Ranker) -> dict[str, Any]:
     """The number of steps of a fitted model, by the name of its parameter."""
     names = model.get_params(deep=False)
     return {name: int(model.best_iteration_) for name in STEPS if name in names and hasattr(model, "best_iteration_")}
+
+
+def _steps_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name in STEPS}
 
 
 def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:

@@ -30,6 +30,7 @@ MODELS: dict[str, Any] = {
     },
     "Mix": {"kind": "blend", "members": ["@Linear", "@Trees"], "refit": "train+valid"},
     "Best": {"kind": "pick", "members": ["Linear", "Trees"]},
+    "Best, folded": {"kind": "pick", "members": ["Linear", "Trees"], "refit": "train+valid"},
 }
 TABLE = {"title": "made", "model": "Linear", "policy": "letor4", "values": {"map": [0.5, 0.5, 0.5]}}
 
@@ -73,7 +74,7 @@ def test_every_model_fold_and_seed_is_run_and_stored(outcome: Any, place: Path) 
     assert outcome.failures == ()
     assert results.models == list(MODELS)
     counts = {name: len(results.of(name)) for name in results.models}
-    assert counts == {"Linear": 3, "Trees": 3 * 2, "Mix": 3 * 2, "Best": 3 * 2}
+    assert counts == {"Linear": 3, "Trees": 3 * 2, "Mix": 3 * 2, "Best": 3 * 2, "Best, folded": 3 * 2}
     assert {search.fold for search in results.searches} == {"1", "2", "3"}
     assert all(len(search.trials) == 3 for search in results.searches)
     assert sorted(path.name for path in (place / "out").iterdir()) == [
@@ -141,6 +142,10 @@ def test_validation_data_is_folded_in_with_the_steps_that_were_chosen(outcome: A
     test = data.subset(part == 0)
     expected = podium.evaluate(model.predict(test), test, metrics=["map"], policy="standard")
     assert stored.values["standard"]["map"] == expected["map"]
+    picked = next(run for run in found.of("Best, folded") if (run.fold, run.seed) == ("1", 0))
+    best = make(podium.lab.Experiment(**experiment()), picked.settings["picked"], "1", chosen, seed=0).fit(train)
+    expected = podium.evaluate(best.predict(test), test, metrics=["map"], policy="standard")
+    assert picked.values["standard"]["map"] == expected["map"]
 
 
 def test_the_pick_is_the_best_on_validation_data_in_each_fold(outcome: Any) -> None:
@@ -311,9 +316,9 @@ def test_a_model_that_fails_is_told_and_the_others_go_on(place: Path, tmp_path: 
     assert found.results.models == ["Good"]
     assert told["Bad", 0].startswith("ValueError: ")
     assert "exit code 7" in told["Died", None]
-    assert told["Died", 0].startswith("its settings were not found, because tuning failed")
-    assert told["Mix", 0].startswith("its settings were not found")
-    assert told["Best", 0] == "not all members to pick from have runs in this fold"
+    assert told["Died", 0].startswith("it needs Died, fold 1, tuning, which failed: its process ended")
+    assert told["Mix", 0].startswith("it needs Died, fold 1, tuning, which failed")
+    assert told["Best", 0].startswith("it needs Bad, fold 1, seed 0, which failed: ValueError")
     assert {line["model"] for line in json.loads((out / "failures.json").read_text())} == {"Bad", "Died", "Mix", "Best"}
     assert not search_file(out, "Died", "1").exists()
     assert run_file(out, "Good", "1", 0).exists()
