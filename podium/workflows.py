@@ -32,6 +32,8 @@ from podium.persistence.storage import refuse_bad_model_path
 # Models bring scikit-learn, and evaluating files needs none.
 if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
+    from podium.explain.attributions import ShapSummary
+    from podium.explain.falls import Falls
     from podium.explain.queries import QueryExplained
     from podium.explain.reasons import Why
     from podium.lint.rules import Report
@@ -111,6 +113,31 @@ def explain_file(
     if documents is None:
         return queries.explain_top(ranker, rows, query, top)
     return queries.explain_pair(ranker, rows, query, documents)
+
+
+def study_file(
+    model: Path,
+    data: Path,
+    kind: str,
+    *,
+    train: Path | None = None,
+    groups: Mapping[str, Sequence[int | str]] | None = None,
+    metric: str | None = None,
+    locate: Locate = itself,
+) -> Falls | ShapSummary:
+    """What each feature of a model is worth on the data: kind is "shap", "permutation" or "ablation" (with `train`)."""
+    from podium import explain
+
+    ranker, rows = _read_with_model(model, data, locate)
+    if kind == "shap":
+        return explain.shap_summary(ranker, rows)
+    if kind == "permutation":
+        return explain.permutation_importance(ranker, rows, metric=metric)
+    if train is None:
+        raise ValueError("an ablation needs training data.")
+    learned = Columns.of_model(ranker, model).give(read_file(train, locate), train)
+    with progress("training without features") as report:
+        return explain.ablation(ranker, learned, rows, groups=groups, metric=metric, report=report)
 
 
 def _read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:

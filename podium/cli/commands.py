@@ -368,20 +368,39 @@ def inspect_command(
 def explain_command(
     model: ModelFile,
     data: DataFile,
-    query: Annotated[str, typer.Option(help="The id of the query whose ranking is explained.")],
+    query: Annotated[str | None, typer.Option(help="The id of the query whose ranking is explained.")] = None,
     documents: Annotated[
         tuple[str, str] | None,
         typer.Option(help="Two documents to compare: their ids, or row numbers in DATA, from 1, if it has no ids."),
     ] = None,
     top: Annotated[int | None, typer.Option(min=1, help="The top K documents of the query; default 5.")] = None,
+    shap: Annotated[
+        bool, typer.Option("--shap", help="Mean |SHAP| of each feature within the queries of DATA.")
+    ] = False,
+    permutation: Annotated[
+        bool, typer.Option("--permutation", help="How much the metric falls when each feature is shuffled.")
+    ] = False,
+    ablation: Annotated[
+        Path | None, typer.Option(help="Train again on this file without each feature; how much the metric falls.")
+    ] = None,
+    group: Annotated[
+        list[str], typer.Option(metavar="NAME=F,F", help="With --ablation: features that are left out together.")
+    ] = [],  # noqa: B006 (typer copies it)
+    metric: Annotated[str | None, typer.Option("--metric", "-m", help="Of --permutation and --ablation.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also draw a plot to an .svg or .png file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain the ranking of a query: the contribution of each feature to the scores."""
+    """Explain the ranking of a query by the contributions of the features, or what each feature is worth over all."""
     from podium import workflows
+    from podium.cli import studies
     from podium.cli import terminal as _terminal
     from podium.explain import drawings
 
+    asked = studies.Asked(shap, permutation, ablation, group, metric)
+    if asked.refuse_wrong_options(query, documents, top):
+        studies.print_study(asked, model, data, out, as_json)
+        return
+    query = cast(str, query)
     if documents is not None and top is not None:
         raise ValueError("Give --documents I J or --top K, not both.")
     if out is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from podium.explain.shapley import Paths
 from podium.explain.subjects import columns_for, refuse_unfitted
 from podium.learners.linear.function import LinearFunction
 from podium.models.ranker import Ranker
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +82,18 @@ class ShapSummary:
         rows = [{"feature": name, "size": size} for name, size in self.importance().sorted()]
         return {"kind": self.importance().kind, "features": rows}
 
+    def table(self) -> Table:
+        """A table for rich, the largest first."""
+        return self.importance().table()
+
     def picture(self, path: str | os.PathLike[str]) -> None:
         """Draw one dot per document and feature (a beeswarm) to an SVG or PNG file. Needs matplotlib."""
         from podium.explain.drawings import draw_summary
 
         draw_summary(self, path)
+
+    def headline(self) -> str:
+        return f"{self.importance().kind}, {len(self.rows):,} documents:"
 
     def __str__(self) -> str:
         return str(self.importance())

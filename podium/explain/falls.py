@@ -62,7 +62,8 @@ class Falls:
     def ranked(self) -> list[Fall]:
         """The largest fall first."""
         order = np.argsort(-self.means, kind="stable")
-        return [Fall(self.names[f], float(self.means[f]), (self.intervals[f, 0], self.intervals[f, 1])) for f in order]
+        ends = self.intervals.tolist()
+        return [Fall(self.names[f], float(self.means[f]), (ends[f][0], ends[f][1])) for f in order]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`."""
@@ -74,7 +75,7 @@ class Falls:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table("feature", title=f"{self.metric} {self.baseline:.4f}, fall {self.what}", title_justify="left")
+        table = Table("feature")
         table.add_column("fall", justify="right")
         table.add_column("95% interval", justify="right")
         for fall in self.ranked():
@@ -90,7 +91,10 @@ class Falls:
     def __str__(self) -> str:
         width = max(map(len, self.names), default=0)
         lines = [f"{fall.name:<{width}}  {fall.fall:+z.4f}  ({_words(fall.interval)})" for fall in self.ranked()]
-        return "\n".join([f"{self.metric} {self.baseline:.4f}; fall {self.what} (95% interval):", *lines])
+        return "\n".join([self.headline(), *lines])
+
+    def headline(self) -> str:
+        return f"{self.metric} {self.baseline:.4f} (policy {self.policy}); fall {self.what}, with 95% interval:"
 
 
 def query_falls(before: Evaluation, after: Evaluation, metric: Metric) -> np.ndarray:

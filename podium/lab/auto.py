@@ -188,13 +188,14 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     def why(self) -> list[str]:
         """What was chosen, and what was left out, in sentences."""
-        blends = [one for one in self.tried_ if one["kind"] != "candidate"]
-        chosen = f"Chosen: {blends[-1]['what']}." if blends else "The members of the plan, with equal weights."
-        if not blends:
-            return [chosen, *self.notes_]
-        best = max(blends, key=lambda one: one["value"])
-        how = f"{criterion_words(self._criterion())} {blends[-1]['value']:.4f} on queries that were not trained on"
-        return [chosen, f"{how}; the best of all was {best['value']:.4f} ({best['what']}).", *self.notes_]
+        if not self.tried_:
+            return ["The members of the plan, with its weights.", *self.notes_]
+        chosen, metric = self.tried_[-1], self._criterion()
+        compared = [one for one in self.tried_ if one["kind"] != "candidate"]
+        best = (max if metric.higher_is_better else min)(compared, key=lambda one: float(one["value"]))
+        value = f"{criterion_words(metric)} {chosen['value']:.4f} on queries that were not trained on"
+        beside = "" if best["value"] == chosen["value"] else f", the best was {best['value']:.4f} ({best['what']})"
+        return [f"Chosen: {chosen['what']}.", f"{value}{beside}.", *self.notes_]
 
 
 def make_plan(choice: Choice) -> dict[str, Any]:

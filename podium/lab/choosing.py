@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.interrupts import check_interrupts
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import evaluate
 from podium.lab.candidates import Candidate, with_batches
@@ -115,6 +116,7 @@ class _Trying:
         fold_of = divide_queries(self.data, self.folds, self.seed + division)
         self.scores.append({})
         for done, number in enumerate(numbers):
+            check_interrupts()
             candidate = self.candidates[number]
             if not division and done and self._elapsed() + self._expected(candidate) > self.limit:
                 self.notes.append(f"{candidate.name}: left out, because the budget was spent.")
@@ -122,9 +124,12 @@ class _Trying:
             self._try(number, division, fold_of)
             if self.report is not None:
                 self.report(done + 1, len(numbers), candidate.name)
-        if not self.scores[-1]:
+        if self.scores[-1]:
+            return True
+        if not division:
             raise ValueError(f"AutoRanker: no candidate could be trained. {' '.join(self.notes)}")
-        return True
+        self.scores.pop()
+        return False
 
     def _try(self, number: int, division: int, fold_of: np.ndarray) -> None:
         """A candidate that cannot be trained on these data is left out, and the others go on."""
@@ -146,15 +151,18 @@ class _Trying:
         return sorted(kept)
 
     def conclude(self) -> Choice:
-        best = {family: max(self._options(family), key=self._value) for family in self._families()}
+        best = {
+            family: max(self._options(family), key=lambda one: self._blend_value((one,))) for family in self._families()
+        }
         blends = [
-            tuple(best[family] for family in families)
+            tuple(best[family] for family in together)
             for size in range(len(best), 0, -1)
-            for families in itertools.combinations(best, size)
+            for together in itertools.combinations(best, size)
         ]
         chosen = self._fullest(blends)
         if len(chosen) > 1:
             chosen = self._refined(chosen)
+        self.tried.append(self._blend_record(chosen, self._blend_value(chosen)) | {"kind": "chosen"})
         members = [Member(self.candidates[n], self.candidates[n].steps[place]) for n, place in chosen]
         return Choice(members, self.tried, self.notes)
 
@@ -167,7 +175,7 @@ class _Trying:
         for blend, values in zip(blends[:best], per_query):
             lost = per_query[best] - values
             known = lost[~np.isnan(lost)]
-            if known.mean() <= _DOUBT * known.std(ddof=1) / np.sqrt(len(known)):
+            if len(known) > 1 and known.mean() <= _DOUBT * known.std(ddof=1) / np.sqrt(len(known)):
                 return blend
         return blends[best]
 
@@ -176,10 +184,9 @@ class _Trying:
         for place, (number, _) in enumerate(chosen):
             options = self._options(self.candidates[number].family)
             blends = [(*chosen[:place], option, *chosen[place + 1 :]) for option in options]
-            values = [float(np.nanmean(self._blend_values(blend))) for blend in blends]
-            if max(values) > float(np.nanmean(self._blend_values(chosen))):
+            values = [self._blend_value(blend) for blend in blends]
+            if max(values) > self._blend_value(chosen):
                 chosen = blends[int(np.argmax(values))]
-        self.tried.append(self._blend_record(chosen, float(np.nanmean(self._blend_values(chosen)))))
         return chosen
 
     # --- values
@@ -219,31 +226,31 @@ class _Trying:
     def _options(self, family: str) -> list[Option]:
         return [(n, place) for n in self._of(family) for place in range(len(self.candidates[n].steps))]
 
-    def _value(self, option: Option) -> float:
-        return float(np.nanmean(self._blend_values((option,))))
-
     def _values(self, number: int) -> list[float]:
-        return [self._value((number, place)) for place in range(len(self.candidates[number].steps))]
+        return [self._blend_value(((number, place),)) for place in range(len(self.candidates[number].steps))]
+
+    def _blend_value(self, blend: tuple[Option, ...]) -> float:
+        return float(np.nanmean(self._blend_values(blend)))
 
     def _blend_values(self, blend: tuple[Option, ...]) -> np.ndarray:
         """(queries,) the criterion, more being better, as the mean over divisions."""
-        sign = 1 if self.metric.higher_is_better else -1
-        found = []
-        for scores in self.scores:
-            total = np.sum([scores[number][place].astype(np.float64) for number, place in blend], axis=0)
-            value = evaluate(total, self.data, metrics=[self.metric], n_jobs=self.n_jobs)
-            found.append(sign * np.asarray(value.per_query[self.metric.name]))
-        values: np.ndarray = np.mean(found, axis=0)
+        totals = [np.sum([own[n][place].astype(np.float64) for n, place in blend], axis=0) for own in self.scores]
+        values: np.ndarray = np.mean([self._per_query(total) for total in totals], axis=0)
+        return values
+
+    def _per_query(self, scores: np.ndarray) -> np.ndarray:
+        """(queries,) the criterion, more being better; NaN where it is undefined."""
+        found = evaluate(scores, self.data, metrics=[self.metric], n_jobs=self.n_jobs)
+        values = np.asarray(found.per_query[self.metric.name])
         if np.isnan(values).all():
             raise ValueError(f"AutoRanker: {self.metric.name} is undefined for all queries, so nothing can be chosen.")
-        return values
+        return values if self.metric.higher_is_better else -values
 
     # --- records
 
     def _record(self, number: int, division: int) -> None:
         candidate = self.candidates[number]
-        last = [self.scores[-1][number]]
-        values = [float(np.nanmean(self._blend_of(last, place))) for place in range(len(candidate.steps))]
+        values = [float(np.nanmean(self._per_query(scores))) for scores in self.scores[-1][number]]
         place = int(np.argmax(values))
         self.tried.append(
             {
@@ -254,11 +261,6 @@ class _Trying:
                 "value": self._shown(values[place]),
             }
         )
-
-    def _blend_of(self, staged: list[np.ndarray], place: int) -> np.ndarray:
-        found = evaluate(staged[0][place], self.data, metrics=[self.metric], n_jobs=self.n_jobs)
-        sign = 1 if self.metric.higher_is_better else -1
-        return sign * np.asarray(found.per_query[self.metric.name])
 
     def _blend_record(self, blend: tuple[Option, ...], value: float) -> dict[str, Any]:
         names = [self._option_name(option) for option in blend]

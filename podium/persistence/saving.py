@@ -42,7 +42,7 @@ def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) 
     kind, meta, arrays = to_parts(model, score_only)
     try:
         from_parts(kind, meta, arrays)  # what could not be loaded is not written
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         where = f"{os.fspath(target)}: " if isinstance(target, (str, os.PathLike)) else ""
         raise ValueError(f"{where}{kind} cannot be saved ({error}). Nothing is written.") from error
     save_parts(target, kind, meta, arrays)
@@ -58,7 +58,7 @@ def load(source: FilePath | IO[bytes]) -> Any:
     kind, meta, arrays = load_parts(source)
     try:
         return from_parts(kind, meta, arrays)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", "the file")
         raise FormatError(str(name), f"holds no model this version understands ({error}).") from error
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import bare_kernel, readonly
 from podium.data.texts import Texts
 from podium.formats.container import MappedArray, open_container, write_container
 from podium.formats.kinds import SEGMENT
@@ -87,11 +87,11 @@ class SegmentBuilder:
             whole = tokens["body"].behind(tokens["title"])
             fields["whole"] = invert(whole, order, len(known), positions=False)
         fields |= {name: invert(tokens.pop(name), order, len(known)) for name in OWN_FIELDS}
-        fields = {name: fields[name] for name in sorted(fields)}
+        fields = _not_empty(fields)
         arrays = _text_arrays("ids", names.take(by_id)) | _only_used(fields, known) | self._link_arrays(order.tolist())
         if self.keep_texts:
             arrays |= self._store.arrays() | {"store.rows": order.astype(np.uint32)}
-        write_container(path, SEGMENT, {"part": "segment", "documents": len(order), "fields": sorted(fields)}, arrays)
+        write_container(path, SEGMENT, {"part": "segment", "documents": len(order), "fields": list(fields)}, arrays)
         return len(order)
 
     def _sorted_terms(self) -> tuple[Texts, np.ndarray]:
@@ -170,7 +170,17 @@ class Segment:
     def postings(self, name: str) -> Postings:
         """The postings of a field that is the document's own; whole is body where there are no titles."""
         own = "body" if name == "whole" and "whole" not in self.has_fields else name
+        if own not in self.has_fields:
+            return self._no_postings
         return Postings(*(self.array(f"{own}.{part}") for part in _PARTS))
+
+    @cached_property
+    def _no_postings(self) -> Postings:
+        """Those of a field in which no document has a term."""
+        of_terms = readonly(np.zeros(len(self.terms) + 1, np.int64))
+        of_documents = readonly(np.zeros(self.n_documents, np.uint32))
+        docs, short = readonly(np.empty(0, np.uint32)), readonly(np.empty(0, np.uint16))
+        return Postings(of_terms, docs, short, of_documents, of_documents, of_terms, short)
 
     @cached_property
     def store(self) -> Store | None:
@@ -205,13 +215,20 @@ def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.nd
     fields = {
         name: merge([segment.postings(name) for segment in segments], terms, documents, len(known), n) for name in names
     }
+    fields = _not_empty(fields)
     arrays = _text_arrays("ids", ids.take(order))
     arrays |= _only_used(fields, known)
     arrays |= _merged_links(segments, live, order)
     if all(segment.store is not None for segment in segments):
         arrays |= _merged_store(segments, live, order)
-    write_container(path, SEGMENT, {"part": "segment", "documents": n, "fields": names}, arrays)
+    write_container(path, SEGMENT, {"part": "segment", "documents": n, "fields": list(fields)}, arrays)
     return n
+
+
+def _not_empty(fields: dict[str, Postings]) -> dict[str, Postings]:
+    """The fields in which a document has a term; without titles, body is whole."""
+    kept = sorted(name for name, part in fields.items() if len(part.docs))
+    return {name: fields[name] for name in kept if name != "whole" or "title" in kept}
 
 
 def _new_numbers(order: np.ndarray, live: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -11,6 +11,7 @@ words that it does not have are then entered by one thread, in the order of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from podium.search.analysis import Analyser, split_words
 _SEPARATOR = "\n"  # behind each text and each stored word; no word has it
 _SHORT = 8  # bytes of a word that is its own key
 _WORTH_THREADS = 1 << 17  # bytes
+_MOST_AT_ONCE = 1 << 22  # characters, unless a text has more: a new word takes several times its length
 
 _8, _32 = np.uint64(8), np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -69,6 +71,16 @@ class Vocabulary:
 
     def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Word numbers of all texts, one after the other, and where those of each text end."""
+        sizes = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+        cuts = np.flatnonzero(np.diff(sizes // _MOST_AT_ONCE)) + 1
+        if not len(cuts):
+            return self._numbers(texts)
+        found = [self._numbers(texts[a:b]) for a, b in pairwise([0, *cuts.tolist(), len(texts)])]
+        before = np.cumsum([0, *(len(tokens) for tokens, _ in found)]).tolist()
+        ends = [ends + size for (_, ends), size in zip(found, before)]
+        return np.concatenate([tokens for tokens, _ in found]), np.concatenate(ends)
+
+    def _numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         data, ends = _encoded(texts)
         parts = 1 if len(data) < _WORTH_THREADS else usable_threads(None)
         bounds = np.searchsorted(ends, np.linspace(0, len(data), parts + 1)[1:-1])
@@ -97,8 +109,8 @@ class Vocabulary:
     def enter(self, words: Sequence[str]) -> np.ndarray:
         """The number of each word, which is entered as it is; it may be empty, and has no line break."""
         data = np.frombuffer((_SEPARATOR.join(words) + _SEPARATOR).encode(), np.uint8)
-        begins = np.flatnonzero(data == ord(_SEPARATOR))[: len(words)] + 1
-        return self._entered(data, AS_THEY_ARE, np.append(0, begins[:-1]))
+        begins = np.append(0, np.flatnonzero(data == ord(_SEPARATOR)) + 1)[: len(words)]
+        return self._entered(data, AS_THEY_ARE, begins)
 
     def _entered(self, data: np.ndarray, letters: np.ndarray, begins: np.ndarray) -> np.ndarray:
         """The numbers of the words that begin at these bytes; new ones are entered."""

@@ -104,12 +104,13 @@ def test_what_is_no_plan_is_refused(plan) -> None:
 def test_the_members_are_the_blend_that_was_tried_last(fitted) -> None:
     model, _ = fitted
     kinds = {one["kind"] for one in model.tried_}
-    assert kinds >= {"candidate", "single"}
+    assert kinds >= {"candidate", "single", "chosen"}
     members, weights = read_plan(model.plan_)
     assert len(members) == len(model.members_) == len(weights)
     assert weights.sum() == pytest.approx(1)
     assert all(set(one) == {"what", "kind", "division", "trees", "value"} for one in model.tried_)
-    chosen = [one for one in model.tried_ if one["kind"] != "candidate"][-1]
+    chosen = model.tried_[-1]
+    assert [one["kind"] for one in model.tried_].count("chosen") == 1
     assert chosen["what"].count(" + ") == len(members) - 1
     assert model.why()[0] == f"Chosen: {chosen['what']}."
     assert f"{chosen['value']:.4f}" in model.why()[1]
@@ -201,7 +202,40 @@ def test_metrics_that_are_better_when_lower_are_minimised() -> None:
     given = {"folds": 2, "divisions": 1, "budget": 60.0, "seed": 0, "n_jobs": 1}
     found = choose(data, tried, parse_criterion("inversions"), **given)
     values = {one["what"]: one["value"] for one in found.tried if one["kind"] == "candidate"}
-    assert found.members[0].candidate.name == min(values, key=values.__getitem__)
+    assert found.members[0].candidate.name == min(values, key=values.__getitem__) == found.tried[-1]["what"]
+
+
+class FromTable(_Trying):
+    """Candidates with scores that are given, not trained."""
+
+    def _out_of_fold(self, candidate, fold_of):
+        return np.stack([self.table[candidate.name]] * len(candidate.steps))
+
+
+def judged_by_table(signal: dict[str, float], n_queries: int = 200) -> tuple[list[str], list[dict]]:
+    """What is chosen where the scores of each family are labels + noise, with so much signal."""
+    draws = np.random.default_rng(0)
+    labels = draws.integers(0, 3, n_queries * 10).astype(float)
+    data = RankingData.from_arrays(np.zeros((len(labels), 1)), labels, np.repeat(np.arange(n_queries), 10))
+    tried = [one for one in make_candidates(data, FAMILIES)[0] if one.family in signal][: len(signal)]
+    trying = FromTable(data, tried, parse_criterion("ndcg@10"), 2, 1e6, 0, 1, None)
+    trying.table = {
+        one.name: (labels * signal[one.family] + draws.standard_normal(len(labels))).astype(np.float32) for one in tried
+    }
+    trying.divide(range(len(tried)), 0)
+    found = trying.conclude()
+    return [member.candidate.family for member in found.members], found.tried
+
+
+def test_equally_good_families_are_blended_and_bad_ones_left_out() -> None:
+    """Independent errors cancel out; a family without any signal only adds noise."""
+    chosen, tried = judged_by_table({"linear": 1.0, "trees": 1.0, "nets": 1.0})
+    assert chosen == ["linear", "trees", "nets"]
+    assert tried[-1]["value"] > max(one["value"] for one in tried if one["kind"] == "single") + 0.02
+    assert judged_by_table({"linear": 2.0, "trees": 0.0, "nets": 2.0})[0] == ["linear", "nets"]
+    chosen, tried = judged_by_table({"linear": 0.0, "trees": 3.0})
+    assert chosen == ["trees"]
+    assert tried[-1]["what"].startswith("trees")
 
 
 def test_pages_show_everything_that_was_tried(fitted) -> None:

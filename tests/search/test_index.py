@@ -18,7 +18,7 @@ from mutations import cut, flip, huge_number, overwrite
 
 from podium.formats.container import open_container, write_container
 from podium.formats.kinds import INDEX
-from podium.search import IndexWriter, build_index, open_index, segments
+from podium.search import IndexWriter, build_index, open_index, postings, segments, words
 from podium.search.manifest import NAME
 
 QUERIES = [WORDS[0], " ".join(WORDS[:3]), " ".join(WORDS[4:9]), f'"{WORDS[0]} {WORDS[1]}"', f"+{WORDS[0]} -{WORDS[2]}"]
@@ -44,6 +44,19 @@ def test_the_order_of_documents_changes_no_byte(tmp_path, rng):
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 
+def test_the_number_of_threads_changes_no_byte(tmp_path, rng, monkeypatch):
+    documents = records(random_documents(rng, 200))
+    found = []
+    for threads in (1, 2, 5):
+        for module in (words, postings):
+            monkeypatch.setattr(module, "usable_threads", lambda n_jobs, threads=threads: threads)
+            monkeypatch.setattr(module, "_WORTH_THREADS", 1)
+        build_index(documents, tmp_path / str(threads))
+        found.append(content(tmp_path / str(threads)))
+    assert postings._blocks_for(10_000, 10) == 5
+    assert found[0] == found[1] == found[2]
+
+
 def test_a_merged_index_is_the_index_of_its_documents(tmp_path, rng):
     """Random additions, replacements and deletions, then a merge: the bytes of an index built at once."""
     live, folder = {}, tmp_path / "changed"
@@ -67,6 +80,35 @@ def test_a_merged_index_is_the_index_of_its_documents(tmp_path, rng):
         writer.merge()
     merged = sorted(data for name, data in content(folder).items() if name != NAME)
     built = sorted(data for name, data in content(tmp_path / "built").items() if name != NAME)
+    assert merged == built
+
+
+def test_fields_that_are_empty_take_no_room_and_can_be_searched(tmp_path):
+    """Also once their documents are deleted: the merged index is that of the rest."""
+    build_index([("a", "light beam"), ("b", "")], tmp_path / "built", keep_texts=False)
+    with IndexWriter(tmp_path / "changed", keep_texts=False) as writer:
+        writer.add(("a", "light beam"))
+        writer.add(("b", ""))
+        writer.commit()
+        writer.add({"id": "c", "title": "light", "body": "ray"})
+    index = open_index(tmp_path / "changed")
+    assert index.search("light", fields="title").ids == ["c"]
+    assert set(index.search("light").ids) == {"a", "c"}
+    with IndexWriter(tmp_path / "changed") as writer:
+        writer.delete("c")
+        writer.merge()
+    for name in ("built", "changed"):
+        index = open_index(tmp_path / name)
+        assert index.segments[0].has_fields == ["body"]
+        assert index.search('light +"light beam" -title:ray').ids == ["a"]
+        for field in ("title", "url"):
+            assert index.search("light", fields=field).ids == []
+            assert index.field(field).lengths.tolist() == [0, 0]
+            assert index.field(field).statistics("light").df == 0
+    merged, built = (
+        [data for file, data in sorted(content(tmp_path / name).items()) if file != NAME]
+        for name in ("changed", "built")
+    )
     assert merged == built
 
 

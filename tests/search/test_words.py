@@ -42,12 +42,13 @@ def test_words_of_any_length_are_told_apart(texts):
     assert vocabulary.words() == list(vocabulary.texts()) == list(dict.fromkeys(seen))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_change_no_number(rng, monkeypatch, threads):
+@pytest.mark.parametrize(("threads", "most"), [(1, 10**6), (2, 10**6), (5, 10**6), (1, 1), (2, 100), (1, 2000)])
+def test_threads_and_chunks_change_no_number(rng, monkeypatch, threads, most):
     """Words that appear for the first time in several parts at once, and parts without any text."""
     texts = [" ".join(f"w{number}" * 2 for number in rng.integers(0, 50, size)) for size in [0, 3, 400, 0, 7, 90, 1]]
     expected, ends = Vocabulary().numbers(texts)
     monkeypatch.setattr(words, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(words, "_MOST_AT_ONCE", most)
     monkeypatch.setattr(words, "usable_threads", lambda n_jobs: threads)
     vocabulary = Vocabulary()
     for _ in range(2):

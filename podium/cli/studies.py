@@ -1,0 +1,71 @@
+"""Studies of features on the command line: the parts of `podium explain` that are about all queries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from podium.cli.inputs import inputs
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which study is asked for, if any."""
+
+    shap: bool
+    permutation: bool
+    ablation: Path | None
+    groups: list[str]
+    metric: str | None
+
+    @property
+    def kinds(self) -> list[str]:
+        given = {"shap": self.shap, "permutation": self.permutation, "ablation": self.ablation is not None}
+        return [kind for kind, asked in given.items() if asked]
+
+    def refuse_wrong_options(self, query: str | None, documents: Any, top: int | None) -> bool:
+        """Whether a study is asked for, and nothing that contradicts it."""
+        if len(self.kinds) + (query is not None) != 1:
+            raise ValueError("Give one of --query Q, --shap, --permutation and --ablation TRAIN.")
+        if query is None and (documents is not None or top is not None):
+            raise ValueError("--documents and --top are about one query. Add --query Q, or leave them out.")
+        if self.groups and self.ablation is None:
+            raise ValueError("--group is for --ablation TRAIN. Add it, or leave --group out.")
+        if self.metric is not None and self.kinds in ([], ["shap"]):
+            raise ValueError("--metric is for --permutation and --ablation. Leave it out.")
+        return query is None
+
+    def named_groups(self) -> dict[str, list[int | str]] | None:
+        """`links=pagerank,inlinks` -> {"links": ["pagerank", "inlinks"]}; numbers are features, counted from 1."""
+        found: dict[str, list[int | str]] = {}
+        for text in self.groups:
+            name, sign, features = text.partition("=")
+            if not (name and sign and features):
+                raise ValueError(f"--group must be NAME=FEATURE,FEATURE, such as links=44,45; got {text!r}.")
+            found[name] = [int(one) - 1 if one.isdecimal() else one for one in features.split(",")]
+        return found or None
+
+
+def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json: bool) -> None:
+    from podium import workflows
+    from podium.cli.terminal import console
+    from podium.explain import drawings
+
+    if out is not None:
+        drawings.refuse_other_suffixes(out)
+        workflows.refuse_bad_out(out, [path for path in (model, data, asked.ablation) if path is not None])
+    options: dict[str, Any] = {"train": asked.ablation, "groups": asked.named_groups(), "metric": asked.metric}
+    found = workflows.study_file(model, data, asked.kinds[0], locate=inputs.path_of, **options)
+    if out is not None:
+        found.picture(out)
+    if as_json:
+        print(
+            json.dumps(found.as_dict() | ({} if out is None else {"written": str(out)}), indent=2, ensure_ascii=False)
+        )
+    else:
+        print(found.headline())
+        console().print(found.table())
+        if out is not None:
+            print(f"{out}: written")
