@@ -120,7 +120,7 @@ class Session:
     def _run(self, task: Task) -> Run:
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         picked = self._picked(task)
-        if picked is not None and spec.refit == "train":
+        if picked is not None and not self._folds_in(spec):
             return self._copied(task, picked)
         source = task if picked is None else replace(task, model=picked.model)
         chosen = {name: self._chosen(name, task.fold) for name in [*needed_by(experiment, source.model), source.model]}
@@ -155,6 +155,10 @@ class Session:
             validation=validation,
         )
 
+    def _folds_in(self, spec: ModelSpec) -> bool:
+        """Whether the validation part is trained on in the end; not where it is what models are judged by."""
+        return spec.refit == "train+valid" and self.experiment.on == "test"
+
     def _is_first(self, task: Task) -> bool:
         return task.seed == self.experiment.seeds_of(task.model)[0]
 
@@ -185,7 +189,7 @@ class Session:
 
     def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, float | None]:
         """The trained model, and its criterion on the validation part, which is measured before that is folded in."""
-        folded = spec.refit == "train+valid"
+        folded = self._folds_in(spec)
         steps: dict[str, Any] = {}
         validation = self._tuned_value(task) if folded else None
         if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):

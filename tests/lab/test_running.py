@@ -340,11 +340,12 @@ def test_peers_that_are_missing_are_left_out(place: Path, tmp_path: Path, monkey
 
 
 def test_some_models_and_folds_can_be_run_first(place: Path, tmp_path: Path) -> None:
-    given = experiment(
-        models={"A": LINEARS["Linear 1"], "B": LINEARS["Linear 2"]}, baseline=None, published=[], on="valid"
-    )
+    models = {"A": LINEARS["Linear 1"], "B": LINEARS["Linear 2"], "C": LINEARS["Linear 2"] | {"refit": "train+valid"}}
+    given = experiment(models=models, baseline=None, published=[], on="valid")
     first = run(given, tmp_path / "out", n_jobs=1, base=place, folds=["2"], models=["B"])
     assert [(one.model, one.fold, one.seed) for one in first.results.runs] == [("B", "2", 0), ("B", "2", 1)]
+    second = run(given, tmp_path / "out", n_jobs=1, base=place, folds=["2"], models=["C"])
+    assert second.results.of("C")[0].values == second.results.of("B")[0].values  # not trained on what judges it
     data = podium.read_letor(place / "all.txt")
     part = np.random.default_rng(0).permutation(np.arange(data.n_queries) % 3)
     assert set(first.results.runs[0].queries) == set(map(str, data.subset(part == 2).query_ids))
