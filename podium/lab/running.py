@@ -16,7 +16,9 @@ from typing import Any
 
 from podium._runtime.files import write_whole
 from podium._runtime.machine import usable_cores
+from podium._runtime.warn import warn
 from podium._runtime.words import check_choice
+from podium.lab.datasets import find_dataset
 from podium.lab.experiment import Experiment, ModelSpec, Published, read_experiment
 from podium.lab.folds import Folds
 from podium.lab.making import PICK, entry_of, members_of, needed_by, reason_to_leave_out
@@ -83,6 +85,7 @@ def run(
     chosen = _selected("models", models, list(experiment.models))
     chosen_folds = _selected("folds", folds, list(found.names))
     _refuse_bad_folder(target)
+    _warn_of_other_content(experiment)
     target.mkdir(parents=True, exist_ok=True)
     with _alone_in(target):
         about = _begin(target, experiment, found)
@@ -98,6 +101,13 @@ def run(
         finally:
             _finish(target, failures)
         return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
+
+
+def _warn_of_other_content(experiment: Experiment) -> None:
+    """Of a known data set whose files are not those that were published."""
+    if experiment.data.name is not None and experiment.data.folder is None:
+        for problem in find_dataset(experiment.data.name).problems():
+            warn(problem)
 
 
 @contextmanager

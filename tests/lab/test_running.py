@@ -352,3 +352,20 @@ def test_some_models_and_folds_can_be_run_first(place: Path, tmp_path: Path) -> 
         run(given, tmp_path / "out", base=place, folds=["4"])
     with pytest.raises(ValueError, match="Did you mean"):
         run(given | {"models": {"Linear": {}}}, tmp_path / "two", base=place, models=["Linaer"])
+
+
+def test_a_known_data_set_is_found_rotated_and_compared_with_what_was_published(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = podium.read_letor(place / "all.txt")
+    (tmp_path / "mq2008").mkdir()
+    for number in range(5):
+        queries = slice(number * 4, number * 4 + 4)
+        podium.write_letor(data.subset(queries), tmp_path / "mq2008" / f"S{number + 1}.txt.gz")
+    monkeypatch.setenv("PODIUM_DATA", str(tmp_path))
+    given = experiment(data={"name": "mq2008"}, folds={}, models=LINEARS, baseline=None, published=[], seeds=[0])
+    with pytest.warns(UserWarning, match=r"S\d\.txt\.gz: expected .* bytes of content"):
+        found = run(given, tmp_path / "out", n_jobs=1, folds=["2"], models=["Linear 1"])
+    assert found.failures == ()
+    assert set(found.results.runs[0].queries) == {"0", "1", "2", "3"}  # S1
+    assert list(found.results.about["data"]["files"]) == [f"S{number}.txt.gz" for number in (1, 2, 3, 4, 5)]
