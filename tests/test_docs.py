@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from promises import assert_alike, promised
 
-from podium.cli import commands as cli
+from podium import cli
 from podium.metrics import METRICS, POLICIES
 
 ROOT = Path(__file__).parent.parent

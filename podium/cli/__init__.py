@@ -1,4 +1,10 @@
-"""The command line. `commands.py` has the commands, `terminal.py` the tables, `inputs.py` what comes through pipes."""
+"""The command line. Each module adds its commands to the application, in the order of `podium --help`."""
 
-from podium.cli.commands import app as app
-from podium.cli.commands import main as main
+from podium.cli import commands as commands
+from podium.cli import searching as searching
+from podium.cli import tuning as tuning
+from podium.cli.application import app as app
+from podium.cli.application import main as main
+from podium.cli.lab import app as lab
+
+app.add_typer(lab, name="lab")

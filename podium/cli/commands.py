@@ -1,90 +1,19 @@
-"""The command line: one short function per command. It parses, calls the library and prints; nothing is computed here.
+"""Commands on data and models: one short function each. It parses, calls the library and prints.
 
-Results go to standard output, messages and progress to standard error. `-` is standard input where a file is read and
-standard output where one is written; what a command reports then goes to standard error. Exit codes: 0 fine, 1 a
-failure or problems found, 2 bad input. Everything heavy is imported inside the commands, so that `podium --help`
-answers at once.
+Everything heavy is imported inside the commands, so that `podium --help` answers at once.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
-from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperCommand
 
-from podium import __version__
-from podium._runtime.words import counted
+from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, print_json
 from podium.cli.inputs import inputs
-
-app: typer.Typer = typer.Typer(
-    name="podium",
-    help="End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-class _Command(TyperCommand):
-    """A command that refuses an option given twice where one is allowed; the last would win silently."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for option in given:
-            if given.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
-                raise ValueError(f"{option.opts[0]} is given {given.count(option)} times; give it once.")
-        return super().parse_args(ctx, args)
-
-
-command = partial(app.command, cls=_Command)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON value.")]
-DataFile = Annotated[
-    Path,
-    typer.Argument(
-        help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data; - for standard input."
-    ),
-]
-ModelFile = Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")]
-Metrics = Annotated[
-    list[str], typer.Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, rr, err@10, rbp(0.8), auc, ...")
-]
-PolicyName = Annotated[
-    str, typer.Option(help="Details of the metrics: standard, letor4, trec, lightgbm, ..., or all for a comparison.")
-]
-
-
-def main() -> None:
-    """Run the command line; errors in the user's input are printed as one sentence, not as a traceback."""
-    try:
-        with inputs, warnings.catch_warnings():
-            warnings.showwarning = _show_warning
-            app()
-    except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        _complain(error)
-        sys.exit(2)
-    except OSError as error:
-        _complain(error)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    if version:
-        print(f"podium {__version__}")
-        raise typer.Exit
 
 
 @command("check")
@@ -97,7 +26,7 @@ def check_command(
 
     report = check_files(files, locate=inputs.path_of)
     if as_json:
-        _print_json(report.to_json())
+        print_json(report.to_json())
     else:
         print("\n".join(report.sentences()))
     raise typer.Exit(report.exit_code)
@@ -138,7 +67,7 @@ def eval_command(
         evaluations = workflows.evaluate_run_files(judged, ranked, metric, policy or "trec", missing=missing, **rules)
     if as_json:
         found = [evaluation.to_json(per_query) for evaluation in evaluations]
-        _print_json({"policies": found} if policy == "all" else found[0])
+        print_json({"policies": found} if policy == "all" else found[0])
     else:
         _terminal.print_evaluations(evaluations, metric, per_query=per_query)
 
@@ -175,7 +104,7 @@ def compare_command(
         seed=seed,
     )
     if as_json:
-        _print_json(comparison.to_json())
+        print_json(comparison.to_json())
     elif latex:
         print(comparison.to_latex())
     else:
@@ -203,7 +132,7 @@ def convert_command(
     from podium.formats import files_of, format_of, write_data
     from podium.workflows import read_file
 
-    target, report = _output(target, as_json)
+    target, report = output(target, as_json)
     kind = format_of(target, target_format, reading=False)
     refuse_bad_target(target)
     refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
@@ -214,7 +143,7 @@ def convert_command(
     lost = kind.drops(data)
     found = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features, "written": str(target)}
     if as_json:
-        _print_json(found | {"not_kept": lost})
+        print_json(found | {"not_kept": lost})
     else:
         print(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features", file=report)
         if lost:
@@ -232,7 +161,7 @@ def models_command(
 
     entries = catalogue() if model is None else [find_model(model)]
     if as_json:
-        _print_json({"models": [entry.to_json() for entry in entries]} if model is None else entries[0].to_json(True))
+        print_json({"models": [entry.to_json() for entry in entries]} if model is None else entries[0].to_json(True))
     elif model is None:
         _terminal.print_models(entries)
     else:
@@ -281,13 +210,13 @@ def train_command(
 
     if early_stopping is not None and not valid:
         raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
-    out, report = _output(out, as_json)
+    out, report = output(out, as_json)
     plan = plan_model(model, settings, jobs, seed)
     kept = workflows.plan_checkpoints(checkpoint, every, checkpoint_errors or ("warn" if go_on else None), out)
     given: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": kept, "locate": inputs.path_of}
     trained = workflows.train_files(plan, train, valid, out, **given)
     if as_json:
-        _print_json(trained.to_json())
+        print_json(trained.to_json())
     else:
         print("\n".join(trained.sentences()), file=report)
         print(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
@@ -316,14 +245,14 @@ def rank_command(
 
     kind, report = workflows.ranking_format(out, format, tag, top), sys.stdout
     if out is not None:
-        out, report = _output(out, as_json)
+        out, report = output(out, as_json)
         workflows.refuse_bad_out(out, [model, data])
     given: dict[str, Any] = {"tag": "podium" if tag is None else tag, "top": top, "locate": inputs.path_of}
     ranking = workflows.rank_file(model, data, format=kind, **given)
     if out is not None:
         ranking.write(out)
     if as_json:
-        _print_json(ranking.overview() | (ranking.to_json() if out is None else {"written": str(out)}))
+        print_json(ranking.overview() | (ranking.to_json() if out is None else {"written": str(out)}))
     elif out is None:
         sys.stdout.buffer.writelines(ranking.lines())
     else:
@@ -359,7 +288,7 @@ def inspect_command(
         drawings.draw_curves(ranker, out)
     written = {} if out is None else {"written": str(out)}
     if as_json:
-        _print_json(found.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
+        print_json(found.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
     else:
         print("\n".join([text, *(f"{out}: written" for out in written.values())]))
 
@@ -411,218 +340,11 @@ def explain_command(
     if out is not None:
         found.picture(out)
     if as_json:
-        _print_json({"query": query} | found.as_dict() | ({} if out is None else {"written": str(out)}))
+        print_json({"query": query} | found.as_dict() | ({} if out is None else {"written": str(out)}))
     else:
         _terminal.print_explanation(found)
         if out is not None:
             print(f"{out}: written")
-
-
-@command("index")
-def index_command(
-    documents: Annotated[
-        list[Path],
-        typer.Argument(help="JSON lines, TREC SGML, SMART, CSV, TSV, Parquet, or folders of text, Markdown and HTML."),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder for the index.")],
-    update: Annotated[
-        bool, typer.Option("--update", help="Add to an index that is there; documents with the same id are replaced.")
-    ] = False,
-    language: Annotated[
-        str | None, typer.Option(help="Stems and stop words: english (the default), russian, ..., none for no stems.")
-    ] = None,
-    all_words: Annotated[bool, typer.Option("--all-words", help="Index stop words too.")] = False,
-    no_texts: Annotated[
-        bool, typer.Option("--no-texts", help="Do not store the texts themselves, which snippets need.")
-    ] = False,
-    format: Annotated[
-        str | None, typer.Option(help="jsonl, trec, smart, csv, tsv, parquet or folder, if names do not tell.")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Index documents for podium search."""
-    from podium import workflows
-
-    settings: dict[str, Any] = {"language": language, "stop_words": False if all_words else None}
-    settings |= {"update": update, "keep_texts": False if no_texts else None}
-    built, faults = workflows.index_files(
-        documents, out, format=format, strict=strict, locate=inputs.path_of, **settings
-    )
-    for message in faults.messages:
-        _say(f"{message} Left out.")
-    if as_json:
-        _print_json(built.to_json() | {"left_out": faults.count})
-    else:
-        left_out = f" {counted(faults.count, 'record')} left out." if faults.count else ""
-        print(f"{out}: {built.sentence()}{left_out}")
-
-
-Weighting = Annotated[
-    str | None, typer.Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")
-]
-SearchedFields = Annotated[
-    list[str], typer.Option("--field", metavar="NAME[=WEIGHT]", help="whole (the default), body, title, anchor or url.")
-]
-ByPosition = Annotated[
-    bool, typer.Option("--by-position", help="Number the queries of the file from 1, as Cranfield's qrels do.")
-]
-Normalize = Annotated[
-    str | None, typer.Option(help="minmax within the query as LETOR has it, or none; default: as declared, else none.")
-]
-
-
-@command("search")
-def search_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that podium index or podium cascade made.")],
-    query: Annotated[str | None, typer.Argument(help='Words, "phrases", +must, -not, title:word.')] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="A file of queries instead: TSV, JSON lines, TREC topics or SMART.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The TREC run to write (with --queries); - for standard output.")
-    ] = None,
-    k: Annotated[int | None, typer.Option(min=1, help="Documents per query; default 10, with --queries 1000.")] = None,
-    weighting: Weighting = None,
-    field: SearchedFields = [],  # noqa: B006 (typer copies it)
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Of a cascade: the features and their share of the score.")
-    ] = False,
-    by_position: ByPosition = False,
-    tag: Annotated[str, typer.Option(help="The name in the last column of a run.")] = "podium",
-    as_json: AsJson = False,
-) -> None:
-    """Search an index or a cascade for one query, or for a file of queries."""
-    from podium import workflows
-    from podium.cli import terminal as _terminal
-    from podium.search import Index
-
-    if (query is None) == (queries is None) or (queries is None) != (out is None):
-        raise ValueError("Give a query, or --queries FILE with --out RUN.")
-    opened = workflows.open_searched(folder)
-    if not isinstance(opened, Index) and (weighting or field):
-        raise ValueError(f"{folder} is a cascade, which has a weighting and fields of its own. Leave the option out.")
-    if explain and (isinstance(opened, Index) or query is None):
-        raise ValueError("--explain is for one query to a cascade; podium cascade makes one of an index and a model.")
-    options = _first_stage(weighting, field) if isinstance(opened, Index) else {}
-    if queries is not None and out is not None:
-        _search_file(opened, queries, out, k or 1000, by_position, tag, options, as_json)
-        return
-    text = cast(str, query)
-    if explain and not isinstance(opened, Index):
-        explained = opened.explain(text, k or 10)
-        if as_json:
-            _print_json(explained.to_json())
-        else:
-            _terminal.print_hits(explained.found, [hit.sentence() for hit in explained.hits], explained.note)
-        return
-    hits = opened.search(text, k or 10, **options)
-    if as_json:
-        _print_json({"query": text, "hits": hits.to_json()})
-    else:
-        _terminal.print_hits(hits)
-
-
-@command("features")
-def features_command(
-    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
-    out: Annotated[
-        Path, typer.Option(help="The file for the features; the format follows from its name. - for standard output.")
-    ],
-    queries: Annotated[Path | None, typer.Argument(help="TSV, JSON lines, TREC topics or SMART.")] = None,
-    queries_option: Annotated[Path | None, typer.Option("--queries", help="The same, as an option.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="TREC judgements: the labels.")] = None,
-    features: Annotated[
-        Path | None, typer.Option(help="A TOML table that declares the features; default: LETOR's 46.")
-    ] = None,
-    normalize: Normalize = None,
-    n: Annotated[int, typer.Option("--n", min=1, help="Documents per query, the best of the first stage.")] = 1000,
-    unjudged: Annotated[str, typer.Option(help="Documents without judgement: irrelevant, or skip.")] = "irrelevant",
-    add_judged: Annotated[
-        bool, typer.Option("--add-judged", help="Add judged documents that are not among the best n.")
-    ] = False,
-    weighting: Weighting = None,
-    field: SearchedFields = [],  # noqa: B006 (typer copies it)
-    by_position: ByPosition = False,
-    as_json: AsJson = False,
-) -> None:
-    """Write the features of each query's candidates to a file for training or ranking."""
-    from podium import workflows
-
-    asked = queries_option if queries is None else queries
-    if asked is None or (queries is not None and queries_option is not None):
-        raise ValueError("Give one file of queries: podium features INDEX QUERIES --out FILE.")
-    out, report = _output(out, as_json)
-    options: dict[str, Any] = {"qrels": qrels, "features": features, "normalize": normalize, "n": n}
-    options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
-    written = workflows.features_file(index, asked, out, **options, **_first_stage(weighting, field))
-    if as_json:
-        _print_json(written.to_json())
-    else:
-        print(f"{out}: {written.sentence()}", file=report)
-
-
-@command("cascade")
-def cascade_command(
-    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files, one per stage.")],
-    out: Annotated[Path, typer.Option(help="The new folder for the cascade.")],
-    features: Annotated[
-        list[Path], typer.Option(help="A TOML table that declares the features of the model; default: LETOR's 46.")
-    ] = [],  # noqa: B006 (typer copies it)
-    normalize: Normalize = None,
-    n: Annotated[list[int], typer.Option("--n", min=1, help="Documents that the model re-ranks; default 1000.")] = [],  # noqa: B006 (typer copies it)
-    weighting: Weighting = None,
-    field: SearchedFields = [],  # noqa: B006 (typer copies it)
-    as_json: AsJson = False,
-) -> None:
-    """Save an index and the models that re-rank what it finds as one folder."""
-    from podium import workflows
-
-    options: dict[str, Any] = {"features": features, "normalize": normalize, "n": n, "locate": inputs.path_of}
-    made = workflows.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
-    stages = [
-        {"model": type(stage.model).__name__.lower(), "features": len(stage.features), "n": stage.n}
-        for stage in made.stages
-    ]
-    if as_json:
-        found = {"documents": len(made.index), "weighting": str(made.weighting), "stages": stages}
-        _print_json(found | {"written": str(out)})
-    else:
-        listed = "; ".join(
-            f"{stage['model']} re-ranks {stage['n']:,} by {stage['features']} features" for stage in stages
-        )
-        print(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {listed}")
-
-
-def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:
-    return {"weighting": weighting or "bm25", "fields": _field_weights(field)}
-
-
-def _search_file(
-    searched: Any, queries: Path, out: Path, k: int, by_position: bool, tag: str, options: dict[str, Any], as_json: bool
-) -> None:
-    from podium import workflows
-
-    out, report = _output(out, as_json)
-    run = workflows.search_file(
-        searched, queries, out, k=k, tag=tag, by_position=by_position, locate=inputs.path_of, **options
-    )
-    if as_json:
-        _print_json({"queries": run.n_queries, "documents": len(run), "written": str(out)})
-    else:
-        print(f"{out}: {counted(run.n_queries, 'query', 'queries')}, {counted(len(run), 'document')}", file=report)
-
-
-def _field_weights(names: list[str]) -> dict[str, float]:
-    found = {}
-    for name in names or ["whole"]:
-        field, _, weight = name.partition("=")
-        try:
-            found[field] = float(weight) if weight else 1.0
-        except ValueError:
-            raise ValueError(f"--field must be NAME or NAME=WEIGHT, such as title=2; got {name!r}.") from None
-    return found
 
 
 @command("demo")
@@ -635,7 +357,7 @@ def demo_command(
 
     tour = take_tour(out)
     if as_json:
-        _print_json(tour.to_json())
+        print_json(tour.to_json())
     else:
         show_demo(tour)
 
@@ -648,48 +370,9 @@ def doctor_command(as_json: AsJson = False) -> None:
 
     found = doctor.examine()
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         _terminal.print_rows(doctor.rows(found))
         for sentence in found["advice"]:
             print(sentence)
     raise typer.Exit(1 if found["advice"] else 0)
-
-
-def _output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
-    """Where to write, and where to report: standard output is for one of them."""
-    from podium._runtime.files import is_standard_output
-
-    out = Path("/dev/stdout") if str(path) == "-" else path
-    if not is_standard_output(out):
-        return out, sys.stdout
-    if as_json:
-        raise ValueError(f"{path} and --json would both go to standard output. Write to a file, or leave --json out.")
-    return out, sys.stderr
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _complain(error: BaseException) -> None:
-    message = str(error)
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        message = f"{error.filename}: {error.strerror}"
-    _say(message)
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    _say(str(message))
-
-
-def _say(message: str) -> None:
-
-    print(f"podium: {inputs.named(message)}", file=sys.stderr)
-
-
-# Commands of other modules; they use what is above.
-from podium.cli import lab as _lab  # noqa: E402
-from podium.cli import tuning as _tuning  # noqa: E402, F401
-
-app.add_typer(_lab.app, name="lab")

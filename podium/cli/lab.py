@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podium.cli.commands import AsJson, _Command, _print_json, _say
+from podium.cli.application import AsJson, Command, print_json, say
 from podium.cli.lab_report import report_command
 
 app: typer.Typer = typer.Typer(
@@ -18,14 +18,14 @@ app: typer.Typer = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("report", cls=_Command)(report_command)
+app.command("report", cls=Command)(report_command)
 
 ExperimentFile = Annotated[
     str, typer.Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")
 ]
 
 
-@app.command("run", cls=_Command)
+@app.command("run", cls=Command)
 def run_command(
     experiment: ExperimentFile,
     out: Annotated[
@@ -56,32 +56,32 @@ def run_command(
         lab_tables.print_outcome(outcome)
     written = None if no_report else lab_tables.write_report(outcome)
     if as_json:
-        _print_json(lab_tables.outcome_json(outcome) | {"report": None if written is None else str(written)})
+        print_json(lab_tables.outcome_json(outcome) | {"report": None if written is None else str(written)})
     elif written is not None:
         print(f"{written}: written")
     elif not no_report and outcome.results.runs:
         print(f"For a report: pip install 'podium[report]', then: podium lab report {folder}")
     for failure in outcome.failures:
-        _say(str(failure))
+        say(str(failure))
     raise typer.Exit(0 if outcome.is_complete else 1)
 
 
-@app.command("show", cls=_Command)
+@app.command("show", cls=Command)
 def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
     """Print an experiment: a preset to begin with, or a file of your own, checked."""
     from podium.lab.experiment import find_file, read_experiment
 
     found, _ = read_experiment(experiment)
     if as_json:
-        _print_json(found.to_plain())
+        print_json(found.to_plain())
     else:
         print(find_file(experiment).read_text(encoding="utf-8"), end="")
 
 
-app.command("report", cls=_Command)(report_command)
+app.command("report", cls=Command)(report_command)
 
 
-@app.command("data", cls=_Command)
+@app.command("data", cls=Command)
 def data_command(
     check: Annotated[
         bool, typer.Option("--check", help="Compare the files that were found with what was published.")
@@ -94,16 +94,16 @@ def data_command(
 
     lines = overview(check=check)
     if as_json:
-        _print_json(lines)
+        print_json(lines)
     else:
         lab_tables.print_data(lines)
     problems = [problem for line in lines for problem in line.get("problems", [])]
     for problem in problems:
-        _say(problem)
+        say(problem)
     raise typer.Exit(1 if problems else 0)
 
 
-@app.command("download", cls=_Command)
+@app.command("download", cls=Command)
 def download_command(
     name: Annotated[str, typer.Argument(help="A data set; podium lab data lists them.")],
     to: Annotated[Path | None, typer.Option(help="The folder for data sets; default: $PODIUM_DATA.")] = None,
@@ -119,7 +119,7 @@ def download_command(
     with progress(f"downloading {name}") as report:
         found = download_dataset(name, to, accepted=accept, report=report)
     if as_json:
-        _print_json({"name": found.dataset.name, "folder": str(found.folder), "folds": list(found.folds.names)})
+        print_json({"name": found.dataset.name, "folder": str(found.folder), "folds": list(found.folds.names)})
     else:
         print(f"{found.folder}: {found.dataset.name}")
 

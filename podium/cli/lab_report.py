@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from podium._runtime.words import counted
+from podium.cli.application import AsJson, print_json
 
 
 def report_command(
@@ -16,7 +16,7 @@ def report_command(
     out: Annotated[
         Path | None, typer.Option(help="The HTML file to write; default: report.html in the folder.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a single JSON value.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the report of stored results as one HTML file: leaderboard, intervals, charts, provenance."""
     from podium._runtime.files import refuse_bad_target
@@ -28,7 +28,7 @@ def report_command(
     refuse_bad_target(target)
     write_report(results, target)
     if as_json:
-        print(json.dumps({"runs": len(results.runs), "models": results.models, "written": str(target)}, indent=2))
+        print_json({"runs": len(results.runs), "models": results.models, "written": str(target)})
     else:
         found = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
         print(f"{target}: {found}, {target.stat().st_size / 1e6:.1f} MB")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from podium.cli.application import print_json
 from podium.cli.inputs import inputs
 
 
@@ -61,9 +61,7 @@ def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json
     if out is not None:
         found.picture(out)
     if as_json:
-        print(
-            json.dumps(found.as_dict() | ({} if out is None else {"written": str(out)}), indent=2, ensure_ascii=False)
-        )
+        print_json(found.as_dict() | ({} if out is None else {"written": str(out)}))
     else:
         print(found.headline())
         console().print(found.table())

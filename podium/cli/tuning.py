@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from podium.cli.commands import AsJson, DataFile, Metrics, _output, _print_json, command
+from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def tune_command(
     from podium.lab.files import tune_files
     from podium.models.registry import plan_model
 
-    out, report = _output(out, as_json)
+    out, report = output(out, as_json)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
     found = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
-        _print_json(found.to_json())
+        print_json(found.to_json())
         return
     _print_tuned(found.tuned, report)
     print(f"{out}: written", file=report)
@@ -83,7 +83,7 @@ def cross_validate_command(
     given: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
     found = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **given)
     if as_json:
-        _print_json(found.to_json())
+        print_json(found.to_json())
     else:
         _print_folds(found, metric)
 
@@ -109,11 +109,11 @@ def auto_command(
     from podium.lab.files import auto_files
     from podium.models.registry import plan_model
 
-    out, report = _output(out, as_json)
+    out, report = output(out, as_json)
     given = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
     found = auto_files(plan_model("autoranker", given, jobs, seed), train, valid, out, page=page, locate=inputs.path_of)
     if as_json:
-        _print_json(found.to_json())
+        print_json(found.to_json())
         return
     _print_auto(found.model, report)
     print("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)

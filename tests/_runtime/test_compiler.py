@@ -84,7 +84,7 @@ def test_a_disk_that_becomes_full_is_reported_once_and_the_kernel_runs(package, 
 def test_the_command_line_says_it_in_one_line(package, tmp_path):
     code = (
         "from podium._runtime.compiler import kernels_are_kept\n"
-        "from podium.cli.commands import app, main\n"
+        "from podium.cli import app, main\n"
         "app.command('compile')(lambda: print(kernels_are_kept()))\n"
         "main()\n"
     )

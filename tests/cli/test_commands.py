@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from podium.cli import commands as cli
+from podium import cli
 from podium.metrics import METRICS, POLICIES
 
 SPLITS = ["test.txt", "train.txt", "valid.txt"]
@@ -553,7 +553,7 @@ def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
 
     terminal, end = pty.openpty()
     words = [*TRAIN[: -len(SMALL)], *SMALL[2:], "--set", "n_estimators=1000000"]
-    command = [sys.executable, "-c", "from podium.cli.commands import main; main()", *words]
+    command = [sys.executable, "-c", "from podium.cli import main; main()", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, env=os.environ | {"TERM": "xterm"})
     os.close(end)
     shown = b""
@@ -786,7 +786,7 @@ def test_scores_runs_judgements_and_models_come_through_standard_input(piped, tr
 
 
 def test_a_real_pipeline(trained):
-    podium = f"{sys.executable} -c 'from podium.cli.commands import main; main()'"
+    podium = f"{sys.executable} -c 'from podium.cli import main; main()'"
     line = f"set -o pipefail; {podium} convert train.csv - | {podium} convert - out.csv"
     done = subprocess.run(["bash", "-c", line], cwd=trained, capture_output=True, timeout=120)
     assert (done.returncode, done.stdout.startswith(b"out.csv: ")) == (0, True)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import podium
-from podium.cli import commands as cli
+from podium import cli
 from podium.cli.lab import app
 
 Command = Callable[..., tuple[int, str, str]]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import podium
-from podium.cli import commands as cli
+from podium import cli
 from podium.demo.letor import demo_splits
 from podium.lab.default_spaces import DEFAULT_SPACES
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from podium import LambdaMART, RankingData, write_data
-from podium.cli.commands import app
+from podium.cli import app
 from podium.explain import partial_dependence, shap_values, why
 from podium.models.products import MART, LambdaSMART
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from podium import LambdaMART, RankingData, check, evaluate, load, read_data, write_data
-from podium.cli.commands import main
+from podium.cli import main
 from podium.data.precision import merged_columns, merged_texts
 from podium.formats.cache import read_cache
 from podium.models.inspection import tree_text

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import podium
 from podium import LambdaMART, RankingData, compare, evaluate, read_data, write_data
-from podium.cli.commands import app
+from podium.cli import app
 from podium.explain import partial_dependence, shap_values, why
 from podium.formats.scores import read_scores, write_scores
 from podium.formats.trec import Qrels, Run

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import podium
 from podium import LambdaMART, Linear, RankingData, check, compare, evaluate, read_data, write_data
-from podium.cli.commands import app
+from podium.cli import app
 from podium.explain import partial_dependence, permutation_importance, shap_values, why
 from podium.formats.errors import FormatError
 from podium.formats.tables import read_table

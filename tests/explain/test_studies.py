@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import podium
-from podium import explain
-from podium.cli import commands
+from podium import cli, explain
 from podium.data.ranking import RankingData
 from podium.explain.ablation import without
 
@@ -160,7 +159,7 @@ def test_the_command_line_studies_features(tmp_path, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["podium", "explain", "m.podium", "test.csv", *arguments])
         with pytest.raises(SystemExit) as stopped:
-            commands.main()
+            cli.main()
         said = capsys.readouterr()
         return stopped.value.code, said.out, said.err
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from made_results import make_results
 
-from podium.cli import commands
+from podium import cli
 from podium.lab.report import write_report
 from podium.lab.results import Results, save_about, save_run, save_search
 
@@ -177,7 +177,7 @@ def test_the_command_writes_the_report(tmp_path: Path, monkeypatch: pytest.Monke
     for arguments, code in ((["--json"], 0), (["--out", str(tmp_path / "no" / "x.html")], 2)):
         monkeypatch.setattr(sys, "argv", ["podium", "lab", "report", str(tmp_path), *arguments])
         with pytest.raises(SystemExit) as stopped:
-            commands.main()
+            cli.main()
         assert stopped.value.code == code
     said = capsys.readouterr()
     assert '"runs": 1' in said.out

@@ -216,9 +216,9 @@ def start(place: Path, out: Path, models: dict[str, Any], *words: str) -> subpro
     (place / "sitecustomize.py").write_text(SLOW)
     code = (
         "import json, sys; from podium.lab import running, experiment\n"
-        "from podium.cli import commands\n"
+        "from podium import cli\n"
         "experiment.read_experiment = lambda path: (experiment.Experiment(**json.loads(open(path).read())), '.')\n"
-        "if __name__ == '__main__':\n    commands.main()\n"
+        "if __name__ == '__main__':\n    cli.main()\n"
     )
     script = place / "podium_here.py"
     script.write_text(code)

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from podium import LambdaMART, RankingData, compare, evaluate
-from podium.cli.commands import main
+from podium.cli import main
 from podium.explain import shap_values
 from podium.models.products import MART, Boosted
 

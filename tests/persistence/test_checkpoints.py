@@ -422,7 +422,7 @@ def test_killed_at_any_moment_a_run_ends_in_the_same_bytes(case, tmp_path):
 @pytest.fixture
 def podium_train(tmp_path, monkeypatch, capsys, parts):
     """Runs `podium train` on two files in a folder of its own; returns its exit code and what it printed."""
-    from podium.cli import commands as cli
+    from podium import cli
 
     monkeypatch.chdir(tmp_path)
     for name, part in zip(("train.txt", "valid.txt"), parts):

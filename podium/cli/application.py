@@ -1,0 +1,116 @@
+"""The frame of the command line: the application, options that commands share, output and errors.
+
+Results go to standard output, messages and progress to standard error. `-` is standard input where a file is read and
+standard output where one is written; what a command reports then goes to standard error. Exit codes: 0 fine, 1 a
+failure or problems found, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from podium import __version__
+from podium.cli.inputs import inputs
+
+app = typer.Typer(
+    name="podium",
+    help="End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Command(TyperCommand):
+    """A command that refuses an option given twice where one is allowed; the last would win silently."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            if given.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
+                raise ValueError(f"{option.opts[0]} is given {given.count(option)} times; give it once.")
+        return super().parse_args(ctx, args)
+
+
+command = partial(app.command, cls=Command)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON value.")]
+DataFile = Annotated[
+    Path,
+    typer.Argument(
+        help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data; - for standard input."
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")]
+Metrics = Annotated[
+    list[str], typer.Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, rr, err@10, rbp(0.8), auc, ...")
+]
+PolicyName = Annotated[
+    str, typer.Option(help="Details of the metrics: standard, letor4, trec, lightgbm, ..., or all for a comparison.")
+]
+
+
+def main() -> None:
+    """Run the command line; errors in the user's input are printed as one sentence, not as a traceback."""
+    try:
+        with inputs, warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app()
+    except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        _complain(error)
+        sys.exit(2)
+    except OSError as error:
+        _complain(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"podium {__version__}")
+        raise typer.Exit
+
+
+def output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
+    """Where to write, and where to report: standard output is for one of them."""
+    from podium._runtime.files import is_standard_output
+
+    out = Path("/dev/stdout") if str(path) == "-" else path
+    if not is_standard_output(out):
+        return out, sys.stdout
+    if as_json:
+        raise ValueError(f"{path} and --json would both go to standard output. Write to a file, or leave --json out.")
+    return out, sys.stderr
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _complain(error: BaseException) -> None:
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        message = f"{error.filename}: {error.strerror}"
+    say(message)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    say(str(message))
+
+
+def say(message: str) -> None:
+    print(f"podium: {inputs.named(message)}", file=sys.stderr)
