@@ -235,9 +235,9 @@ def costs(
         for place, (x, y) in enumerate(zip(cost, quality)):
             colour = _COLOURS[0] if place in front else _COLOURS[5]
             axes.plot([x], [y], "o", color=colour, markersize=5)
-        _log_scale(axes)
+        _log_scale(axes, math.log10(max(cost) / min(cost)))
         axes.margins(0.09, 0.1)
-        _label_points(axes, ranks, cost, quality)
+        _label_points(axes, ranks, cost, quality, front)
         axes.grid()
         axes.set_xlabel(x_axis)
         axes.set_ylabel(y_axis)
@@ -266,25 +266,28 @@ def trials(key: str, label: str, values: Mapping[str, Sequence[float | None]], a
     return _drawn(key, label, draw, 2.7)
 
 
-def _label_points(axes: Any, ranks: Sequence[int], x: Sequence[float], y: Sequence[float]) -> None:
-    """Ranks beside their points, moved up or down where two would meet."""
+def _label_points(
+    axes: Any, ranks: Sequence[int], x: Sequence[float], y: Sequence[float], first: Sequence[int]
+) -> None:
+    """Ranks beside their points, those of `first` before the others; where no place is free, none."""
     places = axes.transData.transform(np.column_stack([x, y]))
-    taken: list[tuple[float, float]] = [tuple(place) for place in places]
-    for rank, own, (across, up) in zip(ranks, zip(x, y), places):
-        for shift in ((8, 0), (0, 9), (0, -9), (-8, 0), (9, 8), (9, -8), (-9, 8), (-9, -8), (0, 17), (0, -17)):
-            spot = across + 1.39 * shift[0], up + 1.39 * shift[1]  # points to pixels
-            if all(abs(spot[0] - a) > 13 or abs(spot[1] - b) > 10 for a, b in taken):
+    taken: list[tuple[float, float]] = [(float(across), float(up)) for across, up in places]
+    for place in [*first, *(other for other in range(len(ranks)) if other not in first)]:
+        for shift in ((0, 9), (0, -9), (9, 0), (-9, 0), (8, 8), (8, -8), (-8, 8), (-8, -8)):
+            spot = places[place] + 1.39 * np.array(shift)  # points to pixels
+            if all(abs(spot[0] - a) > 17 or abs(spot[1] - b) > 11 for a, b in taken):
+                taken.append((float(spot[0]), float(spot[1])))
+                look = {"ha": "center", "va": "center", "fontsize": 8.5}
+                axes.annotate(str(ranks[place]), (x[place], y[place]), xytext=shift, textcoords="offset points", **look)
                 break
-        taken.append(spot)
-        axes.annotate(str(rank), own, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=8)
 
 
-def _log_scale(axes: Any) -> None:
-    """Plain numbers at 1, 2, 5, 10, ...; matplotlib's own labels are formulas."""
+def _log_scale(axes: Any, decades: float) -> None:
+    """Plain numbers at 1, 2, 5, 10, ... or, on a long scale, at powers of ten; matplotlib's own labels are formulas."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.5 else (1,)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 

@@ -127,8 +127,11 @@ def hard_queries(board: Leaderboard, chosen: Sequence[str], baseline: str | None
     columns = [Column("query"), Column("fold"), Column("mean of models", 4), *(Column(model, 4) for model in models)]
     rows = [_query_row(board, place, mean, models) for place, mean in ordered[:_QUERIES]]
     over = f"mean over {counted(len(board.models), 'model')}"
+    same = len(board.values.keys) - len(ordered)
+    alike = f" {counted(same, 'query', 'queries')} on which all models score the same, or none at all, are left out."
     hardest = f"The {min(_HARD, len(rows))} hardest queries: {metric} under {board.policy}, {over}."
-    blocks = [table(hardest, columns, rows[:_HARD])]
+    hardest += alike if same else ""
+    blocks = [table(hardest, columns, rows[:_HARD])] if rows else []
     if len(rows) > _HARD:
         title = f"All {len(rows)} queries, the hardest first"
         if len(ordered) > len(rows):

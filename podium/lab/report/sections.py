@@ -14,12 +14,16 @@ from podium.lab.report.page import Fact, Html, Section, figure, folded, paragrap
 from podium.lab.report.statistics import Leaderboard, Standing, higher_is_better
 from podium.lab.report.tables import NOTHING, Cell, Column, Value, interval, number, table
 from podium.lab.results import Results
+from podium.metrics.policies import POLICIES
 
 _SHOWN_INTERVALS = 40  # models in a chart
+_NAMED = 4  # models in a caption
 
 
 def shown_metric(metric: str) -> str:
     """As the literature writes it: ndcg@10 -> NDCG@10; names of more than four letters stay."""
+    if metric == "meanndcg":
+        return "MeanNDCG"
     return re.sub(r"^[a-z]{1,4}(?![A-Za-z_])", lambda letters: letters[0].upper(), metric)
 
 
@@ -46,7 +50,9 @@ def facts(results: Results, board: Leaderboard) -> list[Fact]:
     return [
         Fact(number(board.best.mean), f"{shown_metric(board.metric)} of the best model"),
         Fact(f"{len(board.standings):,}", "models" if len(board.standings) != 1 else "model"),
-        Fact(f"{len(board.values.keys):,}", f"{results.about.get('on') or 'test'} queries"),
+        Fact(
+            f"{len(board.values.keys):,}", f"{'validation' if results.about.get('on') == 'valid' else 'test'} queries"
+        ),
         Fact(f"{len(folds)}", "fold" if len(folds) == 1 else "folds"),
         Fact(f"{len(seeds)}", "seed per model" if len(seeds) == 1 else "seeds per model"),
         Fact(f"{len(results.runs):,}", "runs" if len(results.runs) != 1 else "run"),
@@ -85,7 +91,8 @@ def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
     whole = len(results.about["folds"])
     partial = [standing.model for standing in board.standings if standing.folds < whole]
     if partial:
-        parts.append(f"Not all of the {whole} folds have finished for {', '.join(partial)}.")
+        named = ", ".join(partial) if len(partial) <= _NAMED else f"{len(partial)} of {len(board.standings)} models"
+        parts.append(f"Not all of the {whole} folds have finished for {named}.")
     return " ".join(parts)
 
 
@@ -137,26 +144,35 @@ def published(results: Results) -> Section:
 
 
 def _published(results: Results, given: dict[str, Any]) -> list[Html]:
+    """The means beside each other; the values of the folds fold out."""
     folds = [str(fold) for fold in given.get("folds") or results.about["folds"]]
-    columns = [Column("metric"), Column("values"), *(Column(fold, 4) for fold in folds), Column("mean", 4)]
+    model, policy = given["model"], given["policy"]
+    source = f" Source: {given['source']}." if given.get("source") else ""
+    caption = (
+        f"{given['title']}, beside {model} of this experiment, under the policy {policy}: means over folds.{source}"
+    )
+    means: list[list[Value | Cell]] = []
     rows: list[list[Value | Cell]] = []
-    model, policy, furthest = given["model"], given["policy"], 0.0
     for metric in given.get("metrics") or given["values"]:
         theirs = _published_values(given, metric, len(folds))
-        ours = [*(_fold_mean(results, model, fold, policy, metric) for fold in folds), math.nan]
-        ours[-1] = sum(ours[:-1]) / len(folds) if folds else math.nan
+        ours = [_fold_mean(results, model, fold, policy, metric) for fold in folds]
+        ours.append(sum(ours) / len(folds))
         differences = [own - other for own, other in zip(ours, theirs)]
-        furthest = max([furthest, *(abs(found) for found in differences[-1:] if math.isfinite(found))])
         name = shown_metric(metric)
-        rows.append([name, "published", *theirs])
-        rows.append([Cell(name, "quiet"), f"ours ({model})", *ours])
+        means.append([name, theirs[-1], ours[-1], differences[-1]])
+        rows += [[name, "published", *theirs], [Cell(name, "quiet"), "ours", *ours]]
         rows.append([Cell(name, "quiet"), "difference", *(Cell(number(d, signed=True), "quiet") for d in differences)])
-    source = f" Source: {given['source']}." if given.get("source") else ""
-    caption = f"{given['title']}, beside {model} of this experiment, under the policy {policy}.{source}"
+    compared = [Column("metric"), Column("published", 4), Column("ours", 4), Column("difference", 4, signed=True)]
+    columns = [Column("metric"), Column("values"), *(Column(_fold_name(fold), 4) for fold in folds), Column("mean", 4)]
+    whole = table(f"{given['title']} and {model}, per fold.", columns, rows)
+    blocks = [table(caption, compared, means), folded(f"{given['title']}: values per fold", whole)]
     if model not in results.models:
-        return [table(caption, columns, rows), paragraph(f"{model} has not finished a run.")]
-    note = f"The means differ by at most {number(furthest)}."
-    return [table(caption, columns, rows), paragraph(note)]
+        blocks.append(paragraph(f"{model} has not finished a run."))
+    return blocks
+
+
+def _fold_name(fold: str) -> str:
+    return f"fold {fold}" if fold.isdigit() else fold
 
 
 def _published_values(given: dict[str, Any], metric: str, n_folds: int) -> list[float]:
@@ -177,7 +193,7 @@ def _fold_mean(results: Results, model: str, fold: str, policy: str, metric: str
 def per_fold(results: Results, board: Leaderboard) -> Section:
     """The first metric in each fold; with several seeds, also how far they are apart."""
     folds = [str(fold) for fold in results.about["folds"]]
-    columns = [Column("model"), *(Column(f"fold {fold}" if fold.isdigit() else fold, 4) for fold in folds)]
+    columns = [Column("model"), *(Column(_fold_name(fold), 4) for fold in folds)]
     columns += [Column("mean", 4), Column("deviation over seeds", 4)]
     rows: list[list[Value | Cell]] = []
     for model in board.models:
@@ -226,10 +242,14 @@ def _cutoff_chart(results: Results, board: Leaderboard, chosen: Sequence[str], n
     shown = name.upper() if len(name) < 5 else name
     picture = charts.curves(f"cutoff-{name}", f"{shown} at cutoffs {ks}", lines, "cutoff k", f"{shown}@k", ticks=ks)
     first, last = lines[0].y[0], lines[0].y[-1]
+    policy = POLICIES.get(board.policy)
+    short = (
+        " Lists with fewer than k documents count as 0 under this policy." if policy and policy.short == "zero" else ""
+    )
     caption = (
         f"{shown}@k under {board.policy} of {_listed(chosen)}: how good the first k places are. "
         f"{chosen[0]} goes from {number(first)} at k = {ks[0]} to {number(last)} at k = {ks[-1]}; lines that cross "
-        "mean that the choice of k decides which model is better."
+        f"mean that the choice of k decides which model is better.{short if name == 'ndcg' else ''}"
     )
     return figure(picture, caption)
 

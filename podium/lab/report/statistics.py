@@ -17,6 +17,7 @@ import numpy as np
 from podium.evaluation.comparing import compare_values
 from podium.evaluation.comparison import PairComparison, Settings
 from podium.evaluation.significance import (
+    TOLERANCE,
     bootstrap_interval,
     correct,
     paired_differences,
@@ -181,9 +182,15 @@ def against_baseline(board: Leaderboard, baseline: str) -> dict[str, PairCompari
 
 
 def hardness(board: Leaderboard) -> list[tuple[int, float]]:
-    """(place of the query, mean over the models), the hardest query first; queries without a value are left out."""
+    """(place of the query, mean over the models), the hardest query first.
+
+    Queries without a value are left out, and those on which all models have the same: most of them have no relevant
+    document, or nothing else.
+    """
     columns = np.array([board.values.columns[model] for model in board.models])
     defined = ~np.isnan(columns).any(axis=0)
+    if len(columns) > 1:
+        defined &= np.ptp(columns, axis=0) > TOLERANCE
     means = columns[:, defined].mean(axis=0) if defined.any() else np.empty(0)
     order = np.argsort(means if higher_is_better(board.metric) else -means, kind="stable")
     return [(int(np.flatnonzero(defined)[place]), float(means[place])) for place in order]

@@ -61,7 +61,8 @@ def _learning_curve(results: Results, model: str, place: int) -> Html:
     steps = [line.mark + 1 for line in lines if line.name == sets[0] and line.mark is not None]
     chosen = f"step {steps[0]}" if len(set(steps)) == 1 else f"steps {min(steps)} to {max(steps)}"
     one = " One line per fold (first seed)." if len(runs) > 1 else ""
-    return figure(picture, f"{model}: the dots are the best value on “{sets[0]}”, at {chosen}.{one}")
+    dots = "the dots are the best values" if len(runs) > 1 else "the dot is the best value"
+    return figure(picture, f"{model}: {dots} on “{sets[0]}”, at {chosen}.{one}")
 
 
 def _first_seeds(runs: Sequence[Run]) -> list[Run]:
@@ -181,7 +182,8 @@ def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> 
     return [
         figure(
             picture,
-            f"{metric} against {what}. Numbers are ranks. On the line, no model is both cheaper and better: {named}.",
+            f"{metric} against {what}. Numbers are ranks (where there is room). On the line, no model is both cheaper "
+            f"and better: {named}.",
         )
     ]
 

@@ -1,0 +1,97 @@
+"""Statistics of a report: groups, means with intervals, hard queries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from made_results import make_results
+
+from podium.lab.report import statistics
+from podium.lab.report.sections import _published_values
+from podium.lab.report.training_sections import _front
+from podium.lab.results import Results
+
+NAMES = ["worst", "middle", "best"]
+
+
+def test_models_share_a_letter_if_and_only_if_they_do_not_differ(rng: np.random.Generator) -> None:
+    for n in range(1, 9):
+        models = [f"m{k}" for k in range(n)]
+        for share in (0.0, 0.2, 0.5, 0.9, 1.0):
+            different = {pair for pair in combinations(models, 2) if rng.random() < share}
+            found = statistics.letters(models, different)
+            for one, other in combinations(models, 2):
+                assert bool(set(found[one]) & set(found[other])) == ((one, other) not in different)
+            assert found[models[0]].startswith("a")
+            assert all(found.values())
+
+
+def test_three_models_of_which_the_outer_two_differ() -> None:
+    assert statistics.letters("abc", [("a", "c")]) == {"a": "a", "b": "ab", "c": "b"}
+
+
+@pytest.fixture(scope="module")
+def uneven() -> Results:
+    """Folds of different sizes: the second one has lost most of its queries."""
+    made = make_results(NAMES, 2, 2, 40)
+    return replace(made, runs=tuple(_shortened(run) if run.fold == "2" else run for run in made.runs))
+
+
+def _shortened(run):
+    per_query = {p: {m: column[:10] for m, column in own.items()} for p, own in run.per_query.items()}
+    values = {
+        p: {m: float(np.mean([v for v in column if v is not None])) for m, column in own.items()}
+        for p, own in per_query.items()
+    }
+    return replace(run, queries=run.queries[:10], per_query=per_query, values=values)
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "map"])  # map has an undefined query
+def test_weights_make_the_mean_over_queries_that_over_folds(uneven: Results, metric: str) -> None:
+    board = statistics.rank_models(uneven, "letor4", metric)
+    for standing in board.standings:
+        column, weights = board.values.columns[standing.model], board.values.weights
+        known = ~np.isnan(column)
+        assert np.average(column[known], weights=weights[known]) == pytest.approx(standing.mean)
+        assert standing.interval[0] < standing.mean < standing.interval[1]
+    assert board.models == NAMES[::-1]
+    assert board.leaders == ["best"]
+
+
+def test_a_value_that_is_no_mean_over_queries_has_no_interval(uneven: Results) -> None:
+    values = statistics.gather(uneven, "letor4", "ndcg@10")
+    assert np.isnan(statistics.interval_of(values, "best", 0.123)).all()
+
+
+def test_the_baseline_is_that_of_the_experiment_or_its_first_model(uneven: Results) -> None:
+    board = statistics.rank_models(uneven, "letor4", "ndcg@10")
+    assert statistics.choose_baseline(uneven, board) == "worst"
+    named = replace(uneven, about=uneven.about | {"baseline": "middle"})
+    assert statistics.choose_baseline(named, board) == "middle"
+    against = statistics.against_baseline(board, "worst")
+    assert against["best"].difference == pytest.approx(board.best.mean - board.standings[-1].mean)
+    assert against["best"].p < 0.01
+
+
+def test_hard_queries_are_those_with_the_lowest_mean_unless_no_model_differs(uneven: Results) -> None:
+    board = statistics.rank_models(uneven, "letor4", "ndcg@10")
+    for column in board.values.columns.values():
+        column[3], column[5] = 0.0, np.nan
+    found = statistics.hardness(board)
+    assert not {3, 5} & {place for place, _ in found}
+    means = np.mean([board.values.columns[name] for name in NAMES], axis=0)
+    assert [mean for _, mean in found] == pytest.approx(sorted(np.delete(means, [3, 5])))
+
+
+def test_the_mean_of_a_published_table_is_given_or_taken() -> None:
+    for given in ({"values": {"map": [0.2, 0.4, 0.3]}}, {"values": {"map": [0.2, 0.4]}, "mean": {"map": 0.3}}):
+        assert _published_values(given, "map", 2) == [0.2, 0.4, 0.3]
+    assert _published_values({"values": {"map": [0.2, 0.4]}}, "map", 2) == pytest.approx([0.2, 0.4, 0.3])
+
+
+def test_the_front_has_what_nothing_beats_in_both() -> None:
+    assert _front([1, 2, 3], [5, 4, 6]) == [0, 2]
+    assert _front([3, 1, 1], [1, 1, 2]) == [2]
