@@ -235,10 +235,14 @@ def start(place: Path, out: Path, models: dict[str, Any], *words: str) -> subpro
     )
 
 
-def wait_for_runs(folder: Path, number: int) -> None:
-    end = time.monotonic() + 120
+def wait_for_runs(process: subprocess.Popen[bytes], folder: Path, number: int) -> None:
+    """Until so many runs are there. A process that ends before, or takes minutes, is the test's failure."""
+    end = time.monotonic() + 300
     while len(list(folder.glob("runs/*.json"))) < number:
-        assert time.monotonic() < end, "no runs came"
+        if process.poll() is not None or time.monotonic() > end:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail(f"no runs came: {process.communicate()}")
         time.sleep(0.02)
 
 
@@ -259,7 +263,7 @@ LINEARS = {f"Linear {n}": {"kind": "linear", "max_iter": 5, "l2_regularization":
 def test_a_killed_run_goes_on_without_repeating_what_was_finished(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = start(place, out, LINEARS, "--jobs", "2")
-    wait_for_runs(out, 3)
+    wait_for_runs(process, out, 3)
     with pytest.raises(ValueError, match="another run writes its results here"):
         run(experiment(models=LINEARS, baseline=None, published=[], seeds=list(range(4))), out, base=place)
     os.killpg(process.pid, signal.SIGKILL)
@@ -282,7 +286,7 @@ def test_a_killed_run_goes_on_without_repeating_what_was_finished(place: Path, t
 def test_ctrl_c_ends_the_workers_and_keeps_what_was_finished(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = start(place, out, LINEARS, "--jobs", "2")
-    wait_for_runs(out, 2)
+    wait_for_runs(process, out, 2)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
