@@ -143,17 +143,20 @@ class Experiment(_Part):
     published: tuple[Published, ...] = Field(default=(), strict=False)
 
     def __init__(self, /, *, source: str = "", **given: Any) -> None:
-        """source: the file it comes from, for messages."""
-        models = given.get("models")
+        """source: the file it comes from, for messages. `shared` has settings that models take over by `like`."""
+        models, shared = given.get("models"), given.pop("shared", {})
+        where = f"{source}: " if source else ""
         if isinstance(models, Mapping):
-            given["models"] = {name: _split(name, spec) for name, spec in models.items()}
+            problems = list(_shared_problems(models, shared))
+            if problems:
+                raise ValueError("\n".join(f"{where}{problem}" for problem in problems))
+            given["models"] = {name: _split(name, _with_shared(spec, shared)) for name, spec in models.items()}
         try:
             super().__init__(**given)
             problems = list(self._problems())
         except ValidationError as error:
             problems = [_sentence(found) for found in error.errors()]
         if problems:
-            where = f"{source}: " if source else ""
             raise ValueError("\n".join(f"{where}{problem}" for problem in problems)) from None
 
     @property
@@ -243,6 +246,22 @@ def presets() -> list[str]:
 # --- words ---------------------------------------------------------------------------------------------------------
 
 
+def _with_shared(spec: Any, shared: Mapping[str, Any]) -> Any:
+    """A model with the settings that it takes over; its own ones win."""
+    if not isinstance(spec, Mapping) or "like" not in spec:
+        return spec
+    return {**shared[spec["like"]], **{key: value for key, value in spec.items() if key != "like"}}
+
+
+def _shared_problems(models: Mapping[str, Any], shared: Any) -> Iterator[str]:
+    if not isinstance(shared, Mapping) or not all(isinstance(own, Mapping) for own in shared.values()):
+        yield "shared: expected tables of settings, such as [shared.nets]."
+        return
+    for name, spec in models.items():
+        if isinstance(spec, Mapping) and "like" in spec:
+            yield from _choice_problem(f"models.{name}.like", "table of shared settings", spec["like"], shared)
+
+
 def _split(name: str, spec: Any) -> Any:
     """Settings of the model apart from the keys of the lab."""
     if not isinstance(spec, Mapping):
@@ -264,7 +283,7 @@ def _sentence(error: Any) -> str:
     path = _path(place)
     if kind == "extra_forbidden":
         owner = _PARTS.get(str(place[0])) if len(place) > 1 else Experiment
-        known = list((owner or ModelSpec).model_fields)
+        known = [*(owner or ModelSpec).model_fields, *(["shared"] if owner is Experiment else [])]
         return f"{path}: unknown key.{did_you_mean(place[-1], known) or ' ' + _listed(known)}"
     if kind == "missing":
         return f"{path}: expected a value but found none. Add it."

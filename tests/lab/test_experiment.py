@@ -27,6 +27,12 @@ def of_model(name: str = "LambdaMART", **settings: Any) -> dict[str, Any]:
 
 WRONG = {
     "top key": (changed(metric=["map"]), "metric: unknown key. Did you mean 'metrics'?"),
+    "shared key": (changed(shard={}), "shard: unknown key. Did you mean 'shared'?"),
+    "shared value": (changed(shared={"trees": 3}), "shared: expected tables of settings"),
+    "like": (
+        changed(shared={"trees": {}}, models={"LambdaMART": {"like": "tree"}}),
+        "models.LambdaMART.like: unknown table of shared settings 'tree'. Did you mean 'trees'?",
+    ),
     "data key": (changed(data={"file": "a"}), "data.file: unknown key. Did you mean 'files'?"),
     "data set": (changed(data={"name": "mq2009"}), "data.name: unknown data set 'mq2009'. Did you mean 'mq2008'?"),
     "two data": (changed(data={"name": "mq2008", "files": ["a"]}), "data: give one of: name"),
@@ -181,6 +187,16 @@ def test_files_are_read_and_presets_found(tmp_path: Path) -> None:
         find_file("mq2009")
     with pytest.raises(FileNotFoundError, match="podium lab show mq2008"):
         find_file(tmp_path / "other.toml")
+
+
+def test_models_take_over_shared_settings_and_their_own_win() -> None:
+    shared = {"trees": {"max_leaf_nodes": 7, "learning_rate": 0.05}}
+    models = {"LambdaMART": {"like": "trees"}, "MART": {"learning_rate": 0.2, "like": "trees"}, "Linear": {}}
+    found = Experiment(**changed(shared=shared, models=models))
+    assert found.models["LambdaMART"].settings == shared["trees"]
+    assert found.models["MART"].settings == {"max_leaf_nodes": 7, "learning_rate": 0.2}
+    assert found.models["Linear"].settings == {}
+    assert Experiment(**found.to_plain()) == found
 
 
 @pytest.mark.parametrize("preset", presets())
