@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from podium.evaluation.significance import bootstrap_interval
+from podium.evaluation.significance import bootstrap_interval, weighted_mean
 from podium.lab.results import Results
+from podium.lab.statistics import LEVEL, Values, gather, higher_is_better
 
 
 @dataclass(frozen=True)
@@ -33,35 +34,34 @@ class Line:
         return place | {"folds": self.folds, "fit_seconds": self.fit_seconds}
 
 
-def leaderboard(results: Results, level: float = 0.95) -> list[Line]:
+def leaderboard(results: Results, level: float = LEVEL) -> list[Line]:
     """All models with runs, best first by the first metric under the first policy.
 
-    Intervals are those of the difference from the baseline over the queries of all folds, seeds averaged per query,
-    for the first two metrics.
+    Intervals are those of the difference from the baseline over the queries of all folds, for the first two metrics;
+    each fold has the same weight, as it has in the means.
     """
     metrics, policies = results.about["metrics"], results.about["policies"]
     baseline = results.about.get("baseline")
+    compared = metrics[:2] if baseline in results.models else []
+    per_query = {name: gather(results, policies[0], name) for name in compared}
     lines = []
     for model in results.models:
         runs = results.of(model)
         values = {policy: {name: results.mean(model, policy, name) for name in metrics} for policy in policies}
-        against = {}
-        if baseline in results.models and model != baseline:
-            against = {name: _difference(results, model, baseline, policies[0], name, level) for name in metrics[:2]}
+        others = {} if model == baseline else per_query
+        against = {name: _difference(own, model, str(baseline), level) for name, own in others.items()}
         seconds = float(np.median([run.fit_seconds for run in runs]))
         lines.append(Line(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
-    return sorted(lines, key=lambda line: -_or_least(line.values[policies[0]][metrics[0]]))
+    sign = -1 if higher_is_better(metrics[0]) else 1
+    means = {line.model: line.values[policies[0]][metrics[0]] for line in lines}
+    return sorted(lines, key=lambda line: (math.isnan(means[line.model]), sign * means[line.model]))
 
 
-def _difference(
-    results: Results, model: str, baseline: str, policy: str, metric: str, level: float
-) -> tuple[float, float, float]:
-    own, other = (results.per_query(name, policy, metric) for name in (model, baseline))
-    common = [query for query in own if query in other and not math.isnan(own[query] + other[query])]
-    moves = np.array([own[query] - other[query] for query in common])
-    if not len(moves):
+def _difference(values: Values, model: str, baseline: str, level: float) -> tuple[float, float, float]:
+    differences, weights = values.differences(baseline, model)
+    if not len(differences):
         return math.nan, math.nan, math.nan
-    return float(moves.mean()), *bootstrap_interval(moves, level=level)
+    return weighted_mean(differences, weights), *bootstrap_interval(differences, weights, level=level)
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,6 @@ def _fold_mean(results: Results, model: str, policy: str, metric: str, fold: str
     values = [run.values[policy].get(metric) for run in results.of(model) if run.fold == fold]
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else math.nan
-
-
-def _or_least(value: float) -> float:
-    return -math.inf if math.isnan(value) else value
 
 
 def _number(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Statistics of a report: groups, means with intervals, hard queries."""
+"""Statistics of results: groups, means with intervals, hard queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from made_results import make_results
 
-from podium.lab.report import statistics
+from podium.lab import statistics
+from podium.lab.leaderboard import leaderboard
 from podium.lab.report.sections import _published_values
 from podium.lab.report.training_sections import _front
 from podium.lab.results import Results
@@ -95,3 +96,31 @@ def test_the_mean_of_a_published_table_is_given_or_taken() -> None:
 def test_the_front_has_what_nothing_beats_in_both() -> None:
     assert _front([1, 2, 3], [5, 4, 6]) == [0, 2]
     assert _front([3, 1, 1], [1, 1, 2]) == [2]
+
+
+def test_the_leaderboard_of_the_terminal_has_the_order_and_the_differences_of_the_report(uneven: Results) -> None:
+    policy, metric = uneven.about["policies"][0], uneven.about["metrics"][0]
+    board = statistics.rank_models(uneven, policy, metric)
+    baseline = board.models[-1]
+    lines = leaderboard(replace(uneven, about=uneven.about | {"baseline": baseline}))
+    assert [line.model for line in lines] == board.models
+    for line in lines[:-1]:
+        own = uneven.mean(line.model, policy, metric) - uneven.mean(baseline, policy, metric)
+        difference, low, high = line.intervals[metric]
+        assert difference == pytest.approx(own, abs=1e-12)
+        assert low <= difference <= high
+
+
+def test_a_metric_that_is_better_when_lower_turns_the_leaderboard_round(uneven: Results) -> None:
+    policy, metric = uneven.about["policies"][0], uneven.about["metrics"][0]
+    named = {"metrics": ["inversions"], "policies": [policy]}
+    runs = tuple(
+        replace(
+            run,
+            values={policy: {"inversions": run.values[policy][metric]}},
+            per_query={policy: {"inversions": run.per_query[policy][metric]}},
+        )
+        for run in uneven.runs
+    )
+    turned = replace(uneven, about=uneven.about | named, runs=runs)
+    assert [line.model for line in leaderboard(turned)] == [line.model for line in leaderboard(uneven)][::-1]
