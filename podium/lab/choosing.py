@@ -30,7 +30,7 @@ from podium.models.transforms import queries_of
 from podium.pipelines.normalizing import normalize
 
 _KEPT = 2  # candidates of each family that further divisions try
-_DOUBT = 0.5  # standard errors of a difference that does not count as one
+_DOUBT = 1.0  # standard errors of a difference that does not count as one: the one-standard-error rule
 _CHOOSING = 0.75  # the share of the budget that may be spent before the final training
 
 Report = Callable[[int, int, str], None]

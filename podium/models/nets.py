@@ -73,7 +73,7 @@ class TrainingParameters:
     max_epochs: int = parameter(
         50,
         "Maximum number of passes over the training queries. With an evaluation set, training ends after 10 epochs "
-        "without progress unless early_stopping_rounds is given.",
+        "without progress unless early_stopping_rounds is given (False: never).",
         low=1,
         high=10**6,
     )
@@ -118,7 +118,7 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanke
     _ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "flagged")
 
     def _patience(self, early_stopping_rounds: int | None) -> int | None:
-        return _PATIENCE if early_stopping_rounds is None else early_stopping_rounds
+        return _PATIENCE if early_stopping_rounds is None else early_stopping_rounds or None
 
     def _on_device(self, target: Any) -> bool:
         """Whether derivatives are computed where the net is; objectives that only the host knows are said so, once."""

@@ -160,8 +160,8 @@ class Ranker(CheckedArguments):
         Here and wherever rows are asked for, X may be a scipy sparse matrix: it stays sparse, what is not stored is 0.
 
         `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, or a list of them;
-        the first one stops the training after `early_stopping_rounds` steps without progress. `verbose=k` prints a line
-        every k steps.
+        the first one stops the training after `early_stopping_rounds` steps without progress (None: never, for nets after
+        10; False: never). `verbose=k` prints a line every k steps.
 
         With `checkpoint=path` the training is kept in that file every few steps. If the file is there already, from the
         same training that was killed, it goes on from it, and the model has the same bytes as one of a run that never
@@ -292,7 +292,7 @@ class Ranker(CheckedArguments):
 
     def _patience(self, early_stopping_rounds: int | None) -> int | None:
         """After how many steps without progress the training ends."""
-        return early_stopping_rounds
+        return early_stopping_rounds or None
 
     def _objective(self) -> Any:
         """What the learner fits the gradients of; None: the learner has a loss of its own."""

@@ -56,6 +56,17 @@ def test_early_stopping_is_on_with_an_evaluation_set_and_keeps_the_best_epoch(sp
     assert len(longer.evals_["eval_0"]["ndcg@10"]) == 40
 
 
+def test_without_early_stopping_an_evaluation_set_only_watches(splits):
+    made = [podium.RankNet(max_epochs=15, learning_rate=0.02, schedule="linear") for _ in range(2)]
+    watched = made[0].fit(splits.train, eval_set=splits.valid, early_stopping_rounds=False)
+    alone = made[1].fit(splits.train)
+    assert len(watched.evals_["eval_0"]["ndcg@10"]) == watched.best_iteration_ == 15
+    np.testing.assert_array_equal(watched.predict(splits.test), alone.predict(splits.test))
+    given = {"eval_set": splits.valid, "early_stopping_rounds": False}
+    blend = podium.Blend([podium.RankNet(max_epochs=15, learning_rate=0.02)]).fit(splits.train, **given)
+    assert blend.members_[0].best_iteration_ == 15
+
+
 @pytest.mark.parametrize("options", [{}, {"objective": "xendcg", "n_nets": 2, "dropout": 0.2, "optimizer": "sgd"}])
 def test_a_killed_training_ends_in_the_same_bytes(splits, tmp_path, options):
     class Killed(Exception):
