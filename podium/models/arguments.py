@@ -197,9 +197,7 @@ def check_early_stopping(rounds: Any, eval_set: Any) -> None:
     if rounds is None or rounds is False:
         return
     if isinstance(rounds, (bool, np.bool)) or not isinstance(rounds, Integral) or rounds < 1:
-        raise ValueError(
-            f"early_stopping_rounds must be an integer from 1, None, or False for no early stopping; got {rounds!r}."
-        )
+        raise ValueError(f"early_stopping_rounds must be an integer from 1, None or False (never); got {rounds!r}.")
     if eval_set is None or (isinstance(eval_set, (list, tuple)) and len(eval_set) == 0):
         raise ValueError("early_stopping_rounds needs an eval_set to look at; got none. Add eval_set=(X, y, qid).")
 

@@ -160,7 +160,7 @@ class Ranker(CheckedArguments):
         Here and wherever rows are asked for, X may be a scipy sparse matrix: it stays sparse, what is not stored is 0.
 
         `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, or a list of them;
-        the first one stops the training after `early_stopping_rounds` steps without progress (None: never, for nets after
+        the first one stops the training after `early_stopping_rounds` steps without progress (None: never, nets after
         10; False: never). `verbose=k` prints a line every k steps.
 
         With `checkpoint=path` the training is kept in that file every few steps. If the file is there already, from the
