@@ -1,4 +1,4 @@
-"""Default spaces: what `podium tune` searches for each model unless it is told.
+"""Default spaces: what `podium tune` searches for each model unless a space is given.
 
 Every space holds the defaults of its model, so that these are the first trial. Numbers of trees, rounds and epochs are
 not in them: the learning curve decides.

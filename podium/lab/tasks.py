@@ -194,7 +194,7 @@ class Session:
         validation = self._tuned_value(task) if folded else None
         if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):
             model = self._make(task, chosen, fold.train)
-            # Nets would stop early unless told not to, and their curve is only to be looked at.
+            # Without this, nets stop early; the curve is only recorded here.
             rounds = spec.early_stopping_rounds or False
             model.fit(fold.train, eval_set=[fold.valid], early_stopping_rounds=rounds)
             validation = self._criterion(model.predict(fold.valid), fold.valid)

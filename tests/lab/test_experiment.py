@@ -1,4 +1,4 @@
-"""Experiments as data: what is written is what is read, and every slip is named with its path and the nearest word."""
+"""Experiments as data: what is written is what is read, and every mistake is named with its path and the nearest word."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_slip_is_named_with_its_path_and_the_nearest_word(case: str) -> None:
+def test_a_mistake_is_named_with_its_path_and_the_nearest_word(case: str) -> None:
     given, message = WRONG[case]
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the text is compared below)
         Experiment(source="exp.toml", **given)
