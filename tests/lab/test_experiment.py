@@ -1,4 +1,4 @@
-"""Experiments as data: what is written is what is read, and every mistake is named with its path and the nearest word."""
+"""Experiments as data: what is written is what is read, and mistakes are named with their path and the nearest word."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_mistake_is_named_with_its_path_and_the_nearest_word(case: str) -> Non
     assert len(str(caught.value).splitlines()) == (2 if case == "circle" else 1)
 
 
-def test_all_slips_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ValueError, match="metrics") as caught:
         Experiment(**of_model(max_leafs=3, sigma=-1), metrics=["nop"])
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
