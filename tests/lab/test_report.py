@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -201,3 +202,14 @@ def test_results_without_runs_are_refused(results: Results, tmp_path: Path) -> N
 def test_a_large_experiment_makes_a_file_of_bounded_size(tmp_path: Path) -> None:
     write_report(make_results([f"model {n}" for n in range(9)], 2, 1, 700, 60), tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 1_500_000
+
+
+def test_what_was_left_out_and_warned_of_is_shown(results: Results, tmp_path: Path) -> None:
+    runs = tuple(replace(run, notes=["<b>slow</b> start"]) if run.model == "trees" else run for run in results.runs)
+    about = results.about | {"left_out": {"XGBoost": "xgboost is not installed"}}
+    write_report(replace(results, about=about, runs=runs), tmp_path / "report.html")
+    source = (tmp_path / "report.html").read_text()
+    Page(source)
+    assert "xgboost is not installed" in source
+    assert "&lt;b&gt;slow&lt;/b&gt; start" in source
+    assert "<b>slow" not in source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,18 @@ from podium.metrics.policies import POLICIES
 
 _LINES = 60  # of one part; the rest is in experiment.json
 _PARTS = {"data": "Data, with checksums", "versions": "Versions", "hardware": "Hardware"}
-_SHOWN_ELSEWHERE = {"title", "name", "published", "metrics", "policies", "folds", "seeds", "models", *_PARTS}
+_SHOWN_ELSEWHERE = {
+    "title",
+    "name",
+    "published",
+    "metrics",
+    "policies",
+    "folds",
+    "seeds",
+    "models",
+    "left_out",
+    *_PARTS,
+}
 _LINE_COLUMNS = [Column("what"), Column("value", wide=True)]
 _SHOWN_OF_MODELS = {"description", "about", "settings"}
 
@@ -21,6 +33,7 @@ def provenance(results: Results) -> Section:
     about = results.about
     blocks = [_setup(about), _models(results)]
     blocks += [_part(title, about[name]) for name, title in _PARTS.items() if about.get(name)]
+    blocks += [*_left_out(about), *_warnings(results)]
     other = {name: value for name, value in about.items() if name not in _SHOWN_ELSEWHERE}
     if other:
         blocks.append(folded("Everything else in experiment.json", _part("Other settings", other)))
@@ -66,6 +79,22 @@ def _models(results: Results) -> Html:
         rest = ", ".join(f"{key}: {value}" for key, value in given.items() if value and key not in _SHOWN_OF_MODELS)
         rows.append([name, str(description), settings or "defaults", rest])
     return table("Models and the settings that the experiment gives them.", columns, rows)
+
+
+def _left_out(about: Mapping[str, Any]) -> Iterator[Html]:
+    """Models of the experiment that could not be run here, and why."""
+    if about.get("left_out"):
+        rows: list[list[Value | Cell]] = [[name, str(why)] for name, why in about["left_out"].items()]
+        yield table("Models that were left out.", [Column("model"), Column("why", wide=True)], rows)
+
+
+def _warnings(results: Results) -> Iterator[Html]:
+    """What was warned of while models were trained, each once per model."""
+    found = Counter((run.model, note) for run in results.runs for note in run.notes)
+    rows: list[list[Value | Cell]] = [[model, count, note] for (model, note), count in found.most_common(_LINES)]
+    if rows:
+        columns = [Column("model"), Column("runs", 0), Column("warning", wide=True)]
+        yield folded(f"Warnings: {len(found)}", table("Warnings of trainings, and in how many runs.", columns, rows))
 
 
 def _part(title: str, content: Any) -> Html:
