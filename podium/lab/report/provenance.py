@@ -34,7 +34,7 @@ def provenance(results: Results) -> Section:
     blocks = [_setup(about), _models(results)]
     blocks += [_part(title, about[name]) for name, title in _PARTS.items() if about.get(name)]
     blocks += [*_left_out(about), *_warnings(results)]
-    other = {name: value for name, value in about.items() if name not in _SHOWN_ELSEWHERE}
+    other = {name: value for name, value in about.items() if name not in _SETUP | _PARTS.keys()}
     if other:
         blocks.append(folded("Everything else in experiment.json", _part("Other settings", other)))
     blocks.append(
