@@ -13,18 +13,7 @@ from podium.metrics.policies import POLICIES
 
 _LINES = 60  # of one part; the rest is in experiment.json
 _PARTS = {"data": "Data, with checksums", "versions": "Versions", "hardware": "Hardware"}
-_SHOWN_ELSEWHERE = {
-    "title",
-    "name",
-    "published",
-    "metrics",
-    "policies",
-    "folds",
-    "seeds",
-    "models",
-    "left_out",
-    *_PARTS,
-}
+_SETUP = {"title", "name", "published", "metrics", "policies", "folds", "seeds", "models", "left_out"}
 _LINE_COLUMNS = [Column("what"), Column("value", wide=True)]
 _SHOWN_OF_MODELS = {"description", "about", "settings"}
 
