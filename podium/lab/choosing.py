@@ -173,20 +173,18 @@ class _Trying:
         best = int(np.argmax(means))
         self.tried += [self._blend_record(blend, mean) for blend, mean in zip(blends, means)]
         for blend, values in zip(blends[:best], per_query):
-            lost = per_query[best] - values
-            known = lost[~np.isnan(lost)]
-            if len(known) > 1 and known.mean() <= _DOUBT * known.std(ddof=1) / np.sqrt(len(known)):
+            if not _is_better(per_query[best], values):
                 return blend
         return blends[best]
 
     def _refined(self, chosen: tuple[Option, ...]) -> tuple[Option, ...]:
-        """One member after the other is exchanged for the option of its family that blends best."""
+        """One member after the other is exchanged for the option of its family that blends best, if that is clear."""
         for place, (number, _) in enumerate(chosen):
             options = self._options(self.candidates[number].family)
             blends = [(*chosen[:place], option, *chosen[place + 1 :]) for option in options]
-            values = [self._blend_value(blend) for blend in blends]
-            if max(values) > self._blend_value(chosen):
-                chosen = blends[int(np.argmax(values))]
+            best = max(blends, key=self._blend_value)
+            if _is_better(self._blend_values(best), self._blend_values(chosen)):
+                chosen = best
         return chosen
 
     # --- values
@@ -274,6 +272,15 @@ class _Trying:
 
     def _shown(self, value: float) -> float:
         return value if self.metric.higher_is_better else -value
+
+
+def _is_better(values: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the mean over queries is larger by more than the doubt about it."""
+    gain = values - others
+    known = gain[~np.isnan(gain)]
+    if len(known) < 2:
+        return bool(known.sum() > 0)
+    return bool(known.mean() > _DOUBT * known.std(ddof=1) / np.sqrt(len(known)))
 
 
 def _staged(model: Any, candidate: Candidate, held: RankingData) -> Any:
