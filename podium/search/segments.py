@@ -130,8 +130,10 @@ def _link_arrays(
 def sorted_terms(terms: Texts, used: np.ndarray) -> tuple[Texts, np.ndarray]:
     """The terms with these numbers, by code points, and per term its place among them; -1 without, and for -1."""
     places = np.full(len(terms) + 1, -1, np.int32)
-    own = np.unique(used[used >= 0])
-    order = sorted_order(terms.take(own))
+    seen = np.zeros(len(terms) + 1, bool)
+    seen[used] = True  # -1 is the last
+    own = np.flatnonzero(seen[:-1])
+    order = sorted_order(terms if len(own) == len(terms) else terms.take(own))
     places[own[order]] = np.arange(len(own), dtype=np.int32)
     return terms.take(own[order]), places
 
