@@ -23,7 +23,7 @@ from podium.formats.container import MappedArray, open_container, write_containe
 from podium.formats.kinds import SEGMENT
 from podium.search.documents import Batch
 from podium.search.postings import Postings, Tokens, invert, merge
-from podium.search.sorting import sorted_order
+from podium.search.sorting import sorted_order, taken
 from podium.search.storing import Store, StoreWriter
 from podium.search.words import TermNumbers
 
@@ -88,7 +88,9 @@ class SegmentBuilder:
             fields["whole"] = invert(whole, order, len(known), positions=False)
         fields |= {name: invert(tokens.pop(name), order, len(known)) for name in OWN_FIELDS}
         fields = _not_empty(fields)
-        arrays = _text_arrays("ids", names.take(by_id)) | _only_used(fields, known) | self._link_arrays(order.tolist())
+        arrays = (
+            _text_arrays("ids", taken(names, by_id)) | _only_used(fields, known) | self._link_arrays(order.tolist())
+        )
         if self.keep_texts:
             arrays |= self._store.arrays() | {"store.rows": order.astype(np.uint32)}
         write_container(path, SEGMENT, {"part": "segment", "documents": len(order), "fields": list(fields)}, arrays)
@@ -133,9 +135,9 @@ def sorted_terms(terms: Texts, used: np.ndarray) -> tuple[Texts, np.ndarray]:
     seen = np.zeros(len(terms) + 1, bool)
     seen[used] = True  # -1 is the last
     own = np.flatnonzero(seen[:-1])
-    order = sorted_order(terms if len(own) == len(terms) else terms.take(own))
+    order = sorted_order(terms if len(own) == len(terms) else taken(terms, own))
     places[own[order]] = np.arange(len(own), dtype=np.int32)
-    return terms.take(own[order]), places
+    return taken(terms, own[order]), places
 
 
 class Segment:
@@ -257,7 +259,7 @@ def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, np.ndarra
     used = np.zeros(len(known), bool)
     for part in fields.values():
         used |= np.diff(part.starts) > 0
-    arrays = _text_arrays("terms", known.take(np.flatnonzero(used)))
+    arrays = _text_arrays("terms", taken(known, np.flatnonzero(used)))
     kept = np.append(np.flatnonzero(used), len(known))
     smaller = {}
     for name, part in fields.items():
