@@ -225,7 +225,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _pooled(data: RankingData, eval_sets: Sequence[RankingData]) -> RankingData:
-    """All rows; queries are told apart by set, whatever their ids are."""
+    """All rows; queries of different sets are different queries, whatever their ids are."""
     if not eval_sets:
         return data
     parts, start = [], 0

@@ -167,7 +167,7 @@ class _Trying:
         return Choice(members, self.tried, self.notes)
 
     def _fullest(self, blends: list[tuple[Option, ...]]) -> tuple[Option, ...]:
-        """The best blend, or the first one before it that cannot be told from it."""
+        """The best blend, or the first one before it that does not differ clearly from it."""
         per_query = [self._blend_values(blend) for blend in blends]
         means = [float(np.nanmean(values)) for values in per_query]
         best = int(np.argmax(means))

@@ -6,7 +6,7 @@ as a member of a blend, or as the `init` of a model that starts from the scores 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +149,12 @@ def _is_net(text: str) -> bool:
 # --- checks --------------------------------------------------------------------------------------------------------
 
 
+def _unknown(key: str, entry: Entry, known: Iterable[str]) -> str:
+    """The nearest parameter, or where all of them are listed; those of peers are in their own documentation."""
+    where = "" if entry.name in PEERS else f" podium models {entry.name} lists them."
+    return f"unknown parameter.{did_you_mean(key, known) or where}"
+
+
 def problems_of(experiment: Experiment, name: str) -> Iterator[str]:
     """What is wrong with a model of an experiment, as `path: sentence`."""
     spec, path = experiment.models[name], f"models.{name}"
@@ -193,7 +199,7 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
         parameter, _, inner = key.partition("__")
         if parameter not in entry.parameters:
             found = True
-            yield f"{path}.space.{key}: unknown parameter.{did_you_mean(key, entry.parameters)}"
+            yield f"{path}.space.{key}: {_unknown(key, entry, entry.parameters)}"
         elif not inner and key in spec.settings:
             found = True
             yield f"{path}.space.{key}: it has a fixed value too, {spec.settings[key]!r}. Give one of them."
@@ -224,7 +230,7 @@ def _value_problem(entry: Entry, key: str, value: Any, options: tuple[str, ...])
     if key in _DECIDED:
         return f"leave it out; {_DECIDED[key]}."
     if key not in entry.parameters:
-        return f"unknown parameter.{did_you_mean(key, [*entry.parameters, *options])}"
+        return _unknown(key, entry, [*entry.parameters, *options])
     try:
         read_value(entry, key, value, lambda *_: entry_of("linear").kind())
     except ValueError as error:

@@ -27,7 +27,7 @@ class Proposal(Protocol):
 
 
 class Sampler(Protocol):
-    """Proposes settings, and is told what came of them."""
+    """Proposes settings, and takes note of their results."""
 
     name: str
 

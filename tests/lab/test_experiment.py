@@ -53,6 +53,10 @@ WRONG = {
         of_model(max_leafs=3),
         "models.LambdaMART.max_leafs: unknown parameter. Did you mean 'max_leaf_nodes'?",
     ),
+    "far parameter": (
+        of_model(space={"xyzzy": [1]}),
+        "models.LambdaMART.space.xyzzy: unknown parameter. podium models lambdamart lists them.",
+    ),
     "option": (of_model(reft="train"), "models.LambdaMART.reft: unknown parameter. Did you mean 'refit'?"),
     "value": (
         of_model(max_leaf_nodes=1),

@@ -18,7 +18,7 @@ import numpy as np
 
 from podium.lab.report.page import Html, text
 
-SERIES = 6  # lines that can be told apart
+SERIES = 6  # lines that a reader can distinguish
 POINTS = 2_000  # of a scatter
 _WIDTH, _HEIGHT = 4.7, 3.1  # inches, of 72 units each
 _STEPS = 150  # points of a curve

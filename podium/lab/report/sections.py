@@ -37,10 +37,12 @@ def lead(results: Results, board: Leaderboard) -> str:
     if not others:
         return found
     apart = (
-        f"{tied} of the {others} others cannot be told apart from it" if tied else "It differs from every other model"
+        f"{tied} of the {others} others do not differ significantly from it"
+        if tied
+        else "It differs from every other model"
     )
     if others == 1:
-        apart = "The other one cannot be told apart from it" if tied else "It differs from the other one"
+        apart = "The other one does not differ significantly from it" if tied else "It differs from the other one"
     return f"{found} {apart} (randomisation test, p < 0.05 after Holm's correction)."
 
 
@@ -120,7 +122,7 @@ def _marked(value: float, best: float) -> Value | Cell:
 def _interval_chart(board: Leaderboard) -> Html:
     shown = board.standings[:_SHOWN_INTERVALS]
     leaders = len([standing for standing in shown if standing.model in board.leaders])
-    tied = f" and the {leaders - 1} that cannot be told apart from it" if leaders > 1 else ""
+    tied = f" and the {leaders - 1} that do not differ significantly from it" if leaders > 1 else ""
     picture = charts.intervals(
         "intervals",
         f"{shown_metric(board.metric)} of each model with its interval",
