@@ -90,7 +90,9 @@ def _leaderboard(lines: Sequence[Line], about: dict[str, Any], policy: str, *, m
 
 
 def _beside(found: Beside, folds: Sequence[str]) -> Table:
-    title = f"{found.title}: published, ours ({found.model}, policy {found.policy}) and the difference"
+    part = "validation" if found.part == "valid" else "test"
+    ours = f"ours ({found.model}, policy {found.policy}, {part} part)"
+    title = f"{found.title}: published, {ours} and the difference"
     table = Table(title=title, title_justify="left")
     table.add_column("metric")
     for fold in (*folds, "mean"):

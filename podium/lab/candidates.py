@@ -3,15 +3,18 @@
 - linear: one weight per column (features, their z-scores and ranks within the query), pairwise logistic loss;
 - trees: small boosted trees with random split points, pairwise or lambda gradients, and a plain LambdaMART; the number
   of trees is chosen by staged scores;
-- nets: small RankNets with strong dropout and weight decay.
+- nets: small ones with strong dropout and weight decay, by pairs (RankNet) and by whole lists (ListMLE).
 
 They were chosen on validation parts of small and medium-sized collections, where averaging and regularisation matter
-more than size. The first candidate of a family is the one that a small budget is spent on.
+more than size. A blend has at most one candidate of a group: linear, trees, RankNet, ListMLE. The first one of a group
+is what a small budget is spent on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,7 +24,7 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import is_sparse
 from podium.lab.tuning import copy_model
 from podium.models.linear import Linear
-from podium.models.nets import RankNet
+from podium.models.nets import ListMLE, NetRanker, RankNet
 from podium.models.products import Boosted, LambdaMART
 from podium.models.ranker import Ranker
 from podium.pipelines.bagged import Bagged
@@ -41,6 +44,7 @@ class Candidate:
 
     name: str
     family: str
+    group: str  # of which a blend has one
     model: Ranker
     every: int = 0  # scores are looked at after every so many trees; 0: at the end only
 
@@ -51,35 +55,47 @@ class Candidate:
             return [0]
         return list(range(self.every, self.model.get_params()["n_estimators"] + 1, self.every))
 
-    def final(self, step: int) -> Ranker:
-        """What is trained in the end: with the chosen number of trees, and averaged."""
+    def final(self, step: int, n_nets: int = _FINAL_NETS) -> Ranker:
+        """What is trained in the end: with the chosen number of trees, or of nets, and averaged."""
         model = copy_model(self.model)
         if self.family == "trees":
             model.set_params(n_estimators=step)
             return Bagged(model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
         if self.family == "nets":
-            model.set_params(n_nets=_FINAL_NETS)
+            model.set_params(n_nets=n_nets)
         return model
 
 
 def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[Candidate], list[str]]:
     """Candidates for these data, in the order in which a budget is spent, and sentences about what is left out."""
-    notes, by_family = [], []
+    notes: list[str] = []
+    groups: dict[str, list[Candidate]] = {}
     for family in families:
         reason = _reason_against(family, data)
         if reason:
             notes.append(f"{family}: left out, because {reason}.")
-        else:
-            by_family.append(_MAKERS[family](data))
-    if not by_family:
+            continue
+        for candidate in _MAKERS[family](data):
+            groups.setdefault(candidate.group, []).append(candidate)
+    if not groups:
         raise ValueError(f"AutoRanker: no family is left to try. {' '.join(notes)} Name others by families=....")
-    return _in_turns(by_family), notes
+    return _in_turns(list(groups.values())), notes
+
+
+def nets_each(candidates: Sequence[Candidate]) -> int:
+    """How many nets each member of a blend has that is one: they share ten."""
+    return _FINAL_NETS // max(1, sum(one.family == "nets" for one in candidates))
 
 
 def with_batches(model: Ranker, n_rows: int) -> Ranker:
-    """A net with eight batches per epoch, however many rows there are."""
-    if isinstance(model, RankNet):
-        model.set_params(batch_size=int(min(max(32, -(-n_rows // _BATCHES)), _LARGEST_BATCH)))
+    """A net with about eight batches per epoch, however many rows there are.
+
+    Four sizes per doubling, so that folds of nearly the same size share one compiled program.
+    """
+    if isinstance(model, NetRanker):
+        rows = min(max(32, -(-n_rows // _BATCHES)), _LARGEST_BATCH)
+        unit = 2 ** (rows.bit_length() - 3)
+        model.set_params(batch_size=-(-rows // unit) * unit)
     return model
 
 
@@ -121,7 +137,7 @@ def _views(data: RankingData) -> tuple[str, ...] | None:
 def _linear(data: RankingData) -> list[Candidate]:
     common: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5, "transform": _views(data), "max_iter": 200}
     return [
-        Candidate(f"linear, penalty {penalty:g}", "linear", Linear(l2_regularization=penalty, **common))
+        Candidate(f"linear, penalty {penalty:g}", "linear", "linear", Linear(l2_regularization=penalty, **common))
         for penalty in _PENALTIES
     ]
 
@@ -141,9 +157,9 @@ def _trees(data: RankingData) -> list[Candidate]:
         ("pairwise, 12 leaves", pairs | {"max_leaf_nodes": 12, "min_samples_leaf": large}),
         ("lambda, 12 leaves", {"objective": "lambda", "max_leaf_nodes": 12, "min_samples_leaf": large}),
     ]
-    found = [Candidate(f"trees, {name}", "trees", Boosted(**own, **common), _EVERY) for name, own in settings]
+    found = [Candidate(f"trees, {name}", "trees", "trees", Boosted(**own, **common), _EVERY) for name, own in settings]
     plain = LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small))
-    return [found[0], Candidate("trees, LambdaMART", "trees", plain, _EVERY), *found[1:]]
+    return [found[0], Candidate("trees, LambdaMART", "trees", "trees", plain, _EVERY), *found[1:]]
 
 
 def _nets(data: RankingData) -> list[Candidate]:
@@ -154,11 +170,15 @@ def _nets(data: RankingData) -> list[Candidate]:
         "learning_rate": 5e-3,
         "schedule": "linear",
         "weight_decay": 3e-2,
-        "pair_exponent": 0.5,
         "n_nets": _TRIED_NETS,
         "derivatives": "device",  # one program to compile, not one per size of batch
     }
-    return [Candidate(f"nets, {n} epochs", "nets", RankNet(max_epochs=n, **common)) for n in _EPOCHS]
+    kinds: dict[str, Callable[..., NetRanker]] = {"RankNet": partial(RankNet, pair_exponent=0.5), "ListMLE": ListMLE}
+    return [
+        Candidate(f"nets, {name}, {n} epochs", "nets", name, kind(max_epochs=n, **common))
+        for name, kind in kinds.items()
+        for n in _EPOCHS
+    ]
 
 
 _MAKERS = {"linear": _linear, "trees": _trees, "nets": _nets}

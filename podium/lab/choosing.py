@@ -1,8 +1,8 @@
 """The choice of AutoRanker: which candidates, with how many trees, in one blend.
 
-Every candidate scores every query by models that have not seen it. The best of each family are then blended with equal
-weights, families in all combinations, and the blend is chosen by the criterion. Where the data cannot tell a blend of
-more families from the best one, it is taken: it varies less. One division into folds is a matter of luck, so the best
+Every candidate scores every query by models that have not seen it. The best of each group are then blended with equal
+weights, groups in all combinations, and the blend is chosen by the criterion. Where the data cannot tell a blend of
+more groups from the best one, it is taken: it varies less. One division into folds is a matter of luck, so the best
 candidates are tried on further ones.
 
 The budget decides at planned points only: before a candidate, and before a division. With enough of it the choice
@@ -29,7 +29,7 @@ from podium.metrics.base import Metric
 from podium.models.transforms import queries_of
 from podium.pipelines.normalizing import normalize
 
-_KEPT = 2  # candidates of each family that further divisions try
+_KEPT = 2  # candidates of each group that further divisions try
 _DOUBT = 1.0  # standard errors of a difference that does not count as one: the one-standard-error rule
 _CHOOSING = 0.75  # the share of the budget that may be spent before the final training
 
@@ -78,11 +78,11 @@ def choose(
 
 
 def _unjudged(candidates: Sequence[Candidate]) -> Choice:
-    """The first candidate of each family; nets, which can diverge on so few rows, only where there is nothing else."""
-    first = {one.family: one for one in reversed(candidates)}
-    sure = [one for one in candidates if first[one.family] is one and one.family != "nets"] or [candidates[0]]
+    """The first candidate of each group; nets, which can diverge on so few rows, only where there is nothing else."""
+    first = {one.group: one for one in reversed(candidates)}
+    sure = [one for one in candidates if first[one.group] is one and one.family != "nets"] or [candidates[0]]
     members = [Member(one, one.steps[len(one.steps) // 2]) for one in sure]
-    return Choice(members, [], ["There is a single query, so nothing could be compared: one candidate per family."])
+    return Choice(members, [], ["There is a single query, so nothing could be compared: one candidate per group."])
 
 
 class _Trying:
@@ -143,19 +143,17 @@ class _Trying:
         self._record(number, division)
 
     def survivors(self) -> list[int]:
-        """The best candidates of each family, in their order."""
+        """The best candidates of each group, in their order."""
         kept: list[int] = []
-        for family in self._families():
-            own = sorted(self._of(family), key=lambda number: -max(self._values(number)))
+        for group in self._groups():
+            own = sorted(self._of(group), key=lambda number: -max(self._values(number)))
             kept += own[:_KEPT]
         return sorted(kept)
 
     def conclude(self) -> Choice:
-        best = {
-            family: max(self._options(family), key=lambda one: self._blend_value((one,))) for family in self._families()
-        }
+        best = {group: max(self._options(group), key=lambda one: self._blend_value((one,))) for group in self._groups()}
         blends = [
-            tuple(best[family] for family in together)
+            tuple(best[group] for group in together)
             for size in range(len(best), 0, -1)
             for together in itertools.combinations(best, size)
         ]
@@ -178,9 +176,9 @@ class _Trying:
         return blends[best]
 
     def _refined(self, chosen: tuple[Option, ...]) -> tuple[Option, ...]:
-        """One member after the other is exchanged for the option of its family that blends best, if that is clear."""
+        """One member after the other is exchanged for the option of its group that blends best, if that is clear."""
         for place, (number, _) in enumerate(chosen):
-            options = self._options(self.candidates[number].family)
+            options = self._options(self.candidates[number].group)
             blends = [(*chosen[:place], option, *chosen[place + 1 :]) for option in options]
             best = max(blends, key=self._blend_value)
             if _is_better(self._blend_values(best), self._blend_values(chosen)):
@@ -193,8 +191,8 @@ class _Trying:
         return perf_counter() - self.started
 
     def _expected(self, candidate: Candidate) -> float:
-        """What a candidate will cost: as much as the dearest of its family so far."""
-        own = [self.cost[n] for n in self.cost if self.candidates[n].family == candidate.family]
+        """What a candidate will cost: as much as the dearest of its group so far."""
+        own = [self.cost[n] for n in self.cost if self.candidates[n].group == candidate.group]
         return max(own, default=0.0)
 
     def _out_of_fold(self, candidate: Candidate, fold_of: np.ndarray) -> np.ndarray:
@@ -214,15 +212,15 @@ class _Trying:
         over_folds(work, self.folds, self.n_jobs)
         return found
 
-    def _families(self) -> list[str]:
-        return list(dict.fromkeys(self.candidates[number].family for number in sorted(self.scores[-1])))
+    def _groups(self) -> list[str]:
+        return list(dict.fromkeys(self.candidates[number].group for number in sorted(self.scores[-1])))
 
-    def _of(self, family: str) -> list[int]:
+    def _of(self, group: str) -> list[int]:
         """Candidates that every division so far has tried."""
-        return [n for n in sorted(self.scores[-1]) if self.candidates[n].family == family]
+        return [n for n in sorted(self.scores[-1]) if self.candidates[n].group == group]
 
-    def _options(self, family: str) -> list[Option]:
-        return [(n, place) for n in self._of(family) for place in range(len(self.candidates[n].steps))]
+    def _options(self, group: str) -> list[Option]:
+        return [(n, place) for n in self._of(group) for place in range(len(self.candidates[n].steps))]
 
     def _values(self, number: int) -> list[float]:
         return [self._blend_value(((number, place),)) for place in range(len(self.candidates[number].steps))]

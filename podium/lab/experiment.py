@@ -111,6 +111,7 @@ class Published(_Part):
     title: str
     model: str  # ours, of this experiment
     policy: str
+    part: Literal["test", "valid"] = "test"  # the part that the values are of
     source: str = ""
     values: dict[str, tuple[float, ...]] = Field(strict=False)
     mean: dict[str, float] = Field(default_factory=dict, strict=False)

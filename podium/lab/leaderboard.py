@@ -71,6 +71,7 @@ class Beside:
     title: str
     model: str
     policy: str
+    part: str  # "test", or "valid": the part that both are values of
     source: str
     rows: dict[str, list[tuple[float, float]]]  # metric -> one pair per fold; NaN where ours has no run
     means: dict[str, tuple[float, float]]
@@ -86,29 +87,24 @@ class Beside:
             }
             for metric, pairs in self.rows.items()
         }
-        return {"title": self.title, "model": self.model, "policy": self.policy, "source": self.source, "metrics": rows}
+        place = {"title": self.title, "model": self.model, "policy": self.policy, "part": self.part}
+        return place | {"source": self.source, "metrics": rows}
 
 
 def published_beside(results: Results) -> list[Beside]:
     """Each published table with the runs of the model that it belongs to, where there are any."""
     found = []
     for table in results.about.get("published", []):
-        runs = results.of(table["model"])
-        if not runs:
+        model, policy, part = table["model"], table["policy"], table.get("part", "test")
+        if not results.of(model):
             continue
         rows, means = {}, {}
         for metric, (*values, mean) in table["values"].items():
-            own = [_fold_mean(results, table["model"], table["policy"], metric, fold) for fold in table["folds"]]
+            own = [results.fold_mean(model, fold, policy, metric, part) for fold in table["folds"]]
             rows[metric] = list(zip(values, own))
             means[metric] = (mean, float(np.mean(own)))  # NaN unless all folds have runs
-        found.append(Beside(table["title"], table["model"], table["policy"], table["source"], rows, means))
+        found.append(Beside(table["title"], model, policy, part, table["source"], rows, means))
     return found
-
-
-def _fold_mean(results: Results, model: str, policy: str, metric: str, fold: str) -> float:
-    values = [run.values[policy].get(metric) for run in results.of(model) if run.fold == fold]
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else math.nan
 
 
 def _number(value: float) -> float | None:

@@ -16,7 +16,7 @@ import numpy as np
 from podium._runtime.threads import usable_threads
 from podium.data.ranking import RankingData
 from podium.data.sparse import Features
-from podium.models.parameters import ABOVE_0, LARGE, SeedParameter, parameter, parametrized
+from podium.models.parameters import ABOVE_0, LARGE, NAMES, SeedParameter, parameter, parametrized
 from podium.models.ranker import Ranker
 from podium.models.registry import Entry
 
@@ -27,6 +27,10 @@ PEERS = {
         Entry("XGBoost", __name__, "boosted trees", "rank:ndcg, rank:pairwise or regression", "XGBoost's trees."),
     )
 }
+
+
+def _are_ranks(values: Any) -> bool:
+    return all(isinstance(value, int) and 1 <= value <= 1000 for value in values)
 
 
 def is_installed(name: str) -> bool:
@@ -43,13 +47,14 @@ class _Trees:
         self.booster, self._update, self._score, self.n_steps = booster, update, score, 0
         self.followed: list[np.ndarray] = []
         self._rows: list[np.ndarray] = []
-        self.is_done = False
+        self.is_done, self.limit = False, 0  # limit: trees to stop at; 0 for none
 
     def step(self) -> None:
         if self._update(self.booster, self.n_steps):  # no tree could split
             self.is_done = True
             return
         self.n_steps += 1
+        self.is_done = self.n_steps == self.limit
         for number, rows in enumerate(self._rows):
             self.followed[number] = self.followed[number] + self._score(
                 self.booster, rows, self.n_steps - 1, self.n_steps
@@ -138,18 +143,55 @@ class LightGBM(_Peer):
     bagging_freq: int = parameter(0, "Trees between two draws of rows; 0: none are drawn.", low=0, high=10**6)
     lambda_l2: float = parameter(0.0, "L2 penalty on leaf values.", low=0, high=LARGE)
     lambdarank_truncation_level: int = parameter(30, "Ranks whose pairs count.", low=1, high=10**6)
+    eval_at: tuple[int, ...] = parameter(
+        (),
+        "Cut-offs of NDCG for LightGBM's own early stopping: it ends as soon as one of them has not improved. None "
+        "given: eval_metric decides, as for all models.",
+        kind=NAMES,
+        holds=_are_ranks,
+        words="integers from 1 to 1,000",
+    )
 
     def _learner(self, data: RankingData, continued: bool) -> _Trees:
         import lightgbm
 
-        grouped = data.grouped()
-        own = {name: getattr(self, name) for name in _names(LightGBM) if name != "n_estimators"}
-        settings: dict[str, Any] = {"num_threads": usable_threads(self.n_jobs), "seed": self._seed(), "verbose": -1}
-        settings |= {"deterministic": True, "force_row_wise": True, "metric": "none"}
+        booster = lightgbm.Booster(self._settings() | {"metric": "none"}, _dataset(data))
+        return _Trees(booster, lambda made, _: made.update(), self._partial)
+
+    def _start(
+        self,
+        data: RankingData,
+        eval_sets: list[RankingData],
+        early_stopping_rounds: int | None,
+        *,
+        continued: bool,
+        **own: Any,
+    ) -> _Trees:
+        learner: _Trees = super()._start(data, eval_sets, early_stopping_rounds, continued=continued, **own)
+        if self.eval_at and early_stopping_rounds:
+            learner.limit = self._own_stop(data, eval_sets[0], early_stopping_rounds)
+        return learner
+
+    def _patience(self, early_stopping_rounds: int | None) -> int | None:
+        return None if self.eval_at else super()._patience(early_stopping_rounds)
+
+    def _own_stop(self, data: RankingData, valid: RankingData, rounds: int) -> int:
+        """The number of trees that LightGBM itself would keep."""
+        import lightgbm
+
+        settings, rows = self._settings() | {"metric": "ndcg", "eval_at": list(self.eval_at)}, _dataset(data)
+        stopping = lightgbm.early_stopping(rounds, verbose=False)
+        found = lightgbm.train(
+            settings, rows, self.n_estimators, valid_sets=[_dataset(valid, rows)], callbacks=[stopping]
+        )
+        return int(found.best_iteration)
+
+    def _settings(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in _names(LightGBM) if name not in ("n_estimators", "eval_at")}
         if self.objective == "regression":
             del own["lambdarank_truncation_level"]
-        rows = lightgbm.Dataset(grouped.X, grouped.y, group=grouped.group, params={"verbose": -1})
-        return _Trees(lightgbm.Booster(own | settings, rows), lambda booster, _: booster.update(), self._partial)
+        settings = {"num_threads": usable_threads(self.n_jobs), "seed": self._seed(), "verbose": -1}
+        return own | settings | {"deterministic": True, "force_row_wise": True}
 
     @staticmethod
     def _partial(booster: Any, X: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -201,6 +243,13 @@ class XGBoost(_Peer):
 
     def file_size(self) -> int:
         return len(self.booster_.save_raw("ubj"))
+
+
+def _dataset(data: RankingData, reference: Any = None) -> Any:
+    import lightgbm
+
+    grouped = data.grouped()
+    return lightgbm.Dataset(grouped.X, grouped.y, group=grouped.group, reference=reference, params={"verbose": -1})
 
 
 def _names(kind: type[_Peer]) -> list[str]:

@@ -70,6 +70,7 @@ class Run:
     peak_memory: int = 0  # bytes of the process that trained
     model_bytes: int = 0  # of the model file
     validation: float | None = None  # the criterion on the validation part, before it was folded in
+    validation_values: dict[str, dict[str, float | None]] = field(default_factory=dict)  # as values, of that part
     notes: list[str] = field(default_factory=list)  # warnings of the training
 
 
@@ -119,6 +120,13 @@ class Results:
             value = run.values[policy][metric]
             folds.setdefault(run.fold, []).append(math.nan if value is None else value)
         return float(np.mean([np.mean(values) for values in folds.values()])) if folds else math.nan
+
+    def fold_mean(self, model: str, fold: str, policy: str, metric: str, part: str = "test") -> float:
+        """The mean over seeds in one fold, of its test or its validation part; NaN where there is none."""
+        runs = [run for run in self.of(model) if run.fold == fold]
+        values = [(run.values if part == "test" else run.validation_values).get(policy, {}).get(metric) for run in runs]
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if known else math.nan
 
     def per_query(self, model: str, policy: str, metric: str) -> dict[tuple[str, str], float]:
         """(fold, query) -> the mean over seeds; NaN where the metric is undefined."""

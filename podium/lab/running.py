@@ -260,7 +260,7 @@ def _table(table: Published, folds: Folds) -> dict[str, Any]:
         metric: [*row, table.mean.get(metric, sum(row) / len(row) if row else None)]
         for metric, row in table.values.items()
     }
-    place = {"title": table.title, "model": table.model, "policy": table.policy, "source": table.source}
+    place = table.model_dump(include={"title", "model", "policy", "part", "source"})
     return place | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
 
 

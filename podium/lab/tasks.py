@@ -51,6 +51,14 @@ class Task:
         return run_file(folder, self.model, self.fold, self.seed)
 
 
+@dataclass(frozen=True)
+class Validation:
+    """What a model reached on the validation part: the criterion, and by policy and metric."""
+
+    criterion: float | None
+    values: dict[str, dict[str, float | None]] = field(default_factory=dict)
+
+
 @dataclass
 class Session:
     """An experiment with its data, in one process; the fold in use stays in memory."""
@@ -130,7 +138,8 @@ class Session:
         if picked is None:
             model, validation = self._train(task, spec, chosen, fold)
         else:
-            model, validation = self._folded(source, chosen, fold, _steps_in(picked.settings)), picked.validation
+            model = self._folded(source, chosen, fold, _steps_in(picked.settings))
+            validation = Validation(picked.validation, picked.validation_values)
         fit_seconds, memory = time.perf_counter() - started, peak_memory()
         started = time.perf_counter()
         scores = model.predict(tested)
@@ -152,7 +161,8 @@ class Session:
             predict_seconds=predict_seconds,
             peak_memory=memory,
             model_bytes=_size_of(model),
-            validation=validation,
+            validation=validation.criterion,
+            validation_values=validation.values,
         )
 
     def _folds_in(self, spec: ModelSpec) -> bool:
@@ -183,21 +193,25 @@ class Session:
         """The run of a member as that of the pick."""
         shown = self.experiment.metrics_of(task.model)
         per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
-        means = {policy: {metric: own[metric] for metric in shown} for policy, own in run.values.items()}
+        means, validation = (
+            {policy: {metric: own[metric] for metric in shown} for policy, own in values.items()}
+            for values in (run.values, run.validation_values)
+        )
         settings = {"picked": run.model} | run.settings
-        return replace(run, model=task.model, seed=task.seed, settings=settings, per_query=per_query, values=means)
+        found = replace(run, model=task.model, seed=task.seed, settings=settings, per_query=per_query)
+        return replace(found, values=means, validation_values=validation)
 
-    def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, float | None]:
-        """The trained model, and its criterion on the validation part, which is measured before that is folded in."""
+    def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, Validation]:
+        """The trained model, and its values on the validation part, which are measured before that is folded in."""
         folded = self._folds_in(spec)
         steps: dict[str, Any] = {}
-        validation = self._tuned_value(task) if folded else None
+        validation = Validation(self._tuned_value(task) if folded else None)
         if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):
             model = self._make(task, chosen, fold.train)
             # Without this, nets stop early; the curve is only recorded here.
             rounds = spec.early_stopping_rounds or False
             model.fit(fold.train, eval_set=[fold.valid], early_stopping_rounds=rounds)
-            validation = self._criterion(model.predict(fold.valid), fold.valid)
+            validation = self._validate(task, model, fold.valid)
             steps = _steps_of(model) if spec.early_stopping_rounds is not None else {}
         if not folded:
             return model, validation
@@ -223,10 +237,13 @@ class Session:
         found = read_search(search_file(self.folder, task.model, task.fold)).trials
         return max((trial.value for trial in found if trial.value is not None), default=None)
 
-    def _criterion(self, scores: np.ndarray, data: RankingData) -> float | None:
-        metrics = self.experiment.judged_by.split("+")
-        found = evaluate(scores, data, metrics=metrics, policy=self.experiment.policies[0])
-        return _plain(sum(found[name] for name in metrics))
+    def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
+        scores, criterion = model.predict(data), self.experiment.judged_by.split("+")
+        found = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
+        shown = self.experiment.metrics_of(task.model)
+        values = {policy: evaluate(scores, data, metrics=shown, policy=policy) for policy in self.experiment.policies}
+        plain = {policy: {name: _plain(own[name]) for name in shown} for policy, own in values.items()}
+        return Validation(_plain(sum(found[name] for name in criterion)), plain)
 
 
 def judge(

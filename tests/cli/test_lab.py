@@ -77,7 +77,7 @@ def test_run_prints_leaderboards_published_tables_and_what_is_left_out(
         "tiny: policy standard, mean of 3 test parts",
         "tiny: policy letor4",
         "Differences from A with 95 % intervals",
-        "A table: published, ours (A, policy letor4) and the difference",
+        "A table: published, ours (A, policy letor4, test part) and the difference",
         "left out: LightGBM: lightgbm is not installed. Install it with: pip install lightgbm",
         "lab-tiny: 6 runs; results.json, results.csv, queries.csv",
     ):

@@ -14,10 +14,10 @@ import podium
 from podium.data.ranking import RankingData
 from podium.evaluation.significance import bootstrap_interval
 from podium.lab import candidates as candidates_module
-from podium.lab.auto import read_plan
+from podium.lab.auto import make_plan, read_plan
 from podium.lab.auto_page import html_page, markdown_page
-from podium.lab.candidates import FAMILIES, make_candidates
-from podium.lab.choosing import _Trying, choose
+from podium.lab.candidates import FAMILIES, make_candidates, with_batches
+from podium.lab.choosing import Choice, Member, _Trying, choose
 from podium.lab.criteria import parse_criterion
 from podium.lab.cross_validation import divide_queries
 from podium.lab.tuning import tune
@@ -210,6 +210,22 @@ class FromTable(_Trying):
 
     def _out_of_fold(self, candidate, fold_of):
         return np.stack([self.table[candidate.name]] * len(candidate.steps))
+
+
+def test_nets_of_folds_share_a_compiled_program_and_make_about_eight_batches() -> None:
+    nets = [one for one in make_candidates(world(), ("nets",))[0] if one.group == "ListMLE"]
+    sizes = {rows: with_batches(nets[0].model, rows).batch_size for rows in (10, 8_817, 9_229, 9_705, 10**6)}
+    assert sizes == {10: 32, 8_817: 1_280, 9_229: 1_280, 9_705: 1_280, 10**6: 4_096}
+    assert all(n / 8 <= with_batches(nets[0].model, n).batch_size < 1.25 * n / 8 + 1 for n in range(256, 30_000, 97))
+
+
+def test_two_kinds_of_nets_share_ten() -> None:
+    found = {one.group: one for one in make_candidates(world(), FAMILIES)[0]}
+    assert list(found) == ["linear", "trees", "RankNet", "ListMLE"]
+    for groups, expected in ((("RankNet", "ListMLE", "linear"), 5), (("trees", "ListMLE"), 10)):
+        members = [Member(found[group], found[group].steps[-1]) for group in groups]
+        plan, _ = read_plan(make_plan(Choice(members)))
+        assert {member.n_nets for member in plan if hasattr(member, "n_nets")} == {expected}
 
 
 def judged_by_table(signal: dict[str, float], n_queries: int = 200) -> tuple[list[str], list[dict]]:

@@ -43,6 +43,27 @@ def test_lightgbm_is_what_its_own_train_gives(data: Any, objective: str) -> None
     assert model.file_size() > 500
 
 
+def test_lightgbm_stops_by_its_own_rule_where_cut_offs_are_given(data: Any) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    train, valid = data
+    own: dict[str, Any] = {"num_leaves": 5, "min_data_in_leaf": 4, "learning_rate": 0.3}
+    given = {"n_estimators": 60, "random_state": 5, "n_jobs": 1, "eval_at": (1, 3)}
+    model: Any = entry_of("lightgbm").kind(**own, **given)
+    model.fit(train, eval_set=valid, early_stopping_rounds=5)
+    rows = lightgbm.Dataset(train.X, train.y, group=train.group)
+    judged = lightgbm.Dataset(valid.X, valid.y, group=valid.group, reference=rows)
+    settings = own | {"objective": "lambdarank", "metric": "ndcg", "eval_at": [1, 3], "seed": 5, "num_threads": 1}
+    settings |= {"verbose": -1, "deterministic": True, "force_row_wise": True}
+    stopping = lightgbm.early_stopping(5, verbose=False)
+    booster = lightgbm.train(settings, rows, 60, valid_sets=[judged], callbacks=[stopping])
+    assert model.best_iteration_ == booster.best_iteration < 55
+    np.testing.assert_allclose(model.predict(valid), booster.predict(valid.X), rtol=1e-12)
+    other = entry_of("lightgbm").kind(**own, **given | {"eval_at": ()}).fit(train, eval_set=valid)
+    assert other.best_iteration_ == 60
+    with pytest.raises(ValueError, match=r"eval_at must be integers from 1 to 1,000.*got \(0,\)"):
+        entry_of("lightgbm").kind(eval_at=(0,)).fit(train)
+
+
 @pytest.mark.parametrize("objective", ["rank:ndcg", "reg:squarederror"])
 def test_xgboost_is_what_its_own_train_gives(data: Any, objective: str) -> None:
     xgboost = pytest.importorskip("xgboost")

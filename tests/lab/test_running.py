@@ -33,6 +33,7 @@ MODELS: dict[str, Any] = {
     "Best, folded": {"kind": "pick", "members": ["Linear", "Trees"], "refit": "train+valid"},
 }
 TABLE = {"title": "made", "model": "Linear", "policy": "letor4", "values": {"map": [0.5, 0.5, 0.5]}}
+OF_VALIDATION = TABLE | {"model": "Best", "part": "valid"}
 
 
 def write_data(path: Path, n_queries: int = 24, seed: int = 0) -> None:
@@ -45,7 +46,11 @@ def write_data(path: Path, n_queries: int = 24, seed: int = 0) -> None:
 def experiment(**changes: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"name": "small", "data": {"files": ["all.txt"]}, "folds": {"k": 3}, "models": MODELS}
     given |= {"metrics": ["ndcg@5", "map"], "policies": ["standard", "letor4"], "criterion": "map+ndcg@5"}
-    return given | {"seeds": [0, 1], "budget": {"trials": 3}, "baseline": "Linear", "published": [TABLE]} | changes
+    return (
+        given
+        | {"seeds": [0, 1], "budget": {"trials": 3}, "baseline": "Linear", "published": [TABLE, OF_VALIDATION]}
+        | changes
+    )
 
 
 @pytest.fixture(scope="module")
@@ -191,11 +196,26 @@ def test_the_leaderboard_has_means_and_paired_intervals(outcome: Any) -> None:
     assert mean == pytest.approx(own - other)
     assert low < mean < high
     assert next(line for line in lines if line.model == "Linear").intervals == {}
-    table = published_beside(results)[0]
+    table, of_validation = published_beside(results)
     per_fold = [one.values["letor4"]["map"] for one in results.of("Linear")]
     assert table.rows["map"] == list(zip([0.5] * 3, per_fold))
     assert table.means["map"] == (0.5, np.mean(per_fold))
-    json.dumps([line.to_json() for line in lines] + [table.to_json()], allow_nan=False)
+    picked = [results.fold_mean("Best", fold, "letor4", "map", "valid") for fold in "123"]
+    first = [one.validation_values["letor4"]["map"] for one in results.of("Best") if one.fold == "1"]
+    assert picked[0] == pytest.approx(sum(first) / len(first))
+    assert [ours for _, ours in of_validation.rows["map"]] == pytest.approx(picked)
+    assert picked != pytest.approx([results.fold_mean("Best", fold, "letor4", "map") for fold in "123"])
+    json.dumps([line.to_json() for line in lines] + [table.to_json(), of_validation.to_json()], allow_nan=False)
+
+
+def test_values_of_the_validation_part_are_those_of_the_model_without_it(outcome: Any, place: Path) -> None:
+    results = Results.load(place / "out")
+    for one in results.of("Linear"):
+        shown = one.validation_values["standard"]
+        assert shown["map"] + shown["ndcg@5"] == pytest.approx(one.validation)
+    for folded, picked in zip(results.of("Best, folded"), results.of("Best")):
+        assert folded.validation_values == picked.validation_values
+    assert all(one.validation_values == {} for one in results.of("Mix")), "it never saw that part apart"
 
 
 SLOW = """
@@ -374,3 +394,12 @@ def test_a_known_data_set_is_found_rotated_and_compared_with_what_was_published(
     assert found.failures == ()
     assert set(found.results.runs[0].queries) == {"0", "1", "2", "3"}  # S1
     assert list(found.results.about["data"]["files"]) == [f"S{number}.txt.gz" for number in (1, 2, 3, 4, 5)]
+
+
+def test_lightgbms_published_table_is_that_of_the_validation_parts(real_data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("lightgbm")
+    found = run("mq2008", tmp_path, models=["LightGBM (published settings)"])
+    table = next(one for one in published_beside(found.results) if one.model == "LightGBM (published settings)")
+    for pairs in table.rows.values():
+        np.testing.assert_allclose(*zip(*pairs), atol=2e-6)
+    assert table.means["ndcg@10"][1] - found.results.mean(table.model, "lightgbm", "ndcg@10") > 0.005

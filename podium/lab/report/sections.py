@@ -148,16 +148,17 @@ def published(results: Results) -> Section:
 def _published(results: Results, given: dict[str, Any]) -> list[Html]:
     """The means beside each other; the values of the folds fold out."""
     folds = [str(fold) for fold in given.get("folds") or results.about["folds"]]
-    model, policy = given["model"], given["policy"]
+    model, policy, part = given["model"], given["policy"], given.get("part", "test")
     source = f" Source: {given['source']}." if given.get("source") else ""
     caption = (
-        f"{given['title']}, beside {model} of this experiment, under the policy {policy}: means over folds.{source}"
+        f"{given['title']}, beside {model} of this experiment, under the policy {policy}: means over the "
+        f"{'validation' if part == 'valid' else 'test'} parts of all folds.{source}"
     )
     means: list[list[Value | Cell]] = []
     rows: list[list[Value | Cell]] = []
     for metric in given.get("metrics") or given["values"]:
         theirs = _published_values(given, metric, len(folds))
-        ours = [_fold_mean(results, model, fold, policy, metric) for fold in folds]
+        ours = [results.fold_mean(model, fold, policy, metric, part) for fold in folds]
         ours.append(sum(ours) / len(folds))
         differences = [own - other for own, other in zip(ours, theirs)]
         name = shown_metric(metric)
@@ -186,12 +187,6 @@ def _published_values(given: dict[str, Any], metric: str, n_folds: int) -> list[
     return values
 
 
-def _fold_mean(results: Results, model: str, fold: str, policy: str, metric: str) -> float:
-    found = [run.values.get(policy, {}).get(metric) for run in results.of(model) if run.fold == fold]
-    known = [value for value in found if value is not None]
-    return sum(known) / len(known) if known else math.nan
-
-
 def per_fold(results: Results, board: Leaderboard) -> Section:
     """The first metric in each fold; with several seeds, also how far they are apart."""
     folds = [str(fold) for fold in results.about["folds"]]
@@ -199,7 +194,7 @@ def per_fold(results: Results, board: Leaderboard) -> Section:
     columns += [Column("mean", 4), Column("deviation over seeds", 4)]
     rows: list[list[Value | Cell]] = []
     for model in board.models:
-        own = [_fold_mean(results, model, fold, board.policy, board.metric) for fold in folds]
+        own = [results.fold_mean(model, fold, board.policy, board.metric) for fold in folds]
         mean = results.mean(model, board.policy, board.metric)
         rows.append([model, *own, mean, _seed_deviation(results, model, board)])
     caption = (
