@@ -33,7 +33,8 @@ FAMILIES = ("linear", "trees", "nets")
 _VIEWS = ("raw", "zscore", "rank")
 _PENALTIES = (0.03, 0.1, 0.01, 0.3)
 _TREES, _EVERY = 300, 20
-_EPOCHS = (30, 50)
+_EPOCHS = 50
+_HIDDEN = ((32, 32), (32,))
 _BATCHES, _LARGEST_BATCH = 8, 4096
 _TRIED_NETS, _FINAL_NETS, _FINAL_FORESTS = 4, 10, 5
 
@@ -88,14 +89,9 @@ def nets_each(candidates: Sequence[Candidate]) -> int:
 
 
 def with_batches(model: Ranker, n_rows: int) -> Ranker:
-    """A net with about eight batches per epoch, however many rows there are.
-
-    Four sizes per doubling, so that folds of nearly the same size share one compiled program.
-    """
+    """A net with eight batches per epoch, however many rows there are."""
     if isinstance(model, NetRanker):
-        rows = min(max(32, -(-n_rows // _BATCHES)), _LARGEST_BATCH)
-        unit = 2 ** (rows.bit_length() - 3)
-        model.set_params(batch_size=-(-rows // unit) * unit)
+        model.set_params(batch_size=int(min(max(32, -(-n_rows // _BATCHES)), _LARGEST_BATCH)))
     return model
 
 
@@ -165,7 +161,7 @@ def _trees(data: RankingData) -> list[Candidate]:
 def _nets(data: RankingData) -> list[Candidate]:
     common: dict[str, Any] = {
         "transform": ("zscore", "rank"),
-        "hidden_layer_sizes": (32,),
+        "max_epochs": _EPOCHS,
         "dropout": 0.3,
         "learning_rate": 5e-3,
         "schedule": "linear",
@@ -175,9 +171,9 @@ def _nets(data: RankingData) -> list[Candidate]:
     }
     kinds: dict[str, Callable[..., NetRanker]] = {"RankNet": partial(RankNet, pair_exponent=0.5), "ListMLE": ListMLE}
     return [
-        Candidate(f"nets, {name}, {n} epochs", "nets", name, kind(max_epochs=n, **common))
+        Candidate(f"nets, {name} {' x '.join(map(str, sizes))}", "nets", name, kind(hidden_layer_sizes=sizes, **common))
         for name, kind in kinds.items()
-        for n in _EPOCHS
+        for sizes in _HIDDEN
     ]
 
 

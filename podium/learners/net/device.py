@@ -2,7 +2,9 @@
 
 Rows of a batch lie packed, one list after the other, so that products have no rows to waste. For the objective, lists
 are filled up to the length of their class, a power of two; every batch has the same number of lists of each class, so
-all batches of an epoch have one shape. The host sends the order of the queries, once per epoch.
+all batches of an epoch have one shape. The host sends the order of the queries, once per epoch. A program is compiled
+for the shapes of its arguments, which takes longer than a small training: small data are filled up, so that the folds
+of a cross-validation share programs.
 
 Imports only the standard library, NumPy, JAX and optax: this runs where nothing else is installed.
 """
@@ -29,7 +31,14 @@ _SHORTEST = 8  # the least length of a class
 _WHOLE_ROWS = 256  # batches are filled up to a multiple of this
 # cuBLAS adds biases and takes the activation in its products; Triton's products are slower to compile and to run here.
 _GPU_OPTIONS = {"xla_gpu_enable_triton_gemm": False}
+_LARGE = 2**17  # more rows than this are worth a program of their own
 _SPARE = 1.02  # room for batches of later epochs that are larger than those of the first
+
+
+def shared_size(n: int) -> int:
+    """n, or up to a quarter more: four sizes per doubling, which data of nearly the same size share."""
+    unit = 2 ** max(n.bit_length() - 3, 0)
+    return n if n > _LARGE else -(-n // unit) * unit
 
 
 class Form(Protocol):
@@ -65,13 +74,13 @@ class ListClasses:
         self.widths = [int(width) for width in np.unique(sizes)]
         self.members = [np.flatnonzero(sizes == width) for width in self.widths]
         self.n_batches = max(-(-int(offsets[-1]) // batch_rows), 1)
+        self._lists = [shared_size(-(-len(members) // self.n_batches)) for members in self.members]  # of a batch
 
     def epoch(self, seed: int, number: int) -> tuple[list[np.ndarray], int]:
         """Queries of each class, (batches, lists), -1 where there is none; and the rows of the largest batch."""
         generator, parts = np.random.default_rng([seed, number]), []
         rows = np.zeros(self.n_batches, np.int64)
-        for members in self.members:
-            lists = -(-len(members) // self.n_batches)
+        for members, lists in zip(self.members, self._lists):
             padded = np.full(lists * self.n_batches, -1, np.int32)
             padded[: len(members)] = generator.permutation(members)
             part = np.ascontiguousarray(padded.reshape(lists, self.n_batches).T[generator.permutation(self.n_batches)])
@@ -115,21 +124,26 @@ class DeviceRunner:
         """The objective of this epoch; its arrays are sent once, or again where they were drawn anew."""
         form = self._form(number)
         if self._objective is None or form.redrawn:
-            rows = {name: jnp.asarray(values) for name, values in form.rows.items()}
-            queries = {name: jnp.asarray(values) for name, values in form.queries.items()}
+            rows = {name: jnp.asarray(_filled_up(values)) for name, values in form.rows.items()}
+            queries = {name: jnp.asarray(_filled_up(values)) for name, values in form.queries.items()}
             self._objective = {"rows": rows, "queries": queries, "table": jnp.asarray(form.table)}
         return form
 
 
+def _filled_up(values: np.ndarray, n_more: int = 0) -> np.ndarray:
+    """With zeros at the end, as many as a shared size needs, and `n_more`."""
+    missing = shared_size(len(values)) - len(values) + n_more
+    return np.concatenate([values, np.zeros((missing, *values.shape[1:]), values.dtype)]) if missing else values
+
+
 def device_data(columns: np.ndarray, offsets: np.ndarray, dtype: Any, base: np.ndarray | None) -> dict[str, Any]:
     """The rows with an empty one at their end, where lists begin and how long they are, and scores to add to."""
-    nothing = np.zeros((1, columns.shape[1]), np.float32)
     data = {
-        "columns": jnp.concatenate([jnp.asarray(columns, dtype), jnp.asarray(nothing, dtype)]),
-        "starts": jnp.asarray(offsets[:-1], jnp.int32),
-        "lengths": jnp.asarray(np.diff(offsets), jnp.int32),
+        "columns": jnp.asarray(_filled_up(columns, 1), dtype),
+        "starts": jnp.asarray(_filled_up(offsets[:-1]), jnp.int32),
+        "lengths": jnp.asarray(_filled_up(np.diff(offsets)), jnp.int32),
     }
-    return data if base is None else data | {"base": jnp.asarray(np.append(base, 0.0), jnp.float32)}
+    return data if base is None else data | {"base": jnp.asarray(_filled_up(base, 1), jnp.float32)}
 
 
 def enough_rows(rows: int, before: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import podium
-from podium.learners.net.device import DeviceRules, DeviceRunner, ListClasses, epoch_program
+from podium.learners.net.device import DeviceRules, DeviceRunner, ListClasses, epoch_program, shared_size
 from podium.learners.net.optimization import OptimizerRules, make_optimizer, start_memory
 from podium.learners.net.scoring import NetShape
 from podium.learners.net.training import HostRunner, NetRules
@@ -83,6 +83,36 @@ def test_an_epoch_is_one_program_and_later_ones_compile_nothing(rng):
     assert epoch_program.cache_info().misses - before == 1
     program = epoch_program(rules, form.formula, form.settings, tuple(runner.classes.widths), runner._largest)
     assert program._cache_size() == 1
+
+
+def test_data_of_nearly_the_same_size_share_a_program(rng):
+    """113 and 117 lists of 5 or 12 documents, in 3 batches: room for 40 lists per batch and 1,024 rows each."""
+    shape, optimizer = NetShape(4, (5,)), OptimizerRules()
+    rules = DeviceRules(shape, optimizer)
+    for n_short, n_long in ((58, 55), (60, 57)):
+        X, y, offsets = lists(rng, np.repeat([5, 12], [n_short, n_long]))
+        form = device_form(parse_objective("ranknet").bind(y, offsets))
+        runner = DeviceRunner(X, offsets, lambda epoch, form=form: form, rules, 340, lambda epoch, n: [1e-3] * n)
+        weights = jnp.asarray(shape.start(1, 1))
+        runner.epoch(0, weights, start_memory(make_optimizer(optimizer, shape.penalised()), weights))
+    program = epoch_program(rules, form.formula, form.settings, tuple(runner.classes.widths), runner._largest)
+    assert program._cache_size() == 1
+
+
+def test_shared_sizes_are_at_most_a_quarter_larger():
+    assert [shared_size(n) for n in (0, 1, 7, 8, 9, 15, 17, 33, 1000, 2**17 + 1)] == [
+        0,
+        1,
+        7,
+        8,
+        10,
+        16,
+        20,
+        40,
+        1024,
+        2**17 + 1,
+    ]
+    assert all(n <= shared_size(n) <= 1.25 * n for n in range(5000))
 
 
 @pytest.mark.parametrize("objective", ["lambda", "xendcg"])
