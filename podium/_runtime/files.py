@@ -240,7 +240,7 @@ def refuse_what_is_no_file(path: Path) -> None:
 
 
 def refuse_bad_target(path: Path) -> None:
-    """A name that no file can be written under is better told before long work than behind it."""
+    """Refuse a name that no file can be written under before long work, not after it."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected the name of a file to write.")
     if is_stream(path):

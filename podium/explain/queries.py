@@ -15,11 +15,11 @@ from podium.explain.attributions import attribute, centre
 from podium.explain.reasons import Why, why
 from podium.explain.subjects import columns_for, refuse_unfitted
 
-_FEATURES_TOLD = 5
+_FEATURES_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Told:
+class Contribution:
     """What one feature does for a document."""
 
     feature: str
@@ -35,7 +35,7 @@ class Placed:
     document: str
     label: float | None  # None: the data has no labels
     score: float
-    features: tuple[Told, ...]  # the largest contributions first
+    features: tuple[Contribution, ...]  # the largest contributions first
 
     def sentence(self) -> str:
         reasons = ", ".join(
@@ -94,7 +94,7 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
     values = centre(found.values, part.qid)
     labels = [None] * part.n_rows if part.y is None else part.y.tolist()
     placed = [
-        Placed(place, called[row], labels[row], float(scores[row]), _told(values[row], rows[row], found.names))
+        Placed(place, called[row], labels[row], float(scores[row]), _largest(values[row], rows[row], found.names))
         for place, row in enumerate(_best_first(scores, called)[:top], 1)
     ]
     return QueryExplained(query, part.n_rows, float(scores.mean()), tuple(placed))
@@ -117,10 +117,10 @@ def _best_first(scores: np.ndarray, called: list[str]) -> list[int]:
     return sorted(falling, key=lambda row: -scores[row])
 
 
-def _told(values: np.ndarray, row: np.ndarray, names: tuple[str, ...]) -> tuple[Told, ...]:
-    order = np.argsort(-np.abs(values), kind="stable")[:_FEATURES_TOLD]
+def _largest(values: np.ndarray, row: np.ndarray, names: tuple[str, ...]) -> tuple[Contribution, ...]:
+    order = np.argsort(-np.abs(values), kind="stable")[:_FEATURES_SHOWN]
     return tuple(
-        Told(names[place], None if np.isnan(row[place]) else float(row[place]), float(values[place]))
+        Contribution(names[place], None if np.isnan(row[place]) else float(row[place]), float(values[place]))
         for place in order
         if values[place] != 0
     )

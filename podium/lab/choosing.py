@@ -29,7 +29,7 @@ from podium.metrics.base import Metric
 from podium.models.transforms import queries_of
 from podium.pipelines.normalizing import normalize
 
-_KEPT = 2  # candidates of each group that further divisions try
+_KEPT = {"linear": 2, "trees": 2, "nets": 1}  # candidates of each group that further divisions try, by family
 _DOUBT = 1.0  # standard errors of a difference that does not count as one: the one-standard-error rule
 _CHOOSING = 0.75  # the share of the budget that may be spent before the final training
 
@@ -147,7 +147,7 @@ class _Trying:
         kept: list[int] = []
         for group in self._groups():
             own = sorted(self._of(group), key=lambda number: -max(self._values(number)))
-            kept += own[:_KEPT]
+            kept += own[: _KEPT[self.candidates[own[0]].family]]
         return sorted(kept)
 
     def conclude(self) -> Choice:

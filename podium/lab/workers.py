@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from podium.lab.tasks import Session, Task
 _CONTEXT = multiprocessing.get_context("spawn")
 _SECONDS_TO_END = 5.0
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_PROGRAMS, _WORTH_KEEPING = "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 _ONE_THREAD_XLA = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
@@ -35,10 +37,10 @@ class Answer:
 
 
 class _Worker:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, programs: str) -> None:
         self.connection, other = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=_serve, args=(other, session), name="podium-lab")
-        with _threads_of_children(session.threads):
+        with _variables_of_children(session.threads, programs):
             self.process.start()
         other.close()
         self.task: Task | None = None
@@ -75,6 +77,8 @@ class Workers:
     def __init__(self, number: int, session: Session) -> None:
         self._number, self._session = number, session
         self._workers: list[_Worker] = []
+        # What XLA compiles for one process, the others load; not in the results, from which no code must come.
+        self._programs = tempfile.TemporaryDirectory(prefix="podium-programs-", ignore_cleanup_errors=True)
 
     @property
     def free(self) -> int:
@@ -87,7 +91,7 @@ class Workers:
     def begin(self, task: Task) -> None:
         idle = next((worker for worker in self._workers if worker.task is None), None)
         if idle is None:
-            idle = _Worker(self._session)
+            idle = _Worker(self._session, self._programs.name)
             self._workers.append(idle)
         idle.begin(task)
 
@@ -107,14 +111,17 @@ class Workers:
         for worker in self._workers:
             worker.end()
         self._workers.clear()
+        self._programs.cleanup()
 
 
 @contextmanager
-def _threads_of_children(threads: int) -> Iterator[None]:
+def _variables_of_children(threads: int, programs: str) -> Iterator[None]:
     """Libraries read these variables when they are loaded, so they are set while a process starts."""
     wanted = dict.fromkeys(_THREADS, str(threads))
     if threads == 1 and "XLA_FLAGS" not in os.environ:
         wanted["XLA_FLAGS"] = _ONE_THREAD_XLA
+    if _PROGRAMS not in os.environ:
+        wanted |= {_PROGRAMS: programs, _WORTH_KEEPING: "0.3"}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

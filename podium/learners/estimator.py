@@ -1,6 +1,6 @@
 """Estimators: a fitted estimator of scikit-learn as arrays, and its training as one step.
 
-A linear estimator is told by weights and a link, support vector regression by its support vectors and a kernel:
+A linear estimator is its weights and a link, support vector regression its support vectors and a kernel:
 
     identity   w . x + b
     logistic   g_0 + (g_1 - g_0) / (1 + exp(-(w . x + b))), the expected grade of two

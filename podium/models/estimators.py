@@ -1,6 +1,6 @@
 """Estimators of scikit-learn that can be named, saved and loaded: linear ones, and support vector regression.
 
-Others train and predict just as well, but a model file holds no code, and only these are fully told by arrays.
+Others train and predict just as well, but a model file holds no code, and only these consist of arrays.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from podium.models.parameters import value_of
 
 CategoryNames = Mapping[int, Sequence[Any]]
 
-_FEATURES_TOLD = 10
-_TREES_TOLD = 5
-_VALUES_TOLD = 6  # of a set of categories
+_FEATURES_SHOWN = 10
+_TREES_SHOWN = 5
+_VALUES_SHOWN = 6  # of a set of categories
 _BUNDLES_SHOWN = 5
 _RANGES_SHOWN = 6  # of the features of a bundle
 
@@ -92,8 +92,8 @@ class Inspection:
         return f" with {_span(leaves)} leaves, {_span(depths)} deep"
 
     def _parameters(self) -> str:
-        told = [f"{name}={self.parameters[name]}" for name in self.changed]
-        return ", ".join([*told, "all others as by default"] if told else ["all as by default"])
+        shown = [f"{name}={self.parameters[name]}" for name in self.changed]
+        return ", ".join([*shown, "all others as by default"] if shown else ["all as by default"])
 
     def _bundles(self) -> list[str]:
         """How many features share columns, and which: as ranges, since one-hot data have hundreds."""
@@ -107,12 +107,12 @@ class Inspection:
         return [total, *lines]
 
     def _levels(self) -> list[str]:
-        """One split a level: which trees are so, and the questions of the first ones."""
+        """One split per level: which trees are so, and the questions of the first ones."""
         found = [(number, tree.levels) for number, tree in enumerate(self.trees, 1) if tree.levels]
         if not found:
             return []
-        told = [f"  tree {number}: {'; '.join(levels)}" for number, levels in found[:_TREES_TOLD]]
-        return [f"oblivious, one split a level: {len(found):,} of {counted(self.n_trees, 'tree')}", *told]
+        shown = [f"  tree {number}: {'; '.join(levels)}" for number, levels in found[:_TREES_SHOWN]]
+        return [f"oblivious, one split per level: {len(found):,} of {counted(self.n_trees, 'tree')}", *shown]
 
 
 def inspect(model: Any) -> Inspection:
@@ -120,7 +120,7 @@ def inspect(model: Any) -> Inspection:
     check_is_fitted(model)
     forest, names, base = model.forest_, column_names(model), model._base_model()
     used, gain = forest.used_features()
-    order = np.argsort(-gain, kind="stable")[:_FEATURES_TOLD]
+    order = np.argsort(-gain, kind="stable")[:_FEATURES_SHOWN]
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
     total = gain.sum() or 1.0
     return Inspection(
@@ -193,9 +193,9 @@ def question(tree: TreeArrays, node: int, names: Sequence[str], categories: Cate
         left, right = tree.sets.sides_of(feature - len(names))
         known, word = (left, "is") if len(left) <= len(right) else (right, "is not")
         owner = int(tree.sets.feature[feature - len(names)])
-        told = [categories[owner][int(value)] if owner in categories else f"{value:.7g}" for value in known]
-        more = f", ... ({len(told)} values)" if len(told) > _VALUES_TOLD else ""
-        return f"{names[owner]} {word} {', '.join(map(str, told[:_VALUES_TOLD]))}{more}{missing}"
+        shown = [categories[owner][int(value)] if owner in categories else f"{value:.7g}" for value in known]
+        more = f", ... ({len(shown)} values)" if len(shown) > _VALUES_SHOWN else ""
+        return f"{names[owner]} {word} {', '.join(map(str, shown[:_VALUES_SHOWN]))}{more}{missing}"
     return f"{names[feature]} <= {float(tree.threshold[node]):.5g}{missing}"
 
 
@@ -306,7 +306,7 @@ class LinearInspection(ModelInspection):
     intercept: float
 
     def _details(self) -> list[str]:
-        shown = ", ".join(f"{name} {weight:+.4g}" for name, weight in self.weights[:_FEATURES_TOLD])
+        shown = ", ".join(f"{name} {weight:+.4g}" for name, weight in self.weights[:_FEATURES_SHOWN])
         return [f"largest weights: {shown}", f"intercept: {self.intercept:.6g}"]
 
 

@@ -48,8 +48,10 @@ def _reason(boosting: Boosting) -> str:
     if len(binding) == 1:
         return f"{_words(boosting, binding[0])}. {'Raise' if binding[0] in _DRAWN else 'Lower'} {binding[0]}."
     if binding:
-        told = ", ".join(f"{name}={_value(boosting, name):g}" for name in binding)
-        return f"{told} allow none together. Lower them{' (raise feature_fraction)' * ('feature_fraction' in binding)}."
+        named = ", ".join(f"{name}={_value(boosting, name):g}" for name in binding)
+        return (
+            f"{named} allow none together. Lower them{' (raise feature_fraction)' * ('feature_fraction' in binding)}."
+        )
     if any(boosting.rules.layout.signs):
         return "the monotone constraints allow none, or no feature tells rows apart that differ in their labels."
     return "no feature tells rows apart that differ in their labels. Check the features."

@@ -155,7 +155,7 @@ class _EstimatorRanker(SeedParameter, Ranker):
 
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         width, outputs = max(self._n_columns, 1), max(len(arrays["intercepts"]), 1)
-        form: Any = Form(  # None where the estimator is not told by arrays
+        form: Any = Form(  # None where the estimator does not consist of arrays
             meta["link"],
             arrays["weights"].reshape(outputs, -1),
             arrays["intercepts"],

@@ -23,7 +23,7 @@ from podium.metrics.base import Metric
 if TYPE_CHECKING:
     from podium.models.boosted import BoostedTrees
 
-_STEPS_TOLD = 10
+_STEPS_SHOWN = 10
 _ROWS_TIMED = 2_000
 _ROUNDS_TIMED = 5
 _DECIMALS = 10
@@ -74,7 +74,7 @@ def prune_forest(
         raise ValueError(f"prune: {metric.name} is undefined for all queries of these data; nothing to judge by.")
     least = sign * value - tolerance
     kept = list(range(forest.n_trees))
-    steps, told = [step(kept)], max(1, forest.n_trees // _STEPS_TOLD)
+    steps, interval = [step(kept)], max(1, forest.n_trees // _STEPS_SHOWN)
     for number in _least_moving(forest, data):
         trial = scores - _added(forest, number, data.X)
         # What was added and taken away again leaves rounding behind; equal scores must stay equal.
@@ -82,7 +82,7 @@ def prune_forest(
             continue
         kept.remove(number)
         scores = trial
-        if (forest.n_trees - len(kept)) % told == 0:
+        if (forest.n_trees - len(kept)) % interval == 0:
             steps.append(step(kept))
     if steps[-1].n_trees != len(kept):
         steps.append(step(kept))

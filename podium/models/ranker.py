@@ -91,7 +91,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
 
 @dataclass(frozen=True)
 class Progress:
-    """What callbacks are told after each step; returning True stops the training."""
+    """What callbacks are given after each step; returning True stops the training."""
 
     model: Ranker
     iteration: int  # steps done

@@ -196,7 +196,7 @@ def test_inspect_knows_an_oblivious_tree_by_its_levels(model):
         return twin.inspect()
 
     assert inspected(3).trees[0].levels == ["feature 1 <= 2", "feature 2 <= 3 or missing"]
-    assert "oblivious, one split a level: 1 of 1 tree\n  tree 1: feature 1 <= 2; feature 2 <= 3" in str(inspected(3))
+    assert "oblivious, one split per level: 1 of 1 tree\n  tree 1: feature 1 <= 2; feature 2 <= 3" in str(inspected(3))
     assert not inspected(4).trees[0].oblivious
     assert not any(tree.oblivious and tree.depth > 1 and tree.leaves < 4 for tree in model.inspect().trees)
 

@@ -218,13 +218,14 @@ def test_both_kinds_of_nets_have_eight_batches_per_epoch() -> None:
         assert sizes == {10: 32, 8_817: 1_103, 10**6: 4_096}
 
 
-def test_two_kinds_of_nets_share_ten() -> None:
+def test_what_is_trained_in_the_end_is_averaged() -> None:
     found = {one.group: one for one in make_candidates(world(), FAMILIES)[0]}
     assert list(found) == ["linear", "trees", "RankNet", "ListMLE"]
-    for groups, expected in ((("RankNet", "ListMLE", "linear"), 5), (("trees", "ListMLE"), 10)):
-        members = [Member(found[group], found[group].steps[-1]) for group in groups]
-        plan, _ = read_plan(make_plan(Choice(members)))
-        assert {member.n_nets for member in plan if hasattr(member, "n_nets")} == {expected}
+    members, weights = read_plan(make_plan(Choice([Member(one, one.steps[-1]) for one in found.values()])))
+    assert list(weights) == [0.25] * 4
+    assert [type(member).__name__ for member in members] == ["Linear", "Bagged", "RankNet", "ListMLE"]
+    assert members[1].n_members == 5
+    assert members[2].n_nets == members[3].n_nets == 10
 
 
 def judged_by_table(signal: dict[str, float], n_queries: int = 200) -> tuple[list[str], list[dict]]:

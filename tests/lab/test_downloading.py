@@ -120,7 +120,7 @@ def test_the_rest_of_an_older_file_is_thrown_away(server: Server, tmp_path: Path
     assert (tmp_path / "again").read_bytes() == CONTENT
 
 
-def test_an_error_of_the_server_is_told(server: Server, tmp_path: Path) -> None:
+def test_an_error_of_the_server_is_reported(server: Server, tmp_path: Path) -> None:
     server.status = 404
     with pytest.raises(OSError, match="the server answered 404"):
         download(server.archive(), tmp_path / "tiny.tar.gz")

@@ -105,7 +105,7 @@ def test_a_trial_that_fails_is_recorded_and_the_others_go_on(parts, sampler: str
     assert found.chosen["metric"] in ("ndcg@10", "map")
 
 
-def test_where_all_trials_fail_the_first_one_is_told(parts) -> None:
+def test_where_all_trials_fail_the_first_one_is_reported(parts) -> None:
     with pytest.raises(ValueError, match=r"no trial of 2 gave a model. The first one, with .*, failed: metric must be"):
         tune(podium.LambdaMART(n_estimators=3), {"metric": ["nope", "nor this"]}, *parts)
 

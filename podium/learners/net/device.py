@@ -69,12 +69,15 @@ class ListClasses:
     def __init__(self, offsets: np.ndarray, batch_rows: int) -> None:
         self.lengths = np.diff(offsets)
         sizes = 2 ** np.ceil(np.log2(np.maximum(self.lengths, _SHORTEST))).astype(np.int64)
+        is_large = offsets[-1] > _LARGE
         longest = -(-int(self.lengths.max(initial=1)) // _SHORTEST) * _SHORTEST
+        longest = longest if is_large else shared_size(longest)
         sizes = np.minimum(sizes, max(longest, _SHORTEST))
         self.widths = [int(width) for width in np.unique(sizes)]
         self.members = [np.flatnonzero(sizes == width) for width in self.widths]
         self.n_batches = max(-(-int(offsets[-1]) // batch_rows), 1)
-        self._lists = [shared_size(-(-len(members) // self.n_batches)) for members in self.members]  # of a batch
+        lists = [-(-len(members) // self.n_batches) for members in self.members]
+        self._lists = lists if is_large else [shared_size(n) for n in lists]  # per batch
 
     def epoch(self, seed: int, number: int) -> tuple[list[np.ndarray], int]:
         """Queries of each class, (batches, lists), -1 where there is none; and the rows of the largest batch."""

@@ -15,7 +15,7 @@ there are bounds for the minimum on both sides,
     squared hinge:  1/2 |w|^2 + C sum xi^2   >=  minimum  >=  sum alpha - 1/2 |v|^2 - sum alpha^2 / 4C
     no slack:       1/2 |w|^2 / margin^2     >=  minimum  >=  1/2 (sum alpha)^2 / |v|^2
 
-and training ends when they are as near as is asked for. The last line also tells when there is no solution: the
+and training ends when they are as near as is asked for. The last line also shows when there is no solution: the
 margin 1/|w| is at most `|v| / sum alpha`, which is then as small as one likes.
 
 References: Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs; Lee and Lin 2014, Large-scale
