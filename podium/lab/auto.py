@@ -17,7 +17,7 @@ import numpy as np
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
 from podium.data.sparse import Features
-from podium.lab.candidates import FAMILIES, make_candidates, seeded, with_batches
+from podium.lab.candidates import FAMILIES, make_candidates, nets_each, seeded, with_batches
 from podium.lab.choosing import Choice, Report, choose
 from podium.lab.criteria import criterion_words, parse_criterion
 from podium.metrics.base import Metric
@@ -200,7 +200,8 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
 def make_plan(choice: Choice) -> dict[str, Any]:
     """What was chosen, as plain JSON."""
-    members = [to_plain(member.candidate.final(member.step)) for member in choice.members]
+    n_nets = nets_each([member.candidate for member in choice.members])
+    members = [to_plain(member.candidate.final(member.step, n_nets)) for member in choice.members]
     return {"members": members, "weights": [1 / len(members)] * len(members)}
 
 

@@ -12,7 +12,7 @@ is what a small budget is spent on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -56,14 +56,14 @@ class Candidate:
             return [0]
         return list(range(self.every, self.model.get_params()["n_estimators"] + 1, self.every))
 
-    def final(self, step: int) -> Ranker:
-        """What is trained in the end: with the chosen number of trees, and averaged."""
+    def final(self, step: int, n_nets: int = _FINAL_NETS) -> Ranker:
+        """What is trained in the end: with the chosen number of trees, or so many nets, and averaged."""
         model = copy_model(self.model)
         if self.family == "trees":
             model.set_params(n_estimators=step)
             return Bagged(model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
         if self.family == "nets":
-            model.set_params(n_nets=_FINAL_NETS)
+            model.set_params(n_nets=n_nets)
         return model
 
 
@@ -81,6 +81,11 @@ def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[
     if not groups:
         raise ValueError(f"AutoRanker: no family is left to try. {' '.join(notes)} Name others by families=....")
     return _in_turns(list(groups.values())), notes
+
+
+def nets_each(candidates: Sequence[Candidate]) -> int:
+    """How many nets a member of a blend has: those that are nets share ten."""
+    return _FINAL_NETS // max(1, sum(one.family == "nets" for one in candidates))
 
 
 def with_batches(model: Ranker, n_rows: int) -> Ranker:

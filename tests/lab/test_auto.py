@@ -225,7 +225,9 @@ def test_what_is_trained_in_the_end_is_averaged() -> None:
     assert list(weights) == [0.25] * 4
     assert [type(member).__name__ for member in members] == ["Linear", "Bagged", "RankNet", "ListMLE"]
     assert members[1].n_members == 5
-    assert members[2].n_nets == members[3].n_nets == 10
+    assert members[2].n_nets == members[3].n_nets == 5
+    (alone,), _ = read_plan(make_plan(Choice([Member(found["ListMLE"], 0)])))
+    assert alone.n_nets == 10
 
 
 def judged_by_table(signal: dict[str, float], n_queries: int = 200) -> tuple[list[str], list[dict]]:
