@@ -29,6 +29,7 @@ from podium.metrics.registry import parse_metric
 
 LEVEL = 0.95
 SIGNIFICANT = 0.05
+_SHORTEST_RUN = 4  # of letters that are written as a range
 _PERMUTATIONS = 20_000  # p can be as small as 1/20,001: enough for 0.05 after the correction for 900 pairs
 
 
@@ -157,6 +158,19 @@ def letters(order: Sequence[str], different: Iterable[tuple[str, str]]) -> dict[
 def _letter(number: int) -> str:
     """a to z, then the letters of other alphabets that follow in Unicode: one character per group."""
     return chr(ord("a") + number) if number < 26 else chr(0x3B1 + number - 26)
+
+
+def shortened(groups: str) -> str:
+    """Letters of groups, four or more that follow one another as a-d: abcdefhij -> "a-f hij"."""
+    runs: list[str] = []
+    for letter in groups:
+        if runs and ord(letter) == ord(runs[-1][-1]) + 1:
+            runs[-1] += letter
+        else:
+            runs.append(letter)
+    if max(map(len, runs), default=0) < _SHORTEST_RUN:
+        return groups
+    return " ".join(f"{run[0]}-{run[-1]}" if len(run) >= _SHORTEST_RUN else run for run in runs)
 
 
 def choose_baseline(results: Results, board: Leaderboard) -> str | None:

@@ -309,7 +309,7 @@ def few_noisy_queries(seed: int, n_queries: int) -> RankingData:
 @pytest.mark.parametrize(("make", "n_queries"), [(interactions, 120), (few_noisy_queries, 60)])
 def test_it_does_not_lose_to_a_plain_lambdamart(make, n_queries) -> None:
     train, unseen = make(0, n_queries), make(1, 300)
-    model = podium.AutoRanker(budget=60, divisions=1, families=("linear", "trees")).fit(train)
+    model = podium.AutoRanker(divisions=1, families=("linear", "trees")).fit(train)
     own, other = (
         podium.evaluate(one.predict(unseen), unseen, metrics=["ndcg@10"]).per_query["ndcg@10"]
         for one in (model, podium.LambdaMART().fit(train))

@@ -34,6 +34,19 @@ def test_three_models_of_which_the_outer_two_differ() -> None:
     assert statistics.letters("abc", [("a", "c")]) == {"a": "a", "b": "ab", "c": "b"}
 
 
+def test_many_letters_are_shown_as_ranges() -> None:
+    shown = {
+        "": "",
+        "a": "a",
+        "abc": "abc",
+        "abcd": "a-d",
+        "abcdefhij": "a-f hij",
+        "acegik": "acegik",
+        "bdefgz": "b d-g z",
+    }
+    assert {groups: statistics.shortened(groups) for groups in shown} == shown
+
+
 @pytest.fixture(scope="module")
 def uneven() -> Results:
     """Folds of different sizes: the second one has lost most of its queries."""

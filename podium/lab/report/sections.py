@@ -13,7 +13,7 @@ from podium.lab.report.charts import Curve
 from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.tables import NOTHING, Cell, Column, Value, interval, number, table
 from podium.lab.results import Results
-from podium.lab.statistics import Leaderboard, Standing, higher_is_better
+from podium.lab.statistics import Leaderboard, Standing, higher_is_better, shortened
 from podium.metrics.policies import POLICIES
 
 _SHOWN_INTERVALS = 40  # models in a chart
@@ -87,8 +87,9 @@ def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
     parts = [f"Policy {board.policy}. Mean over folds of the mean over seeds; intervals by BCa bootstrap over queries."]
     if len(board.standings) > 1:
         parts.append(
-            "Models that share a letter under “group” do not differ significantly (randomisation test, p < 0.05 after "
-            f"Holm's correction for {counted(board.pairs, 'pair')}). The best value of a column is marked."
+            "Models that share a letter under “group” (a-d: a to d) do not differ significantly (randomisation test, "
+            f"p < 0.05 after Holm's correction for {counted(board.pairs, 'pair')}). The best value of a column is "
+            "marked."
         )
     whole = len(results.about["folds"])
     partial = [standing.model for standing in board.standings if standing.folds < whole]
@@ -104,7 +105,7 @@ def _standing(standing: Standing, best: float) -> list[Value | Cell]:
         standing.rank,
         _marked(standing.mean, best),
         Cell(interval(standing.interval), "quiet"),
-        Cell(standing.groups, "plain"),
+        Cell(shortened(standing.groups), "plain"),
     ]
 
 
