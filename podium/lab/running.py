@@ -25,7 +25,7 @@ from podium.lab.making import PICK, entry_of, members_of, needed_by, reason_to_l
 from podium.lab.provenance import data_of, hardware, versions
 from podium.lab.results import Results, save_about, write_tables
 from podium.lab.tasks import Session, Task
-from podium.lab.workers import Answer, Workers
+from podium.lab.workers import Answer, Workers, end_if_starting
 
 Report = Callable[[float, float, str], None]
 _FAILURES, _ABOUT, _LOCK = "failures.json", "experiment.json", "run.lock"
@@ -79,6 +79,7 @@ def run(
     is the folder that files of the data are relative to, by default that of the TOML file. In a script, call it under
     `if __name__ == "__main__":`, as processes need.
     """
+    end_if_starting()
     experiment, beside = _as_experiment(experiment)
     found = experiment.folds_in(beside if base is None else base)
     target = Path(folder)

@@ -22,9 +22,16 @@ from podium.lab.tasks import Session, Task
 
 _CONTEXT = multiprocessing.get_context("spawn")
 _SECONDS_TO_END = 5.0
+_STARTED_AGAIN = 78  # the exit code of a worker that came upon the call that had started it
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _PROGRAMS, _WORTH_KEEPING = "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 _ONE_THREAD_XLA = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+def end_if_starting() -> None:
+    """Ends a worker that runs the script of its parent instead of tasks; the parent then says what to do."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(_STARTED_AGAIN)
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,11 @@ class _Worker:
             error, details = self.connection.recv()
         except (EOFError, ConnectionError):
             self.process.join(_SECONDS_TO_END)
+            if self.process.exitcode == _STARTED_AGAIN:
+                raise RuntimeError(
+                    "podium.lab.run starts processes, each of which imports your script. Call it under "
+                    'if __name__ == "__main__": so that they do not start it again.'
+                ) from None
             return Answer(task, f"its process ended (exit code {self.process.exitcode}); perhaps memory ran out")
         return Answer(task, error, details)
 

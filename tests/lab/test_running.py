@@ -396,6 +396,18 @@ def test_a_known_data_set_is_found_rotated_and_compared_with_what_was_published(
     assert list(found.results.about["data"]["files"]) == [f"S{number}.txt.gz" for number in (1, 2, 3, 4, 5)]
 
 
+def test_a_script_without_a_guard_gets_one_sentence(place: Path, tmp_path: Path) -> None:
+    given = experiment(models=LINEARS, baseline=None, published=[], seeds=[0])
+    script = tmp_path / "script.py"
+    script.write_text(f"import podium.lab\npodium.lab.run({given!r}, {str(tmp_path / 'out')!r}, base={str(place)!r})\n")
+    environment = os.environ | {"PYTHONPATH": str(Path(podium.__file__).parent.parent)}
+    found = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 1
+    assert found.stderr.count("Traceback") == 1
+    assert "RuntimeError: podium.lab.run starts processes" in found.stderr
+    assert not list((tmp_path / "out").glob("runs/*"))
+
+
 def test_lightgbms_published_table_is_that_of_the_validation_parts(real_data: Path, tmp_path: Path) -> None:
     pytest.importorskip("lightgbm")
     found = run("mq2008", tmp_path, models=["LightGBM (published settings)"])
