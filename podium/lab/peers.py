@@ -16,7 +16,7 @@ import numpy as np
 from podium._runtime.threads import usable_threads
 from podium.data.ranking import RankingData
 from podium.data.sparse import Features
-from podium.models.parameters import ABOVE_0, LARGE, NAMES, SeedParameter, parameter, parametrized
+from podium.models.parameters import ABOVE_0, INTEGER, LARGE, NAMES, SeedParameter, parameter, parametrized
 from podium.models.ranker import Ranker
 from podium.models.registry import Entry
 
@@ -30,7 +30,7 @@ PEERS = {
 
 
 def _are_ranks(values: Any) -> bool:
-    return all(isinstance(value, int) and 1 <= value <= 1000 for value in values)
+    return isinstance(values, (list, tuple)) and all(INTEGER.holds(value) and 1 <= value <= 1000 for value in values)
 
 
 def is_installed(name: str) -> bool:
@@ -149,7 +149,7 @@ class LightGBM(_Peer):
         "given: eval_metric decides, as for all models.",
         kind=NAMES,
         holds=_are_ranks,
-        words="integers from 1 to 1,000",
+        words="a list of integers from 1 to 1,000",
     )
 
     def _learner(self, data: RankingData, continued: bool) -> _Trees:
@@ -158,18 +158,11 @@ class LightGBM(_Peer):
         booster = lightgbm.Booster(self._settings() | {"metric": "none"}, _dataset(data))
         return _Trees(booster, lambda made, _: made.update(), self._partial)
 
-    def _start(
-        self,
-        data: RankingData,
-        eval_sets: list[RankingData],
-        early_stopping_rounds: int | None,
-        *,
-        continued: bool,
-        **own: Any,
-    ) -> _Trees:
-        learner: _Trees = super()._start(data, eval_sets, early_stopping_rounds, continued=continued, **own)
-        if self.eval_at and early_stopping_rounds:
-            learner.limit = self._own_stop(data, eval_sets[0], early_stopping_rounds)
+    def _start(self, *what: Any, **own: Any) -> _Trees:
+        learner: _Trees = super()._start(*what, **own)
+        data, eval_sets, rounds = what
+        if self.eval_at and rounds:
+            learner.limit = self._own_stop(data, eval_sets[0], rounds)
         return learner
 
     def _patience(self, early_stopping_rounds: int | None) -> int | None:

@@ -240,10 +240,8 @@ class Session:
     def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
         scores, criterion = model.predict(data), self.experiment.judged_by.split("+")
         found = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
-        shown = self.experiment.metrics_of(task.model)
-        values = {policy: evaluate(scores, data, metrics=shown, policy=policy) for policy in self.experiment.policies}
-        plain = {policy: {name: _plain(own[name]) for name in shown} for policy, own in values.items()}
-        return Validation(_plain(sum(found[name] for name in criterion)), plain)
+        _, values = judge(scores, data, self.experiment.metrics_of(task.model), self.experiment.policies)
+        return Validation(_plain(sum(found[name] for name in criterion)), values)
 
 
 def judge(

@@ -60,8 +60,9 @@ def test_lightgbm_stops_by_its_own_rule_where_cut_offs_are_given(data: Any) -> N
     np.testing.assert_allclose(model.predict(valid), booster.predict(valid.X), rtol=1e-12)
     other = entry_of("lightgbm").kind(**own, **given | {"eval_at": ()}).fit(train, eval_set=valid)
     assert other.best_iteration_ == 60
-    with pytest.raises(ValueError, match=r"eval_at must be integers from 1 to 1,000.*got \(0,\)"):
-        entry_of("lightgbm").kind(eval_at=(0,)).fit(train)
+    for wrong in ((0,), 5, ("ndcg",), (True,), (1001,), "3"):
+        with pytest.raises(ValueError, match=r"eval_at must be a list of integers from 1 to 1,000.*got"):
+            entry_of("lightgbm").kind(eval_at=wrong).fit(train)
 
 
 @pytest.mark.parametrize("objective", ["rank:ndcg", "reg:squarederror"])

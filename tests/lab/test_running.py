@@ -19,6 +19,7 @@ from podium.lab.leaderboard import leaderboard, published_beside
 from podium.lab.making import make
 from podium.lab.results import Results, run_file, search_file
 from podium.lab.running import run
+from podium.lab.workers import _variables_of_children
 
 MODELS: dict[str, Any] = {
     "Linear": {"max_iter": 20, "seeds": [0], "transform": ["raw", "zscore"]},
@@ -394,6 +395,17 @@ def test_a_known_data_set_is_found_rotated_and_compared_with_what_was_published(
     assert found.failures == ()
     assert set(found.results.runs[0].queries) == {"0", "1", "2", "3"}  # S1
     assert list(found.results.about["data"]["files"]) == [f"S{number}.txt.gz" for number in (1, 2, 3, 4, 5)]
+
+
+def test_workers_share_programs_and_a_folder_of_the_users_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "JAX_COMPILATION_CACHE_DIR"
+    monkeypatch.delenv(name, raising=False)
+    with _variables_of_children(1, "shared"):
+        assert os.environ[name] == "shared"
+    assert name not in os.environ
+    monkeypatch.setenv(name, "own")
+    with _variables_of_children(1, "shared"):
+        assert os.environ[name] == "own"
 
 
 def test_a_script_without_a_guard_gets_one_sentence(place: Path, tmp_path: Path) -> None:
