@@ -1,8 +1,8 @@
 """A structure-aware fuzzer for our files: edits to keys, values, dtypes, shapes and elements, with fitting checksums.
 
-Run as a process of its own, so that a crash of the interpreter is seen: `fuzz_files.py model|other|checkpoint|cache
-FOLDER SEED EDITS`. It prints how many edited files were refused and how many were taken; anything but an error of ours,
-or data that obey the laws below, ends it with a traceback.
+Run as a process of its own, so that a crash of the interpreter is seen: `fuzz_files.py KIND FOLDER SEED EDITS`, with
+one of SUBJECTS below. It prints how many edited files were refused and how many were taken; anything but an error of
+ours, or data that obey the laws below, ends it with a traceback.
 """
 
 import copy
@@ -11,6 +11,7 @@ import json
 import math
 import os
 import resource
+import shutil
 import signal
 import sys
 import warnings
@@ -23,7 +24,7 @@ from families import NETS, TREE_MODELS
 import podium
 from podium.formats import container
 from podium.formats.cache import read_cache, write_cache
-from podium.formats.kinds import CHECKPOINT, DATA, MODEL
+from podium.formats.kinds import CASCADE, CHECKPOINT, DATA, INDEX, MODEL, SEGMENT
 from podium.models.products import LambdaMART, LambdaSMART, MatrixNet, RandomForest
 from podium.models.registry import MODELS
 
@@ -167,12 +168,14 @@ def read_parts(path: Path, kind):
         return opened.meta, opened.read_all()
 
 
-def write_parts(path: Path, kind, meta, arrays) -> None:
-    """A file with fitting checksums, whatever it says."""
+def write_parts(path: Path, kind, meta, arrays) -> str:
+    """A file with fitting checksums, whatever it says; returns its digest."""
     stored = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     header = container._header(kind, meta, stored)
     body = b"".join(bytes(block) for array in stored.values() for block in container._blocks(array))
-    path.write_bytes(container._preamble(kind, header, 64 + len(header) + len(body)) + header + body)
+    preamble = container._preamble(kind, header, 64 + len(header) + len(body))
+    path.write_bytes(preamble + header + body)
+    return container._digest_in(preamble)
 
 
 def edited(kind, meta, arrays, rng):
@@ -180,7 +183,7 @@ def edited(kind, meta, arrays, rng):
     for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
         if kind is MODEL and rng.random() < 0.02:
             meta["kind"] = KINDS[int(rng.integers(len(KINDS)))]
-        elif rng.random() < 0.45:
+        elif rng.random() < 0.45 or not arrays:
             edit_meta(meta, rng)
         else:
             edit_arrays(arrays, rng)
@@ -411,11 +414,146 @@ class Caches:
         return True
 
 
+PAGES = [
+    {
+        "id": f"d{number:02}",
+        "title": "laser light" * (number % 2),
+        "body": "beam " * number + "light of day",
+        "n": number,
+    }
+    for number in range(12)
+]
+for _number, _page in enumerate(PAGES[::2]):
+    _page |= {"url": f"http://x.org/{_number}", "links": [[f"d{_number:02}", "blue light"]], "anchors": ["given ray"]}
+FEATURES = podium.search.Features.letor().add("n", "stored", key="n").add("phrases", "bigrams", "body")
+
+
+class Parts:
+    """Segments, a list of deleted documents and links; the manifest has the digest of the edited part."""
+
+    kind = SEGMENT
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.base = folder, folder / "base"
+        podium.search.build_index(PAGES[:7], self.base)
+        with podium.search.IndexWriter(self.base) as writer:
+            writer.add_all(PAGES[5:])
+            writer.delete("d01")
+        self.manifest, _ = read_parts(self.base / "index.podium", INDEX)
+        self.names = sorted(path.name for path in self.base.glob("*.podium-part"))
+        self.bases = [read_parts(self.base / name, SEGMENT) for name in self.names]
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        name = self.names[int("".join(filter(str.isdigit, path.name))) % len(self.names)]
+        work, manifest = self.folder / f"{path.name}.index", copy.deepcopy(self.manifest)
+        shutil.copytree(self.base, work, copy_function=os.link)
+        (work / name).unlink()
+        manifest["digests"][name] = write_parts(work / name, SEGMENT, meta, arrays)
+        for part in manifest["parts"]:  # so that the next check is reached
+            if part["file"] == name and type(meta.get("documents")) is int and 2 < meta["documents"] < 2**50:
+                part["documents"] = meta["documents"]
+        (work / "index.podium").unlink()
+        write_parts(work / "index.podium", INDEX, manifest, {})
+        try:
+            return use_index(work)
+        finally:
+            shutil.rmtree(work)
+
+
+class Manifests(Parts):
+    kind = INDEX
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.bases = [(self.manifest, {})]
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        work = self.folder / f"{path.name}.index"
+        shutil.copytree(self.base, work, copy_function=os.link)
+        (work / "index.podium").unlink()
+        write_parts(work / "index.podium", INDEX, meta, arrays)
+        try:
+            return use_index(work)
+        finally:
+            shutil.rmtree(work)
+
+
+def use_index(folder: Path) -> bool:
+    """Everything that an index can be asked gives finite numbers and text, or an error that names a file of it."""
+    read, written = refused(folder, lambda: read_index(folder)), refused(folder, lambda: write_index(folder))
+    return read is not None and written is not None
+
+
+def read_index(folder: Path) -> bool:
+    index = podium.search.open_index(folder)
+    extractor = podium.search.Extractor(index, FEATURES)
+    for query in ("light beam", '"blue light" +light -zebra', "title:laser url:org ray"):
+        for weighting in ("bm25", "bm25l", "tfidf", "lmir-dir", "lmir-jm", "lmir-abs", "bm25f"):
+            hits = index.search(query, 5, weighting=weighting)
+            assert np.isfinite(hits.scores).all()
+            assert all(type(id) is str for id in hits.ids)
+        assert np.isfinite(extractor.values(query, np.arange(index.n_slots))).all()
+        [str(hit.snippet()).encode("utf-8", "surrogatepass") for hit in hits]
+    for field in ("anchor", "title", "url"):
+        assert np.isfinite(index.search("light ray org", 5, fields=field).scores).all()
+    for number in range(index.n_slots):
+        assert index.number(index.id(number)) in (number, None) or index.deleted
+        assert type(index.stored(number)) is dict
+    return True
+
+
+def write_index(folder: Path) -> bool:
+    with podium.search.IndexWriter(folder) as writer:
+        writer.add(("new", "light"))
+        writer.delete("d03")
+        writer.merge()
+    index = podium.search.open_index(folder)
+    assert index.number("new") is not None
+    assert index.number("d03") is None
+    return True
+
+
+class Cascades:
+    kind = CASCADE
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.base = folder, folder / "base"
+        podium.search.build_index(PAGES, folder / "pages")
+        cascade = podium.Cascade(podium.search.open_index(folder / "pages"), podium.Stage(n=5))
+        data = cascade.training_data({"q": "light beam"}, {"q": {"d03": 1, "d05": 2}})
+        model = podium.MART(n_estimators=2, **SMALL).fit(data)
+        cascade.with_model(model).save(self.base)
+        self.bases = [read_parts(self.base / "cascade.podium", CASCADE)]
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        work = self.folder / f"{path.name}.cascade"
+        shutil.copytree(self.base, work, copy_function=os.link)
+        (work / "cascade.podium").unlink()
+        write_parts(work / "cascade.podium", CASCADE, meta, arrays)
+        try:
+            hits = refused(work, lambda: podium.load(work).search("light beam", 4))
+            assert hits is None or np.isfinite(hits.scores).all()
+        finally:
+            shutil.rmtree(work)
+        return hits is not None
+
+
+SUBJECTS = {
+    "model": Models,
+    "other": OtherModels,
+    "checkpoint": Checkpoints,
+    "cache": Caches,
+    "part": Parts,
+    "manifest": Manifests,
+    "cascade": Cascades,
+}
+
+
 def main(what: str, folder: Path, seed: int, edits: int) -> None:
     faulthandler.enable()
     warnings.simplefilter("ignore")
     os.fsync = lambda handle: None  # nothing here has to survive the machine
-    subject = {"model": Models, "other": OtherModels, "checkpoint": Checkpoints, "cache": Caches}[what](folder)
+    subject = SUBJECTS[what](folder)
     for number, (meta, arrays) in enumerate(subject.bases):
         path = folder / f"same{number}"
         write_parts(path, subject.kind, meta, arrays)

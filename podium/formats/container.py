@@ -63,8 +63,8 @@ class Entry:
         return _padded(math.prod(self.shape) * np.dtype(self.dtype).itemsize)
 
 
-def write_container(path: FilePath, kind: FileKind, meta: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a file whole or not at all. `meta` is plain JSON; the arrays keep their order."""
+def write_container(path: FilePath, kind: FileKind, meta: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Write a file whole or not at all; returns its digest. `meta` is plain JSON; the arrays keep their order."""
     stored = {name: _stored(path, name, array) for name, array in arrays.items()}
     _check_meta(path, meta)
     header = _header(kind, meta, stored)
@@ -76,21 +76,29 @@ def write_container(path: FilePath, kind: FileKind, meta: dict[str, Any], arrays
     ):
         if found > limit:
             raise ValueError(f"{os.fspath(path)}: a {kind.name} has at most {limit} {what}; this one has {found}.")
+    preamble = _preamble(kind, header, size)
     with write_whole(path) as stream:
-        stream.write(_preamble(kind, header, size))
+        stream.write(preamble)
         stream.write(header)
         for array in stored.values():
             for block in _blocks(array):
                 stream.write(block)
+    return _digest_in(preamble)
 
 
 @contextmanager
-def open_container(path: FilePath, kind: FileKind) -> Iterator[Container]:
-    """Open a file and check all of it but the arrays, which are checked as they are read."""
+def open_container(path: FilePath, kind: FileKind, digest: str | None = None) -> Iterator[Container]:
+    """Open a file and check all of it but the arrays, which are checked as they are read.
+
+    With a `digest`, only the file that `write_container` returned it for is taken: it covers the checksums of all
+    arrays.
+    """
     refuse_what_is_no_file(Path(path))
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        header = _read_header(path, kind, stream, size)
+        preamble, header = _read_header(path, kind, stream, size)
+        if digest is not None and _digest_in(preamble) != digest:
+            raise kind.damaged(path, "it is not the file that belongs here, but another one of the same kind")
         start = _START + len(header)
         try:
             meta, seal, listed = _parsed(header, kind)
@@ -243,8 +251,12 @@ def _preamble(kind: FileKind, header: bytes, size: int) -> bytes:
     return front + _new_digest(front + header).digest()
 
 
-def _read_header(path: FilePath, kind: FileKind, stream: IO[bytes], size: int) -> bytes:
-    """The bytes of the header, after all that stands before it was compared with the file."""
+def _digest_in(preamble: bytes) -> str:
+    return preamble[_PREAMBLE.size :].hex()
+
+
+def _read_header(path: FilePath, kind: FileKind, stream: IO[bytes], size: int) -> tuple[bytes, bytes]:
+    """The first 64 bytes, compared with the file, and the header behind them."""
     start = stream.read(_START)
     check_kind(path, kind, start)
     if len(start) < _START:
@@ -261,7 +273,7 @@ def _read_header(path: FilePath, kind: FileKind, stream: IO[bytes], size: int) -
     header = stream.read(length)
     if start != _preamble(kind, header, size):
         raise kind.damaged(path, "the header does not match its checksum")
-    return header
+    return start, header
 
 
 def _parsed(header: bytes, kind: FileKind) -> tuple[dict[str, Any], str, list[Entry]]:

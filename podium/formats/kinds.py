@@ -75,6 +75,7 @@ INDEX = FileKind(
     upgrade="Build the index again with podium index.",
     largest=64 << 20,
     sealed=True,
+    format=2,
 )
 SEGMENT = FileKind(
     mark=b"segment",
@@ -86,6 +87,7 @@ SEGMENT = FileKind(
     upgrade="Build the index again with podium index.",
     largest=1 << 48,
     sealed=False,
+    format=2,
 )
 CASCADE = FileKind(
     mark=b"cascade",

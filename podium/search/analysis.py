@@ -85,7 +85,10 @@ class Analyser:
         if facts["version"] != VERSION:
             message = f"was built with version {facts['version']} of the text analysis; this version has {VERSION}"
             raise ValueError(f"{path} {message}. Build the index again with podium index.")
-        analyser = cls(facts["language"], facts["stop_words"])
+        try:
+            analyser = cls(facts["language"], facts["stop_words"])
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
         found = analyser.to_json()["stemmer"]
         if analyser._stemmer is not None and facts["stemmer"] != found:
             message = f"was built with PyStemmer {facts['stemmer']}; installed is {found}, which may stem otherwise"

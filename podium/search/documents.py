@@ -42,12 +42,11 @@ class Batch:
         return len(self.ids)
 
     def stored(self) -> Iterator[dict[str, Any]]:
-        """What is kept of each, apart from id and links."""
+        """What is kept of each, apart from id and links; the body last, so that it can be cut."""
         for place, (title, body, url) in enumerate(zip(self.titles, self.bodies, self.urls)):
-            kept: dict[str, Any] = {"title": title, "body": body, "url": url}
-            if place in self.others:
-                kept |= {"fields": self.others[place].fields}
-            yield {name: value for name, value in kept.items() if value}
+            fields = self.others[place].fields if place in self.others else None
+            record = {"title": title, "url": url, "fields": fields, "body": body}
+            yield {name: value for name, value in record.items() if value}
 
 
 def as_batch(records: Sequence[Record]) -> Batch:

@@ -15,8 +15,20 @@ from pathlib import Path
 import numpy as np
 
 from podium.data.texts import Texts
-from podium.formats.container import open_container, write_container
+from podium.formats.container import Container, open_container, write_container
 from podium.formats.kinds import SEGMENT
+from podium.search.checking import (
+    MOST_TERMS,
+    PARTS,
+    Column,
+    check_layout,
+    check_number,
+    checked_postings,
+    checked_texts,
+    postings_layout,
+    text_layout,
+)
+from podium.search.manifest import Manifest
 from podium.search.postings import Postings, Tokens, invert
 from podium.search.segments import Segment, sorted_terms
 from podium.search.words import TermNumbers
@@ -26,34 +38,58 @@ _TOLERANCE = 1e-12
 _MOST_ROUNDS = 1000
 _GAP = np.full(100, -1, np.int32)  # positions between two anchor texts, so that no phrase spans both
 FACTS = ("pagerank", "inlinks", "outlinks", "slashes", "url_length", "children")
-_PARTS = ("starts", "docs", "tfs", "lengths", "uniques", "places", "positions")
 
 
 class Links:
     """The open file. Facts are arrays over all documents of all segments; deleted ones have 0."""
 
-    def __init__(self, path: Path) -> None:
-        with open_container(path, SEGMENT) as file:
+    def __init__(self, path: Path, sizes: Sequence[int], digest: str | None = None) -> None:
+        self.path = path
+        with open_container(path, SEGMENT, digest) as file:
+            _check_facts(path, file, sizes)
             self._mapped = {name: file.map(name) for name in file.entries}
 
     def fact(self, name: str) -> np.ndarray:
-        return self._mapped[name].verified()
+        values = self._mapped[name].verified()
+        if len(values) and not (values.min() >= 0 and (name != "pagerank" or values.max() <= 1)):
+            raise SEGMENT.damaged(self.path, f"{name} is out of range")
+        return values
 
     @cached_property
     def terms(self) -> Texts:
-        return Texts(self._mapped["terms.data"].verified(), self._mapped["terms.offsets"].verified())
+        arrays = self._mapped["terms.data"].verified(), self._mapped["terms.offsets"].verified()
+        return checked_texts(self.path, "terms", *arrays, ascending=True)
 
     def anchor_postings(self, segment: int) -> Postings:
-        return Postings(*(self._mapped[f"{segment}.{part}"].verified() for part in _PARTS))
+        postings = Postings(*(self._mapped[f"{segment}.{part}"].verified() for part in PARTS))
+        return checked_postings(self.path, f"anchor texts of segment {segment}", postings)
 
 
-def write_links(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray], numbers: TermNumbers) -> None:
+def open_links(folder: Path, manifest: Manifest, sizes: Sequence[int]) -> Links | None:
+    if manifest.links is None:
+        return None
+    return Links(folder / manifest.links, sizes, manifest.digests[manifest.links])
+
+
+def _check_facts(path: Path, file: Container, sizes: Sequence[int]) -> None:
+    if file.meta != {"part": "links"} or "terms.offsets" not in file.entries:
+        raise SEGMENT.damaged(path, "it has no links")
+    n_terms = max(file.entries["terms.offsets"].shape, default=1) - 1
+    layout = {name: Column(("<f8" if name == "pagerank" else "<i4",), sum(sizes)) for name in FACTS}
+    layout |= text_layout("terms", check_number(path, "the number of terms", n_terms, MOST_TERMS))
+    for segment, n_documents in enumerate(sizes):
+        layout |= postings_layout(str(segment), n_terms, n_documents)
+    check_layout(path, file.entries, layout)
+
+
+def write_links(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray], numbers: TermNumbers) -> str:
+    """Write the links between the live documents of all segments; returns the digest of the file."""
     urls = [url for segment in segments for url in segment.urls()]
-    kept = np.concatenate(live)
-    sources, targets, texts = _resolve(segments, kept, urls)
-    arrays = graph_facts(sources, targets, kept, _ranks(segments)) | url_facts(urls, kept)
+    kept, ranks = np.concatenate(live), _ranks(segments)
+    sources, targets, texts = _resolve(segments, kept, urls, ranks)
+    arrays = graph_facts(sources, targets, kept, ranks) | url_facts(urls, kept)
     arrays |= _anchor_arrays(segments, kept, targets, texts, numbers)
-    write_container(path, SEGMENT, {"part": "links"}, arrays)
+    return write_container(path, SEGMENT, {"part": "links"}, arrays)
 
 
 def _ranks(segments: Sequence[Segment]) -> np.ndarray:
@@ -65,27 +101,43 @@ def _ranks(segments: Sequence[Segment]) -> np.ndarray:
 
 
 def _resolve(
-    segments: Sequence[Segment], kept: np.ndarray, urls: list[str]
+    segments: Sequence[Segment], kept: np.ndarray, urls: list[str], ranks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """All links from live documents to live documents: source, target, text."""
-    ids = [name for segment in segments for name in segment.ids]
-    place = {ids[doc]: doc for doc in np.flatnonzero(kept).tolist()}
-    place |= {url_key(urls[doc]): doc for doc in np.flatnonzero(kept).tolist() if urls[doc]}
-    sources: list[int] = []
-    targets: list[int] = []
-    texts: list[str] = []
+    """All links from live documents to live documents: source, target, text; by the ids of the sources."""
+    target_of = _Targets(segments, kept, urls, ranks)
+    links: list[tuple[int, int, str]] = []
     first = 0
     for segment in segments:
-        ends, names, words = segment.links()
+        ends, names, texts = segment.links()
         owners = np.repeat(np.arange(segment.n_documents), np.diff(ends, prepend=0)) + first
-        for owner, name, text in zip(owners.tolist(), names, words):
-            target = place.get(url_key(name), place.get(name))
-            if kept[owner] and target is not None and target != owner:
-                sources.append(owner)
-                targets.append(target)
-                texts.append(text)
+        for owner, name, text in zip(owners.tolist(), names, texts):
+            target = target_of(name) if kept[owner] else None
+            if target is not None and target != owner:
+                links.append((owner, target, text))
         first += segment.n_documents
-    return np.array(sources, np.int64), np.array(targets, np.int64), texts
+    links.sort(key=lambda link: ranks[link[0]])
+    sources, targets = (np.array([link[end] for link in links], np.int64) for end in (0, 1))
+    return sources, targets, [text for _, _, text in links]
+
+
+class _Targets:
+    """The document that a link points to: the one of this URL, of several the one of the lowest id; or of this id."""
+
+    def __init__(self, segments: Sequence[Segment], kept: np.ndarray, urls: list[str], ranks: np.ndarray) -> None:
+        ids = [name for segment in segments for name in segment.ids]
+        live = np.flatnonzero(kept)
+        by_id = live[np.argsort(ranks[live], kind="stable")].tolist()
+        self._by_id = {ids[doc]: doc for doc in by_id}
+        self._by_url: dict[str, int] = {}
+        for doc in by_id:
+            if urls[doc]:
+                self._by_url.setdefault(url_key(urls[doc]), doc)
+
+    def __call__(self, name: str) -> int | None:
+        key = url_key(name)
+        if key in self._by_url:
+            return self._by_url[key]
+        return self._by_id.get(name, self._by_id.get(key))
 
 
 def url_key(url: str) -> str:
@@ -126,6 +178,8 @@ def page_rank(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray, dampin
     n, n_kept = len(kept), int(kept.sum())
     if n_kept == 0:
         return np.zeros(n)
+    if not len(sources):  # exactly, as for an index that has no links at all
+        return np.asarray(kept / n_kept)
     out = np.bincount(sources, minlength=n)
     matrix = csr_array((1.0 / out[sources], (targets, sources)), shape=(n, n))
     start = kept / n_kept
@@ -175,7 +229,7 @@ def _anchor_arrays(
         ends = np.cumsum([sum(map(len, parts)) for parts in lists], dtype=np.int64)
         tokens = Tokens.joined([Tokens(joined, ends)], new)
         postings = invert(tokens, np.arange(len(lists)), len(known))
-        arrays |= {f"{place}.{part}": getattr(postings, part) for part in _PARTS}
+        arrays |= {f"{place}.{part}": getattr(postings, part) for part in PARTS}
     return arrays
 
 

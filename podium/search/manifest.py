@@ -2,13 +2,15 @@
 
 Segments, lists of deleted documents and links are files of their own, each written once and never changed. They are on
 disk before a manifest names them, so that a process that is killed at any moment leaves the last commit as it was.
-Files that no manifest names are removed by the next writer, which holds the lock.
+Files that no manifest names are removed by the next writer, which holds the lock. The manifest has the digest of each
+file, so that a part of another index, or of another commit, is refused.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +22,12 @@ from podium.formats.kinds import INDEX
 NAME = "index.podium"
 _LOCK = "write.lock"
 _SUFFIX = ".podium-part"
+_FILE_NAME = re.compile(r"(segment|deleted|links)-([0-9]{6,15})\.podium-part", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_ANALYSER: dict[str, type] = {"language": str, "stop_words": bool, "version": int, "stemmer": str}
+_FACTS = {"analyser", "keeps_texts", "generation", "next", "parts", "links", "digests"}
+_PART_FACTS = {"file", "documents", "deleted", "n_deleted"}
+_LARGEST = 1 << 53  # no number in a manifest is larger
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Manifest:
     next_number: int = 1  # of the next file
     parts: tuple[Part, ...] = ()
     links: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)  # of each file
     files: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,6 +73,7 @@ class Manifest:
             "next": self.next_number,
             "parts": parts,
             "links": self.links,
+            "digests": dict(self.digests),
         }
 
 
@@ -74,25 +84,68 @@ def read_manifest(folder: Path) -> Manifest:
     with open_container(path, INDEX) as file:
         facts = file.meta
     try:
-        parts = tuple(
-            Part(_file_name(item["file"]), int(item["documents"]), item["deleted"], int(item["n_deleted"]))
-            for item in facts["parts"]
-        )
-        found = Manifest(
-            facts["analyser"], facts["keeps_texts"], facts["generation"], facts["next"], parts, facts["links"]
-        )
-        for name in found.files:
-            _file_name(name)
-    except (KeyError, TypeError, ValueError) as error:
+        return _checked_manifest(facts)
+    except ValueError as error:
         raise INDEX.damaged(path, f"its facts are not understood: {error}") from error
-    return found
 
 
-def _file_name(name: Any) -> str:
-    """No file outside the folder is ever opened."""
-    if not isinstance(name, str) or not name.endswith(_SUFFIX) or os.path.basename(name) != name:
-        raise ValueError(f"{name!r} is no name of a part")
-    return name
+def _checked_manifest(facts: dict[str, Any]) -> Manifest:
+    _check_keys("the facts", facts, _FACTS)
+    _check_analyser(facts["analyser"])
+    if type(facts["keeps_texts"]) is not bool or type(facts["parts"]) is not list:
+        raise ValueError("keeps_texts is no truth value, or parts no list")
+    parts = tuple(_checked_part(item) for item in facts["parts"])
+    links = None if facts["links"] is None else _file_name(facts["links"], "links")
+    generation, number = (_number(name, facts[name]) for name in ("generation", "next"))
+    manifest = Manifest(
+        facts["analyser"], facts["keeps_texts"], generation, number, parts, links, _checked_digests(facts["digests"])
+    )
+    if len(set(manifest.files)) < len(manifest.files) or set(manifest.digests) != set(manifest.files):
+        raise ValueError("a file is named twice, or its digest is missing")
+    if any(int(name.partition("-")[2].partition(".")[0]) >= number for name in manifest.files):
+        raise ValueError(f"the next file would have the number {number}, which is not above all others")
+    return manifest
+
+
+def _check_keys(what: str, facts: Any, keys: set[str]) -> None:
+    if type(facts) is not dict or set(facts) != keys:
+        raise ValueError(f"{what} must have the keys {', '.join(sorted(keys))}")
+
+
+def _check_analyser(facts: Any) -> None:
+    _check_keys("the analyser", facts, set(_ANALYSER))
+    for name, expected in _ANALYSER.items():
+        if type(facts[name]) is not expected:
+            raise ValueError(f"{name} of the analyser is {facts[name]!r:.60}")
+
+
+def _checked_part(facts: Any) -> Part:
+    _check_keys("a part", facts, _PART_FACTS)
+    n_documents, n_deleted = _number("documents", facts["documents"]), _number("n_deleted", facts["n_deleted"])
+    deleted = None if facts["deleted"] is None else _file_name(facts["deleted"], "deleted")
+    if n_deleted >= n_documents or (deleted is None) != (n_deleted == 0):
+        raise ValueError(f"a part has {n_documents} documents and {n_deleted} deleted ones, listed in {deleted}")
+    return Part(_file_name(facts["file"], "segment"), n_documents, deleted, n_deleted)
+
+
+def _number(name: str, value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _LARGEST:
+        raise ValueError(f"{name} is {value!r:.60}")
+    return value
+
+
+def _checked_digests(facts: Any) -> dict[str, str]:
+    if type(facts) is not dict or not all(type(item) is str and _DIGEST.fullmatch(item) for item in facts.values()):
+        raise ValueError("the digests are not hexadecimal numbers of 64 digits")
+    return facts
+
+
+def _file_name(name: Any, kind: str) -> str:
+    """No file outside the folder is ever opened, and none as what it is not."""
+    match = _FILE_NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None or match[1] != kind:
+        raise ValueError(f"{name!r:.60} is no name of a part")
+    return match[0]
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -118,18 +171,41 @@ def remove_unused(folder: Path, manifest: Manifest) -> None:
 @contextmanager
 def write_lock(folder: Path) -> Iterator[None]:
     """Only one process writes to an index. The system releases the lock of a process that is killed."""
-    path = folder / _LOCK
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    handle = _locked_file(folder / _LOCK)
     try:
-        if not _try_lock(handle):
-            other = os.read(handle, 20).decode("ascii", "replace").strip()
-            message = f"{folder}: process {other or '(unknown)'} is writing to this index"
-            raise BlockingIOError(f"{message}. Only one writer is allowed; try again when it is done.")
         os.ftruncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())  # nothing was read yet: this is the front of the file
+        os.write(handle, str(os.getpid()).encode())
         yield
     finally:
         os.close(handle)
+
+
+def _locked_file(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        if not _try_lock(handle):
+            writer = os.read(handle, 20).decode("ascii", "replace").strip()
+            os.close(handle)
+            message = f"{path.parent}: process {writer or '(unknown)'} is writing to this index"
+            raise BlockingIOError(f"{message}. Only one writer is allowed; try again when it is done.")
+        if _is_at(path, handle):
+            return handle
+        os.close(handle)  # a writer removed the file, which it had made in vain, before it was locked here
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def remove_new_folder(folder: Path) -> None:
+    """Remove a folder that has nothing but the lock file, which the caller holds."""
+    with suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [_LOCK]:
+            (folder / _LOCK).unlink()
+            folder.rmdir()
 
 
 def _try_lock(handle: int) -> bool:

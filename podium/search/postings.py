@@ -36,7 +36,7 @@ class Postings:
     lengths: np.ndarray  # uint32
     uniques: np.ndarray  # uint32
     places: np.ndarray  # int64; empty where no positions are kept
-    positions: np.ndarray  # uint16, or uint32 where a document is longer than that
+    positions: np.ndarray  # uint16, or uint32 where one does not fit
 
     @property
     def n_terms(self) -> int:
@@ -107,7 +107,15 @@ def invert(tokens: Tokens, order: np.ndarray, n_terms: int, positions: bool = Tr
         )
 
     map_blocks(fill, blocks)
-    return Postings(starts, docs, tfs, lengths, uniques, places if positions else np.empty(0, np.int64), found)
+    if not positions:
+        places = np.empty(0, np.int64)
+    return Postings(starts, docs, tfs, lengths, uniques, places, _narrow(found))
+
+
+def _narrow(positions: np.ndarray) -> np.ndarray:
+    """Positions in 16 bits where all of them fit, whatever the documents were that are left out."""
+    fits = positions.dtype == np.uint16 or positions.max(initial=0) <= MOST
+    return positions.astype(np.uint16, copy=False) if fits else positions
 
 
 def _blocks_for(n_tokens: int, n_terms: int) -> int:
@@ -245,7 +253,7 @@ def merge(
     for number, part in enumerate(parts):
         own = np.flatnonzero(source == number)
         copy_runs(part.positions, begins[own], tf[own], occurrences[own], positions)
-    return Postings(starts, docs, tf, lengths, uniques, occurrences[starts], positions)
+    return Postings(starts, docs, tf, lengths, uniques, occurrences[starts], _narrow(positions))
 
 
 @bare_kernel

@@ -302,8 +302,10 @@ class Source:
 
     @cached_property
     def largest_prior(self) -> float:
-        """Added to scores at the end; what is left of the priors is at most 0."""
-        return max((float(prior.max(initial=-np.inf)) for prior in self._exact_priors if len(prior)), default=0.0)
+        """Added to scores at the end; what is left of the priors is at most 0. Deleted documents do not count."""
+        live = (prior[~deleted] for prior, deleted in zip(self._exact_priors, self.index.deleted) if len(prior))
+        largest = max((float(prior.max(initial=-np.inf)) for prior in live), default=0.0)
+        return largest if math.isfinite(largest) else 0.0
 
     @cached_property
     def _exact_priors(self) -> list[np.ndarray]:
@@ -314,7 +316,7 @@ class Source:
         """Per segment and document, in units of an impact."""
         largest = self.largest_prior
         return [
-            np.rint((prior - largest) * UNITS).astype(np.int64) if len(prior) else _NO_PRIOR
+            np.rint(np.minimum(prior - largest, 0.0) * UNITS).astype(np.int64) if len(prior) else _NO_PRIOR
             for prior in self._exact_priors
         ]
 

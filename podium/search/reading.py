@@ -20,15 +20,16 @@ from podium._runtime.words import check_choice
 from podium.search.analysis import Analyser
 from podium.search.fields import Field
 from podium.search.impacts import NO_DELETIONS
-from podium.search.links import FACTS, Links
+from podium.search.links import FACTS, open_links
 from podium.search.manifest import Manifest, read_manifest
 from podium.search.many import search_many
 from podium.search.ranking import Found, Ranker
-from podium.search.segments import FIELDS, Segment, find_text
+from podium.search.segments import FIELDS, find_text
 from podium.search.snippets import Snippet, make_snippet
+from podium.search.storing import Store
 from podium.search.syntax import parse_query
 from podium.search.weightings import Weighting, parse_weighting
-from podium.search.writing import read_deleted
+from podium.search.writing import open_segment, read_deleted
 
 _TRIES = 10  # a writer may replace files between the reading of a manifest and the opening of its parts
 _MOST_RANKERS = 16
@@ -92,11 +93,11 @@ class Index:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         self.analyser = Analyser.from_json(manifest.analyser, str(folder))
-        self.segments = [Segment(folder / part.file) for part in manifest.parts]
-        self.deleted = [read_deleted(folder, part) for part in manifest.parts]
+        self.segments = [open_segment(folder, part, manifest.digests) for part in manifest.parts]
+        self.deleted = [read_deleted(folder, part, manifest.digests) for part in manifest.parts]
         # Compiled code is faster where it need not ask.
         self.deletions = [own if own.any() else NO_DELETIONS for own in self.deleted]
-        self.links = None if manifest.links is None else Links(folder / manifest.links)
+        self.links = open_links(folder, manifest, [segment.n_documents for segment in self.segments])
         self.bases: list[int] = np.cumsum([0, *(segment.n_documents for segment in self.segments)]).tolist()
         self.n_slots = int(self.bases[-1])  # numbers of documents, deleted ones included
         self.n_documents = sum(part.n_live for part in manifest.parts)
@@ -156,7 +157,11 @@ class Index:
     def fact(self, name: str) -> np.ndarray:
         """(documents,) pagerank, inlinks, outlinks, slashes, url_length or children."""
         check_choice("fact", name, FACTS)
-        return np.zeros(self.n_slots) if self.links is None else self.links.fact(name)
+        if self.links is not None:
+            return self.links.fact(name)
+        # Without links, a random surfer is at each document equally often.
+        live = ~np.concatenate([np.empty(0, bool), *self.deleted])
+        return live / self.n_documents if name == "pagerank" and self.n_documents else np.zeros(self.n_slots)
 
     def id(self, document: int) -> str:
         place = self._place(document)
@@ -172,17 +177,19 @@ class Index:
 
     def stored(self, document: int) -> dict[str, Any]:
         """What is kept of a document: title, body, url and further fields, if they are not empty."""
-        place = self._place(document)
-        store = self.segments[place].store
+        return self._store(document).document(document - self.bases[self._place(document)])
+
+    def _store(self, document: int) -> Store:
+        store = self.segments[self._place(document)].store
         if store is None:
             raise ValueError(f"{self.folder} was built with keep_texts=False: it has no texts. Build it with them.")
-        return store.document(document - self.bases[place])
+        return store
 
     def snippet(self, document: int, query: str, width: int = 30) -> Snippet:
         """The part of a document's body (or title, if it has no body) with the most of the query's terms."""
         clauses = [clause for clause in parse_query(query) if not clause.must_not]
         terms = {term for clause in clauses for term, _ in self.analyser.terms(clause.text)}
-        kept = self.stored(document)
+        kept = self._store(document).beginning(document - self.bases[self._place(document)])
         return make_snippet(kept.get("body") or kept.get("title", ""), terms, self.analyser, width)
 
     def _place(self, document: int) -> int:

@@ -19,22 +19,33 @@ import numpy as np
 
 from podium._runtime.compiler import bare_kernel, readonly
 from podium.data.texts import Texts
-from podium.formats.container import MappedArray, open_container, write_container
+from podium.formats.container import Container, MappedArray, open_container, write_container
 from podium.formats.kinds import SEGMENT
+from podium.search.checking import (
+    MOST_DOCUMENTS,
+    MOST_TERMS,
+    PARTS,
+    check_layout,
+    check_number,
+    check_rising,
+    checked_postings,
+    checked_texts,
+    segment_layout,
+)
 from podium.search.documents import Batch
 from podium.search.postings import Postings, Tokens, invert, merge
 from podium.search.sorting import sorted_order, taken
-from podium.search.storing import Store, StoreWriter
+from podium.search.storing import Store, StoreWriter, stored_text
 from podium.search.words import TermNumbers
 
 OWN_FIELDS = ("body", "title", "url")  # that are analysed
 FIELDS = ("whole", "body", "title", "anchor", "url")
-_PARTS = ("starts", "docs", "tfs", "lengths", "uniques", "places", "positions")
+_STORED_FIELDS = ("whole", *OWN_FIELDS)
 
 
 @dataclass
 class SegmentBuilder:
-    """Collects documents; `write` makes a segment of them."""
+    """Collects documents; `write` makes a segment of them, and can be called again if it fails."""
 
     numbers: TermNumbers
     keep_texts: bool
@@ -53,30 +64,41 @@ class SegmentBuilder:
         return len(self._latest)
 
     def add(self, batch: Batch) -> None:
+        """Add documents. What can fail comes first: a batch that is refused changes nothing."""
+        texts = self._stored_texts(batch)
+        words = {
+            name: self._tokens(column) for name, column in zip(OWN_FIELDS, (batch.bodies, batch.titles, batch.urls))
+        }
         first = len(self.ids)
         self._latest.update(zip(batch.ids, range(first, first + len(batch))))  # of several with one id, the last counts
         self.ids += batch.ids
         self.urls += batch.urls
-        for place, document in batch.others.items():
+        for row, document in batch.others.items():
             if document.links:
-                self.links[first + place] = document.links
+                self.links[first + row] = document.links
             if document.anchors:
-                self.anchors[first + place] = document.anchors
-        for name, texts in zip(OWN_FIELDS, (batch.bodies, batch.titles, batch.urls)):
-            if any(texts):
-                words = Tokens(*self.numbers.words(texts))
-            else:
-                words = Tokens(np.empty(0, np.int32), np.zeros(len(texts), np.int64))
-            self._words[name].append(words)
-            self.n_tokens += len(words.terms)
-        if self.keep_texts:
-            self._store.add_all(batch.stored())
+                self.anchors[first + row] = document.anchors
+        for name, tokens in words.items():
+            self._words[name].append(tokens)
+            self.n_tokens += len(tokens.terms)
+        for text in texts:
+            self._store.add(text)
+
+    def _stored_texts(self, batch: Batch) -> list[bytes]:
+        if not self.keep_texts:
+            return []
+        return [stored_text(id, document) for id, document in zip(batch.ids, batch.stored())]
+
+    def _tokens(self, texts: Sequence[str]) -> Tokens:
+        if any(texts):
+            return Tokens(*self.numbers.words(texts))
+        return Tokens(np.empty(0, np.int32), np.zeros(len(texts), np.int64))
 
     def remove(self, id: str) -> bool:
         return self._latest.pop(id, None) is not None
 
-    def write(self, path: Path) -> int:
-        """Write the segment; returns the number of its documents."""
+    def write(self, path: Path) -> str:
+        """Write the segment, which has `len(self)` documents; returns its digest."""
         names = Texts.of(self._latest)
         by_id = sorted_order(names)
         order = np.fromiter(self._latest.values(), np.int64, len(self._latest))[by_id]
@@ -92,9 +114,21 @@ class SegmentBuilder:
             _text_arrays("ids", taken(names, by_id)) | _only_used(fields, known) | self._link_arrays(order.tolist())
         )
         if self.keep_texts:
-            arrays |= self._store.arrays() | {"store.rows": order.astype(np.uint32)}
-        write_container(path, SEGMENT, {"part": "segment", "documents": len(order), "fields": list(fields)}, arrays)
-        return len(order)
+            arrays |= self._store_arrays(path, order)
+        return _write_segment(path, len(order), fields, arrays)
+
+    def _store_arrays(self, path: Path, order: np.ndarray) -> dict[str, np.ndarray]:
+        """The texts of these documents; those of replaced and removed ones are left out."""
+        arrays, rows = self._store.arrays(), np.arange(len(self.ids))
+        if len(order) == len(rows):
+            return arrays | {"store.rows": order.astype(np.uint32)}
+        writer, live = StoreWriter(), np.sort(order)
+        everything = Store(
+            path, arrays["store.data"], arrays["store.blocks"], arrays["store.firsts"], rows.astype(np.uint32)
+        )
+        for text in everything.texts(live):
+            writer.add(text)
+        return writer.arrays() | {"store.rows": np.searchsorted(live, order).astype(np.uint32)}
 
     def _sorted_terms(self) -> tuple[Texts, np.ndarray]:
         """The terms of the documents, and per word of the writer the place of its term; -1 without."""
@@ -143,15 +177,16 @@ def sorted_terms(terms: Texts, used: np.ndarray) -> tuple[Texts, np.ndarray]:
 class Segment:
     """An open segment: arrays stay in the file, and are checked when they are first used."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, digest: str | None = None) -> None:
         self.path = path
-        with open_container(path, SEGMENT) as file:
-            self.n_documents = int(file.meta["documents"])
-            self.has_fields: list[str] = list(file.meta["fields"])
+        with open_container(path, SEGMENT, digest) as file:
+            self.n_documents, self.has_fields = _checked_facts(path, file)
             self._mapped: dict[str, MappedArray] = {name: file.map(name) for name in file.entries}
         self._arrays: dict[str, np.ndarray] = {}
+        self._postings: dict[str, Postings] = {}
 
     def array(self, name: str) -> np.ndarray:
+        """An array as the file has it, compared with its checksum."""
         found = self._arrays.get(name)
         if found is None:
             found = self._arrays[name] = self._mapped[name].verified()
@@ -160,23 +195,28 @@ class Segment:
     def has(self, name: str) -> bool:
         return name in self._mapped
 
-    def texts(self, name: str) -> Texts:
-        return Texts(self.array(f"{name}.data"), self.array(f"{name}.offsets"))
+    def texts(self, name: str, ascending: bool = False) -> Texts:
+        arrays = self.array(f"{name}.data"), self.array(f"{name}.offsets")
+        return checked_texts(self.path, name, *arrays, ascending=ascending)
 
     @cached_property
     def ids(self) -> Texts:
-        return self.texts("ids")
+        return self.texts("ids", ascending=True)
 
     @cached_property
     def terms(self) -> Texts:
-        return self.texts("terms")
+        return self.texts("terms", ascending=True)
 
     def postings(self, name: str) -> Postings:
         """The postings of a field that is the document's own; whole is body where there are no titles."""
-        own = "body" if name == "whole" and "whole" not in self.has_fields else name
-        if own not in self.has_fields:
+        stored = "body" if name == "whole" and "whole" not in self.has_fields else name
+        if stored not in self.has_fields:
             return self._no_postings
-        return Postings(*(self.array(f"{own}.{part}") for part in _PARTS))
+        postings = self._postings.get(stored)
+        if postings is None:
+            arrays = Postings(*(self.array(f"{stored}.{part}") for part in PARTS))
+            postings = self._postings[stored] = checked_postings(self.path, stored, arrays)
+        return postings
 
     @cached_property
     def _no_postings(self) -> Postings:
@@ -190,7 +230,7 @@ class Segment:
     def store(self) -> Store | None:
         if not self.has("store.rows"):
             return None
-        return Store(self.array("store.data"), self.array("store.blocks"), self.array("store.rows"))
+        return Store(self.path, *(self.array(f"store.{name}") for name in ("data", "blocks", "firsts", "rows")))
 
     def urls(self) -> Texts:
         return self.texts("urls") if self.has("urls.data") else Texts.of([""] * self.n_documents)
@@ -199,17 +239,41 @@ class Segment:
         """Per document where its links end; targets; texts."""
         if not self.has("links.ends"):
             return np.zeros(self.n_documents, np.int64), Texts.of([]), Texts.of([])
-        return self.array("links.ends"), self.texts("links.targets"), self.texts("links.texts")
+        targets, texts = self.texts("links.targets"), self.texts("links.texts")
+        if len(targets) != len(texts):
+            raise SEGMENT.damaged(self.path, f"{len(targets)} links have {len(texts)} texts")
+        return self._ends("links.ends", len(targets)), targets, texts
 
     def anchors(self) -> tuple[np.ndarray, Texts]:
         """Per document where the anchor texts given with it end; the texts."""
         if not self.has("anchors.ends"):
             return np.zeros(self.n_documents, np.int64), Texts.of([])
-        return self.array("anchors.ends"), self.texts("anchors.texts")
+        texts = self.texts("anchors.texts")
+        return self._ends("anchors.ends", len(texts)), texts
+
+    def _ends(self, name: str, last: int) -> np.ndarray:
+        ends = self.array(name)
+        check_rising(self.path, name, ends, last, first=None)
+        return ends
 
 
-def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray]) -> int:
-    """Write the live documents of several segments as one, as if they had been added together."""
+def _checked_facts(path: Path, file: Container) -> tuple[int, list[str]]:
+    """The number of documents and the fields with postings, after all lengths were compared with them."""
+    facts, entries = file.meta, file.entries
+    if set(facts) != {"part", "documents", "fields"} or facts["part"] != "segment" or "terms.offsets" not in entries:
+        raise SEGMENT.damaged(path, "it is no segment")
+    fields = facts["fields"]
+    if type(fields) is not list or fields != sorted({name for name in fields if name in _STORED_FIELDS}):
+        raise SEGMENT.damaged(path, f"its fields are {fields!r:.60}")
+    n_documents = check_number(path, "the number of documents", facts["documents"], MOST_DOCUMENTS)
+    n_terms = max(entries["terms.offsets"].shape, default=1) - 1
+    check_number(path, "the number of terms", n_terms, MOST_TERMS)
+    check_layout(path, entries, *segment_layout(n_documents, n_terms, fields))
+    return n_documents, fields
+
+
+def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray]) -> str:
+    """Write the live documents of several segments as one, as if they had been added together; returns its digest."""
     ids = Texts.concat([segment.ids.take(np.flatnonzero(kept)) for segment, kept in zip(segments, live)])
     order = sorted_order(ids)
     documents = _new_numbers(order, live)
@@ -225,8 +289,11 @@ def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.nd
     arrays |= _merged_links(segments, live, order)
     if all(segment.store is not None for segment in segments):
         arrays |= _merged_store(segments, live, order)
-    write_container(path, SEGMENT, {"part": "segment", "documents": n, "fields": list(fields)}, arrays)
-    return n
+    return _write_segment(path, n, fields, arrays)
+
+
+def _write_segment(path: Path, n: int, fields: dict[str, Postings], arrays: dict[str, np.ndarray]) -> str:
+    return write_container(path, SEGMENT, {"part": "segment", "documents": n, "fields": sorted(fields)}, arrays)
 
 
 def _not_empty(fields: dict[str, Postings]) -> dict[str, Postings]:
@@ -309,7 +376,7 @@ def _text_arrays(name: str, strings: list[str] | Texts) -> dict[str, np.ndarray]
 
 
 def _field_arrays(fields: dict[str, Postings]) -> dict[str, np.ndarray]:
-    return {f"{name}.{part}": getattr(postings, part) for name, postings in fields.items() for part in _PARTS}
+    return {f"{name}.{part}": getattr(postings, part) for name, postings in fields.items() for part in PARTS}
 
 
 def find_text(texts: Texts, word: str) -> int:
