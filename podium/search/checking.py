@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from podium._runtime.compiler import bare_kernel
+from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.texts import Texts
 from podium.formats.container import Entry
 from podium.formats.kinds import SEGMENT
@@ -22,6 +23,7 @@ from podium.search.postings import MOST, Postings
 PARTS = ("starts", "docs", "tfs", "lengths", "uniques", "places", "positions")  # the arrays of postings
 MOST_DOCUMENTS = 2**32 - 1  # of a segment: documents are numbered by 32 bits
 MOST_TERMS = 2**31 - 1  # numbers of terms are signed while an index is built
+_WORTH_THREADS = 1 << 18  # postings
 
 
 @dataclass(frozen=True)
@@ -131,14 +133,36 @@ def checked_postings(path: Path, name: str, postings: Postings) -> Postings:
     if len(postings.tfs) != len(postings.docs):
         raise SEGMENT.damaged(path, f"{name} has {len(postings.docs)} documents and {len(postings.tfs)} frequencies")
     check_rising(path, f"{name}.starts", postings.starts, len(postings.docs))
-    n = postings.n_documents
-    uniques, lengths = np.zeros(n, np.uint32), np.zeros(n, np.int64)
-    if not are_postings(postings.starts, postings.docs, postings.tfs, uniques, lengths):
-        raise SEGMENT.damaged(path, f"documents of {name} must ascend per term, be below {n} and have a frequency")
-    if not np.array_equal(uniques, postings.uniques) or not _are_lengths(postings, lengths):
-        raise SEGMENT.damaged(path, f"lengths or numbers of distinct terms of {name} are not those of its postings")
+    if not _are_postings(postings):
+        message = f"documents of {name} must ascend per term, be below {postings.n_documents} and have a frequency"
+        raise SEGMENT.damaged(path, f"{message}; lengths and numbers of distinct terms must be those of the postings")
     _check_positions(path, name, postings)
     return postings
+
+
+def _are_postings(postings: Postings) -> bool:
+    """A block of terms per thread, each with counts of its own."""
+    bounds = _term_blocks(postings)
+
+    def check(block: int) -> tuple[bool, np.ndarray, np.ndarray]:
+        starts = postings.starts[bounds[block] : bounds[block + 1] + 1]
+        uniques, lengths = np.zeros(postings.n_documents, np.uint32), np.zeros(postings.n_documents, np.int64)
+        return are_postings(starts, postings.docs, postings.tfs, uniques, lengths), uniques, lengths
+
+    results = map_blocks(check, len(bounds) - 1)
+    if not all(valid for valid, _, _ in results):
+        return False
+    uniques = np.sum([uniques for _, uniques, _ in results], axis=0)
+    lengths = np.sum([lengths for _, _, lengths in results], axis=0)
+    return np.array_equal(uniques, postings.uniques) and _are_lengths(postings, lengths)
+
+
+def _term_blocks(postings: Postings) -> list[int]:
+    """Where blocks of terms with about as many postings begin, and the last one ends."""
+    n_postings = len(postings.docs)
+    n_blocks = usable_threads(None) if n_postings > _WORTH_THREADS else 1
+    inner = np.searchsorted(postings.starts, np.linspace(0, n_postings, n_blocks + 1)[1:-1]).tolist()
+    return [0, *inner, postings.n_terms]
 
 
 def _are_lengths(postings: Postings, sums: np.ndarray) -> bool:
@@ -155,7 +179,14 @@ def _check_positions(path: Path, name: str, postings: Postings) -> None:
         return
     if len(postings.places) != len(postings.starts):
         raise SEGMENT.damaged(path, f"{name}.places must be as many as {name}.starts")
-    if not are_positions(postings.starts, postings.tfs, postings.places, postings.positions):
+    bounds = _term_blocks(postings)
+
+    def check(block: int) -> bool:
+        terms = slice(bounds[block], bounds[block + 1] + 1)
+        return are_positions(postings.starts[terms], postings.tfs, postings.places[terms], postings.positions)
+
+    fill = postings.places[0] == 0 and postings.places[-1] == len(postings.positions)
+    if not fill or not all(map_blocks(check, len(bounds) - 1)):
         raise SEGMENT.damaged(path, f"positions of {name} must be as many as its frequencies say, and ascend")
 
 
@@ -180,16 +211,16 @@ def are_postings(
 @bare_kernel
 def are_positions(starts: np.ndarray, tfs: np.ndarray, places: np.ndarray, positions: np.ndarray) -> bool:
     """Whether each posting has as many positions as its frequency, ascending, behind those of the one before."""
-    place = 0
+    place = places[0]
     for term in range(len(starts) - 1):
         if places[term] != place:
             return False
         for posting in range(starts[term], starts[term + 1]):
             end = place + np.int64(tfs[posting])
-            if end > len(positions):
+            if place < 0 or end > len(positions):
                 return False
             for behind in range(place + 1, end):
                 if positions[behind] <= positions[behind - 1]:
                     return False
-            place = int(end)
-    return place == len(positions) and places[len(starts) - 1] == place
+            place = end
+    return bool(place == places[len(starts) - 1])

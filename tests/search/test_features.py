@@ -286,5 +286,6 @@ def test_an_index_without_candidates_or_fields_has_features_of_0(tmp_path):
     extractor = Extractor(open_index(tmp_path / "i"), Features())
     assert extractor.values("x", []).shape == (0, 46)
     found = dict(zip(extractor.features.names, extractor.values("nothing known", [0, 1]).T.tolist()))
-    assert {name for name, values in found.items() if any(values)} == {"DL(body)", "DL(whole)"}
-    assert extractor.values("?!", [0]).sum() == 4  # no terms at all
+    assert {name for name, values in found.items() if any(values)} == {"DL(body)", "DL(whole)", "PageRank"}
+    assert found["PageRank"] == [0.5, 0.5]
+    assert extractor.values("?!", [0]).sum() == 4.5  # no terms at all: two lengths of 2 and PageRank
