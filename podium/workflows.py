@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.files import plain_suffix, refuse_bad_target, refuse_own_input, write_whole
+from podium._runtime.once import once
 from podium._runtime.progress import NotedReport, progress
 from podium._runtime.words import check_choice, counted
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
@@ -528,7 +528,7 @@ class Ranking:
         queries = counted(self.run.n_queries, "query", "queries")
         return f"a TREC run of {counted(len(self.run), 'document')} for {queries}"
 
-    @cached_property
+    @once
     def run(self) -> Run:
         """Best first. Where the data has no document ids, a document is called by its place in the file, from 1."""
         data = self.data

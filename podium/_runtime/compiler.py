@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +29,8 @@ import numba
 import numpy as np
 from numba.core import config
 from numba.core.caching import FunctionCache, NullCache, _Cache
+
+from podium._runtime.once import once
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -107,7 +109,7 @@ class _KernelCache(_Cache):
         self._function = function
         self._named = cache_folder()  # the sources may be others by the time the function is compiled
 
-    @cached_property
+    @once
     def _kept(self) -> Any:
         folder = _usable_folder(self._named)
         if folder is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
@@ -41,7 +41,19 @@ def map_blocks(work: Callable[[int], Result], n_blocks: int, n_jobs: int | None 
     threads = min(usable_threads(n_jobs), n_blocks)
     if threads <= 1 or threading.current_thread().name.startswith(_NAME):  # no waiting for each other inside a pool
         return [work(block) for block in range(n_blocks)]
-    return list(_pool(threads).map(work, range(n_blocks)))
+    pool = _pool(threads)
+    waiting = [pool.submit(work, block) for block in range(n_blocks)]
+    try:
+        return [_result(future, work, block) for block, future in enumerate(waiting)]
+    finally:
+        for future in waiting:  # after an error, those that have not begun
+            future.cancel()
+
+
+def _result(future: Future[Result], work: Callable[[int], Result], block: int) -> Result:
+    """The result of a block. One that has not begun is computed here: the pool's threads may all be waiting for a value
+    that the caller computes (`once.py`), and would never begin."""
+    return work(block) if future.cancel() else future.result()
 
 
 @lru_cache(maxsize=4)

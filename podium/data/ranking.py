@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from podium._runtime.compiler import readonly
 from podium._runtime.deprecation import renamed_argument, warn_renamed
+from podium._runtime.once import once
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.sparse import Features, as_dense, as_sparse, is_sparse
 from podium.data.texts import Texts
@@ -170,22 +170,22 @@ class RankingData:
         """Documents per query, as `group` in LightGBM."""
         return np.diff(self.offsets)
 
-    @cached_property
+    @once
     def is_contiguous(self) -> bool:
         """Whether the rows of each query are contiguous, the queries in their order."""
         return not len(self.rows) or bool(self.rows[0] == 0 and (np.diff(self.rows) == 1).all())
 
-    @cached_property
+    @once
     def query_numbers(self) -> np.ndarray:
         """(rows,) int64: the number of each row's query, counted from 0 by first appearance."""
         return readonly(self.scatter(np.repeat(np.arange(self.n_queries), self.group)))
 
-    @cached_property
+    @once
     def qid(self) -> np.ndarray:
         """One query id per row."""
         return readonly(self.scatter(np.repeat(self.query_ids, self.group)))
 
-    @cached_property
+    @once
     def docids(self) -> np.ndarray | None:
         """One document id per row (dtype object), or None when the input has none."""
         return None if self.docid_texts is None else readonly(self.docid_texts.to_array())

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.once import once
 from podium.evaluation.evaluating import Evaluation
 from podium.evaluation.significance import bootstrap_interval, paired_differences
 from podium.metrics.base import Metric
@@ -50,7 +50,7 @@ class Falls:
     per_query: np.ndarray  # (names, queries): the same for each query, NaN where the metric is undefined
     weights: np.ndarray | None = None  # of the queries
 
-    @cached_property
+    @once
     def intervals(self) -> np.ndarray:
         """(names, 2): 95 % BCa bootstrap intervals over queries."""
         return np.array([self._interval(own) for own in self.per_query]).reshape(-1, 2)

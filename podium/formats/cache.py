@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from podium._runtime.compiler import readonly
 from podium._runtime.files import COMPRESSIONS
+from podium._runtime.once import once
 from podium.data.ranking import RankingData, as_feature_names, as_labels, as_weights
 from podium.data.sparse import refuse_sparse
 from podium.data.texts import Texts
@@ -51,7 +51,7 @@ class MappedRankingData(RankingData):
 
     _features: _Features
 
-    @cached_property
+    @once
     def X(self) -> np.ndarray:  # a field of the class above, found late here
         return self._features.verified()
 

@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -29,6 +28,7 @@ import numpy as np
 
 from podium._runtime.compiler import readonly
 from podium._runtime.files import refuse_what_is_no_file, write_whole
+from podium._runtime.once import once
 from podium._runtime.threads import map_blocks
 from podium.formats.errors import FormatError
 from podium.formats.kinds import MAGIC, FileKind, check_kind
@@ -141,7 +141,7 @@ class Container:
         """One array, left in the file; it may be used after the file is closed."""
         return MappedArray(self.path, self.kind, self._mapping, self.start, self.entries[name])
 
-    @cached_property
+    @once
     def _mapping(self) -> mmap.mmap:
         """The file in memory, once for all its arrays: each mapping keeps a file descriptor open."""
         return mmap.mmap(self.stream.fileno(), self.size, access=mmap.ACCESS_READ)

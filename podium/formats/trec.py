@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from podium._runtime.compiler import readonly
 from podium._runtime.files import write_whole
+from podium._runtime.once import once
 from podium.data.ranking import RankingData, group_rows
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
@@ -53,7 +53,7 @@ class Pairs:
         parts = pairwise(self.offsets.tolist())
         return {query: dict(zip(documents[a:b], numbers[a:b])) for query, (a, b) in zip(self.query_ids, parts)}
 
-    @cached_property
+    @once
     def docids(self) -> np.ndarray:
         """One document id per pair (dtype object)."""
         return readonly(self.docid_texts.to_array())

@@ -6,12 +6,12 @@ All that a metric needs: the ranking that the scores give, and which neighbours 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
+from podium._runtime.once import once
 from podium._runtime.threads import over_queries
 from podium.metrics.policies import Ties
 from podium.metrics.sorting import LONG_LIST, SortWorkspace, falling_keys, pack, sort_places, sort_short, unpack
@@ -42,16 +42,16 @@ class RankedLists:
     def n_queries(self) -> int:
         return len(self.offsets) - 1
 
-    @cached_property
+    @once
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
 
-    @cached_property
+    @once
     def largest_label(self) -> float:
         largest = self.labels.max(initial=0.0)
         return float(largest if self.judged is None else max(largest, self.judged.max(initial=0.0)))
 
-    @cached_property
+    @once
     def _ideals(self) -> dict[int | None, tuple[np.ndarray, np.ndarray]]:
         return {}
 

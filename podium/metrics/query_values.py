@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
+from podium._runtime.once import once
 from podium.data.ranking import RankingData
 from podium.metrics.base import Metric
 from podium.metrics.lists import rank_lists
@@ -71,7 +71,7 @@ class QueryValues:
         share = self.values(scores) / self._largest
         return np.asarray(np.clip(share if self.metric.higher_is_better else 1.0 - share, -1.0, 1.0))
 
-    @cached_property
+    @once
     def _largest(self) -> float:
         ends = [np.abs(self.values(order)) for order in (self.labels, -self.labels)]
         return max(1.0, float(np.nanmax(ends, initial=0.0)))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from podium._runtime.once import once
 from podium._runtime.words import check_choice
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Entry:
         found: type[Ranker] = getattr(import_module(self.module), self.class_name)
         return found
 
-    @cached_property
+    @once
     def parameters(self) -> dict[str, Parameter]:
         from podium.models.parameters import parameters_of
 

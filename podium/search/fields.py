@@ -6,11 +6,14 @@ begins.
 
 from __future__ import annotations
 
-from functools import cached_property
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from podium._runtime.memo import Memo
+from podium._runtime.once import once
 from podium.search.phrases import phrase_postings
 from podium.search.postings import Postings
 from podium.search.segments import find_text
@@ -19,8 +22,9 @@ from podium.search.weightings import Statistics
 if TYPE_CHECKING:
     from podium.search.reading import Index
 
-_MOST_TERMS = 200_000  # that are remembered
-Part = list[tuple[str, int]]  # a term, or the terms of a phrase with their positions
+STATISTICS_MEMORY = 1 << 25  # bytes that a field uses for terms it has seen
+_STATISTICS_BYTES = 300  # of an object with four numbers
+Part = Sequence[tuple[str, int]]  # a term, or the terms of a phrase with their positions
 
 
 class Field:
@@ -28,9 +32,9 @@ class Field:
 
     def __init__(self, index: Index, name: str) -> None:
         self.index, self.name = index, name
-        self._statistics: dict[str, Statistics] = {}
+        self._statistics: Memo[str, Statistics] = Memo(STATISTICS_MEMORY)
 
-    @cached_property
+    @once
     def postings_by_segment(self) -> list[Postings]:
         if self.name != "anchor":
             return [segment.postings(self.name) for segment in self.index.segments]
@@ -39,12 +43,12 @@ class Field:
             return [_no_postings(segment.n_documents) for segment in self.index.segments]
         return [links.anchor_postings(place) for place in range(len(self.index.segments))]
 
-    @cached_property
+    @once
     def lengths(self) -> np.ndarray:
         """(documents,) the number of terms, for all numbers of documents, also of deleted ones."""
         return self._joined("lengths")
 
-    @cached_property
+    @once
     def uniques(self) -> np.ndarray:
         """(documents,) the number of distinct terms."""
         return self._joined("uniques")
@@ -56,7 +60,7 @@ class Field:
     def lengths_of(self, place: int) -> np.ndarray:
         return self.postings_by_segment[place].lengths
 
-    @cached_property
+    @once
     def n_terms(self) -> int:
         """Occurrences of all terms in all live documents."""
         pairs = zip(self.postings_by_segment, self.index.deleted)
@@ -76,25 +80,38 @@ class Field:
 
     def statistics(self, term: str) -> Statistics:
         """Document frequency and occurrences of a term (as the analyser gives it)."""
-        found = self._statistics.get(term)
+        found = self._statistics.values.get(term)
         if found is None:
             found = self.phrase_statistics([(term, 0)])
-            if len(self._statistics) >= _MOST_TERMS:
-                self._statistics = {}
-            self._statistics[term] = found
+            self._statistics.keep(term, found, _STATISTICS_BYTES)
         return found
+
+    def part_statistics(self, part: Part) -> Statistics:
+        """The same of a term or a phrase."""
+        return self.statistics(part[0][0]) if len(part) == 1 else self.phrase_statistics(part)
 
     def phrase_statistics(self, part: Part) -> Statistics:
         """The same of a phrase, which counts as a term of its own."""
+        return self.statistics_of(self.segment_postings(part, place) for place in range(len(self.index.segments)))
+
+    def statistics_of(self, postings: Iterable[tuple[np.ndarray, np.ndarray]]) -> Statistics:
+        """The same of documents and frequencies per segment."""
         df = cf = 0
-        for place in range(len(self.index.segments)):
-            docs, tfs = self.segment_postings(part, place)
+        for docs, tfs in postings:
             df, cf = df + len(docs), cf + int(tfs.sum(dtype=np.int64))
         return Statistics(self.index.n_documents, df, cf, self.n_terms)
 
     def postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
         """(documents, frequencies) of a term, documents ascending and numbered through all segments."""
         return self.phrase_postings([(term, 0)])
+
+    def frequency(self, term: str, document: int) -> int:
+        """How often a document has a term."""
+        place = bisect_right(self.index.bases, document) - 1
+        docs, tfs = self.segment_postings([(term, 0)], place)
+        number = document - self.index.bases[place]
+        row = int(np.searchsorted(docs, number))
+        return int(tfs[row]) if row < len(docs) and docs[row] == number else 0
 
     def phrase_postings(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
         """The same of a phrase."""

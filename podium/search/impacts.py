@@ -59,29 +59,13 @@ class ImpactTable:
             start, end = postings.starts[term : term + 2].tolist()
             docs, tfs, impacts = self.docs[start:end], postings.tfs[start:end], self.impacts[start:end]
             fill_impacts(weighting.kind, *numbers, weight, docs, tfs, per_document, deleted, impacts)
-            self._finish(term, start, end)
+            self.set_list(term, start, end)
             self._ready[term] = True
 
     def set_list(self, term: int, start: int, end: int) -> None:
-        """Prepare a list whose impacts are there already."""
-        self._finish(term, start, end)
-
-    def _finish(self, term: int, start: int, end: int) -> None:
+        """Prepare a list whose impacts are set."""
         self.facts[term, START], self.facts[term, END] = start, end
         prepare_list(
             term, self.docs, self.impacts, self.n_documents, self.facts, self.block_maxima, self.directory, self.hints,
             self._used,
         )  # fmt: skip
-
-
-def table_of_lists(lists: list[tuple[np.ndarray, np.ndarray]], n_documents: int) -> ImpactTable:
-    """A table of lists (documents, impacts) that were made for one query."""
-    docs = np.concatenate([np.empty(0, np.uint32), *(docs for docs, _ in lists)])
-    table = ImpactTable(docs, len(lists), n_documents)
-    start = 0
-    for term, (own, impacts) in enumerate(lists):
-        table.impacts[start : start + len(own)] = impacts
-        if len(own):
-            table.set_list(term, start, start + len(own))
-        start += len(own)
-    return table

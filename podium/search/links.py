@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, open_container, write_container
 from podium.formats.kinds import SEGMENT
@@ -55,7 +55,7 @@ class Links:
             raise SEGMENT.damaged(self.path, f"{name} is out of range")
         return values
 
-    @cached_property
+    @once
     def terms(self) -> Texts:
         arrays = self._mapped["terms.data"].verified(), self._mapped["terms.offsets"].verified()
         return checked_texts(self.path, "terms", *arrays, ascending=True)

@@ -16,6 +16,7 @@ from podium._runtime.compiler import bare_kernel
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.texts import Texts
 from podium.search.syntax import is_plain
+from podium.search.terms import MOST_TERMS
 from podium.search.topk import UNITS, best_of_segment, sort_heap
 from podium.search.words import Vocabulary
 
@@ -46,9 +47,9 @@ def search_many(ranker: Ranker, texts: Sequence[str], k: int, n_jobs: int | None
 
 
 def _search_block(ranker: Ranker, source: Source, texts: Sequence[str], k: int) -> list[Found]:
-    lists, ends = _lists(ranker, source, texts)
+    lists, ends, n_words = _lists(ranker, source, texts)
     most = _most_words(source)
-    apart = [place for place, size in enumerate(np.diff(ends, prepend=0).tolist()) if size > most]
+    apart = np.flatnonzero((np.diff(ends, prepend=0) > most) | (n_words > MOST_TERMS)).tolist()
     if not is_plain(" ".join(texts)):
         apart += [place for place, text in enumerate(texts) if not is_plain(text)]
     found = _search_lists(ranker, source, lists, ends, k, most)
@@ -62,14 +63,14 @@ def _most_words(source: Source) -> int:
     return min(_MOST_WORDS, (2**32 - 1) // max(source.largest, 1))
 
 
-def _lists(ranker: Ranker, source: Source, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The list of each word of each text that has one, and where those of a text end."""
+def _lists(ranker: Ranker, source: Source, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The list of each word of each text that has one, where those of a text end, and the number of its words."""
     vocabulary = Vocabulary()
     words, ends = vocabulary.numbers(texts)
     found = [ranker.lists_of(source, word) for word in vocabulary.words()]
     numbers = np.array([-1 if lists is None else lists[0] for lists in found], np.int64)[words]
     n_before = np.concatenate([[0], np.cumsum(numbers >= 0)])
-    return numbers[numbers >= 0], n_before[ends]
+    return numbers[numbers >= 0], n_before[ends], np.diff(ends, prepend=0)
 
 
 def _search_lists(

@@ -10,12 +10,12 @@ import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
+from podium._runtime.once import once
 from podium._runtime.words import check_choice
 from podium.search.analysis import Analyser
 from podium.search.fields import Field
@@ -27,7 +27,7 @@ from podium.search.ranking import Found, Ranker
 from podium.search.segments import FIELDS, find_text
 from podium.search.snippets import Snippet, make_snippet
 from podium.search.storing import Store
-from podium.search.syntax import parse_query
+from podium.search.terms import query_terms
 from podium.search.weightings import Weighting, parse_weighting
 from podium.search.writing import open_segment, read_deleted
 
@@ -139,9 +139,11 @@ class Index:
         found = self._rankers.get(key)
         if found is None:
             with self._lock:
-                if len(self._rankers) >= _MOST_RANKERS:
-                    self._rankers = {}
-                found = self._rankers[key] = Ranker(self, parse_weighting(weighting), _weights(fields))
+                found = self._rankers.get(key)  # another thread may have been first
+                if found is None:
+                    if len(self._rankers) >= _MOST_RANKERS:
+                        self._rankers = {}
+                    found = self._rankers[key] = Ranker(self, parse_weighting(weighting), _weights(fields))
         return found
 
     def _checked_k(self, k: Any) -> int:
@@ -187,8 +189,8 @@ class Index:
 
     def snippet(self, document: int, query: str, width: int = 30) -> Snippet:
         """The part of a document's body (or title, if it has no body) with the most of the query's terms."""
-        clauses = [clause for clause in parse_query(query) if not clause.must_not]
-        terms = {term for clause in clauses for term, _ in self.analyser.terms(clause.text)}
+        clauses = query_terms(query, self.analyser)
+        terms = {term for own in clauses if not own.clause.must_not for term, _ in own.terms}
         kept = self._store(document).beginning(document - self.bases[self._place(document)])
         return make_snippet(kept.get("body") or kept.get("title", ""), terms, self.analyser, width)
 
@@ -197,13 +199,13 @@ class Index:
             raise ValueError(f"documents are numbered from 0 to {self.n_slots - 1}; got {document}.")
         return bisect_right(self.bases, document) - 1
 
-    @cached_property
+    @once
     def by_rank(self) -> np.ndarray:
         """Documents by id; with one segment, that is their own order."""
         names = [name.encode("utf-8", "surrogateescape") for segment in self.segments for name in segment.ids]
         return np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
 
-    @cached_property
+    @once
     def ranks(self) -> list[np.ndarray]:
         """Per segment the place of each document by id; empty for a single segment."""
         if self.only_segment is not None:

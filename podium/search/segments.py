@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from podium._runtime.compiler import bare_kernel, readonly
+from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, MappedArray, open_container, write_container
 from podium.formats.kinds import SEGMENT
@@ -199,11 +199,11 @@ class Segment:
         arrays = self.array(f"{name}.data"), self.array(f"{name}.offsets")
         return checked_texts(self.path, name, *arrays, ascending=ascending)
 
-    @cached_property
+    @once
     def ids(self) -> Texts:
         return self.texts("ids", ascending=True)
 
-    @cached_property
+    @once
     def terms(self) -> Texts:
         return self.texts("terms", ascending=True)
 
@@ -218,7 +218,7 @@ class Segment:
             postings = self._postings[stored] = checked_postings(self.path, stored, arrays)
         return postings
 
-    @cached_property
+    @once
     def _no_postings(self) -> Postings:
         """Those of a field in which no document has a term."""
         of_terms = readonly(np.zeros(len(self.terms) + 1, np.int64))
@@ -226,7 +226,7 @@ class Segment:
         docs, short = readonly(np.empty(0, np.uint32)), readonly(np.empty(0, np.uint16))
         return Postings(of_terms, docs, short, of_documents, of_documents, of_terms, short)
 
-    @cached_property
+    @once
     def store(self) -> Store | None:
         if not self.has("store.rows"):
             return None

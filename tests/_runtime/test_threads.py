@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from podium._runtime.threads import map_blocks, serial_blas, threads_for
+from podium._runtime.threads import _pool, map_blocks, serial_blas, threads_for
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 5])
@@ -27,6 +27,30 @@ def test_an_error_in_a_block_reaches_the_caller_and_the_pool_works_on(n_jobs):
     with pytest.raises(ZeroDivisionError):
         map_blocks(lambda block: 1 // (2 - block), 5, n_jobs)
     assert map_blocks(abs, 3, n_jobs) == [0, 1, 2]
+
+
+def test_blocks_are_done_while_all_threads_of_the_pool_wait_for_their_caller():
+    """As when each of them reads a value that the caller is computing, with blocks of its own."""
+    release, begun, done = threading.Event(), threading.Barrier(3), []
+
+    def wait(_):
+        begun.wait(10)
+        return release.wait(20)
+
+    def work():
+        begun.wait(10)
+        done.extend(map_blocks(abs, 3, 2))
+        release.set()
+
+    threads = [
+        threading.Thread(target=work, daemon=True),
+        threading.Thread(target=lambda: [pool_of_two.submit(wait, block) for block in range(2)], daemon=True),
+    ]
+    pool_of_two = _pool(2)
+    for thread in threads:
+        thread.start()
+    assert release.wait(10)
+    assert done == [0, 1, 2]
 
 
 def test_what_has_not_begun_when_a_block_of_code_fails_is_cancelled():

@@ -5,8 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podium.search.impacts import table_of_lists
+from podium.search.impacts import ImpactTable
 from podium.search.topk import NOTHING, ROWS, WINDOW, best_of_segment, sort_heap
+
+
+def table_of_lists(lists, n_documents):
+    """A table of lists (documents, impacts), one after the other."""
+    table = ImpactTable(np.concatenate([docs for docs, _ in lists]), len(lists), n_documents)
+    ends = np.cumsum([len(docs) for docs, _ in lists]).tolist()
+    for term, ((_, impacts), start, end) in enumerate(zip(lists, [0, *ends], ends)):
+        table.impacts[start:end] = impacts
+        if end > start:
+            table.set_list(term, start, end)
+    return table
 
 
 def found(lists, counts, n, k, *, prior=None, n_query=0, allowed=None, dtype=np.uint32):

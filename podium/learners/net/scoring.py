@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+
+from podium._runtime.once import once
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "identity")
 NORM_EPSILON = 1e-5
@@ -41,7 +42,7 @@ class Layout:
     def pieces(self) -> list[Piece]:
         raise NotImplementedError
 
-    @cached_property
+    @once
     def _places(self) -> list[tuple[Piece, slice]]:
         ends = np.cumsum([np.prod(piece.shape, dtype=np.int64) for piece in self.pieces()]).tolist()
         return [(piece, slice(start, end)) for piece, start, end in zip(self.pieces(), [0, *ends], ends)]
@@ -246,7 +247,7 @@ class NetFunction:
             z += h
         return z
 
-    @cached_property
+    @once
     def _layers(self) -> list[list[Layer]]:
         return [self.shape.unpack(vector) for vector in self.weights]
 
@@ -256,12 +257,12 @@ class NetFunction:
         plain = not self.shape.layer_norm and not self.shape.residual
         return bool(self.shape.hidden) and self.shape.activation == "relu" and plain
 
-    @cached_property
+    @once
     def _matrices(self) -> list[np.ndarray]:
         """By layer, (nets, inputs, outputs)."""
         return [np.stack(matrices) for matrices in zip(*([layer.matrix for layer in net] for net in self._layers))]
 
-    @cached_property
+    @once
     def _biases(self) -> list[np.ndarray]:
         """By layer, (nets, 1, outputs); what the first layer left out is in the second one's."""
         biases = [np.stack(biases)[:, None] for biases in zip(*([layer.bias for layer in net] for net in self._layers))]
@@ -270,18 +271,18 @@ class NetFunction:
             biases[1] = (biases[1] + left_out @ self._matrices[1].astype(np.float64)).astype(np.float32)
         return biases
 
-    @cached_property
+    @once
     def _far(self) -> np.ndarray:
         return np.flatnonzero(np.abs(self.inputs.centre) > _FAR * self.inputs.scale)
 
-    @cached_property
+    @once
     def _filling(self) -> np.ndarray:
         """What stands for a missing value where far means were subtracted."""
         filling = self.inputs.centre.astype(np.float32)
         filling[self._far] = 0.0
         return filling
 
-    @cached_property
+    @once
     def _folded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The first layers of all nets side by side, for rows as they come: matrix, bias, weights of the flags."""
         features = len(self.inputs.centre)

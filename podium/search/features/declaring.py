@@ -27,10 +27,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as dataclass_field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from podium._runtime.once import once
 from podium._runtime.words import check_choice
 from podium.formats.errors import FormatError
 from podium.search.links import FACTS
@@ -149,7 +149,7 @@ class Feature:
         if self.kind in _WEIGHTED or self.kind in _BY_BM25:
             _ = self.weighting
 
-    @cached_property
+    @once
     def weighting(self) -> Weighting:
         """The weighting whose scores this feature has."""
         own = {name: value for name, value in self.settings.items() if name not in ("documents", "terms")}

@@ -8,6 +8,7 @@ feedback    terms that are typical of the best documents so far (pseudo-relevanc
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,27 +16,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.memo import Memo
 from podium.search.features.declaring import Feature
-from podium.search.syntax import is_plain, parse_query
+from podium.search.terms import query_terms
 
 if TYPE_CHECKING:
     from podium.search.reading import Index
 
 EXPANSIONS = ("bigrams", "feedback")
 FEEDBACK_DOCUMENTS, FEEDBACK_TERMS = 10, 25
-_MOST_KEPT = 10_000  # documents or pairs of terms that a feature remembers
+_PHRASE_BYTES = 600  # of a tuple with two arrays and a number, and of its key
 
 
 class Expansion:
     """A feature of other terms than those of the query: its neighbouring terms as phrases, or terms of feedback."""
 
     def __init__(
-        self, index: Index, feature: Feature, bm25: Callable[[dict[str, float], np.ndarray], np.ndarray]
+        self, index: Index, feature: Feature, bm25: Callable[[dict[str, float], np.ndarray], np.ndarray], memory: int
     ) -> None:
-        """`bm25` has the scores of a query whose terms have weights, one column."""
+        """`bm25` has the scores of a query whose terms have weights, one column; `memory`: bytes for what was made."""
         self.index, self.feature, self._bm25 = index, feature, bm25
         self.field = index.field(feature.field or "")
-        self._found: dict[Any, Any] = {}
+        self._known: Memo[Any, Any] = Memo(memory)
 
     def values(self, text: str, documents: np.ndarray) -> np.ndarray:
         if self.feature.kind == "bigrams":
@@ -84,17 +86,21 @@ class Expansion:
         return Counter(term for name in names for term, _ in self.index.analyser.terms(kept.get(name, "")))
 
     def _remembered(self, key: Any, make: Callable[[Any], Any]) -> Any:
-        found = self._found.get(key)
+        found = self._known.values.get(key)
         if found is None:
             found = make(key)
-            if len(self._found) >= _MOST_KEPT:
-                self._found = {}
-            self._found[key] = found
+            self._known.keep(key, found, _size(found))
         return found
+
+
+def _size(found: Counter[str] | tuple[np.ndarray, np.ndarray, float]) -> int:
+    """Bytes of the terms of a document, or of the postings of a phrase."""
+    if isinstance(found, Counter):
+        return sys.getsizeof(found) + sum(map(sys.getsizeof, found))
+    return _PHRASE_BYTES + found[0].nbytes + found[1].nbytes
 
 
 def neighbours(index: Index, text: str) -> list[tuple[str, str, int]]:
     """Neighbouring terms of a query and their distance, which stop words between them widen."""
-    parts = [text] if is_plain(text) else [part.text for part in parse_query(text) if not part.must_not]
-    found = [index.analyser.terms(part) for part in parts]
-    return [(one, other, b - a) for terms in found for (one, a), (other, b) in pairwise(terms)]
+    clauses = [own.terms for own in query_terms(text, index.analyser) if not own.clause.must_not]
+    return [(one, other, b - a) for terms in clauses for (one, a), (other, b) in pairwise(terms)]

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from podium.search.features.declaring import Feature
 from podium.search.weightings import BM25, Weighting
 
@@ -77,11 +75,8 @@ def _settings(weighting: Weighting) -> dict[str, float]:
 
 def _facts_of(extractor: Extractor, feature: Feature, term: str, document: int) -> dict[str, int]:
     field = extractor.index.field(feature.field or "")
-    docs, tfs = field.postings(term)
-    place = int(np.searchsorted(docs, document))
-    tf = int(tfs[place]) if place < len(docs) and docs[place] == document else 0
     found = field.statistics(term)
-    return {"tf": tf, "df": found.df, "cf": found.cf}
+    return {"tf": field.frequency(term, document), "df": found.df, "cf": found.cf}
 
 
 def _shown(value: Any) -> str:

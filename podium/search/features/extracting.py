@@ -9,27 +9,33 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.memo import Memo
+from podium._runtime.once import once
 from podium.search.analysis import split_words
 from podium.search.features import kernels
 from podium.search.features.declaring import FUNCTION, Feature, Features
 from podium.search.features.expanding import EXPANSIONS, Expansion
 from podium.search.features.kernels import fill_columns, fill_frequencies, scale_to_range
-from podium.search.syntax import is_plain, parse_query
+from podium.search.syntax import is_plain
+from podium.search.terms import MOST_TERMS, query_terms
 from podium.search.weightings import BM25, TFIDF, AbsoluteDiscounting, Dirichlet, JelinekMercer, Statistics
 
 if TYPE_CHECKING:
     from podium.search.features.explaining import FeatureValue
     from podium.search.reading import Index
 
-_MOST_TERMS = 200_000  # that are remembered
+MEMORY = 1 << 26  # bytes that an extractor uses for terms it has seen
+_TERM_BYTES = 700  # of an object with four arrays, without their values
+_BLOCK_BYTES = 1 << 25  # of frequencies, lengths and uniques at a time
 _PLAIN = {
     "tf": kernels.TF,
     "idf": kernels.CONSTANT,
@@ -68,31 +74,41 @@ class _Term:
     constants: np.ndarray  # (columns,)
     known: np.ndarray  # (columns,) 1.0 where the field has the term
 
+    @property
+    def n_bytes(self) -> int:
+        arrays = (self.ranges, self.numbers, self.constants, self.known)
+        return _TERM_BYTES + sum(array.nbytes for array in arrays)
+
 
 class Extractor:
     """Computes the declared features for candidates of an index. Any number of threads may call it."""
 
-    def __init__(self, index: Index, features: Features) -> None:
+    def __init__(self, index: Index, features: Features, memory: int = MEMORY) -> None:
+        """`memory`: bytes for what is known of terms, and for phrases and feedback terms."""
         self.index, self.features = index, features
+        n_expanded = sum(feature.kind in EXPANSIONS for feature in features.features)
+        share = memory // (2 + 2 * n_expanded)  # two memos here, and two shares per expansion
         own = [(place, item) for place, item in enumerate(features.features) if item.is_weighted or item.kind in _PLAIN]
         self._text_features = [feature for _, feature in own]
         self._places = np.array([place for place, _ in own], np.int64)
         self._field_names = list(dict.fromkeys(feature.field or "" for feature in self._text_features))
         self._fields = [index.field(name) for name in self._field_names]
         self._others = [pair for pair in enumerate(features.features) if pair not in own]
-        self._expanded = {place: self._expansion(item) for place, item in self._others if item.kind in EXPANSIONS}
+        self._expanded = {
+            place: self._expansion(item, share) for place, item in self._others if item.kind in EXPANSIONS
+        }
         self._codes = np.array([_code(feature) for feature in self._text_features], np.int64)
         self._column_fields = np.array([self._field_names.index(item.field or "") for item in self._text_features])
         self._column_fields = self._column_fields.astype(np.int64)
-        self._terms: dict[str, _Term] = {}
-        self._words: dict[str, str | None] = {}
+        self._terms: Memo[str, _Term] = Memo(share)
+        self._words: Memo[str, str | None] = Memo(share)
         self._stored: dict[str, np.ndarray] = {}
         self._lock = threading.Lock()
 
-    def _expansion(self, feature: Feature) -> Expansion:
+    def _expansion(self, feature: Feature, share: int) -> Expansion:
         own = {name: value for name, value in feature.settings.items() if name in ("k1", "b")}
         plain = Features((Feature("bm25", "bm25", feature.field, own),))
-        return Expansion(self.index, feature, Extractor(self.index, plain).weighted_sums)
+        return Expansion(self.index, feature, Extractor(self.index, plain, share).weighted_sums, share)
 
     def values(
         self, text: str, documents: Any, scores: Any = None, *, n_ranged: int | None = None, normalize: bool = True
@@ -128,22 +144,24 @@ class Extractor:
 
     def terms(self, text: str) -> dict[str, int]:
         """The terms of a query and how often each occurs in it. What must not occur is no part of it."""
-        parts = [text] if is_plain(text) else [part.text for part in parse_query(text) if not part.must_not]
+        words = split_words(text) if is_plain(text) else None
+        if words is None or len(words) > MOST_TERMS:
+            clauses = query_terms(text, self.index.analyser)
+            return dict(Counter(term for own in clauses if not own.clause.must_not for term, _ in own.terms))
         counts: dict[str, int] = {}
-        for part in parts:
-            for word in split_words(part):
-                try:
-                    term = self._words[word]
-                except KeyError:
-                    term = self._remember_word(word)
-                if term is not None:
-                    counts[term] = counts.get(term, 0) + 1
+        known = self._words.values
+        for word in words:
+            try:
+                term = known[word]
+            except KeyError:
+                term = self._learn_word(word)
+            if term is not None:
+                counts[term] = counts.get(term, 0) + 1
         return counts
 
-    def _remember_word(self, word: str) -> str | None:
-        if len(self._words) >= _MOST_TERMS:
-            self._words = {}
-        term = self._words[word] = self.index.analyser.terms_of([word])[0]
+    def _learn_word(self, word: str) -> str | None:
+        term = self.index.analyser.terms_of([word])[0]
+        self._words.keep(word, term, sys.getsizeof(term))
         return term
 
     def weighted_sums(self, terms: Mapping[str, float], documents: np.ndarray) -> np.ndarray:
@@ -153,14 +171,31 @@ class Extractor:
         return out
 
     def _fill_text_columns(self, terms: Mapping[str, float], documents: np.ndarray, out: np.ndarray) -> None:
+        """A block of candidates at a time, so that a query of many terms needs no more memory than one of few."""
         known = [self._term(term) for term in terms]
-        n, n_fields = len(documents), len(self._fields)
-        rows = np.argsort(documents, kind="stable")
-        wanted = documents[rows]
-        frequencies = np.zeros((n_fields, len(terms), n), np.uint16)
-        lengths, uniques = np.empty((n_fields, n)), np.empty((n_fields, n))
+        counts = np.array(list(terms.values()), np.float64)
+        n_columns, n_fields = len(self._places), len(self._fields)
+        numbers = np.array([term.numbers for term in known]).reshape(len(known), n_columns, 3)
+        constants, n_known = np.zeros(n_columns), np.zeros(n_columns)
+        for count, term in zip(counts.tolist(), known):
+            constants += count * term.constants
+            n_known += count * term.known
         shape = (len(known), len(self.index.segments), n_fields, 2)
         ranges = np.array([term.ranges for term in known], np.int64).reshape(shape)
+        order = np.argsort(documents, kind="stable")
+        size = max(1, _BLOCK_BYTES // (n_fields * (2 * len(known) + 16)))
+        for first in range(0, len(order), size):
+            rows = order[first : first + size]
+            fill_columns(
+                *self._frequencies(documents[rows], ranges), counts, self._codes, self._column_fields,
+                self._document_numbers, numbers, constants, n_known, rows, self._places, out,
+            )  # fmt: skip
+
+    def _frequencies(self, wanted: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Frequencies, lengths and uniques of `kernels.py` for candidates, ascending."""
+        n, n_fields = len(wanted), len(self._fields)
+        frequencies = np.zeros((n_fields, len(ranges), n), np.uint16)
+        lengths, uniques = np.empty((n_fields, n)), np.empty((n_fields, n))
         bases = self.index.bases
         bounds = [0, n] if len(bases) == 2 else np.searchsorted(wanted, bases).tolist()
         for place in range(len(bases) - 1):
@@ -173,19 +208,9 @@ class Extractor:
                     own.docs, own.tfs, ranges[:, place, f], own.lengths, own.uniques, wanted[first:last], bases[place],
                     frequencies[f, :, first:last], lengths[f, first:last], uniques[f, first:last],
                 )  # fmt: skip
-        counts = np.array(list(terms.values()), np.float64)
-        n_columns = len(self._places)
-        numbers = np.array([term.numbers for term in known]).reshape(len(known), n_columns, 3)
-        constants, n_known = np.zeros(n_columns), np.zeros(n_columns)
-        for count, term in zip(counts.tolist(), known):
-            constants += count * term.constants
-            n_known += count * term.known
-        fill_columns(
-            frequencies, lengths, uniques, counts, self._codes, self._column_fields, self._document_numbers, numbers,
-            constants, n_known, rows, self._places, out,
-        )  # fmt: skip
+        return frequencies, lengths, uniques
 
-    @cached_property
+    @once
     def _document_numbers(self) -> np.ndarray:
         """(columns, 2): what the formula of a column knows of the collection."""
         found = np.zeros((len(self._text_features), 2))
@@ -195,12 +220,10 @@ class Extractor:
         return found
 
     def _term(self, term: str) -> _Term:
-        found = self._terms.get(term)
+        found = self._terms.values.get(term)
         if found is None:
             found = self._learn(term)
-            if len(self._terms) >= _MOST_TERMS:
-                self._terms = {}
-            self._terms[term] = found
+            self._terms.keep(term, found, found.n_bytes)
         return found
 
     def _learn(self, term: str) -> _Term:
@@ -257,9 +280,9 @@ class Extractor:
                     f"feature {name!r}: {self.index.folder} was built with keep_texts=False and has no {key}."
                 )
             everything = np.arange(segment.n_documents)
-            texts = list(segment.store.texts(everything))
-            for doc, row in zip(everything.tolist(), segment.store.places(everything).tolist()):
-                value = json.loads(texts[row]).get("fields", {}).get(key)
+            in_store_order = np.argsort(segment.store.places(everything)).tolist()
+            for doc, text in zip(in_store_order, segment.store.texts(everything)):
+                value = json.loads(text).get("fields", {}).get(key)
                 if value is None or self.index.deleted[place][doc]:
                     continue
                 if isinstance(value, str) or not isinstance(value, (int, float)) or not math.isfinite(value):

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from podium._runtime.compiler import readonly
+from podium._runtime.once import once
 from podium._runtime.threads import map_blocks
 from podium.data.sparse import Features, is_sparse
 from podium.learners.trees.scoring import tables, walking
@@ -85,7 +86,7 @@ class Forest:
             sets.sides,
         )
 
-    @cached_property
+    @once
     def sets(self) -> CategorySets:
         return CategorySets(self.set_feature, self.set_start, self.set_values, self.set_sides)
 
@@ -94,7 +95,7 @@ class Forest:
         """The columns of widened rows."""
         return self.n_features + len(self.set_feature)
 
-    @cached_property
+    @once
     def owner(self) -> np.ndarray:
         """The feature that each split asks for; of a set of categories, whose it is."""
         owner = self.feature.astype(np.int64)
@@ -156,7 +157,7 @@ class Forest:
         narrow = self.narrowed
         return narrow.forest, _Blocks(partial(narrow.take, X), X.shape[0], narrow.block_rows)
 
-    @cached_property
+    @once
     def narrowed(self) -> NarrowForest:
         """The same trees for sparse rows."""
         return NarrowForest.of(self, 0, self.n_trees)
@@ -212,11 +213,11 @@ class Forest:
         own |= {name: own[name][:end] for name in nodes}
         return Forest(**own | {"roots": self.roots[: n_trees + 1], "depths": self.depths[:n_trees]})
 
-    @cached_property
+    @once
     def bit_tables(self) -> BitTables | None:
         return tables.bit_tables(self)
 
-    @cached_property
+    @once
     def walk_tables(self) -> WalkTables | None:
         return tables.walk_tables(self)
 
