@@ -1,5 +1,7 @@
 """Query syntax: phrases and conditions as a plain reading of the documents has them; any text is a query."""
 
+import re
+
 import numpy as np
 import oracles
 import pytest
@@ -7,7 +9,9 @@ from collection import WORDS, index_of, random_documents
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podium.search import Analyser, build_index, open_index
+from podium.search import Analyser, build_index, open_index, snippets
+from podium.search.analysis import split_words
+from podium.search.snippets import make_snippet
 from podium.search.syntax import Clause, parse_query
 
 
@@ -135,3 +139,68 @@ def test_snippets_show_the_densest_part_and_mark_every_match(tmp_path):
     assert "**Lasers** **emit** **light**; a **LASER**" in snippet.marked()
     assert "<b>Lasers</b>" in snippet.marked("<b>", "</b>")
     assert len(snippet.text.split()) <= 9
+
+
+def plain_snippet(text, terms, width):
+    """Every window that a snippet may be, looked at one by one."""
+    analyser = Analyser()
+    pieces = list(re.finditer(r"\w+", text))
+    own = [
+        next((term for term in analyser.terms_of(split_words(piece.group())) if term in terms), None)
+        for piece in pieces
+    ]
+    last = max(0, len(pieces) - width)
+    starts = {0, *(min(max(0, place - width // 4), last) for place, term in enumerate(own) if term is not None)}
+    windows = {start: [term for term in own[start : start + width] if term is not None] for start in starts}
+    best = min(windows, key=lambda start: (-len(set(windows[start])), -len(windows[start]), start))
+    inside = range(best, min(best + width, len(pieces)))
+    first, end = pieces[best].start(), pieces[inside[-1]].end()
+    matches = [(pieces[i].start() - first, pieces[i].end() - first) for i in inside if own[i] is not None]
+    return text[first:end], tuple(matches)
+
+
+def test_snippets_are_those_of_a_plain_reading():
+    rng, n_matches = np.random.default_rng(1), 0
+    words = [
+        "laser",
+        "Lasers",
+        "light",
+        "LIGHT",
+        "emits",
+        "the",
+        "\ufb01ne",
+        "\u2163",
+        "\ufdfa",
+        "e\u0301t",
+        "x",
+        "-",
+        "a,b",
+    ]
+    for _ in range(300):
+        text = " ".join(["start", *rng.choice(words, rng.integers(0, 60))])
+        terms = {term for term, _ in Analyser().terms(" ".join(rng.choice(words, 3)))}
+        width = int(rng.integers(1, 14))
+        snippet = make_snippet(text, terms, Analyser(), width)
+        assert (snippet.text, snippet.matches) == plain_snippet(text, terms, width)
+        n_matches += len(snippet.matches)
+    assert n_matches > 200
+
+
+@pytest.mark.parametrize("n_before", [100, 60_000, 1_000_000])
+def test_snippets_of_long_texts_show_a_match(n_before):
+    text = "nothing to see. " * (n_before // 16) + "A laser emits light. " + "more of it. " * 10_000
+    assert make_snippet(text, {"laser", "light"}, Analyser(), 4).marked() == "A **laser** emits **light**"
+
+
+def test_snippets_of_long_texts_consider_a_bounded_part(monkeypatch):
+    """And no word that is cut in two at its ends."""
+    sizes, of = [], snippets._snippet_of
+    monkeypatch.setattr(snippets, "_snippet_of", lambda text, *rest: sizes.append(len(text)) or of(text, *rest))
+    for text in ("laser " * 2_000_000, "nothing " * 1_000_000 + "laser " * 10, "x" * 10_000_000, " " * 10_000_000):
+        make_snippet(text, {"laser"}, Analyser())
+    assert max(sizes) <= snippets.MOST_CHARACTERS
+    monkeypatch.setattr(snippets, "MOST_CHARACTERS", 20)
+    assert make_snippet("a lasers and lasers and laser", {"laser"}, Analyser()).text == "a lasers and lasers"
+    assert make_snippet("at the end of it lasers", {"laser"}, Analyser()).text == "end of it lasers"
+    assert make_snippet("nothing at all in here, then laser words", {"laser"}, Analyser()).text == "then laser"
+    assert make_snippet("x" * 50, {"x"}, Analyser()).text == "x" * 20
