@@ -8,7 +8,10 @@ BOUNDS_TESTS := $(addprefix tests/learners/trees/,test_growing.py test_bundling.
 PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py $(addprefix tests/objectives/,test_pairwise.py test_listwise.py) \
 	-k "not every_permutation and not long_list and not longer_lists"
 
-.PHONY: demo test test-bounds test-python test-wheel explore lint bench clean
+# Those that a newer Python can change: threads, and what they share.
+NEWER_TESTS := $(addprefix tests/_runtime/,test_once.py test_memo.py test_threads.py) $(addprefix tests/search/,test_concurrency.py test_terms.py)
+
+.PHONY: demo test test-bounds test-python test-newer test-wheel explore lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-report
@@ -25,6 +28,14 @@ test-bounds: .venv/installed-dev
 # Kernels run as Python. numpy warns of integers that wrap around, as those of random numbers are meant to.
 test-python: .venv/installed-dev
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTHON_TESTS) -W "ignore:overflow encountered in scalar:RuntimeWarning" $(PYTEST_ARGUMENTS)
+
+# The newest Python that is installed besides that of .venv, in an environment of its own.
+test-newer:
+	@python=$$(.ci/newer-python) && if [ -z "$$python" ]; then \
+		echo "No Python from 3.12 on is installed: the tests of threads ran with that of .venv only."; \
+	else set -ex; "$$python" -V; "$$python" -m venv .venv/newer; \
+		.venv/newer/bin/python -m pip install --quiet --editable . 'pytest>=8' 'hypothesis>=6.100'; \
+		.venv/newer/bin/python -m pytest $(NEWER_TESTS) $(PYTEST_ARGUMENTS); fi
 
 # The wheel without extras in an environment of its own, and the demo run from it.
 test-wheel: | .venv/bin/python

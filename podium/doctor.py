@@ -36,6 +36,8 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "neural": ("training of neural networks", ("jax", "optax")),
     "tune": ("tuning that learns from earlier trials", ("optuna",)),
 }
+# Versions of Python that were tested, and by what: `.ci/run`.
+TESTED_PYTHONS = {"3.11": "all tests", "3.13": "tests of threads and searches"}
 PROBE_SECONDS = 90  # compiling takes a few; more than this is a hang
 _GIB = 2**30
 _PROBE = "import sys; sys.path.append(sys.argv[1]); from podium.doctor import probe_numba; probe_numba()"
@@ -48,6 +50,7 @@ def examine(timeout: float = PROBE_SECONDS) -> dict[str, Any]:
     found: dict[str, Any] = {
         "podium": __version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "tested_pythons": dict(TESTED_PYTHONS),
         "platform": platform.platform(),
         "cpu": _examine_cpu(),
         "memory": _examine_memory(),
@@ -65,6 +68,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         ("podium", found["podium"]),
         ("Python", found["python"]),
+        ("tested with", ", ".join(f"Python {version} ({tests})" for version, tests in found["tested_pythons"].items())),
         ("platform", found["platform"]),
         ("processor", f"{cpu['model']}, {cpu['count']} cores, {cpu['usable']:g} usable"),
         ("memory", " of ".join(_gigabytes(memory[key]) for key in ("available", "total"))),

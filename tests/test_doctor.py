@@ -33,6 +33,7 @@ def test_an_examination_is_plain_json(found: dict[str, Any]) -> None:
     assert list(found) == [
         "podium",
         "python",
+        "tested_pythons",
         "platform",
         "cpu",
         "memory",
@@ -77,6 +78,21 @@ def test_extras_are_those_of_the_project(found: dict[str, Any]) -> None:
         if name not in ("dev", "bench")
     }
     assert {name: set(extra["versions"]) for name, extra in found["extras"].items()} == needed
+
+
+def test_the_versions_of_python_that_were_tested_are_listed(found: dict[str, Any]) -> None:
+    """Those that the project names. `make test-newer` has the newest that is installed, from 3.12 on."""
+    row = dict(doctor.rows(found))["tested with"]
+    assert row == "Python 3.11 (all tests), Python 3.13 (tests of threads and searches)"
+    project = Path(podium.__file__).parent.parent / "pyproject.toml"
+    if not project.exists():
+        pytest.skip("installed without its sources")
+    facts = tomllib.loads(project.read_text())["project"]
+    name = "Programming Language :: Python :: 3."
+    assert [f"3.{item.removeprefix(name)}" for item in facts["classifiers"] if item.startswith(name)] == list(
+        found["tested_pythons"]
+    )
+    assert facts["requires-python"] == f">={min(found['tested_pythons'])}"
 
 
 def test_a_missing_extra_comes_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
