@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from podium.search.reading import Index
 
 WORD_MEMORY = 1 << 26  # bytes that a ranker uses for words it has seen
-_WORD_BYTES = 200  # of two tuples and a number; a list takes 40 more
+_WORD_BYTES = 56  # of a tuple; a list takes 40 more
 _NO_PRIOR = np.empty(0, np.int64)
 _IN_ORDER = np.empty(0, np.int64)
 _SPARE = 8  # workspaces that are kept
 
 Lists = list[tuple[np.ndarray, np.ndarray]]  # per segment: documents, impacts
-Word = tuple[tuple[int, ...], float]  # its list in each segment, and what it adds to all scores
+Word = tuple[Any, ...]  # its list in each segment; in a language model, also what it adds to all scores
 
 
 class Workspace:
@@ -96,17 +96,17 @@ class Ranker:
         n_query, add = 0, 0.0
         if self._is_language_model:
             n_query = n_words
-            add = sum(constant * count for (_, constant), count in counts.items())
+            add = sum(found[-1] * count for found, count in counts.items())
         work = self.workspace(k, len(counts), n_words * source.largest >= 2**32)
         terms, times, n = work.terms, work.counts, 0
         if self.index.only_segment is not None:
-            for (lists, _), count in counts.items():
+            for lists, count in counts.items():
                 terms[n], times[n], n = lists[0], count, n + 1
             return self._search_only(source, n, n_query, add + n_query * source.largest_prior, work)
         for j, count in enumerate(counts.values()):
             times[j] = count
         for place, table in enumerate(source.tables):
-            for j, (lists, _) in enumerate(counts):
+            for j, lists in enumerate(counts):
                 terms[j] = lists[place]
             n = self.search_table(table, place, len(counts), source.priors[place], n_query, ANY, work, n)
         return self.finish(work, n, add + n_query * source.largest_prior)
@@ -128,24 +128,20 @@ class Ranker:
             return None
         return self.main
 
-    def lists_of(self, source: Source, word: str) -> tuple[int, ...] | None:
+    def lists_of(self, source: Source, word: str) -> Word | None:
         """The lists of a word, prepared; None for stop words and words that no document has."""
         try:
-            found = self._words.values[word]
+            return self._words.values[word]
         except KeyError:
-            found = self._learn(source, word)
-        return None if found is None else found[0]
+            return self._learn(source, word)
 
     def _learn(self, source: Source, word: str) -> Word | None:
         """Prepare the lists of a word; None for stop words and words that no document has."""
         term = self.index.analyser.terms_of([word])[0]
-        lists = None if term is None else source.prepare(term)
-        if lists is None or term is None:
-            self._words.keep(word, None, 0)
-            return None
-        constant = self.weighting.constant(source.field.statistics(term)) if self._is_language_model else 0.0
-        found = lists, constant
-        self._words.keep(word, found, _WORD_BYTES + 40 * len(lists))
+        found: Word | None = None if term is None else source.prepare(term)
+        if found is not None and self._is_language_model:
+            found = (*found, self.weighting.constant(source.field.statistics(term or "")))
+        self._words.keep(word, found, _WORD_BYTES + 40 * len(found or ()))
         return found
 
     def search_table(

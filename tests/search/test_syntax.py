@@ -9,7 +9,7 @@ from collection import WORDS, index_of, random_documents
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podium.search import Analyser, build_index, open_index, snippets
+from podium.search import Analyser, build_index, clauses, open_index, snippets
 from podium.search.analysis import split_words
 from podium.search.snippets import make_snippet
 from podium.search.syntax import Clause, parse_query
@@ -102,6 +102,22 @@ def test_conditions_choose_documents(collection, weighting):
     }
     for query, condition in cases.items():
         assert set(index.search(query, 100, weighting=weighting).ids) == names(documents, condition), query
+
+
+@pytest.mark.parametrize("weighting", ["bm25", "tfidf", "lmir-dir", "lmir-abs"])
+def test_skipping_and_adding_up_all_lists_give_the_same(collection, monkeypatch, weighting):
+    """Words in one field are searched for with as little as possible; for anything else, all scores are added up."""
+    _, index = collection
+    rng, queries = np.random.default_rng(2), []
+    for _ in range(40):
+        words = rng.choice([*WORDS[:12], "unknown", "the"], 6)
+        signs = rng.choice(["", "", "+", "-", "whole:", "-whole:"], 6)
+        queries.append(" ".join(sign + word for sign, word in zip(signs, words)) + " -x")
+    quick = [index.search(query, k, weighting=weighting) for query in queries for k in (1, 10, 100)]
+    monkeypatch.setattr(clauses, "_is_word_of", lambda main, asked: False)
+    slow = [index.search(query, k, weighting=weighting) for query in queries for k in (1, 10, 100)]
+    assert [(hits.ids, hits.scores) for hits in quick] == [(hits.ids, hits.scores) for hits in slow]
+    assert sum(map(len, quick)) > 200
 
 
 def test_conditions_do_not_change_scores(collection):
