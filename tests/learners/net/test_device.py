@@ -174,12 +174,21 @@ print(sorted(name for name in sys.modules if name.startswith('podium')))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = ["attention", "attention_network", "device", "formulas", "network", "optimization", "scoring"]
-    assert done.stdout.strip() == str(
-        ["podium", "podium.learners", "podium.learners.net", *(f"podium.learners.net.{name}" for name in names)]
-    )
+    shared = ["podium", "podium._runtime", "podium._runtime.once", "podium.learners", "podium.learners.net"]
+    assert done.stdout.strip() == str([*shared, *(f"podium.learners.net.{name}" for name in names)])
     folder = Path(podium.__file__).parent / "learners" / "net"
-    for name in [*names, "batches"]:
+    for name in [*names, "batches", "../../_runtime/__init__", "../../_runtime/once"]:
         text = (folder / f"{name}.py").read_text()
         used = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
-        known = {"__future__", "collections", "dataclasses", "functools", "itertools", "math", "typing"}
+        known = {
+            "__future__",
+            "collections",
+            "dataclasses",
+            "functools",
+            "itertools",
+            "math",
+            "os",
+            "threading",
+            "typing",
+        }
         assert used - known <= {"jax", "numpy", "optax", "podium"}, name
