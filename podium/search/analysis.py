@@ -21,6 +21,8 @@ from podium.search.stopwords import STOP_WORDS
 VERSION = 1  # to be raised with any change of the terms of a text: stored indexes are then refused
 
 _WORD = re.compile(r"\w+")
+_LONG = 256  # characters
+_MANY_MARKS = re.compile(r"[^\w\x00-\x7f]{32,}")
 PLAIN = "none"
 
 
@@ -28,7 +30,30 @@ def normalise(text: str) -> str:
     """The characters that words are made of."""
     if text.isascii():  # then NFKC changes nothing
         return text.lower()
+    if _is_unbroken(text):
+        text = _MANY_MARKS.sub(_in_order, text)
     return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _is_unbroken(text: str) -> bool:
+    """Whether there are so many characters without a blank that they could be marks only; most texts have blanks."""
+    place = 0
+    while place < len(text) - _LONG:
+        place = text.rfind(" ", place, place + _LONG) + 1
+        if not place:
+            return True
+    return False
+
+
+def _in_order(marks: re.Match[str]) -> str:
+    """Combining marks in the order that NFKC gives them; for NFKC itself that takes the square of their number."""
+    runs: list[list[str]] = [[]]
+    for letter in "".join(unicodedata.normalize("NFKD", mark) for mark in marks[0]):
+        if not unicodedata.combining(letter):
+            runs.append([letter])  # what stands behind it is ordered by itself
+        else:
+            runs[-1].append(letter)
+    return "".join(letter for run in runs for letter in sorted(run, key=unicodedata.combining))
 
 
 def split_words(text: str) -> list[str]:
