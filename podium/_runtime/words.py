@@ -1,7 +1,8 @@
-"""Words for people: the nearest name to a misspelt one."""
+"""Words for people: the nearest name to a misspelt one, numbers with nouns, excerpts, and what a terminal shows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -23,3 +24,31 @@ def check_choice(what: str, given: Any, choices: Iterable[str]) -> None:
 def counted(number: int, one: str, several: str | None = None) -> str:
     """`counted(1, "row")` -> `1 row`, `counted(2000, "query", "queries")` -> `2,000 queries`."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+_LONGEST_EXCERPT = 80
+
+
+def excerpt(value: Any) -> str:
+    """A value for a message: quoted, on one line, printable, at most 80 characters."""
+    try:
+        text = repr(value[: 2 * _LONGEST_EXCERPT] if isinstance(value, str) else value)
+    except (ValueError, RecursionError):  # integers of more than 4,300 digits
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST_EXCERPT else f"{text[: _LONGEST_EXCERPT - 3]}..."
+
+
+# C0 and C1 but for line feed and tab, and what reverses the direction of text: they make a terminal show another text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # which no output can encode
+
+
+def printable(text: str) -> str:
+    """Text for a terminal, without control characters."""
+    return text if text.isprintable() else _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
+
+
+def printable_json(text: str) -> str:
+    """JSON for a terminal: the same value, with control characters escaped. JSON itself escapes only some."""
+    escaped = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped)

@@ -281,6 +281,45 @@ def test_stored_values_must_be_numbers(tmp_path):
         Extractor(open_index(tmp_path / "i"), Features()).values("x", [1])
 
 
+LARGEST = (2 - 2**-23) * 2**127  # of float32
+
+
+BEYOND = {"1e300": 1e300, "-1e300": -1e300, "400 digits": 10**400, "negative": -(10**400), "twice": int(LARGEST) * 2}
+
+
+@pytest.mark.parametrize("value", [*BEYOND.values(), float("inf"), float("nan")], ids=[*BEYOND, "inf", "nan"])
+def test_a_stored_number_beyond_float32_is_an_error_that_names_the_document(tmp_path, value):
+    build_index([{"id": "a", "body": "x", "clicks": 3}, {"id": "b", "body": "x", "clicks": value}], tmp_path / "i")
+    features = Features([Feature("clicks", "stored", settings={"key": "clicks"})])
+    with pytest.raises(ValueError, match=r"clicks of document 'b' is .*; expected a finite number") as caught:
+        Extractor(open_index(tmp_path / "i"), features).values("x", [0])
+    assert len(str(caught.value)) < 220  # not all digits
+
+
+@pytest.mark.parametrize("value", [LARGEST, -LARGEST, int(LARGEST), 10**38, 1e-300, 0, True])
+def test_any_stored_number_within_float32_is_a_finite_feature(tmp_path, value):
+    build_index([{"id": "a", "body": "x", "clicks": value}, {"id": "b", "body": "x"}], tmp_path / "i")
+    for normalize in (None, "minmax"):
+        features = Features([Feature("clicks", "stored", settings={"key": "clicks", "default": -LARGEST})], normalize)
+        found = Extractor(open_index(tmp_path / "i"), features).values("x", [0, 1])
+        assert np.isfinite(found).all()
+    with pytest.raises(ValueError, match="default must be a finite number"):
+        Feature("clicks", "stored", settings={"key": "clicks", "default": 10**400})
+
+
+def test_terms_count_65535_times_per_field_and_further_occurrences_have_no_position(tmp_path):
+    """65,600 times x: the phrase at its last occurrence is not found, that of a word behind position 65,535 is."""
+    build_index([("a", "x " * 65_600 + "speed light"), ("b", "x speed light")], tmp_path / "i", language="none")
+    index = open_index(tmp_path / "i")
+    assert set(index.search('"speed light"').ids) == {"a", "b"}
+    assert index.search('"x speed"').ids == ["b"]
+    features = Features()
+    found = Extractor(index, features).values("x speed", [0, 1])
+    assert np.isfinite(found).all()
+    values = dict(zip(features.names, found[0].tolist()))
+    assert (values["TF(body)"], values["DL(body)"]) == (65_535 + 1, 65_600 + 2)
+
+
 def test_an_index_without_candidates_or_fields_has_features_of_0(tmp_path):
     build_index([("a", "x y"), ("b", "")], tmp_path / "i", language="none")
     extractor = Extractor(open_index(tmp_path / "i"), Features())

@@ -21,7 +21,6 @@ declarations; further ones come from a TOML table or are Python functions:
 from __future__ import annotations
 
 import json
-import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from podium._runtime.once import once
-from podium._runtime.words import check_choice
+from podium._runtime.words import check_choice, excerpt
 from podium.formats.errors import FormatError
 from podium.search.links import FACTS
 from podium.search.segments import FIELDS
@@ -40,6 +39,12 @@ from podium.search.weightings import WEIGHTINGS, Weighting, parse_weighting
 LETOR_FIELDS = ("body", "anchor", "title", "url", "whole")
 NORMALIZATIONS = ("minmax",)
 FUNCTION = "function"
+_LARGEST = (2.0 - 2.0**-23) * 2.0**127  # of float32, the type of features
+
+
+def fits_float32(value: Any) -> bool:
+    """Whether this is a number that a feature can have; integers may have any number of digits."""
+    return isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,8 @@ class Feature:
             if name in ("fact", "key"):
                 if not isinstance(value, str) or not value:
                     raise ValueError(f"feature {self.name!r}: {name} must be text; got {value!r}.")
-            elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ValueError(f"feature {self.name!r}: {name} must be a finite number; got {value!r}.")
+            elif isinstance(value, bool) or not fits_float32(value):
+                raise ValueError(f"feature {self.name!r}: {name} must be a finite number; got {excerpt(value)}.")
         for name in ("documents", "terms"):
             value = self.settings.get(name, 1)
             if not isinstance(value, int) or value < 1:

@@ -7,7 +7,6 @@ probabilities) is computed when the term is first asked for.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import threading
@@ -20,9 +19,10 @@ import numpy as np
 
 from podium._runtime.memo import Memo
 from podium._runtime.once import once
+from podium._runtime.words import excerpt
 from podium.search.analysis import split_words
 from podium.search.features import kernels
-from podium.search.features.declaring import FUNCTION, Feature, Features
+from podium.search.features.declaring import FUNCTION, Feature, Features, fits_float32
 from podium.search.features.expanding import EXPANSIONS, Expansion
 from podium.search.features.kernels import fill_columns, fill_frequencies, scale_to_range
 from podium.search.syntax import is_plain
@@ -280,14 +280,13 @@ class Extractor:
                     f"feature {name!r}: {self.index.folder} was built with keep_texts=False and has no {key}."
                 )
             everything = np.arange(segment.n_documents)
-            in_store_order = np.argsort(segment.store.places(everything)).tolist()
-            for doc, text in zip(in_store_order, segment.store.texts(everything)):
-                value = json.loads(text).get("fields", {}).get(key)
+            for doc, document in segment.store.documents(everything):
+                value = document.get("fields", {}).get(key)
                 if value is None or self.index.deleted[place][doc]:
                     continue
-                if isinstance(value, str) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                    message = f"feature {name!r}: {key} of document {segment.ids[doc]!r} is {value!r:.60}"
-                    raise ValueError(f"{message}; expected a finite number.")
+                if not fits_float32(value):
+                    message = f"feature {name!r}: {key} of document {excerpt(segment.ids[doc])} is {excerpt(value)}"
+                    raise ValueError(f"{message}; expected a finite number, from -3.4e38 to 3.4e38 as of float32.")
                 values[self.index.bases[place] + doc] = value
         return values
 
