@@ -6,10 +6,15 @@ import os
 
 
 class FormatError(ValueError):
-    """A file that violates its format: `train.txt, line 18: expected ..., found ... .`"""
+    """A file that violates its format: `train.txt, line 18: expected ..., found ... .`
 
-    def __init__(self, path: str | os.PathLike[str], message: str, line: int | None = None) -> None:
-        place = os.fspath(path) if line is None else f"{os.fspath(path)}, line {line}"
+    `unit` is what is counted where a file has no lines: "row".
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], message: str, line: int | None = None, *, unit: str = "line"
+    ) -> None:
+        place = os.fspath(path) if line is None else f"{os.fspath(path)}, {unit} {line}"
         super().__init__(f"{place}: {message}")
         self.path = os.fspath(path)
         self.line = line

@@ -25,20 +25,21 @@ def line_blocks(path: FilePath) -> Iterator[tuple[int, bytes]]:
 
     A byte order mark is dropped. Bytes that are no text, and compressed files that end too early, are refused.
     """
-    line, rest = 1, b""
+    line, rest = 1, list[bytes]()  # joined once, so that a long line takes time in proportion to its length
     for piece in _pieces(path):
         if not rest and line == 1:
             piece = piece.removeprefix(b"\xef\xbb\xbf")
         cut = piece.rfind(b"\n") + 1
         if cut:
-            block = _checked_text(path, line, rest + piece[:cut])
+            block = _checked_text(path, line, b"".join([*rest, piece[:cut]]))
             yield line, block
             line += block.count(b"\n")
-        rest = piece[cut:] if cut else rest + piece
-        if len(rest) > _LONGEST_LINE:
+            rest = []
+        rest.append(piece[cut:])
+        if sum(map(len, rest)) > _LONGEST_LINE:
             raise FormatError(path, f"longer than {_LONGEST_LINE >> 20} MiB; is this a text file of lines?", line)
-    if rest:
-        yield line, _checked_text(path, line, rest)
+    if any(rest):
+        yield line, _checked_text(path, line, b"".join(rest))
 
 
 def read_numbers(path: FilePath, advice: str) -> np.ndarray:
@@ -129,5 +130,5 @@ def _bad_line(path: FilePath, line: int, word: bytes, advice: str) -> FormatErro
 
 def shown(word: bytes) -> str:
     """A word of a file for a message: short, quoted, printable."""
-    text = word[:60].decode("utf-8", "backslashreplace")
-    return repr(text) + ("..." if len(word) > 60 else "")
+    text = repr(word[:60].decode("utf-8", "backslashreplace"))
+    return text if len(text) < 80 and len(word) <= 60 else f"{text[:77]}..."

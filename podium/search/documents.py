@@ -1,15 +1,25 @@
-"""Document: what the index is given. Records of mappings, as JSON has them, are turned into documents here."""
+"""Document: what the index is given. Records of mappings, as JSON has them, are turned into documents here.
+
+An id that is not valid Unicode is refused: two of them could become one. In all other texts U+FFFD takes the place of
+what is not valid.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_IDS = ("id", "_id", "docid", "docno", "doc_id")
+from podium._runtime.words import excerpt
+
+ID_KEYS = ("id", "_id", "docid", "docno", "doc_id")
 _BODIES = ("body", "text", "contents", "content")
 _TARGETS = ("url", "target", "href", "id")
 _WORDS = ("text", "anchor")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DEEPEST = 100  # lists and objects within one another: what is read back must not depend on the depth of the stack
 
 
 @dataclass(slots=True)
@@ -55,7 +65,7 @@ def as_batch(records: Sequence[Record]) -> Batch:
         ids, bodies = zip(*records)
         if _are_usual(ids) and set(map(type, bodies)) == {str}:
             nothing = [""] * len(ids)
-            return Batch(ids, bodies, nothing, nothing, {})
+            return Batch(ids, [valid_text(body) for body in bodies], nothing, nothing, {})
     documents = [as_document(record) for record in records]
     return Batch(
         [document.id for document in documents],
@@ -87,48 +97,129 @@ def as_document(record: Record) -> Document:
             raise ValueError(f"expected (id, body) or (id, title, body); got a tuple of {len(record)}.")
     else:
         document = _from_mapping(record)
-    _check(document)
-    return document
+    if _is_usual(document):
+        return document
+    check_id(document.id)
+    try:
+        return _examined(document)
+    except ValueError as error:
+        raise ValueError(f"document {excerpt(document.id)}: {error}") from error
 
 
 def _from_mapping(record: Mapping[str, Any]) -> Document:
+    """Values as they are, to be examined."""
     if not isinstance(record, Mapping):
         raise ValueError(f"expected a document with keys such as id, title and body; got {type(record).__name__}.")
     rest = dict(record)
-    key = next((name for name in _IDS if name in rest), None)
+    key = next((name for name in ID_KEYS if name in rest), None)
     if key is None:
-        raise ValueError(f"expected a key id (or {', '.join(_IDS[1:])}); found {_shown(rest)}.")
-    number = rest.pop(key)
-    body = next((rest.pop(name) for name in _BODIES if name in rest), "")
-    document = Document(_id_text(number), _text("body", body))
-    document.title, document.url = _text("title", rest.pop("title", "")), _text("url", rest.pop("url", ""))
-    document.links = [_link(item) for item in _list("links", rest.pop("links", None))]
-    document.anchors = [_text("anchors", item) for item in _list("anchors", rest.pop("anchors", None))]
-    document.fields = rest
-    return document
+        raise ValueError(f"expected a key id (or {', '.join(ID_KEYS[1:])}); found {_shown(rest)}.")
+    id = id_text(rest.pop(key))
+    body = _joined(next((rest.pop(name) for name in _BODIES if name in rest), ""))
+    title, url = _joined(rest.pop("title", "")), _joined(rest.pop("url", ""))
+    links, anchors = (rest.pop(name, None) for name in ("links", "anchors"))
+    return Document(id, body, title, url, [] if links is None else links, [] if anchors is None else anchors, rest)
 
 
-def _id_text(value: Any) -> str:
+def id_text(value: Any) -> str:
+    """An id of a document or query; JSON has integers too."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"the id must be text or an integer; found {value!r}.")
+        raise ValueError(f"the id must be text or an integer; found {excerpt(value)}.")
     return str(value)
 
 
-def _text(name: str, value: Any) -> str:
+def check_id(id: Any) -> None:
+    if not isinstance(id, str) or not id:
+        raise ValueError(f"the id must be text that is not empty; found {excerpt(id)}.")
+    if "\0" in id:
+        raise ValueError(f"the id {excerpt(id)} holds a NUL character.")
+    if not _is_valid(id):
+        raise ValueError(f"the id {excerpt(id)} is not valid Unicode text (UTF-8).")
+
+
+def valid_text(text: str) -> str:
+    """The text with U+FFFD in place of surrogates, which stand for bytes that are not UTF-8 or are half a character."""
+    return text if _is_valid(text) else _SURROGATE.sub("\ufffd", text)
+
+
+def _is_valid(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_usual(document: Document) -> bool:
+    """Whether there is nothing to examine: ASCII text and no more, as nearly always."""
+    id, body, title, url = document.id, document.body, document.title, document.url
+    return (
+        type(id) is type(body) is type(title) is type(url) is str
+        and not (document.links or document.anchors or document.fields)
+        and id.isascii()
+        and body.isascii()
+        and title.isascii()
+        and url.isascii()
+        and bool(id)
+        and "\0" not in id
+    )
+
+
+def _examined(document: Document) -> Document:
+    """The document with checked types and valid texts."""
+    body, title, url = (_text(name, getattr(document, name)) for name in ("body", "title", "url"))
+    links = [_link(item) for item in _list("links", document.links)]
+    anchors = [_text("anchors", _joined(item)) for item in _list("anchors", document.anchors)]
+    if not isinstance(document.fields, Mapping):
+        raise ValueError(f"fields must be a mapping; found {type(document.fields).__name__}.")
+    fields = dict(_field(name, value) for name, value in document.fields.items())
+    return Document(document.id, body, title, url, links, anchors, fields)
+
+
+def _joined(value: Any) -> Any:
+    """JSON writes a text also as null, or as a list of texts."""
     if value is None:
         return ""
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return "\n".join(value)
+    return "\n".join(value) if isinstance(value, list) and all(isinstance(part, str) for part in value) else value
+
+
+def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} must be text; found {type(value).__name__}.")
-    return value
+    return valid_text(value)
+
+
+def _field(name: Any, value: Any) -> tuple[str, Any]:
+    """A further field, which is stored as JSON."""
+    if not isinstance(name, str):
+        raise ValueError(f"the names of further fields must be text; found {excerpt(name)}.")
+    kind = type(value)
+    if kind is str:
+        return valid_text(name), valid_text(value)
+    if kind is float or kind is bool or value is None or (kind is int and value.bit_length() < 64):
+        return valid_text(name), value
+    try:
+        text = json.dumps(value, ensure_ascii=False) if _is_flat(value, _DEEPEST) else ""
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{excerpt(name)} must be a value that JSON can hold; {str(error)[:80]}.") from error
+    if not text:
+        raise ValueError(f"{excerpt(name)} must be nested at most {_DEEPEST} deep.")
+    return valid_text(name), value if _is_valid(text) else json.loads(valid_text(text))
+
+
+def _is_flat(value: Any, deepest: int) -> bool:
+    if isinstance(value, (list, tuple)):
+        return deepest > 0 and all(_is_flat(item, deepest - 1) for item in value)
+    if isinstance(value, Mapping):
+        return deepest > 0 and all(_is_flat(item, deepest - 1) for item in value.values())
+    return True
 
 
 def _list(name: str, value: Any) -> Iterable[Any]:
-    if value is None:
-        return []
     if not isinstance(value, list):
         raise ValueError(f"{name} must be a list; found {type(value).__name__}.")
     return value
@@ -136,32 +227,14 @@ def _list(name: str, value: Any) -> Iterable[Any]:
 
 def _link(item: Any) -> tuple[str, str]:
     if isinstance(item, str):
-        return item, ""
+        return valid_text(item), ""
     if isinstance(item, Mapping):
         target = next((item[key] for key in _TARGETS if key in item), None)
         item = (target, next((item[key] for key in _WORDS if key in item), ""))
     if isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], str):
-        return item[0], _text("links", item[1])
-    raise ValueError(f'a link must be a URL, [URL, text] or {{"url": ..., "text": ...}}; found {item!r:.60}.')
-
-
-def _check(document: Document) -> None:
-    id = document.id
-    texts = type(document.body) is str and type(document.title) is str and type(document.url) is str
-    if texts and type(id) is str and id.isascii() and id and "\0" not in id:  # nearly always
-        return
-    if not isinstance(document.id, str) or not document.id:
-        raise ValueError(f"the id must be text that is not empty; found {document.id!r}.")
-    if "\0" in document.id:
-        raise ValueError(f"the id {document.id!r} holds a NUL character.")
-    try:
-        document.id.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"the id {document.id!r} is not valid Unicode.") from None
-    for name in ("body", "title", "url"):
-        if not isinstance(getattr(document, name), str):
-            raise ValueError(f"{name} must be text; found {type(getattr(document, name)).__name__}.")
+        return valid_text(item[0]), _text("links", _joined(item[1]))
+    raise ValueError(f'a link must be a URL, [URL, text] or {{"url": ..., "text": ...}}; found {excerpt(item)}.')
 
 
 def _shown(record: Mapping[str, Any]) -> str:
-    return ", ".join(map(repr, list(record)[:5])) or "no keys"
+    return excerpt(list(record)[:5])[1:].removesuffix("]") or "no keys"

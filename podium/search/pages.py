@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
 from podium.search.documents import Document
+from podium.search.markup import html_tokens
 
 _MARKDOWN, _HTML = (".md", ".markdown"), (".html", ".htm")
 PAGE_SUFFIXES = (".txt", ".text", *_MARKDOWN, *_HTML)
-_HEADING = re.compile(r"^#+\s+(.*?)\s*#*\s*$", re.MULTILINE)
-_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
+_LINK_TEXT = re.compile(r"\[([^\[\]]*)\]\((?=[^)\s])")
 _SILENT = {"script", "style", "template", "noscript"}
 _BLOCKS = {"p", "div", "br", "li", "tr", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "pre"}
 
@@ -27,20 +26,65 @@ def read_page(file: Path, name: str) -> Document:
     if "\0" in text:
         raise ValueError("expected text; found NUL bytes.")
     if file.suffix.lower() in _HTML:
-        page = _Page()
-        page.feed(text)
-        page.close()
-        title, body, links = page.result()
+        title, body, links = _html(text)
     elif file.suffix.lower() in _MARKDOWN:
-        heading = _HEADING.search(text)
-        title = heading[1] if heading else ""
-        links = [(target, words) for words, target in _LINK.findall(text)]
-        body = _LINK.sub(r"\1", text)
-        if heading:
-            body = body.replace(heading[0], "", 1)
+        title, body, links = _markdown(text)
     else:
         title, body, links = "", text, []
     return Document(name, body.strip(), title, "", [(_target(name, target), words) for target, words in links])
+
+
+Links = list[tuple[str, str]]  # target, words
+
+
+def _markdown(text: str) -> tuple[str, str, Links]:
+    """The first heading is the title."""
+    lines = text.split("\n")
+    place, heading = next(((place, own) for place, line in enumerate(lines) if (own := _heading(line))), (-1, ""))
+    if place >= 0:
+        del lines[place]
+    title, of_title = _without_links(heading)
+    body, of_body = _without_links("\n".join(lines))
+    return title, body, of_title + of_body
+
+
+def _heading(line: str) -> str:
+    """`## Wings ##` -> `Wings`; nothing for any other line. `# C#` is about C#."""
+    text = line.lstrip("#")
+    if text == line or not text[:1].isspace():
+        return ""
+    text = text.strip()
+    closed = text.rstrip("#")
+    return closed.rstrip() if closed[-1:].isspace() or not closed else text
+
+
+def _without_links(text: str) -> tuple[str, Links]:
+    """`[words](target "title")` -> `words`, and the links."""
+    parts: list[str] = []
+    links: Links = []
+    done = 0
+    for link in _LINK_TEXT.finditer(text):
+        if link.start() < done:
+            continue
+        end = text.find(")", link.end())
+        if end < 0:
+            break
+        parts += [text[done : link.start()], link[1]]
+        links.append((text[link.end() : end].split(None, 1)[0], link[1]))
+        done = end + 1
+    return "".join([*parts, text[done:]]), links
+
+
+def _html(text: str) -> tuple[str, str, Links]:
+    page = _Page()
+    for token in html_tokens(text):
+        if token.kind == "text":
+            page.add(token.text)
+        elif token.kind == "start":
+            page.start(token.text, token.attributes)
+        else:
+            page.end(token.text)
+    return page.result()
 
 
 def _target(page: str, link: str) -> str:
@@ -50,29 +94,28 @@ def _target(page: str, link: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(page), path)).lstrip("/")
 
 
-class _Page(HTMLParser):
+class _Page:
     """The title, the visible text and the links of HTML."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self._title: list[str] = []
         self._text: list[str] = []
         self._links: list[tuple[str, list[str]]] = []
         self._silent = 0
         self._in_title = self._in_link = False
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag in _SILENT:
             self._silent += 1
         elif tag == "title":
             self._in_title = True
-        elif tag == "a" and dict(attrs).get("href"):
+        elif tag == "a" and attributes.get("href"):
             self._in_link = True
-            self._links.append((dict(attrs)["href"] or "", []))
+            self._links.append((attributes["href"], []))
         elif tag in _BLOCKS:
             self._text.append("\n")
 
-    def handle_endtag(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
         if tag in _SILENT:
             self._silent = max(0, self._silent - 1)
         elif tag == "title":
@@ -82,7 +125,7 @@ class _Page(HTMLParser):
         elif tag in _BLOCKS:
             self._text.append("\n")
 
-    def handle_data(self, data: str) -> None:
+    def add(self, data: str) -> None:
         if self._silent:
             return
         if self._in_title:
@@ -92,7 +135,7 @@ class _Page(HTMLParser):
         if self._in_link:
             self._links[-1][1].append(data)
 
-    def result(self) -> tuple[str, str, list[tuple[str, str]]]:
+    def result(self) -> tuple[str, str, Links]:
         lines = (" ".join(line.split()) for line in "".join(self._text).split("\n"))
         links = [(target, " ".join("".join(words).split())) for target, words in self._links]
         return " ".join("".join(self._title).split()), "\n".join(filter(None, lines)), links

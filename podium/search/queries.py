@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.words import check_choice
+from podium._runtime.words import check_choice, excerpt
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.trec import Run
 from podium.search.collections import Faults, smart_records, text_lines
+from podium.search.documents import check_id, id_text, valid_text
 from podium.search.reading import Fields, Hits, Index
 from podium.search.weightings import Weighting
 
@@ -37,9 +38,14 @@ def read_queries(
         key = str(place) if by_position else name
         if not key or not text.strip():
             raise FormatError(path, "expected a query with an id and a text that is not empty.", line)
+        try:
+            check_id(key)
+        except ValueError as error:
+            raise FormatError(path, str(error), line) from error
         if key in found:
-            raise FormatError(path, f"query {key!r} is there already. Number queries by position, or rename one.", line)
-        found[key] = text.strip()
+            message = f"query {excerpt(key)} is there already. Number queries by position, or rename one."
+            raise FormatError(path, message, line)
+        found[key] = valid_text(text.strip())
     if not found:
         raise FormatError(path, f"has no queries; expected format {kind}.")
     return found
@@ -62,7 +68,7 @@ def _tsv(path: Path) -> Records:
         if line.strip():
             name, tab, text = line.partition("\t")
             if not tab:
-                raise FormatError(path, f"expected id<tab>text, found {line[:60]!r}.", number)
+                raise FormatError(path, f"expected id<tab>text, found {excerpt(line)}.", number)
             yield number, name.strip(), text
 
 
@@ -72,29 +78,40 @@ def _json_lines(path: Path) -> Records:
             continue
         try:
             record = json.loads(line)
-            name = next(record[key] for key in ("id", "_id", "qid") if key in record)
-            text = next(record[key] for key in ("text", "query", "title") if key in record)
+            name = id_text(next(record[key] for key in ("id", "_id", "qid") if key in record))
+            text = id_text(next(record[key] for key in ("text", "query", "title") if key in record))  # or a number
         except (ValueError, TypeError, StopIteration, RecursionError) as error:
-            message = f"expected a JSON object with id and text, found {line[:60]!r}."
+            message = f"expected a JSON object with id and text, found {excerpt(line)}."
             raise FormatError(path, message, number) from error
-        yield number, str(name), str(text)
+        yield number, name, text
 
 
-_TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)</top(?:ic)?>", re.IGNORECASE | re.DOTALL)
-_NUMBER = re.compile(r"<num(?:ber)?>\s*(?:Number:)?\s*([^\s<]+)|number\s*=\s*\"([^\"]+)\"", re.IGNORECASE)
-_TITLE = re.compile(r"<(?:title|query)>\s*(?:Topic:)?(.*?)(?=<)", re.IGNORECASE | re.DOTALL)
+_TOPIC_TAG = re.compile(r"<(/?)top(?:ic)?(\s[^<>]*)?>", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"<num(?:ber)?>\s*+(?:Number:\s*+)?([^\s<]+)|number\s*+=\s*+\"([^\"]+)\"", re.IGNORECASE)
+_TITLE = re.compile(r"<(?:title|query)>\s*+(?:Topic:)?([^<]*)", re.IGNORECASE)
 
 
 def _trec(path: Path) -> Records:
-    lines = [line for _, line in text_lines(path)]
-    text = "\n".join(lines)
-    for topic in _TOPIC.finditer(text):
-        line = text.count("\n", 0, topic.start()) + 1
-        number = _NUMBER.search(topic[1] + topic[2])
-        title = _TITLE.search(topic[2] + "<")
-        if number is None or title is None:
-            raise FormatError(path, "expected <num> and <title> within <top>.", line)
-        yield line, number[1] or number[2], " ".join(title[1].split())
+    text = "\n".join(line for _, line in text_lines(path))
+    line, counted, begun = 1, 0, None
+    for tag in _TOPIC_TAG.finditer(text):
+        line += text.count("\n", counted, tag.start())
+        counted = tag.start()
+        if (begun is None) == bool(tag[1]):
+            raise FormatError(path, "expected <top> and </top> in turn.", line)
+        if begun is not None:
+            yield begun[0], *_topic(path, begun[0], begun[1] + text[begun[2] : tag.start()])
+        begun = None if tag[1] else (line, tag[2] or "", tag.end())
+    if begun is not None:
+        raise FormatError(path, "<top> without </top>; is the file cut short?", begun[0])
+
+
+def _topic(path: Path, line: int, text: str) -> tuple[str, str]:
+    """The id and the title of a topic."""
+    number, title = _NUMBER.search(text), _TITLE.search(text)
+    if number is None or title is None:
+        raise FormatError(path, "expected <num> and <title> within <top>.", line)
+    return number[1] or number[2], " ".join(title[1].split())
 
 
 def _smart(path: Path) -> Records:
