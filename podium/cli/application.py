@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from podium import __version__
+from podium._runtime.words import printable, printable_json
 from podium.cli.inputs import inputs
 
 app = typer.Typer(
@@ -81,7 +82,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     if version:
-        print(f"podium {__version__}")
+        show(f"podium {__version__}")
         raise typer.Exit
 
 
@@ -97,8 +98,13 @@ def output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
     return out, sys.stderr
 
 
+def show(text: str = "", file: IO[str] | None = None, end: str = "\n") -> None:
+    """Print text without control characters, wherever it comes from: titles and ids of documents, queries, files."""
+    print(printable(text), file=file, end=end)
+
+
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    print(printable_json(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def _complain(error: BaseException) -> None:
@@ -113,4 +119,4 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__
 
 
 def say(message: str) -> None:
-    print(f"podium: {inputs.named(message)}", file=sys.stderr)
+    show(f"podium: {inputs.named(message)}", file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, print_json
+from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, print_json, show
 from podium.cli.inputs import inputs
 
 
@@ -28,7 +28,7 @@ def check_command(
     if as_json:
         print_json(report.to_json())
     else:
-        print("\n".join(report.sentences()))
+        show("\n".join(report.sentences()))
     raise typer.Exit(report.exit_code)
 
 
@@ -106,7 +106,7 @@ def compare_command(
     if as_json:
         print_json(comparison.to_json())
     elif latex:
-        print(comparison.to_latex())
+        show(comparison.to_latex())
     else:
         from podium.cli import terminal as _terminal
 
@@ -145,9 +145,9 @@ def convert_command(
     if as_json:
         print_json(found | {"not_kept": lost})
     else:
-        print(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features", file=report)
+        show(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features", file=report)
         if lost:
-            print(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
+            show(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
 
 
 @command("models")
@@ -218,8 +218,8 @@ def train_command(
     if as_json:
         print_json(trained.to_json())
     else:
-        print("\n".join(trained.sentences()), file=report)
-        print(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
+        show("\n".join(trained.sentences()), file=report)
+        show(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
     raise typer.Exit(130 if trained.interrupted else 0)
 
 
@@ -256,7 +256,7 @@ def rank_command(
     elif out is None:
         sys.stdout.buffer.writelines(ranking.lines())
     else:
-        print(f"{out}: {ranking.sentence()}", file=report)
+        show(f"{out}: {ranking.sentence()}", file=report)
 
 
 @command("inspect")
@@ -290,7 +290,7 @@ def inspect_command(
     if as_json:
         print_json(found.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
     else:
-        print("\n".join([text, *(f"{out}: written" for out in written.values())]))
+        show("\n".join([text, *(f"{out}: written" for out in written.values())]))
 
 
 @command("explain")
@@ -344,7 +344,7 @@ def explain_command(
     else:
         _terminal.print_explanation(found)
         if out is not None:
-            print(f"{out}: written")
+            show(f"{out}: written")
 
 
 @command("demo")
@@ -374,5 +374,5 @@ def doctor_command(as_json: AsJson = False) -> None:
     else:
         _terminal.print_rows(doctor.rows(found))
         for sentence in found["advice"]:
-            print(sentence)
+            show(sentence)
     raise typer.Exit(1 if found["advice"] else 0)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podium.cli.application import AsJson, Command, print_json, say
+from podium.cli.application import AsJson, Command, print_json, say, show
 from podium.cli.lab_report import report_command
 
 app: typer.Typer = typer.Typer(
@@ -58,9 +58,9 @@ def run_command(
     if as_json:
         print_json(lab_tables.outcome_json(outcome) | {"report": None if written is None else str(written)})
     elif written is not None:
-        print(f"{written}: written")
+        show(f"{written}: written")
     elif not no_report and outcome.results.runs:
-        print(f"For a report: pip install 'podium[report]', then: podium lab report {folder}")
+        show(f"For a report: pip install 'podium[report]', then: podium lab report {folder}")
     for failure in outcome.failures:
         say(str(failure))
     raise typer.Exit(0 if outcome.is_complete else 1)
@@ -75,7 +75,7 @@ def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found.to_plain())
     else:
-        print(find_file(experiment).read_text(encoding="utf-8"), end="")
+        show(find_file(experiment).read_text(encoding="utf-8"), end="")
 
 
 app.command("report", cls=Command)(report_command)
@@ -121,7 +121,7 @@ def download_command(
     if as_json:
         print_json({"name": found.dataset.name, "folder": str(found.folder), "folds": list(found.folds.names)})
     else:
-        print(f"{found.folder}: {found.dataset.name}")
+        show(f"{found.folder}: {found.dataset.name}")
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from podium._runtime.words import counted
-from podium.cli.application import AsJson, print_json
+from podium.cli.application import AsJson, print_json, show
 
 
 def report_command(
@@ -31,4 +31,4 @@ def report_command(
         print_json({"runs": len(results.runs), "models": results.models, "written": str(target)})
     else:
         found = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
-        print(f"{target}: {found}, {target.stat().st_size / 1e6:.1f} MB")
+        show(f"{target}: {found}, {target.stat().st_size / 1e6:.1f} MB")

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from podium._runtime.words import counted
+from podium.cli.application import show
 from podium.cli.terminal import console
 from podium.lab.leaderboard import Beside, Line, leaderboard, published_beside
 from podium.lab.running import Outcome
@@ -23,13 +24,13 @@ def print_outcome(outcome: Outcome) -> None:
     for number, policy in enumerate(about["policies"]):
         console().print(_leaderboard(lines, about, policy, main=number == 0))
     if any(line.intervals for line in lines):
-        print(f"Differences from {about['baseline']} with 95 % intervals over the queries of all test parts.")
+        show(f"Differences from {about['baseline']} with 95 % intervals over the queries of all test parts.")
     for table in published_beside(outcome.results):
         console().print(_beside(table, about["folds"]))
     for name, why in outcome.left_out.items():
-        print(f"left out: {name}: {why}")
+        show(f"left out: {name}: {why}")
     runs = counted(len(outcome.results.runs), "run")
-    print(f"{outcome.folder}: {runs}; results.json, results.csv, queries.csv")
+    show(f"{outcome.folder}: {runs}; results.json, results.csv, queries.csv")
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def print_data(lines: Sequence[dict[str, Any]]) -> None:
     console().print(table)
     for line in lines:
         if line["advice"]:
-            print(f"{line['name']}: {line['advice']}")
+            show(f"{line['name']}: {line['advice']}")
 
 
 def _leaderboard(lines: Sequence[Line], about: dict[str, Any], policy: str, *, main: bool) -> Table:

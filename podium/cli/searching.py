@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from podium._runtime.words import counted
-from podium.cli.application import AsJson, command, output, print_json, say
+from podium.cli.application import AsJson, command, output, print_json, say, show
 from podium.cli.inputs import inputs
 
 
@@ -45,11 +45,16 @@ def index_command(
     )
     for message in faults.messages:
         say(f"{message} Left out.")
+    if faults.count > len(faults.messages):
+        say(f"{counted(faults.count - len(faults.messages), 'more record')} left out.")
+    if not built.read:
+        say(f"no document in {', '.join(map(str, documents))}: no index was written or changed.")
     if as_json:
         print_json(built.to_json() | {"left_out": faults.count})
-    else:
+    elif built.read:
         left_out = f" {counted(faults.count, 'record')} left out." if faults.count else ""
-        print(f"{out}: {built.sentence()}{left_out}")
+        show(f"{out}: {built.sentence()}{left_out}")
+    raise typer.Exit(0 if built.read else 1)
 
 
 Weighting = Annotated[
@@ -153,7 +158,7 @@ def features_command(
     if as_json:
         print_json(written.to_json())
     else:
-        print(f"{out}: {written.sentence()}", file=report)
+        show(f"{out}: {written.sentence()}", file=report)
 
 
 @command("cascade")
@@ -186,7 +191,7 @@ def cascade_command(
         listed = "; ".join(
             f"{stage['model']} re-ranks {stage['n']:,} by {stage['features']} features" for stage in stages
         )
-        print(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {listed}")
+        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {listed}")
 
 
 def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:
@@ -205,7 +210,7 @@ def _search_file(
     if as_json:
         print_json({"queries": run.n_queries, "documents": len(run), "written": str(out)})
     else:
-        print(f"{out}: {counted(run.n_queries, 'query', 'queries')}, {counted(len(run), 'document')}", file=report)
+        show(f"{out}: {counted(run.n_queries, 'query', 'queries')}, {counted(len(run), 'document')}", file=report)
 
 
 def _field_weights(names: list[str]) -> dict[str, float]:

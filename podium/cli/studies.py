@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from podium.cli.application import print_json
+from podium.cli.application import print_json, show
 from podium.cli.inputs import inputs
 
 
@@ -63,7 +63,7 @@ def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json
     if as_json:
         print_json(found.as_dict() | ({} if out is None else {"written": str(out)}))
     else:
-        print(found.headline())
+        show(found.headline())
         console().print(found.table())
         if out is not None:
-            print(f"{out}: written")
+            show(f"{out}: written")

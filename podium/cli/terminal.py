@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from podium._runtime.words import printable
+from podium.cli.application import show
 
 if TYPE_CHECKING:
     from podium.evaluation import Evaluation
@@ -33,22 +37,22 @@ def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str],
         table.add_row(Text(name), *(cell for evaluation in evaluations for cell in _cells(evaluation, name)))
     console().print(table)
     for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
-        print(note)
+        show(note)
     if per_query:
         print_queries(evaluations[0])
 
 
 def print_queries(evaluation: Evaluation) -> None:
     """Tab-separated, a header and one line per query: for other programs."""
-    print("\t".join(["query", *evaluation]))
+    show("\t".join(["query", *evaluation]))
     for q, query in enumerate(evaluation.queries):
-        print("\t".join([str(query), *(f"{evaluation.per_query[name][q]:.6f}" for name in evaluation)]))
+        show("\t".join([str(query), *(f"{evaluation.per_query[name][q]:.6f}" for name in evaluation)]))
 
 
 def print_comparison(comparison: Comparison) -> None:
     console().print(comparison.table())
     for row in comparison.rows:
-        print(row.explain())
+        show(row.explain())
 
 
 def print_models(entries: Sequence[Entry]) -> None:
@@ -60,7 +64,7 @@ def print_models(entries: Sequence[Entry]) -> None:
 
 def print_parameters(entry: Entry) -> None:
     """The model in a line, then one row per parameter."""
-    print(f"{entry.name}: {entry.learner} x {entry.objective}")
+    show(f"{entry.name}: {entry.learner} x {entry.objective}")
     table = Table("parameter", "default", "allowed", "what it means")
     for parameter in entry.parameters.values():
         table.add_row(*map(Text, (parameter.name, str(parameter.default), parameter.allowed, parameter.about)))
@@ -70,9 +74,9 @@ def print_parameters(entry: Entry) -> None:
 def print_explanation(found: QueryExplained | Why) -> None:
     """One sentence per document; for two documents the reasons, in words and as a table of features."""
     if hasattr(found, "sentences"):
-        print("\n".join(found.sentences()))
+        show("\n".join(found.sentences()))
     else:
-        print(found.text)
+        show(found.text)
         console().print(found.table())
 
 
@@ -82,19 +86,19 @@ def print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None:
     `reasons` has one sentence per document.
     """
     if not hits:
-        print("No document matches.")
+        show("No document matches.")
     firsts = getattr(hits, "first_ranks", None)
     if firsts is not None and hits:
-        print("rank (first stage)  score  document")
+        show("rank (first stage)  score  document")
     for rank, hit in enumerate(hits, 1):
         kept = hit.stored if hits.searched.manifest.keeps_texts else {}
-        title = " ".join(kept.get("title", "").split())
+        title, id = (" ".join(text.split()) for text in (kept.get("title", ""), hit.id))
         before = "" if firsts is None else f" ({firsts[rank - 1]:>3})"
-        print(f"{rank:>3}{before}  {hit.score:8.4f}  {hit.id}  {title}".rstrip())
+        show(f"{rank:>3}{before}  {hit.score:8.4f}  {id}  {title}".rstrip())
         snippet = " ".join(hit.snippet().marked().split()) if kept else ""
-        print("".join(f"     {line}\n" for line in (snippet, *reasons[rank - 1 : rank]) if line), end="")
+        show("".join(f"     {line}\n" for line in (snippet, *reasons[rank - 1 : rank]) if line), end="")
     if note:
-        print(note)
+        show(note)
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
@@ -107,7 +111,15 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
 def console(file: IO[str] | None = None) -> Console:
     """A terminal's own width, or enough for a wide table when the output goes to a file."""
     out = sys.stdout if file is None else file
-    return Console(file=out, width=None if out.isatty() else 160, highlight=False)
+    return _PlainConsole(file=out, width=None if out.isatty() else 160, highlight=False)
+
+
+class _PlainConsole(Console):
+    """A console whose texts have no control characters; its own colours are no texts."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def _cells(evaluation: Evaluation, name: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json
+from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json, show
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def tune_command(
         print_json(found.to_json())
         return
     _print_tuned(found.tuned, report)
-    print(f"{out}: written", file=report)
-    print(f"podium: tuned in {found.tuned.seconds:.1f} s", file=sys.stderr)
+    show(f"{out}: written", file=report)
+    show(f"podium: tuned in {found.tuned.seconds:.1f} s", file=sys.stderr)
 
 
 @command("cross-validate")
@@ -116,8 +116,8 @@ def auto_command(
         print_json(found.to_json())
         return
     _print_auto(found.model, report)
-    print("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)
-    print(f"podium: chosen and trained in {found.seconds:.1f} s", file=sys.stderr)
+    show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)
+    show(f"podium: chosen and trained in {found.seconds:.1f} s", file=sys.stderr)
 
 
 def _print_auto(model: AutoRanker, report: Any) -> None:
@@ -131,7 +131,7 @@ def _print_auto(model: AutoRanker, report: Any) -> None:
     for row in tried_rows(model):
         table.add_row(*map(Text, row))
     _terminal.console(report).print(table)
-    print("\n".join(model.why()), file=report)
+    show("\n".join(model.why()), file=report)
 
 
 def _print_folds(found: CrossValidation, metrics: list[str]) -> None:
@@ -147,7 +147,7 @@ def _print_folds(found: CrossValidation, metrics: list[str]) -> None:
     table.add_row("sd", "", *(f"{found.spread(metric):.4f}" for metric in metrics))
     _terminal.console().print(table)
     for note in found.evaluation.notes:
-        print(note)
+        show(note)
 
 
 def _print_tuned(tuned: Tuned, report: Any) -> None:
@@ -165,9 +165,9 @@ def _print_tuned(tuned: Tuned, report: Any) -> None:
         cells = str(number + 1), f"{trial.value:.4f}", step, *(_shown(value) for value in trial.settings.values())
         table.add_row(*map(Text, cells))
     _terminal.console(report).print(table)
-    print(f"{tuned.summary()}.", file=report)
+    show(f"{tuned.summary()}.", file=report)
     chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
-    print(f"chosen: {' '.join(chosen)}", file=report)
+    show(f"chosen: {' '.join(chosen)}", file=report)
 
 
 def _shown(value: Any) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,17 +26,21 @@ class Built:
     folder: Path
     read: int  # documents
     documents: int  # in the index now
+    replaced: int  # documents with an id that a later one has too
     seconds: float
 
     def sentence(self) -> str:
         rate = self.read / max(self.seconds, 1e-9)
-        return f"{counted(self.documents, 'document')}, {self.read:,} read at {rate:,.0f} per second."
+        replaced = f" {counted(self.replaced, 'document')} replaced by a later one with the same id."
+        read = f"{self.read:,} read at {rate:,.0f} per second."
+        return f"{counted(self.documents, 'document')}, {read}{replaced if self.replaced else ''}"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "index": str(self.folder),
             "documents": self.documents,
             "read": self.read,
+            "replaced": self.replaced,
             "seconds": round(self.seconds, 3),
         }
 
@@ -50,17 +55,56 @@ def index_documents(
     keep_texts: bool | None = None,
     report: NotedReport | None = None,
 ) -> Built:
-    """Index the documents of several sources; with `update`, also into an index that is there."""
+    """Index the documents of several sources; with `update`, also into an index that is there.
+
+    Sources without any document, and errors, leave no new index and change none.
+    """
     folder, started = Path(folder), time.perf_counter()
     if (folder / NAME).exists() and not update:
         raise ValueError(f"{folder} holds an index already. Add --update to add to it, or delete the folder.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / NAME).exists() and not _is_left_over(folder):
         raise ValueError(f"{folder} is a folder with other files. Choose a new one for the index.")
-    with IndexWriter(folder, language=language, stop_words=stop_words, keep_texts=keep_texts) as writer:
-        read = writer.add_all(chain.from_iterable(sources), report)
+    documents, before = chain.from_iterable(sources), _size(folder)
+    first = next(documents, None)
+    if first is None:
+        return Built(folder, 0, before, 0, time.perf_counter() - started)
+    with (
+        _removed_on_error(folder),
+        IndexWriter(folder, language=language, stop_words=stop_words, keep_texts=keep_texts) as writer,
+    ):
+        read = writer.add_all(chain([first], documents), report)
         if not update:
             writer.merge()
-    return Built(folder, read, len(open_index(folder)), time.perf_counter() - started)
+    size = _size(folder)
+    return Built(folder, read, size, before + read - size, time.perf_counter() - started)
+
+
+def _size(folder: Path) -> int:
+    return len(open_index(folder)) if (folder / NAME).exists() else 0
+
+
+@contextmanager
+def _removed_on_error(folder: Path) -> Iterator[None]:
+    """Folders that are made here are removed if no index comes of it."""
+    made = [own for own in (folder, *folder.parents) if not own.exists()]
+    try:
+        yield
+    except BlockingIOError:  # another process writes there
+        raise
+    except BaseException:
+        if made and not (folder / NAME).exists():
+            for own in made:
+                _remove(own)
+        raise
+
+
+def _remove(folder: Path) -> None:
+    """A folder with the files in it; one with folders in it stays."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if path.is_file():
+                path.unlink()
+        folder.rmdir()
 
 
 def _is_left_over(folder: Path) -> bool:

@@ -1,5 +1,6 @@
 """The command line: results on standard output, one sentence for an error, exit codes 0, 1 and 2."""
 
+import io
 import json
 import os
 import re
@@ -873,6 +874,150 @@ def test_index_reports_documents_and_bad_records(podium, documents):
     assert "podium: docs.jsonl, line 3: expected a JSON object" in err
     code, out, _ = podium("index", "docs.jsonl", "--out", "ix", "--update", "--json")
     assert (code, json.loads(out)["documents"], json.loads(out)["left_out"]) == (0, 2, 1)
+
+
+def test_index_counts_documents_that_a_later_one_replaces(podium, folder):
+    (folder / "twice.jsonl").write_text('{"id": "a", "body": "x"}\n{"id": "a", "body": "y"}\n{"id": "b"}\n')
+    code, out, _ = podium("index", "twice.jsonl", "--out", "ix")
+    assert code == 0
+    assert out.startswith("ix: 2 documents, 3 read at ")
+    assert out.endswith("1 document replaced by a later one with the same id.\n")
+    code, out, _ = podium("index", "twice.jsonl", "--out", "ix", "--update", "--json")
+    assert (code, json.loads(out)["replaced"]) == (0, 3)
+
+
+def test_index_says_how_many_bad_records_it_does_not_name(podium, folder):
+    (folder / "bad.jsonl").write_text('{"id": "a"}\n' + "bad\n" * 25)
+    code, out, err = podium("index", "bad.jsonl", "--out", "ix")
+    assert code == 0
+    assert out.endswith("25 records left out.\n")
+    lines = err.splitlines()
+    assert [lines[0][:27], lines[19][:28], lines[20:]] == [
+        "podium: bad.jsonl, line 2: ",
+        "podium: bad.jsonl, line 21: ",
+        ["podium: 5 more records left out."],
+    ]
+
+
+EMPTY = {
+    "empty.jsonl": b"",
+    "empty.csv": b"",
+    "empty.tsv": b"",
+    "empty.trec": b"",
+    "empty.parquet": b"",
+    "empty": b"",
+    "mark.csv": b"\xef\xbb\xbf",
+    "blank.jsonl": b"\n\n",
+    "blank.csv": b"\n\n",
+    "header.csv": b"id,title,body\n",
+    "headerless.csv": b"7,some text\n",
+    "headerless2.csv": b"7,some text\n8,other text\n",
+    "headerless.tsv": b"7\t" + b"x" * 1000 + b"\n8\tother text\n",
+    "prose.trec": b"no document",
+    "bad.jsonl": b'{"id": null}\n',
+}
+
+
+@pytest.mark.parametrize("update", [False, True])
+@pytest.mark.parametrize("name", [*EMPTY, "pages"])
+def test_index_of_nothing_fails_and_leaves_no_index(podium, folder, name, update):
+    if name in EMPTY:
+        (folder / name).write_bytes(EMPTY[name])
+    else:
+        (folder / name).mkdir()
+    more = ["--update"] if update else []
+    code, out, err = podium("index", name, "--out", "deep/ix", *more)
+    assert (code, out) == (1, "")
+    assert err.endswith(f"podium: no document in {name}: no index was written or changed.\n")
+    assert max(map(len, err.splitlines())) < 80 + 150
+    assert not (folder / "deep").exists()
+    code, out, _ = podium("index", name, "--out", "deep/ix", *more, "--json")
+    assert (code, json.loads(out)["documents"], json.loads(out)["read"]) == (1, 0, 0)
+
+
+def test_index_of_nothing_does_not_change_an_index(podium, documents):
+    podium("index", "docs.jsonl", "--out", "ix")
+    before = {path.name: path.read_bytes() for path in (documents / "ix").iterdir()}
+    (documents / "empty.jsonl").write_text("")
+    code, out, _ = podium("index", "empty.jsonl", "--out", "ix", "--update", "--json")
+    assert (code, json.loads(out)["documents"]) == (1, 2)
+    assert {path.name: path.read_bytes() for path in (documents / "ix").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["docs.jsonl", "missing.jsonl"], "missing.jsonl: No such file"),
+        (["missing"], "missing: No such file"),
+        (["docs.jsonl", "cut.jsonl.gz"], "cut.jsonl.gz: the compressed file is damaged or cut short"),
+        (["docs.jsonl", "cut.csv.gz"], "cut.csv.gz: the compressed file is damaged or cut short"),
+        (["docs.jsonl", "--strict"], "docs.jsonl, line 3: expected a JSON object"),
+        (["docs.jsonl", "--language", "klingon"], "language must be one of"),
+    ],
+)
+def test_an_error_of_index_leaves_no_folder(podium, documents, arguments, message):
+    import gzip
+
+    whole = gzip.compress(b"id,body\n" + b"1,some text that is long enough\n" * 100)
+    for name in ("cut.jsonl.gz", "cut.csv.gz"):
+        (documents / name).write_bytes(whole[:-12])
+    code, out, err = podium("index", *arguments, "--out", "deep/ix")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not (documents / "deep").exists()
+
+
+HOSTILE = "a\x1b[31mred\x07\x9b2J\u202e\x7fz"
+CLEAN = "a[31mred2Jz"
+
+
+def test_control_characters_of_documents_do_not_reach_the_terminal(podium, folder):
+    records = [{"id": HOSTILE, "title": HOSTILE, "body": f"lift {HOSTILE} drag"}, {"id": "two\nlines", "body": "fin"}]
+    (folder / "docs.jsonl").write_text("\n".join(map(json.dumps, records)) + f"\n{HOSTILE}\n")
+    code, out, err = podium("index", "docs.jsonl", "--out", "ix")
+    assert code == 0
+    for args in (["lift"], ["fin"], ["lift", "--json"]):
+        code, out, more = podium("search", "ix", *args)
+        assert code == 0
+        err += more
+        assert all(line.isprintable() for line in out.splitlines())
+        assert (CLEAN in out) == (args == ["lift"])
+        if "--json" in args:
+            assert json.loads(out)["hits"][0]["id"] == HOSTILE
+    assert len(podium("search", "ix", "fin")[1].splitlines()) == 2  # the id, and the snippet
+    assert all(line.isprintable() for line in err.splitlines())
+    code, _, err = podium("search", f"no{HOSTILE}", "x")
+    assert (code, err) == (
+        2,
+        f"podium: No index at no{CLEAN}. Build one with: podium index DOCUMENTS --out no{CLEAN}\n",
+    )
+
+
+def test_control_characters_of_queries_and_ids_do_not_reach_tables(podium, folder):
+    (folder / "run").write_text(f"{HOSTILE} Q0 d1 1 3.0 x\n")
+    (folder / "qrels").write_text(f"{HOSTILE} 0 d1 1\n")
+    code, out, _ = podium("eval", "--qrels", "qrels", "--run", "run", "--per-query")
+    assert code == 0
+    assert CLEAN in out
+    assert all(line.replace("\t", "").isprintable() for line in out.splitlines())
+
+
+def test_tables_of_the_terminal_have_no_control_characters_but_their_own(monkeypatch):
+    from rich.table import Table
+    from rich.text import Text
+
+    from podium.cli.terminal import console
+
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    table = Table("model")
+    table.add_row(Text(HOSTILE))
+    console(stream).print(table)
+    shown = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())  # the style of the header
+    assert CLEAN in shown
+    assert all(line.isprintable() for line in shown.splitlines())
 
 
 def test_index_stops_at_a_bad_record_if_strict_and_leaves_no_index(podium, documents):
