@@ -146,29 +146,31 @@ def _trec(path: Path, faults: Faults) -> Iterator[Document]:
 def _trec_parts(path: Path) -> Iterator[tuple[int, str | None, str]]:
     """(line, "<" of a start tag or "</" of an end tag of DOC, "") or (line, None, text)."""
     for number, line in text_lines(path):
+        if "<" not in line:
+            yield number, None, line
+            continue
         place = 0
         for tag in _DOCUMENT_TAG.finditer(line):
             if tag.start() > place:
                 yield number, None, line[place : tag.start()]
             yield number, f"<{tag[1]}", ""
             place = tag.end()
-        if place < len(line) or not line:
+        if place < len(line):
             yield number, None, line[place:]
 
 
 def _trec_document(path: Path, text: str, faults: Faults, line: int) -> Iterator[Document]:
-    numbers = dict.fromkeys(element.content.strip() for element in elements(text, "DOCNO"))
-    if len(numbers) != 1:
-        listed = ", ".join(map(excerpt, list(numbers)[:2])) or "none"
+    parts = list(elements(text, f"DOCNO|DOCHDR|URL|{_TREC_TITLES}"))
+    ids = dict.fromkeys(part.content.strip() for part in parts if part.name == "DOCNO")
+    if len(ids) != 1:
+        listed = ", ".join(map(excerpt, list(ids)[:2])) or "none"
         faults.add(path, f"expected <DOCNO>id</DOCNO> once within <DOC>; found {listed}.", line)
         return
-    header = [word for element in elements(text, "DOCHDR") for word in element.content.split(None, 1)[:1]]
-    urls = [element.content.strip() for element in elements(text, "URL")]
-    record = {"id": next(iter(numbers)), "url": next(iter([*urls, *header]), "")}
-    record["title"] = " ".join(plain_text(element.content) for element in elements(text, _TREC_TITLES))
-    for names in ("DOCNO", "DOCHDR", "URL", _TREC_TITLES):
-        text = without(text, names)
-    yield from _checked(path, record | {"body": plain_text(text)}, faults, line)
+    header = [word for part in parts if part.name == "DOCHDR" for word in part.content.split(None, 1)[:1]]
+    urls = [part.content.strip() for part in parts if part.name == "URL"]
+    titles = [plain_text(part.content) for part in parts if part.name not in ("DOCNO", "DOCHDR", "URL")]
+    record = {"id": next(iter(ids)), "title": " ".join(titles), "url": next(iter([*urls, *header]), "")}
+    yield from _checked(path, record | {"body": plain_text(without(text, parts))}, faults, line)
 
 
 _SMART_MARK = re.compile(r"\.([A-Z])(?:\s+(.*))?$")

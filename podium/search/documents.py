@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from podium._runtime.words import excerpt
@@ -65,7 +66,8 @@ def as_batch(records: Sequence[Record]) -> Batch:
         ids, bodies = zip(*records)
         if _are_usual(ids) and set(map(type, bodies)) == {str}:
             nothing = [""] * len(ids)
-            return Batch(ids, [valid_text(body) for body in bodies], nothing, nothing, {})
+            ascii = all(map(str.isascii, bodies))
+            return Batch(ids, bodies if ascii else [valid_text(body) for body in bodies], nothing, nothing, {})
     documents = [as_document(record) for record in records]
     return Batch(
         [document.id for document in documents],
@@ -155,18 +157,42 @@ def _is_valid(text: str) -> bool:
 
 
 def _is_usual(document: Document) -> bool:
-    """Whether there is nothing to examine: ASCII text and no more, as nearly always."""
+    """Whether there is nothing to change or to refuse, as nearly always; documents of files come here twice."""
     id, body, title, url = document.id, document.body, document.title, document.url
     return (
         type(id) is type(body) is type(title) is type(url) is str
-        and not (document.links or document.anchors or document.fields)
-        and id.isascii()
-        and body.isascii()
-        and title.isascii()
-        and url.isascii()
         and bool(id)
         and "\0" not in id
+        and _is_valid(id)
+        and _is_valid(body)
+        and _is_valid(title)
+        and _is_valid(url)
+        and not document.anchors
+        and (not document.links or _are_pairs(document.links))
+        and (not document.fields or _are_plain(document.fields))
     )
+
+
+def _are_pairs(links: Any) -> bool:
+    """Whether these are tuples of two valid texts."""
+    if type(links) is not list or set(map(type, links)) != {tuple} or set(map(len, links)) != {2}:
+        return False
+    texts = list(chain.from_iterable(links))
+    return set(map(type, texts)) == {str} and _is_valid("".join(texts))
+
+
+def _are_plain(fields: Any) -> bool:
+    """Whether these are ASCII names with ASCII texts or numbers."""
+    if type(fields) is not dict or set(map(type, fields)) != {str}:
+        return False
+    texts = [value for value in fields.values() if type(value) is str]
+    rest = [value for value in fields.values() if type(value) is not str]
+    return "".join(fields).isascii() and "".join(texts).isascii() and all(map(_is_number, rest))
+
+
+def _is_number(value: Any) -> bool:
+    kind = type(value)
+    return kind is float or kind is bool or value is None or (kind is int and value.bit_length() < 64)
 
 
 def _examined(document: Document) -> Document:
@@ -197,10 +223,9 @@ def _field(name: Any, value: Any) -> tuple[str, Any]:
     """A further field, which is stored as JSON."""
     if not isinstance(name, str):
         raise ValueError(f"the names of further fields must be text; found {excerpt(name)}.")
-    kind = type(value)
-    if kind is str:
+    if type(value) is str:
         return valid_text(name), valid_text(value)
-    if kind is float or kind is bool or value is None or (kind is int and value.bit_length() < 64):
+    if _is_number(value):
         return valid_text(name), value
     try:
         text = json.dumps(value, ensure_ascii=False) if _is_flat(value, _DEEPEST) else ""
@@ -226,6 +251,8 @@ def _list(name: str, value: Any) -> Iterable[Any]:
 
 
 def _link(item: Any) -> tuple[str, str]:
+    if type(item) is list and list(map(type, item)) == [str, str]:  # nearly always
+        return valid_text(item[0]), valid_text(item[1])
     if isinstance(item, str):
         return valid_text(item), ""
     if isinstance(item, Mapping):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -26,13 +26,14 @@ def unescape(text: str) -> str:
 class Element:
     """`<NAME>content</NAME>` at text[start:end]."""
 
+    name: str  # upper case
     start: int
     end: int
     content: str
 
 
 def elements(text: str, names: str) -> Iterator[Element]:
-    """Elements with one of the names `A|B`, from the left; a start tag without an end tag is none."""
+    """Elements with one of the names `A|B`, from the left, none within another; without an end tag there is none."""
     tags = [(tag[2].upper(), tag.start(), tag.end(), bool(tag[1])) for tag in _tags_named(names).finditer(text)]
     end_tags: defaultdict[str, deque[tuple[int, int]]] = defaultdict(deque)
     for name, start, end, closes in tags:
@@ -47,13 +48,13 @@ def elements(text: str, names: str) -> Iterator[Element]:
             waiting.popleft()
         if waiting:
             stop, done = waiting[0]
-            yield Element(start, done, text[end:stop])
+            yield Element(name, start, done, text[end:stop])
 
 
-def without(text: str, names: str) -> str:
-    """The text with a blank in place of each such element."""
+def without(text: str, removed: Iterable[Element]) -> str:
+    """The text with a blank in place of each of its elements."""
     parts, done = [], 0
-    for element in elements(text, names):
+    for element in removed:
         parts.append(text[done : element.start])
         done = element.end
     return " ".join([*parts, text[done:]])

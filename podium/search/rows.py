@@ -6,6 +6,7 @@ again line by line: one stray quotation mark loses one line, not the lines behin
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator
 
 LONGEST_CELL = 128 << 10  # characters
@@ -23,12 +24,20 @@ def table_rows(lines: Iterable[Line], separator: str) -> Iterator[tuple[int, lis
                 yield number, line.split(separator)
             continue
         following = _Following(source)
-        cells = _cells(line, following, separator)
+        cells = _whole(line, separator) or _cells(line, following, separator)
         yield number, cells
         if cells is None:  # what it took for parts of this record are records of their own
             for later, own in following.taken:
                 if own:
                     yield later, _cells(own, _Following(iter(())), separator)
+
+
+def _whole(line: str, separator: str) -> list[str] | None:
+    """The cells of a record of one line with nothing odd in it, as nearly always."""
+    try:
+        return next(csv.reader([line], delimiter=separator, strict=True))
+    except csv.Error:
+        return None
 
 
 class _Following:

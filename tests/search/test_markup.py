@@ -18,8 +18,10 @@ def test_elements_are_those_of_the_obvious_pattern():
     for _ in range(2000):
         text = "".join(rng.choices(parts, k=rng.randint(0, 12)))
         expected = [(match.start(), match.end(), match[2]) for match in _OBVIOUS.finditer(text)]
-        assert [(one.start, one.end, one.content) for one in elements(text, "A|B")] == expected
-        assert without(text, "A|B") == _OBVIOUS.sub(" ", text)
+        found = list(elements(text, "A|B"))
+        assert [(one.start, one.end, one.content) for one in found] == expected
+        assert [one.name for one in found] == [match[1].upper() for match in _OBVIOUS.finditer(text)]
+        assert without(text, found) == _OBVIOUS.sub(" ", text)
 
 
 def test_text_has_no_tags_and_no_references():
