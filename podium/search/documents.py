@@ -112,7 +112,7 @@ def _from_mapping(record: Mapping[str, Any]) -> Document:
     """Values as they are, to be examined."""
     if not isinstance(record, Mapping):
         raise ValueError(f"expected a document with keys such as id, title and body; got {type(record).__name__}.")
-    rest = dict(record)
+    rest = {name: value for name, value in record.items() if value is not None or name not in _BODIES}
     key = next((name for name in ID_KEYS if name in rest), None)
     if key is None:
         raise ValueError(f"expected a key id (or {', '.join(ID_KEYS[1:])}); found {_shown(rest)}.")

@@ -278,6 +278,13 @@ def test_a_value_that_cannot_be_kept_is_an_error_that_names_the_document(tmp_pat
     assert open_index(tmp_path / "i").search("first last").ids == ["a", "b"]
 
 
+def test_a_body_of_null_leaves_room_for_a_text(tmp_path):
+    [found] = read(
+        write(tmp_path / "d.jsonl", '{"id": "1", "body": null, "text": "lift", "contents": null, "x": null}\n')
+    )
+    assert found == Document("1", "lift", fields={"x": None})
+
+
 def test_links_of_a_document_object_are_checked_like_those_of_json(tmp_path):
     with pytest.raises(ValueError, match="document 'x': a link must be a URL"):
         build_index([Document("x", links=[5])], tmp_path / "i")
