@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.words import excerpt
 from podium.formats.kinds import SEGMENT
 from podium.search.checking import check_rising
 
@@ -31,14 +32,10 @@ _CUT_ESCAPE = re.compile(r"u[0-9a-fA-F]{0,3}\Z")  # behind a backslash
 
 
 def stored_text(id: str, document: Mapping[str, Any]) -> bytes:
-    """A document as JSON text; refused if JSON cannot hold it, or if it is too long."""
-    try:
-        text = _ENCODER.encode(document).encode("utf-8", "surrogatepass")  # JSON files can hold halves of pairs
-    except (TypeError, ValueError, RecursionError) as error:
-        message = f"document {id!r:.80} has a field that JSON cannot hold: {error}"
-        raise ValueError(f"{message}. Store text, numbers, truth values, lists and mappings.") from error
+    """A document, which was checked, as JSON text; refused if it is too long."""
+    text = _ENCODER.encode(document).encode("utf-8", "surrogatepass")
     if len(text) > LARGEST:
-        raise ValueError(f"document {id!r:.80} has {len(text):,} bytes; at most {LARGEST:,} are stored. Divide it.")
+        raise ValueError(f"document {excerpt(id)} has {len(text):,} bytes; at most {LARGEST:,} are stored. Divide it.")
     return text
 
 

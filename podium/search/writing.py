@@ -122,9 +122,10 @@ class IndexWriter:
         document = as_document(record)
         if document is record:
             document = replace(document)
-        n_characters = len(document.body) + len(document.title) + len(document.url)
-        if self._manifest.keeps_texts and (document.fields or n_characters > LARGEST // 8):
-            stored_text(document.id, next(as_batch([document]).stored()))
+        if self._manifest.keeps_texts:
+            fields = stored_text(document.id, document.fields) if document.fields else b""
+            if len(document.body) + len(document.title) + len(document.url) + len(fields) > LARGEST // 8:
+                stored_text(document.id, next(as_batch([document]).stored()))
         return document
 
     def add_all(self, documents: Iterable[Record], report: NotedReport | None = None, total: int | None = None) -> int:

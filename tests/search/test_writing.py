@@ -77,7 +77,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(record=RECORDS, value=st.sampled_from([{1, 2}, object(), b"x"]))
     def add_what_cannot_be_stored(self, record, value):
-        with pytest.raises(ValueError, match="JSON cannot hold"):
+        with pytest.raises(ValueError, match="must be a value that JSON can hold"):
             self.writer.add(record | {"clicks": value})
 
     @rule(id=IDS)
@@ -296,9 +296,11 @@ def test_a_value_that_json_cannot_hold_is_refused_and_changes_nothing(tmp_path):
     with IndexWriter(tmp_path) as writer:
         writer.add(("a", "alpha"))
         for value in ({1}, b"x", object(), circle, 10**5000):
-            with pytest.raises(ValueError, match="document 'bad' has a field that JSON cannot hold"):
+            with pytest.raises(
+                ValueError, match=r"document 'bad': 'clicks' must be (a value that JSON|nested at most)"
+            ):
                 writer.add({"id": "bad", "body": "omega", "clicks": value})
-            with pytest.raises(ValueError, match="document 'bad' has a field") as caught:
+            with pytest.raises(ValueError, match="document 'bad': 'clicks' must be") as caught:
                 writer.add_all([("b", "beta"), {"id": "bad", "body": "omega", "clicks": value}, ("c", "gamma")])
             assert caught.value.__notes__ == ["1 documents were added before this error."]
     assert stored_bodies(tmp_path) == {"a": "alpha", "b": "beta"}
