@@ -14,25 +14,32 @@ Everything is checked before anything runs: a wrong key or value is named with i
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from podium._runtime.words import did_you_mean
+from podium._runtime.words import counted, did_you_mean
 from podium.lab.datasets import DATASETS, find_dataset, layout_of
 from podium.lab.folds import KINDS, FoldFiles, Folds, GivenFolds, QueryFolds, rotation
+from podium.lab.results import run_file
 from podium.metrics.policies import POLICIES
 from podium.metrics.registry import parse_metric
 
 PRESETS = Path(__file__).parent / "presets"
+_LONGEST_FILE_NAME = 255  # bytes, of the usual file systems
+_LARGEST_SEED = 2**31 - 1  # LightGBM takes no larger one
+_MOST_FOLDS = 1000
+
+Seed = Annotated[int, Field(ge=0, le=_LARGEST_SEED)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Data(_Part):
@@ -67,8 +74,8 @@ class FoldRules(_Part):
     """How the data is divided."""
 
     kind: Literal["rotation", "k-fold", "given"] | None = None
-    k: int = Field(default=5, ge=3, le=1000)
-    seed: int = Field(default=0, ge=0)
+    k: int = Field(default=5, ge=3, le=_MOST_FOLDS)
+    seed: Seed = 0
 
 
 class Budget(_Part):
@@ -90,7 +97,7 @@ class ModelSpec(_Part):
     trials: int | None = Field(default=None, ge=1)
     seconds: float | None = Field(default=None, gt=0, strict=False)
     sampler: Literal["auto", "optuna", "random"] = "auto"
-    seeds: tuple[int, ...] | None = Field(default=None, strict=False)
+    seeds: tuple[Seed, ...] | None = Field(default=None, strict=False, min_length=1)
     metrics: tuple[str, ...] = Field(default=(), strict=False)
     members: tuple[str, ...] = Field(default=(), strict=False)  # of a "pick"
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -113,13 +120,8 @@ class Published(_Part):
     policy: str
     part: Literal["test", "valid"] = "test"  # the part that the values are of
     source: str = ""
-    values: dict[str, tuple[float, ...]] = Field(strict=False)
-    mean: dict[str, float] = Field(default_factory=dict, strict=False)
-
-    @field_validator("values", mode="before")
-    @classmethod
-    def _numbers(cls, values: Any) -> Any:
-        return {name: tuple(map(float, row)) for name, row in values.items()} if isinstance(values, dict) else values
+    values: dict[str, Annotated[tuple[float, ...], Field(strict=False)]]
+    mean: dict[str, float] = Field(default_factory=dict)
 
 
 class Experiment(_Part):
@@ -139,7 +141,7 @@ class Experiment(_Part):
     criterion: str = ""  # what is maximised on validation data; the first metric unless given
     baseline: str | None = None
     budget: Budget = Budget()
-    seeds: tuple[int, ...] = Field(default=(0,), strict=False, min_length=1)
+    seeds: tuple[Seed, ...] = Field(default=(0,), strict=False, min_length=1)
     on: Literal["test", "valid"] = "test"
     published: tuple[Published, ...] = Field(default=(), strict=False)
 
@@ -148,15 +150,15 @@ class Experiment(_Part):
         models, shared = given.get("models"), given.pop("shared", {})
         where = f"{source}: " if source else ""
         if isinstance(models, Mapping):
-            problems = list(_shared_problems(models, shared))
+            problems = [*_shared_problems(models, shared), *_name_problems(models)]
             if problems:
                 raise ValueError("\n".join(f"{where}{problem}" for problem in problems))
             given["models"] = {name: _split(name, _with_shared(spec, shared)) for name, spec in models.items()}
         try:
             super().__init__(**given)
-            problems = list(self._problems())
+            problems = list(self._problems()) or list(_unwritable(self.to_plain(), ""))
         except ValidationError as error:
-            problems = [_sentence(found) for found in error.errors()]
+            problems = [_sentence(found) for found in _causes(error.errors())]
         if problems:
             raise ValueError("\n".join(f"{where}{problem}" for problem in problems)) from None
 
@@ -190,9 +192,31 @@ class Experiment(_Part):
         """The folds; files are relative to `base`, the folder of the experiment's file."""
         return _folds(self.data, self.folds, Path(base))
 
+    def refuse_other_folds(self, names: Sequence[str]) -> None:
+        """Refuse settings of folds that the data does not have, and published rows of another length."""
+        problems = [
+            f"models.{name}.by_fold: unknown fold {fold!r}. {_listed(names)}"
+            for name, spec in self.models.items()
+            for fold in spec.by_fold
+            if fold not in names
+        ]
+        for place, table in enumerate(self.published):
+            for metric, row in table.values.items():
+                if len(row) != len(names):
+                    path = f"published[{place}].values.{metric}"
+                    problems.append(f"{path}: expected one number per fold, {len(names)}, but found {len(row)}.")
+        if problems:
+            raise ValueError("\n".join(problems))
+
     def _problems(self) -> Iterator[str]:
         from podium.lab.making import problems_of
 
+        if len(f"lab-{self.name}".encode()) > _LONGEST_FILE_NAME:
+            yield f"name: {_too_long(self.name)}"
+        for key in ("metrics", "policies", "seeds"):
+            yield from _repeated(key, getattr(self, key))
+        for name, spec in self.models.items():
+            yield from _repeated(f"models.{name}.seeds", spec.seeds or ())
         for place, metric in enumerate(self.metrics):
             yield from _metric_problem(f"metrics[{place}]", metric)
         for part in self.criterion.split("+") if self.criterion else ():
@@ -206,9 +230,9 @@ class Experiment(_Part):
         for place, table in enumerate(self.published):
             yield from _choice_problem(f"published[{place}].model", "model", table.model, self.models)
             yield from _choice_problem(f"published[{place}].policy", "policy", table.policy, self.policies)
-            for metric in table.values:
+            for key, metric in (*(("values", one) for one in table.values), *(("mean", one) for one in table.mean)):
                 known = self.metrics_of(table.model) if table.model in self.models else (metric,)
-                yield from _choice_problem(f"published[{place}].values", "metric", metric, known)
+                yield from _choice_problem(f"published[{place}].{key}", "metric", metric, known)
         for name, spec in self.models.items():
             for place, metric in enumerate(spec.metrics):
                 yield from _metric_problem(f"models.{name}.metrics[{place}]", metric)
@@ -254,6 +278,44 @@ def _with_shared(spec: Any, shared: Mapping[str, Any]) -> Any:
     return {**shared[spec["like"]], **{key: value for key, value in spec.items() if key != "like"}}
 
 
+def _name_problems(models: Mapping[Any, Any]) -> Iterator[str]:
+    """Names of models that are no text, or that no file of a run can have."""
+    for name, spec in models.items():
+        if not isinstance(name, str) or not name:
+            yield f"models: expected text as the name of a model but found {name!r}."
+        elif len(run_file(Path(), name, str(_MOST_FOLDS), _LARGEST_SEED).name) > _LONGEST_FILE_NAME:
+            yield f"models.{name[:20]}...: {_too_long(name)}"
+        elif isinstance(spec, Mapping) and not isinstance(spec.get("settings", {}), Mapping):
+            yield f"models.{name}.settings: expected a table of settings but found {spec['settings']!r}."
+
+
+def _too_long(name: str) -> str:
+    return f"a name of {counted(len(name), 'letter')} is too long for the name of a file. Choose a shorter one."
+
+
+def _repeated(path: str, values: Sequence[Any]) -> Iterator[str]:
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            yield f"{path}[{place}]: {value!r} is there twice. Give each once."
+
+
+def _unwritable(value: Any, path: str) -> Iterator[str]:
+    """Where a plain value has something that results, which are JSON, cannot hold."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _unwritable(str(key), path)
+            yield from _unwritable(one, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, (list, tuple)):
+        for place, one in enumerate(value):
+            yield from _unwritable(one, f"{path}[{place}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{path}: expected a finite number but found {value}."
+    elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        yield f"{path or 'experiment'}: expected Unicode but found {value!r}."
+    elif not isinstance(value, (str, int, float, bool, type(None))):
+        yield f"{path}: expected text, a number, true or false, or a list but found {type(value).__name__}."
+
+
 def _shared_problems(models: Mapping[str, Any], shared: Any) -> Iterator[str]:
     if not isinstance(shared, Mapping) or not all(isinstance(own, Mapping) for own in shared.values()):
         yield "shared: expected tables of settings, such as [shared.nets]."
@@ -275,6 +337,15 @@ def _split(name: str, spec: Any) -> Any:
     return {**own, "settings": {**own.get("settings", {}), **settings}}
 
 
+def _causes(errors: Sequence[Any]) -> Iterator[Any]:
+    """Without lists that are too short only because their items were refused, each of which has an error."""
+    places = [error["loc"] for error in errors]
+    for error in errors:
+        inner = any(place[: len(error["loc"])] == error["loc"] and place != error["loc"] for place in places)
+        if error["type"] != "too_short" or not inner:
+            yield error
+
+
 _PARTS: dict[str, type[BaseModel]] = {"data": Data, "folds": FoldRules, "budget": Budget, "published": Published}
 
 
@@ -288,7 +359,9 @@ def _sentence(error: Any) -> str:
         return f"{path}: unknown key.{did_you_mean(place[-1], known) or ' ' + _listed(known)}"
     if kind == "missing":
         return f"{path}: expected a value but found none. Add it."
-    message = str(error["msg"]).removeprefix("Value error, ")
+    if kind == "too_short":
+        return f"{path}: expected at least one but found none."
+    message = str(error["msg"]).removeprefix("Value error, ").replace("valid tuple", "list")
     guess = ""
     if kind == "literal_error":
         guess = did_you_mean(error["input"], [word.strip("' ") for word in error["ctx"]["expected"].split(" or ")])
@@ -313,7 +386,7 @@ def _metric_problem(path: str, metric: str) -> Iterator[str]:
 
 
 def _choice_problem(path: str, what: str, given: str, known: Any) -> Iterator[str]:
-    if given not in known:
+    if given not in list(known):
         yield f"{path}: unknown {what} {given!r}.{did_you_mean(given, known) or ' ' + _listed(known)}"
 
 

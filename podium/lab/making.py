@@ -73,7 +73,7 @@ def with_seed(model: Ranker, seed: int, n_jobs: int | None = 1) -> Ranker:
     for value in names.values():
         for inner in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(inner, Ranker) and not hasattr(inner, "n_features_in_"):
-                with_seed(inner, seed * _MEMBERS_APART, n_jobs)
+                with_seed(inner, seed * _MEMBERS_APART % 2**63, n_jobs)
     return model
 
 
@@ -200,6 +200,9 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
         if parameter not in entry.parameters:
             found = True
             yield f"{path}.space.{key}: {_unknown(key, entry, entry.parameters)}"
+        elif key.split("__")[-1] == "init":
+            found = True
+            yield f"{path}.space.{key}: a base model cannot be searched for. Give it as a setting."
         elif not inner and key in spec.settings:
             found = True
             yield f"{path}.space.{key}: it has a fixed value too, {spec.settings[key]!r}. Give one of them."
@@ -207,9 +210,9 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
         return
     try:
         model = _unseeded(experiment, name, "", {}, lambda base: base)
-        model._check_parameters()
-        for fold in spec.by_fold:
-            _unseeded(experiment, name, fold, {}, lambda base: base)._check_parameters()
+        for made in (model, *(_unseeded(experiment, name, fold, {}, lambda base: base) for fold in spec.by_fold)):
+            made._check_parameters()
+            _refuse_other_init(made)
     except (ValueError, KeyError) as error:
         yield f"{path}: {error}"
         return
@@ -218,6 +221,17 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
             check_space(model, spec.space)
         except ValueError as error:
             yield f"{path}.space: {error}"
+
+
+def _refuse_other_init(model: Ranker) -> None:
+    """A base model is one of the experiment, trained on the training rows of each fold; also of a model inside."""
+    for name, value in model.get_params(deep=False).items():
+        if name == "init" and value is not None and not isinstance(value, Ranker):
+            expected = 'another model of the experiment, such as "@Linear"'
+            raise ValueError(f"{type(model).__name__}: init must be {expected}; got {value!r}.")
+        for inner in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(inner, Ranker):
+                _refuse_other_init(inner)
 
 
 def check_space(model: Ranker, space: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from podium._runtime.files import write_whole
-from podium._runtime.machine import usable_cores
+from podium._runtime.threads import usable_threads
 from podium._runtime.warn import warn
 from podium._runtime.words import check_choice
 from podium.lab.datasets import find_dataset
@@ -83,8 +83,12 @@ def run(
     experiment, beside = _as_experiment(experiment)
     found = experiment.folds_in(beside if base is None else base)
     target = Path(folder)
+    experiment.refuse_other_folds(found.names)
     chosen = _selected("models", models, list(experiment.models))
     chosen_folds = _selected("folds", folds, list(found.names))
+    processes = usable_threads(n_jobs)
+    if not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"threads must be an integer from 1; got {threads!r}.")
     _refuse_bad_folder(target)
     _warn_of_other_content(experiment)
     target.mkdir(parents=True, exist_ok=True)
@@ -98,7 +102,7 @@ def run(
         session = Session(experiment, found, target, threads)
         failures: list[Failure] = []
         try:
-            _perform(missing, session, n_jobs or usable_cores(), failures, report, len(tasks))
+            _perform(missing, session, processes, failures, report, len(tasks))
         finally:
             _finish(target, failures)
         return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
@@ -140,6 +144,8 @@ def _as_experiment(given: Any) -> tuple[Experiment, Path]:
 def _selected(what: str, given: Sequence[str] | None, known: list[str]) -> list[str]:
     if given is None:
         return known
+    if not given:
+        raise ValueError(f"{what}: expected at least one of {', '.join(known)} but found none.")
     for name in given:
         check_choice(what, name, known)
     return [name for name in known if name in given]

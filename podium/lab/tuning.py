@@ -23,6 +23,7 @@ from podium.lab.results import Trial
 from podium.lab.samplers import Proposal, Sampler, make_sampler
 from podium.lab.spaces import Space, parse_space
 from podium.metrics.base import Metric
+from podium.models.parameters import INTEGER, NUMBER
 from podium.models.ranker import Progress, Ranker
 
 STEP_PARAMETERS = ("n_estimators", "max_epochs", "n_rounds")  # those that a learning curve can decide
@@ -96,10 +97,12 @@ def tune(
     trial begins after that time; without, the result depends on the arguments only. `sampler` is "optuna" (extra
     `tune`), "random", or "auto" for the first one that is installed.
     """
-    if not isinstance(trials, int) or trials < 1:
+    if not INTEGER.holds(trials) or trials < 1:
         raise ValueError(f"trials must be an integer from 1; got {trials!r}.")
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"seconds must be above 0, or None; got {seconds!r}.")
+    if seconds is not None and not (NUMBER.holds(seconds) and 0 < seconds < np.inf):
+        raise ValueError(f"seconds must be above 0 and finite, or None; got {seconds!r}.")
+    if not INTEGER.holds(random_state) or random_state < 0:
+        raise ValueError(f"random_state must be an integer from 0; got {random_state!r}.")
     parsed = parse_space(model, default_space(model) if space is None else space)
     search = _Search(model, parsed, train, valid, parse_criterion(metric, policy), seconds)
     proposing = make_sampler(sampler, parsed, parsed.own_settings(model), random_state, search.n_steps)
@@ -192,6 +195,10 @@ class _Search:
         return found | ({"weights": model.weights_.tolist()} if _chooses_weights(model) else {})
 
     def _result(self, sampler: Sampler) -> Tuned:
+        if not self.trials:
+            raise ValueError(
+                f"{type(self.model).__name__}: the time was over before the first trial began. Give more seconds."
+            )
         if self.best < 0:
             first = self.trials[0]
             raise ValueError(

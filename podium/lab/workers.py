@@ -101,11 +101,16 @@ class Workers:
         return sum(worker.task is not None for worker in self._workers)
 
     def begin(self, task: Task) -> None:
-        idle = next((worker for worker in self._workers if worker.task is None), None)
-        if idle is None:
-            idle = _Worker(self._session, self._programs.name)
-            self._workers.append(idle)
-        idle.begin(task)
+        """Give the task to a process that waits for one, or to a new one; what ended while it waited is replaced."""
+        while (idle := next((worker for worker in self._workers if worker.task is None), None)) is not None:
+            try:
+                if idle.process.is_alive():
+                    return idle.begin(task)
+            except ConnectionError:  # it ended since
+                idle.task = None
+            self._remove(idle)
+        self._workers.append(_Worker(self._session, self._programs.name))
+        self._workers[-1].begin(task)
 
     def answers(self) -> Iterator[Answer]:
         """The tasks that have ended; waits for the first."""
@@ -114,9 +119,12 @@ class Workers:
             worker = busy[connection]  # type: ignore[index]
             answer = worker.answer()
             if not worker.process.is_alive():
-                self._workers.remove(worker)
-                worker.end()
+                self._remove(worker)
             yield answer
+
+    def _remove(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.end()
 
     def end(self) -> None:
         """End all processes, also in the middle of a task."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
+import math
+import operator
 import pickle
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +18,7 @@ import pytest
 import podium
 from podium.lab.experiment import PRESETS, Experiment, find_file, presets, read_experiment
 from podium.lab.making import make, needed_by, with_seed
+from podium.metrics.registry import parse_metric
 
 SMALL: dict[str, Any] = {"name": "small", "data": {"files": ["a.txt"]}, "models": {"LambdaMART": {}}}
 
@@ -23,6 +29,10 @@ def changed(**values: Any) -> dict[str, Any]:
 
 def of_model(name: str = "LambdaMART", **settings: Any) -> dict[str, Any]:
     return changed(models={name: settings})
+
+
+def of_table(**values: Any) -> dict[str, Any]:
+    return changed(published=[{"title": "t", "model": "LambdaMART", "policy": "standard"} | values])
 
 
 WRONG = {
@@ -92,6 +102,53 @@ WRONG = {
         changed(models={"A": {"kind": "lambdasmart", "init": "@B"}, "B": {"kind": "lambdasmart", "init": "@A"}}),
         "models.A: A -> B -> A refer to each other in a circle",
     ),
+    "negative seed": (changed(seeds=[0, -1]), "seeds[1]: input should be greater than or equal to 0; got -1."),
+    "huge seed": (changed(seeds=[2**31]), "seeds[0]: input should be less than or equal to 2147483647"),
+    "text as seed": (changed(seeds=["3"]), "seeds[0]: input should be a valid integer; got '3'."),
+    "seed twice": (changed(seeds=[4, 5, 4]), "seeds[2]: 4 is there twice. Give each once."),
+    "no seed": (changed(seeds=[]), "seeds: expected at least one but found none."),
+    "huge seed of folds": (changed(folds={"seed": 2**31}), "folds.seed: input should be less than or equal to"),
+    "no seed of a model": (of_model(seeds=[]), "models.LambdaMART.seeds: expected at least one but found none."),
+    "negative seed of a model": (of_model(seeds=[-1]), "models.LambdaMART.seeds[0]: input should be greater than"),
+    "metric twice": (changed(metrics=["map", "map"]), "metrics[1]: 'map' is there twice."),
+    "long name": (changed(name="n" * 300), "name: a name of 300 letters is too long for the name of a file."),
+    "long name of a model": (
+        of_model("ü" * 60, kind="mart"),
+        f"models.{'ü' * 20}...: a name of 60 letters is too long for the name of a file.",
+    ),
+    "number as name": (changed(models={1: {}}), "models: expected text as the name of a model but found 1."),
+    "no name of a model": (of_model("", kind="mart"), "models: expected text as the name of a model but found ''."),
+    "settings": (of_model(settings=3), "models.LambdaMART.settings: expected a table of settings but found 3."),
+    "list as like": (
+        changed(shared={"trees": {}}, models={"LambdaMART": {"like": ["trees"]}}),
+        "models.LambdaMART.like: unknown table of shared settings ['trees'].",
+    ),
+    "file as init": (
+        of_model(init="missing.podium"),
+        "models.LambdaMART: LambdaMART: init must be another model of the experiment, such as",
+    ),
+    "inner init": (
+        of_model("Mix", kind="blend", members=["lambdasmart(init=missing.podium)", "linear"]),
+        "models.Mix: LambdaSMART: init must be another model of the experiment, such as",
+    ),
+    "init of a fold": (
+        of_model(by_fold={"1": {"init": "missing.podium"}}),
+        "models.LambdaMART: LambdaMART: init must be another model of the experiment, such as",
+    ),
+    "init in a space": (of_model(space={"init": ["@Linear"]}), "models.LambdaMART.space.init: a base model cannot be"),
+    "infinite budget": (changed(budget={"seconds": math.inf}), "budget.seconds: input should be a finite number"),
+    "budget without number": (changed(budget={"seconds": math.nan}), "budget.seconds: input should be a finite number"),
+    "infinite budget of a model": (of_model(seconds=math.inf), "models.LambdaMART.seconds: input should be a finite"),
+    "number as row": (of_table(values={"map": 3}), "published[0].values.map: input should be a list; got 3."),
+    "text in a row": (of_table(values={"map": ["x"]}), "published[0].values.map[0]: input should be a valid number"),
+    "nan in a row": (of_table(values={"map": [math.nan]}), "published[0].values.map[0]: input should be a finite"),
+    "nan as mean": (of_table(values={}, mean={"map": math.nan}), "published[0].mean.map: input should be a finite"),
+    "metric of a mean": (of_table(values={}, mean={"p@3": 0.1}), "published[0].mean: unknown metric 'p@3'."),
+    "object": (
+        of_model(metric=parse_metric("map")),
+        "models.LambdaMART.metric: expected text, a number, true or false, or a list but found AveragePrecision.",
+    ),
+    "surrogate": (changed(title="\ud800"), "title: expected Unicode but found '\\ud800'."),
     "published": (
         changed(published=[{"title": "t", "model": "LambdaMART", "policy": "standard", "values": {"p@3": [1]}}]),
         "published[0].values: unknown metric 'p@3'.",
@@ -151,6 +208,31 @@ def test_an_experiment_written_out_and_read_back_is_the_same() -> None:
     assert experiment.changed(on="valid").on == "valid"
     with pytest.raises(ValueError, match=r"on: input should be 'test' or 'valid'; got 'tset'"):
         experiment.changed(on="tset")
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value inside a plain one."""
+    if isinstance(value, (dict, list)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from [(*path, key), *places_in(inner, (*path, key))]
+
+
+STRANGE = [None, True, -1, 10**30, 0.5, math.nan, math.inf, "", "x" * 400, "\ud800", [], [None], [[]], {}, {"": []}]
+FULL_TABLE = FULL | {"published": [{"title": "t", "model": "Lin", "policy": "letor4", "values": {"map": [0.5] * 4}}]}
+
+
+@pytest.mark.parametrize("place", [*places_in(FULL_TABLE)], ids=lambda place: ".".join(map(str, place)))
+def test_a_strange_value_anywhere_is_refused_or_can_be_stored(place: tuple[Any, ...]) -> None:
+    for value in STRANGE:
+        given: Any = copy.deepcopy(FULL_TABLE)
+        holder = functools.reduce(operator.getitem, place[:-1], given)
+        holder[place[-1]] = value
+        try:
+            made = Experiment(**given)
+        except ValueError:
+            continue
+        plain = json.loads(json.dumps(made.to_plain(), ensure_ascii=False, allow_nan=False).encode())
+        assert Experiment(**plain).to_plain() == plain
 
 
 def test_models_with_nothing_random_have_one_seed() -> None:

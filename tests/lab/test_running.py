@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 import podium
+from podium.lab.experiment import Experiment
 from podium.lab.leaderboard import leaderboard, published_beside
 from podium.lab.making import make
 from podium.lab.results import Results, run_file, search_file
 from podium.lab.running import run
-from podium.lab.workers import _variables_of_children
+from podium.lab.tasks import Session, Task
+from podium.lab.workers import Workers, _variables_of_children
 
 MODELS: dict[str, Any] = {
     "Linear": {"max_iter": 20, "seeds": [0], "transform": ["raw", "zscore"]},
@@ -395,6 +397,47 @@ def test_a_known_data_set_is_found_rotated_and_compared_with_what_was_published(
     assert found.failures == ()
     assert set(found.results.runs[0].queries) == {"0", "1", "2", "3"}  # S1
     assert list(found.results.about["data"]["files"]) == [f"S{number}.txt.gz" for number in (1, 2, 3, 4, 5)]
+
+
+def test_a_worker_that_dies_while_it_waits_is_replaced(place: Path, tmp_path: Path) -> None:
+    """The task after that goes to a new process, and ends as it should."""
+    described = Experiment(**experiment(models={"Linear": MODELS["Linear"]}, published=[]))
+    workers = Workers(1, Session(described, described.folds_in(place), tmp_path))
+    try:
+        for fold in ("1", "2"):
+            workers.begin(Task("run", "Linear", fold, 0))
+            assert [answer.error for answer in workers.answers()] == [""]
+            for worker in workers._workers:
+                os.kill(worker.process.pid, signal.SIGKILL)
+                worker.process.join()
+    finally:
+        workers.end()
+    assert run_file(tmp_path, "Linear", "2", 0).is_file()
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "message"),
+    [
+        ({"models": {"Linear": {"by_fold": {"9": {}}}}}, {}, "by_fold: unknown fold '9'. Known: 1, 2, 3"),
+        (
+            {"published": [TABLE | {"values": {"map": [0.5, 0.5]}}]},
+            {},
+            r"published\[0\].values.map: expected one number per fold, 3, but found 2",
+        ),
+        ({}, {"folds": ["4"]}, "folds must be one of 1, 2, 3; got '4'"),
+        ({}, {"folds": []}, "folds: expected at least one of 1, 2, 3 but found none"),
+        ({}, {"models": []}, "models: expected at least one of Linear"),
+        ({}, {"n_jobs": -2}, "n_jobs must be positive"),
+        ({}, {"threads": 0}, "threads must be an integer from 1"),
+    ],
+)
+def test_what_the_data_decides_is_checked_before_anything_runs(
+    place: Path, tmp_path: Path, given: dict[str, Any], arguments: dict[str, Any], message: str
+) -> None:
+    described = experiment(models={"Linear": MODELS["Linear"]}, published=[]) | given
+    with pytest.raises(ValueError, match=message):
+        run(described, tmp_path / "out", base=place, **{"n_jobs": 1} | arguments)
+    assert not (tmp_path / "out").exists()
 
 
 def test_workers_share_programs_and_a_folder_of_the_users_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

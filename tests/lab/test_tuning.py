@@ -157,6 +157,12 @@ def test_no_trial_begins_when_the_time_is_over(parts) -> None:
     assert found.seconds < 20
 
 
+@pytest.mark.parametrize("sampler", ["random", "optuna"])
+def test_time_that_is_over_before_the_first_trial_is_one_sentence(parts, sampler: str) -> None:
+    with pytest.raises(ValueError, match=r"^LambdaMART: the time was over before the first trial began\. Give more"):
+        tune(podium.LambdaMART(n_estimators=2), SPACE, *parts, seconds=1e-9, sampler=sampler)
+
+
 def test_without_optuna_the_search_is_random_and_asking_for_it_is_an_error(parts, monkeypatch) -> None:
     monkeypatch.setattr(samplers, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "optuna", None)
@@ -169,7 +175,12 @@ def test_without_optuna_the_search_is_random_and_asking_for_it_is_an_error(parts
     ("given", "message"),
     [
         ({"trials": 0}, "trials must be an integer from 1"),
+        ({"trials": True}, "trials must be an integer from 1"),
         ({"seconds": 0}, "seconds must be above 0"),
+        ({"seconds": float("inf")}, "seconds must be above 0 and finite"),
+        ({"seconds": float("nan")}, "seconds must be above 0 and finite"),
+        ({"seconds": "60"}, "seconds must be above 0 and finite"),
+        ({"random_state": -1}, "random_state must be an integer from 0"),
         ({"sampler": "optina"}, "Did you mean 'optuna'"),
         ({"metric": "ndgc@10"}, "Did you mean 'ndcg@10'"),
         ({"policy": "letor5"}, "Did you mean 'letor4'"),
