@@ -71,7 +71,7 @@ def print_data(lines: Sequence[dict[str, Any]]) -> None:
 def _leaderboard(lines: Sequence[Line], about: dict[str, Any], policy: str, *, main: bool) -> Table:
     part = "validation part" if about.get("on") == "valid" else "test part"
     parts = counted(max((line.folds for line in lines), default=0), part)
-    title = f"{about['title'] or about['name']}: policy {policy}, mean of {parts} and of the seeds"
+    title = f"{about.get('title') or about['name']}: policy {policy}, mean of {parts} and of the seeds"
     table = Table(title=title, title_justify="left")
     table.add_column("model")
     for metric in about["metrics"]:

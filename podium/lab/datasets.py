@@ -210,11 +210,14 @@ class Located:
             yield f"{path}: expected the SHA-256 {known.sha256} but found {found.sha256}. Get the file again."
 
 
-def find_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Located:
-    """The data set of this name, under $PODIUM_DATA or the folder given; where it is not, an error says what to do."""
+def find_dataset(name: str, root: str | os.PathLike[str] | None = None, *, test: bool = True) -> Located:
+    """The data set of this name, under $PODIUM_DATA or the folder given; where it is not, an error says what to do.
+
+    Without `test`, files of test parts may be missing.
+    """
     check_choice("data set", name.lower(), DATASETS)
     dataset = DATASETS[name.lower()]
-    found = locate(dataset, root)
+    found = locate(dataset, root, test=test)
     if found is None:
         place = os.environ.get(VARIABLE) if root is None else os.fspath(root)
         where = f"the folder {place}" if place else f"the variable {VARIABLE}, which is not set"
@@ -222,35 +225,38 @@ def find_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Locat
     return found
 
 
-def locate(dataset: Dataset, root: str | os.PathLike[str] | None = None) -> Located | None:
+def locate(dataset: Dataset, root: str | os.PathLike[str] | None = None, *, test: bool = True) -> Located | None:
     """The data set in this folder, or None."""
     place = os.environ.get(VARIABLE) if root is None else root
     if not place or not Path(place).is_dir():
         return None
     for folder in _folders_called({dataset.name, *dataset.folders}, Path(place)):
         for inner in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-            found = layout_of(inner, dataset.prefix)
+            found = layout_of(inner, dataset.prefix, test=test)
             if found is not None:
                 return Located(dataset, inner, found)
     return None
 
 
-def layout_of(folder: Path, prefix: str = "") -> GivenFolds | None:
-    """The folds of a folder by its files: S1 to S5, Fold1 to Fold5, or train, valid and test; None for others."""
+def layout_of(folder: Path, prefix: str = "", *, test: bool = True) -> GivenFolds | None:
+    """The folds of a folder by its files: S1 to S5, Fold1 to Fold5, or train, valid and test; None for others.
+
+    Without `test`, a fold may have no file for its test part.
+    """
     files = {_stem(path).lower(): path for path in sorted(folder.iterdir()) if path.is_file() and _is_text(path)}
     parts = [files[f"s{number}"] for number in range(1, 6) if f"s{number}" in files]
     if len(parts) == 5:
         return rotation(parts)
     folders = {path.name.lower(): path for path in folder.iterdir() if path.is_dir()}
     numbered = sorted((name for name in folders if re.fullmatch(r"fold\d+", name)), key=lambda name: int(name[4:]))
-    folds = [_splits(name[4:], folders[name], prefix) for name in numbered]
+    folds = [_splits(name[4:], folders[name], prefix, test) for name in numbered]
     if folds and all(fold is not None for fold in folds):
         return GivenFolds(tuple(fold for fold in folds if fold is not None))
-    alone = _splits("1", folder, prefix)
+    alone = _splits("1", folder, prefix, test)
     return None if alone is None else GivenFolds((alone,))
 
 
-def _splits(name: str, folder: Path, prefix: str) -> FoldFiles | None:
+def _splits(name: str, folder: Path, prefix: str, test: bool) -> FoldFiles | None:
     """train, vali and test of a folder, whatever stands before them: `mq2008.train`, `set1.train.txt`."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
@@ -258,10 +264,10 @@ def _splits(name: str, folder: Path, prefix: str) -> FoldFiles | None:
         if path.is_file() and _is_text(path) and stem.startswith(prefix):
             part = re.split(r"[._-]", stem)[-1]
             found.setdefault("valid" if part in _VALID_NAMES else part, path)
-    if not {"train", "test"} <= found.keys():
+    if not ({"train", "test"} if test else {"train"}) <= found.keys():
         return None
-    valid = (found["valid"],) if "valid" in found else ()
-    return FoldFiles(name, (found["train"],), valid, (found["test"],))
+    train, valid, tested = ((found[part],) if part in found else () for part in ("train", "valid", "test"))
+    return FoldFiles(name, train, valid, tested)
 
 
 def content_of(path: Path) -> Content:

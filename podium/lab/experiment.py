@@ -189,8 +189,11 @@ class Experiment(_Part):
         return Experiment(**(self.to_plain() | values))
 
     def folds_in(self, base: str | os.PathLike[str] = ".") -> Folds:
-        """The folds; files are relative to `base`, the folder of the experiment's file."""
-        return _folds(self.data, self.folds, Path(base))
+        """The folds; files are relative to `base`, the folder of the experiment's file.
+
+        On validation parts, files of test parts may be missing, unless folds are made of the queries of all files.
+        """
+        return _folds(self.data, self.folds, Path(base), test=self.on == "test" or self.folds.kind == "k-fold")
 
     def refuse_other_folds(self, names: Sequence[str]) -> None:
         """Refuse settings of folds that the data does not have, and published rows of another length."""
@@ -397,14 +400,14 @@ def _listed(names: Any, what: str = "Known") -> str:
 # --- folds ---------------------------------------------------------------------------------------------------------
 
 
-def _folds(data: Data, rules: FoldRules, base: Path) -> Folds:
+def _folds(data: Data, rules: FoldRules, base: Path, *, test: bool) -> Folds:
     if data.name is not None and data.folder is None:
-        found: GivenFolds | None = find_dataset(data.name).folds
+        found: GivenFolds | None = find_dataset(data.name, test=test).folds
     elif data.folder is not None:
         folder = base / data.folder
         if not folder.is_dir():
             raise FileNotFoundError(f"data.folder: {folder} is no folder.")
-        found = layout_of(folder, DATASETS[data.name.lower()].prefix if data.name else "")
+        found = layout_of(folder, DATASETS[data.name.lower()].prefix if data.name else "", test=test)
         if found is None:
             raise ValueError(f"{folder}: expected S1 to S5, Fold1 to Fold5, or train, vali and test, but found none.")
     else:

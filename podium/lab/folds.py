@@ -55,9 +55,8 @@ class FoldFiles:
     valid: tuple[Path, ...]
     test: tuple[Path, ...]
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return (*self.train, *self.valid, *self.test)
+    def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
+        return (*self.train, *self.valid, *self.test) if test else (*self.train, *self.valid)
 
 
 @dataclass(frozen=True)
@@ -73,13 +72,17 @@ class GivenFolds:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys(path for fold in self.folds for path in fold.files))
+        return self.files_read()
+
+    def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
+        """All files that folds are loaded from; without `test`, those of test parts only where others need them."""
+        return tuple(dict.fromkeys(path for fold in self.folds for path in fold.files_read(test=test)))
 
     def load(self, name: str, *, test: bool = True) -> Fold:
         """The fold of this name; without `test`, its test part is not read."""
         check_choice("fold", name, self.names)
         files = self.folds[self.names.index(name)]
-        read = _read_alike(files.files if test else (*files.train, *files.valid))
+        read = _read_alike(files.files_read(test=test))
         train = RankingData.concat([read[path] for path in files.train])
         tested = RankingData.concat([read[path] for path in files.test]) if test else None
         if files.valid:
@@ -102,6 +105,10 @@ class QueryFolds:
 
     @property
     def files(self) -> tuple[Path, ...]:
+        return self.paths
+
+    def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
+        """All files: each has queries of every part."""
         return self.paths
 
     def load(self, name: str, *, test: bool = True) -> Fold:

@@ -79,9 +79,9 @@ class Beside:
     def to_json(self) -> dict[str, Any]:
         rows = {
             metric: {
-                "published": [pair[0] for pair in pairs],
+                "published": [_number(pair[0]) for pair in pairs],
                 "ours": [_number(pair[1]) for pair in pairs],
-                "published_mean": self.means[metric][0],
+                "published_mean": _number(self.means[metric][0]),
                 "mean": _number(self.means[metric][1]),
                 "difference": _number(self.means[metric][1] - self.means[metric][0]),
             }
@@ -99,11 +99,12 @@ def published_beside(results: Results) -> list[Beside]:
         if not results.of(model):
             continue
         rows, means = {}, {}
-        for metric, (*values, mean) in table["values"].items():
+        for metric, row in table["values"].items():
+            *values, mean = (math.nan if value is None else value for value in row)
             own = [results.fold_mean(model, fold, policy, metric, part) for fold in table["folds"]]
             rows[metric] = list(zip(values, own))
             means[metric] = (mean, float(np.mean(own)))  # NaN unless all folds have runs
-        found.append(Beside(table["title"], model, policy, part, table["source"], rows, means))
+        found.append(Beside(table["title"], model, policy, part, table.get("source", ""), rows, means))
     return found
 
 

@@ -34,10 +34,11 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def data_of(folds: Folds, name: str | None) -> dict[str, Any]:
-    """The files of the data with sizes and checksums of their content, without compression."""
-    common = Path(os.path.commonpath([path.parent.resolve() for path in folds.files]))
-    contents = {str(path.resolve().relative_to(common)): content_of(path) for path in folds.files}
+def data_of(folds: Folds, name: str | None, *, test: bool = True) -> dict[str, Any]:
+    """The files that are read, with sizes and checksums of their content, without compression."""
+    paths = folds.files_read(test=test)
+    common = Path(os.path.commonpath([path.parent.resolve() for path in paths]))
+    contents = {str(path.resolve().relative_to(common)): content_of(path) for path in paths}
     files = {path: {"bytes": found.size, "sha256": found.sha256} for path, found in contents.items()}
     return {"name": name, "files": files}
 

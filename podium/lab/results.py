@@ -18,60 +18,27 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from podium._runtime.files import write_whole
+from podium.lab.records import (
+    Run,
+    Search,
+    Trial,
+    read_description,
+    read_record,
+    refuse_other_place,
+    refuse_other_values,
+    refuse_others_of_a_group,
+)
+
+__all__ = ["Results", "Run", "Search", "Trial"]
 
 _RUNS, _SEARCHES, _EXPERIMENT = "runs", "searches", "experiment.json"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One setting that tuning tried; `value` is None where the trial was pruned or failed, for the reason in `note`."""
-
-    settings: dict[str, Any]
-    value: float | None
-    step: int | None = None  # the best step: trees, rounds or epochs
-    seconds: float = 0.0
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Search:
-    """How the settings of a model were chosen in one fold, on validation data only."""
-
-    model: str
-    fold: str
-    criterion: str  # what was maximised, such as "ndcg@10 (letor4)"
-    trials: tuple[Trial, ...]
-    chosen: dict[str, Any]
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Run:
-    """One model trained with one seed on one fold, evaluated per query of the test part."""
-
-    model: str
-    fold: str
-    seed: int
-    settings: dict[str, Any]
-    queries: tuple[str, ...]  # ids of the test queries
-    per_query: dict[str, dict[str, list[float | None]]]  # policy -> metric -> one value per query, None: undefined
-    values: dict[str, dict[str, float | None]]  # policy -> metric -> what `evaluate` gives for the test part
-    curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # set -> metric -> one value per step
-    importances: dict[str, float] = field(default_factory=dict)  # by feature
-    fit_seconds: float = 0.0
-    predict_seconds: float = 0.0
-    peak_memory: int = 0  # bytes of the process that trained
-    model_bytes: int = 0  # of the model file
-    validation: float | None = None  # the criterion on the validation part, before it was folded in
-    validation_values: dict[str, dict[str, float | None]] = field(default_factory=dict)  # as values, of that part
-    notes: list[str] = field(default_factory=list)  # warnings of the training
 
 
 @dataclass(frozen=True)
@@ -89,21 +56,20 @@ class Results:
 
     @classmethod
     def load(cls, folder: Path) -> Results:
-        """Read a folder of results; the runs are in the order of models, folds and seeds of the experiment."""
+        """Read a folder of results; the runs are in the order of models, folds and seeds of the experiment.
+
+        Every file is checked; one that is damaged is named by an error, and never left out.
+        """
         path = folder / _EXPERIMENT
         if not path.is_file():
             raise ValueError(
                 f"{folder}: expected results of an experiment but found no {_EXPERIMENT}. Run: podium lab run"
             )
-        about = _read(path)
-        models, folds = list(about["models"]), [str(fold) for fold in about["folds"]]
-        runs = [_run_of(_read(file), file) for file in sorted((folder / _RUNS).glob("*.json"))]
-        searches = [_search_of(_read(file), file) for file in sorted((folder / _SEARCHES).glob("*.json"))]
-        known = [run for run in runs if run.model in models and run.fold in folds]
-        known.sort(key=lambda run: (models.index(run.model), folds.index(run.fold), run.seed))
-        chosen = [search for search in searches if search.model in models and search.fold in folds]
-        chosen.sort(key=lambda search: (models.index(search.model), folds.index(search.fold)))
-        return cls(about, tuple(known), tuple(chosen))
+        about = read_description(path)
+        models, folds = list(about["models"]), list(about["folds"])
+        runs = sorted(_runs(folder, about), key=lambda run: (models.index(run.model), folds.index(run.fold), run.seed))
+        searches = sorted(_searches(folder, about), key=lambda one: (models.index(one.model), folds.index(one.fold)))
+        return cls(about, tuple(runs), tuple(searches))
 
     @property
     def models(self) -> list[str]:
@@ -163,11 +129,27 @@ def search_file(folder: Path, model: str, fold: str) -> Path:
 
 
 def read_run(path: Path) -> Run:
-    return _run_of(_read(path), path)
+    return read_record(path, Run, "a run")
 
 
 def read_search(path: Path) -> Search:
-    return _search_of(_read(path), path)
+    return read_record(path, Search, "a search")
+
+
+def _runs(folder: Path, about: Mapping[str, Any]) -> list[Run]:
+    runs = {path: read_run(path) for path in sorted((folder / _RUNS).glob("*.json"))}
+    for path, run in runs.items():
+        refuse_other_place(path, run_file(folder, run.model, run.fold, run.seed), about, run.model, run.fold)
+        refuse_other_values(path, run, about)
+    refuse_others_of_a_group(runs)
+    return list(runs.values())
+
+
+def _searches(folder: Path, about: Mapping[str, Any]) -> list[Search]:
+    searches = {path: read_search(path) for path in sorted((folder / _SEARCHES).glob("*.json"))}
+    for path, search in searches.items():
+        refuse_other_place(path, search_file(folder, search.model, search.fold), about, search.model, search.fold)
+    return list(searches.values())
 
 
 def write_tables(folder: Path, results: Results) -> None:
@@ -197,36 +179,6 @@ def _query_lines(results: Results) -> Iterator[dict[str, Any]]:
 def _plain(name: str) -> str:
     """A name as a part of a file's name; different names stay different."""
     return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}%", name)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(
-            f"{path}: expected JSON but found {error}. Delete the file and run the experiment again."
-        ) from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected a JSON object but found {type(found).__name__}. Delete it and run again.")
-    return found
-
-
-def _run_of(found: dict[str, Any], path: Path) -> Run:
-    try:
-        return Run(**{**found, "queries": tuple(found["queries"])})
-    except (TypeError, KeyError) as error:
-        raise ValueError(
-            f"{path}: not a run of this version ({error}). Delete the file and run the experiment again."
-        ) from None
-
-
-def _search_of(found: dict[str, Any], path: Path) -> Search:
-    try:
-        return Search(**{**found, "trials": tuple(Trial(**trial) for trial in found["trials"])})
-    except (TypeError, KeyError) as error:
-        raise ValueError(
-            f"{path}: not a search of this version ({error}). Delete it and run the experiment again."
-        ) from None
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

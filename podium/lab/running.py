@@ -111,7 +111,7 @@ def run(
 def _warn_of_other_content(experiment: Experiment) -> None:
     """Of a known data set whose files are not those that were published."""
     if experiment.data.name is not None and experiment.data.folder is None:
-        for problem in find_dataset(experiment.data.name).problems():
+        for problem in find_dataset(experiment.data.name, test=experiment.on == "test").problems():
             warn(problem)
 
 
@@ -246,7 +246,7 @@ def _about(experiment: Experiment, folds: Folds) -> dict[str, Any]:
         "folds": list(folds.names),
         "models": {name: _described(experiment.models[name], plain["models"][name]) for name in experiment.models},
         "published": [_table(table, folds) for table in experiment.published],
-        "data": data_of(folds, experiment.data.name),
+        "data": data_of(folds, experiment.data.name, test=experiment.on == "test"),
         "versions": versions(),
         "hardware": hardware(),
         "experiment": plain,

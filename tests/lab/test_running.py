@@ -416,6 +416,26 @@ def test_a_worker_that_dies_while_it_waits_is_replaced(place: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    "data",
+    [{"train": "train.txt", "valid": "vali.txt", "test": "test.txt"}, {"train": "train.txt", "test": "test.txt"},
+     {"folder": "."}],
+    ids=["files", "no validation file", "folder"],
+)  # fmt: skip
+def test_on_validation_parts_the_file_of_the_test_part_may_be_missing(tmp_path: Path, data: dict[str, Any]) -> None:
+    write_data(tmp_path / "train.txt", 10)
+    if "valid" in data or "folder" in data:
+        renumbered = (tmp_path / "train.txt").read_text().replace("qid:", "qid:9")
+        (tmp_path / "vali.txt").write_text(renumbered)
+    models = {"Linear": {"max_iter": 5, "seeds": [0]}}
+    given = experiment(models=models, published=[], data=data, folds={}, on="valid")
+    found = run(given, tmp_path / "out", n_jobs=1, base=tmp_path)
+    assert found.failures == ()
+    assert "test.txt" not in found.results.about["data"]["files"]
+    with pytest.raises((FileNotFoundError, ValueError), match="test"):
+        run(given | {"on": "test"}, tmp_path / "other", n_jobs=1, base=tmp_path)
+
+
+@pytest.mark.parametrize(
     ("given", "arguments", "message"),
     [
         ({"models": {"Linear": {"by_fold": {"9": {}}}}}, {}, "by_fold: unknown fold '9'. Known: 1, 2, 3"),

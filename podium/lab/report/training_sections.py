@@ -69,7 +69,7 @@ def _first_seeds(runs: Sequence[Run]) -> list[Run]:
     """One run with curves per fold."""
     found: dict[str, Run] = {}
     for run in runs:
-        if run.curves:
+        if run.curves and all(run.curves.values()):
             found.setdefault(run.fold, run)
     return list(found.values())[:_FOLDS]
 
