@@ -24,7 +24,7 @@ from _report import print_header, print_result
 
 import podium
 from podium.data.ranking import RankingData
-from podium.evaluation.significance import bootstrap_interval
+from podium.evaluation.intervals import mean_interval
 
 METRICS = ("map", "meanndcg")
 VIEWS = ("raw", "zscore", "rank")
@@ -196,7 +196,7 @@ def report(runs: list[dict[str, list[Values]]], seeds: int) -> None:
     for model in ("linear", "bagged trees", "blend"):
         for metric, bar in zip(METRICS, BARS.get(model, ("", ""))):
             gain = (joined(runs, model, metric) - joined(runs, "LightGBM", metric)).mean(axis=0)
-            low, high = bootstrap_interval(gain)
+            low, high = mean_interval(gain)
             value, theirs = (fold_means(runs, name, metric) for name in (model, "LightGBM"))
             measured = f"{value:.4f}, {value - theirs:+.4f} (95 % over queries: {low:+.4f} to {high:+.4f})"
             what = f"MQ2008 {metric}, {model}, settings by cross-validation, mean of {seeds} seeds"

@@ -83,6 +83,7 @@ def compare_command(
     pairs: Annotated[str, typer.Option(help="baseline: each against the first; all: every pair.")] = "baseline",
     test: Annotated[str, typer.Option(help="randomisation, t or wilcoxon.")] = "randomisation",
     correction: Annotated[str, typer.Option(help="holm, bonferroni or benjamini-hochberg.")] = "holm",
+    interval: Annotated[str, typer.Option(help="The method of intervals: bounded, t, studentised or bca.")] = "bounded",
     permutations: Annotated[int, typer.Option(help="Permutations of the randomisation test.")] = 100_000,
     seed: Annotated[int, typer.Option(help="The random seed of the tests.")] = 0,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
@@ -100,6 +101,7 @@ def compare_command(
         pairs=pairs,
         test=test,
         correction=correction,
+        interval=interval,
         permutations=permutations,
         seed=seed,
     )

@@ -14,6 +14,7 @@ from rich.text import Text
 from podium._runtime.words import counted
 from podium.cli.application import show
 from podium.cli.terminal import console
+from podium.evaluation.intervals import TOO_FEW_DIFFERENCES
 from podium.lab.leaderboard import Beside, Line, leaderboard, published_beside
 from podium.lab.running import Outcome
 
@@ -105,7 +106,9 @@ def _beside(found: Beside, folds: Sequence[str]) -> Table:
 
 def _pair(pair: tuple[float, float]) -> str:
     published, ours = pair
-    return f"{published:.4f}" if math.isnan(ours) else f"{published:.4f} {ours:.4f} {ours - published:+.4f}"
+    if math.isnan(published) or math.isnan(ours):
+        return _value(published)
+    return f"{published:.4f} {ours:.4f} {ours - published:+.4f}"
 
 
 def _value(value: float) -> str:
@@ -114,4 +117,6 @@ def _value(value: float) -> str:
 
 def _interval(found: tuple[float, float, float]) -> str:
     mean, low, high = found
-    return "" if math.isnan(mean) else f"{mean:+.4f} ({low:+.4f} to {high:+.4f})"
+    if math.isnan(mean):
+        return ""
+    return f"{mean:+.4f} ({TOO_FEW_DIFFERENCES if math.isnan(low) else f'{low:+.4f} to {high:+.4f}'})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from podium.demo.web import Web, make_web, write_web
 from podium.evaluation.comparing import compare_evaluations
 from podium.evaluation.comparison import Comparison
 from podium.evaluation.evaluating import Evaluation, evaluate_run
-from podium.evaluation.significance import bootstrap_interval
+from podium.evaluation.intervals import TOO_FEW_VALUES, mean_interval
 from podium.formats.scores import write_scores
 from podium.formats.trec import Qrels, Run
 from podium.models.products import LambdaMART
@@ -245,8 +246,9 @@ def _show_gain(tour: Tour) -> None:
     print(f"Is it better? On the {len(tour.parts.test)} queries that were not trained on:")
     table = Table("ranking", *METRICS, "95% interval of ndcg@10")
     for name, found in tour.evaluations.items():
-        low, high = bootstrap_interval(found.per_query[METRICS[0]])
-        table.add_row(name, *(f"{found[metric]:.4f}" for metric in METRICS), f"{low:.4f} to {high:.4f}")
+        low, high = mean_interval(found.per_query[METRICS[0]])
+        ends = TOO_FEW_VALUES if math.isnan(low) else f"{low:.4f} to {high:.4f}"
+        table.add_row(name, *(f"{found[metric]:.4f}" for metric in METRICS), ends)
     console().print(table)
     print(f"   {tour.comparison.rows[0].explain()}")
 

@@ -18,10 +18,10 @@ from podium._runtime.words import check_choice
 from podium.data.ranking import as_weights
 from podium.evaluation.comparison import Comparison, PairComparison, QueryChange, Settings, plain
 from podium.evaluation.evaluating import Evaluation, MetricLike, as_scores, evaluate, refuse_no_labels
+from podium.evaluation.intervals import mean_interval
 from podium.evaluation.significance import (
     CORRECTIONS,
     TESTS,
-    bootstrap_interval,
     cohens_d,
     correct,
     paired_differences,
@@ -53,17 +53,19 @@ def compare(
     resamples: int = 10_000,
     moved: int = 5,
     seed: int = 0,
+    interval: str = "bounded",
     n_jobs: int | None = None,
     **rules: Any,
 ) -> Comparison:
     """Compare the scores that two or more systems give to the same rows: {"a": scores, "b": scores}.
 
     The first system is the baseline unless another is named; `pairs="all"` compares every system with every other.
+    `interval` is the method of intervals: "bounded", "t", "studentised" or "bca" (`podium/evaluation/intervals.py`).
     `rules` are further arguments of `evaluate`, which measures each system: group, docids, query_weight, gain, ...
     `n_jobs`: threads; None or -1 for all cores. The numbers are the same for any number.
     """
     refuse_no_labels(y, "compare")
-    settings = Settings(test, correction, level, permutations, resamples, moved, seed)
+    settings = Settings(test, correction, level, permutations, resamples, moved, seed, interval)
     metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
     names = _check_systems(systems, "scores")
     _pairs(names, baseline, pairs)  # a misspelt name is reported before the work starts
@@ -190,9 +192,10 @@ class _Measured:
 
     def _interval(self, differences: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
         settings = self.settings
-        return bootstrap_interval(
+        return mean_interval(
             differences,
             weights,
+            method=settings.interval,
             level=settings.level,
             resamples=settings.resamples,
             seed=settings.seed,

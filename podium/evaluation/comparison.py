@@ -1,6 +1,6 @@
 """Comparison: which of several rankings is better, by how much, and how sure that is.
 
-A comparison has one row for each metric and pair of systems: means, their difference with its bootstrap interval,
+A comparison has one row for each metric and pair of systems: means, their difference with its interval,
 p-values of three tests as they are and corrected for the number of comparisons, effect size, queries won and lost,
 and the queries that moved most. Everything is computed from one value per query, so a query without a value in either
 system (NaN) or of weight 0 is left out of their row, and counted.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.words import check_choice
+from podium.evaluation.intervals import INTERVALS, TOO_FEW_DIFFERENCES
 from podium.evaluation.significance import (
     CORRECTIONS,
     TESTS,
@@ -50,9 +51,11 @@ class Settings:
     resamples: int = 10_000
     moved: int = 5
     seed: int = 0
+    interval: str = "bounded"
 
     def __post_init__(self) -> None:
         check_choice("test", self.test, TESTS)
+        check_choice("interval", self.interval, INTERVALS)
         check_choice("correction", self.correction, CORRECTIONS)
         for name, least in (("permutations", _LEAST_DRAWS), ("resamples", _LEAST_DRAWS), ("moved", 0), ("seed", 0)):
             value = getattr(self, name)
@@ -82,7 +85,7 @@ class PairComparison:
     baseline_mean: float
     system_mean: float
     difference: float  # system - baseline
-    interval: tuple[float, float]
+    interval: tuple[float, float]  # NaN: too few differences that are not 0
     p_values: Mapping[str, Mapping[str, float]]  # test -> correction -> p
     effect_size: float  # paired Cohen's d; infinite when every query moved alike
     wins: int
@@ -122,17 +125,21 @@ class PairComparison:
         )
 
     def _verdict(self) -> str:
-        metric, (low, high) = _shown(self.metric), self.interval
-        interval = f"{_percent(self.settings.level)} interval"
+        metric = _shown(self.metric)
         if not self.mark or self._without_winner():
             found = "No difference found" if not self.mark else "A difference without a winner"
-            change = f"{metric} changes by {_signed(self.difference)} ({interval} {low:z.4f} to {high:z.4f})"
+            change = f"{metric} changes by {_signed(self.difference)} ({self._interval(1)})"
             return f"{found} between {self.baseline} and {self.system}: {change}"
-        if self.difference < 0:
-            low, high = -high, -low
         verb = "beats" if (self.difference > 0) == self.higher_is_better else "loses to"
-        amount = f"{abs(self.difference):.4f} {metric} ({interval} {low:z.4f} to {high:z.4f})"
+        amount = f"{abs(self.difference):.4f} {metric} ({self._interval(-1 if self.difference < 0 else 1)})"
         return f"{self.system} {verb} {self.baseline} by {amount}"
+
+    def _interval(self, sign: int) -> str:
+        """`95% interval 0.0040 to 0.0210`, of the difference or of its negative, or why there is none."""
+        low, high = sorted(sign * end for end in self.interval)
+        if math.isnan(low):
+            return f"{TOO_FEW_DIFFERENCES} for an interval"
+        return f"{_percent(self.settings.level)} interval {low:z.4f} to {high:z.4f}"
 
     def _without_winner(self) -> bool:
         # Wilcoxon ranks the moves: it can find that most queries gained while the mean fell.
@@ -181,7 +188,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`; a number that is undefined or infinite is None."""
-        rows = [asdict(row) | {"p": row.p, "explanation": row.explain()} for row in self.rows]
+        rows = [asdict(row) | _interval_json(row) | {"p": row.p, "explanation": row.explain()} for row in self.rows]
         result: dict[str, Any] = plain(
             {
                 "policy": self.policy,
@@ -223,9 +230,11 @@ class Comparison:
         weighted = "; queries are weighted" if any(row.weighted for row in self.rows) else ""
         most = max(row.left_out for row in self.rows)
         left_out = f"; queries without a value in both are left out ({most} at most)" if most else ""
+        if any(math.isnan(row.interval[0]) for row in self.rows):
+            left_out += f"; too few: {TOO_FEW_DIFFERENCES} for an interval"
         return (
             f"Policy {self.policy}; {test} test, p {after} for {count} comparison{'s' if count > 1 else ''} a metric "
-            f"(* p < 0.05, ** p < 0.01); intervals by BCa bootstrap over queries{weighted}{left_out}"
+            f"(* p < 0.05, ** p < 0.01); {INTERVAL_WORDS[self.settings.interval]}{weighted}{left_out}"
         )
 
     def _cells(self, metric: str) -> Iterator[list[str]]:
@@ -235,11 +244,12 @@ class Comparison:
             if row.metric == metric:
                 name = row.system if self.baseline is not None else f"{row.system} - {row.baseline}"
                 low, high = row.interval
+                ends = "too few" if math.isnan(low) else f"{low:z.4f}, {high:z.4f}"
                 yield [
                     name,
                     f"{row.system_mean:.4f}",
                     f"{_signed(row.difference)}{row.mark}",
-                    f"{low:z.4f}, {high:z.4f}",
+                    ends,
                     _p_text(row.p).removeprefix("= ").replace(" ", ""),
                     f"{row.effect_size:.2f}",
                     f"{row.wins}/{row.losses}/{row.ties}",
@@ -257,6 +267,25 @@ class Comparison:
             else:
                 means = [_latex_number(f"{self.means[row.metric][system]:.4f}", row.mark) for row in rows]
                 yield [_latex(system), *means]
+
+
+INTERVAL_WORDS = {
+    "bounded": "intervals by studentised bootstrap over queries, bounded by t",
+    "t": "intervals by Student's t over queries",
+    "studentised": "intervals by studentised bootstrap over queries",
+    "bca": "intervals by BCa bootstrap over queries",
+}
+
+
+def _interval_json(row: PairComparison) -> dict[str, Any]:
+    return interval_json(row.interval, TOO_FEW_DIFFERENCES)
+
+
+def interval_json(ends: tuple[float, float], reason: str) -> dict[str, Any]:
+    """An interval for JSON: two numbers, or None and why there is none."""
+    if math.isnan(ends[0]):
+        return {"interval": None, "no_interval": reason}
+    return {"interval": list(ends), "no_interval": None}
 
 
 def _shown(metric: str) -> str:

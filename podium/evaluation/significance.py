@@ -1,11 +1,10 @@
-"""Significance: how sure a mean difference over queries is.
+"""Significance: how sure a mean difference over queries is, by tests; `intervals.py` has intervals.
 
 All functions take the paired differences of two systems, one number per query (system minus baseline, finite), and
 some take query weights. The statistic is always the weighted mean, sum(w d) / sum(w):
 
 - the randomisation test flips the sign of each difference at random and counts how often the weighted mean gets as far
   from 0 as it was; the weights stay with their queries;
-- the bootstrap draws queries with equal chance, each bringing its weight along;
 - the t test and the Wilcoxon test know no weights: they take differences only.
 
 Random numbers come from numpy's SFC64, one generator per block, seeded by (seed, stream, block). Blocks are divided
@@ -17,7 +16,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -32,9 +30,8 @@ CORRECTIONS = ("holm", "bonferroni", "benjamini-hochberg", "none")
 # Two values this close are the same value computed in two ways; so are two sums, relative to their terms.
 TOLERANCE = 1e-12
 
-_SIGNS_STREAM, _BOOTSTRAP_STREAM = 1, 2
+_SIGNS_STREAM = 1
 _PERMUTATIONS_A_BLOCK = 4_096
-_DRAWS_A_BLOCK = 1 << 19
 _QUERIES_A_WORD = 64
 
 
@@ -72,7 +69,7 @@ def randomisation_test(
     100,000 permutations of 10,000 queries take about 0.1 s on one thread: a byte of random bits picks the signed sum
     of eight queries out of a table, so that 64 signs cost eight additions.
     """
-    values, scale = _as_sample(differences, weights)
+    values, scale = as_sample(differences, weights)
     terms = values * scale
     terms = terms[terms != 0]  # flipping a zero changes nothing, and fewer terms are enumerated sooner
     threshold = abs(terms.sum()) - TOLERANCE * np.abs(terms).sum()
@@ -83,7 +80,7 @@ def randomisation_test(
 
     def count(block: int) -> int:
         size = min(_PERMUTATIONS_A_BLOCK, permutations - block * _PERMUTATIONS_A_BLOCK)
-        sums = _random_sums(padded, size, _generator(seed, _SIGNS_STREAM, block))
+        sums = _random_sums(padded, size, random_generator(seed, _SIGNS_STREAM, block))
         return int(np.count_nonzero(np.abs(sums) >= threshold))
 
     counts = map_blocks(count, -(-permutations // _PERMUTATIONS_A_BLOCK), n_jobs)
@@ -138,93 +135,6 @@ def _signed_sums_of_eight(terms: np.ndarray) -> np.ndarray:
     return tables
 
 
-# ---------------------------------------------------------------------------------------- bootstrap interval
-
-
-def bootstrap_interval(
-    differences: Any,
-    weights: Any = None,
-    *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-    n_jobs: int | None = None,
-) -> tuple[float, float]:
-    """The BCa bootstrap interval of the mean difference over queries.
-
-    BCa (bias-corrected and accelerated) reads other percentiles of the resampled means than the plain percentile
-    interval does, to allow for skew, and differences of metrics are skewed: many zeros and a few large moves, mostly
-    one way. Simulated at 50 queries of that kind, it held the true mean 93 % of the time and missed it about as often
-    on either side; the percentile interval 90 to 92 % and nearly always on one side. Without skew the two agree. Below
-    some 30 queries both are too short (85 to 90 % at 10).
-
-    10,000 resamples of 10,000 queries take about 0.25 s on one thread.
-    """
-    values, scale = _as_sample(differences, weights)
-    if len(values) < 2:
-        return math.nan, math.nan
-    mean = weighted_mean(values, scale)
-    if _without_spread(values):
-        return mean, mean
-    means = _bootstrap_means(values, scale, resamples, seed, n_jobs)
-    low, high = np.quantile(means, _bca_percentiles(means, mean, _acceleration(values, scale, mean), level))
-    return float(low), float(high)
-
-
-def _bca_percentiles(means: np.ndarray, mean: float, acceleration: float, level: float) -> list[float]:
-    near = TOLERANCE * np.abs(means).max()
-    below = (np.mean(means < mean - near) + np.mean(means <= mean + near)) / 2  # ties count half
-    least = 0.5 / len(means)
-    normal = NormalDist()
-    bias = normal.inv_cdf(min(max(float(below), least), 1 - least))
-    percentiles = []
-    for tail in ((1 - level) / 2, (1 + level) / 2):
-        shift = bias + normal.inv_cdf(tail)
-        percentiles.append(normal.cdf(bias + shift / max(1 - acceleration * shift, TOLERANCE)))
-    return percentiles
-
-
-def _acceleration(values: np.ndarray, weights: np.ndarray, mean: float) -> float:
-    """A sixth of the skewness of each query's pull on the mean: how fast its standard error changes with it."""
-    pull = weights * (values - mean)
-    return float((pull**3).sum() / (6 * (pull**2).sum() ** 1.5))
-
-
-def _bootstrap_means(
-    values: np.ndarray, weights: np.ndarray, resamples: int, seed: int, n_jobs: int | None
-) -> np.ndarray:
-    words = -(-len(values) // 2)  # a 64-bit word draws two queries
-    size = max(1, _DRAWS_A_BLOCK // (2 * words))
-    # Side by side, so that a draw misses the cache once.
-    terms = readonly(np.column_stack([values * weights, weights]))
-
-    def means(block: int) -> np.ndarray:
-        rows = min(size, resamples - block * size)
-        draws = _generator(seed, _BOOTSTRAP_STREAM, block).random_raw(rows * words).view(np.uint32)
-        return _resampled_means(terms, draws.reshape(rows, 2 * words))
-
-    return np.concatenate(map_blocks(means, -(-resamples // size), n_jobs))
-
-
-@kernel
-def _resampled_means(terms: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """sum(w d) / sum(w) over queries floor(draw n / 2^32): terms (n, 2) = w d and w, draws (resamples, >= n) uint32.
-
-    Scaling a 32-bit draw favours some queries by at most n / 2^32, far below what resampling can show.
-    """
-    n = len(terms)
-    means = np.empty(len(draws))
-    for row in range(len(draws)):
-        total = 0.0
-        weight = 0.0
-        for i in range(n):
-            query = (np.int64(draws[row, i]) * n) >> 32
-            total += terms[query, 0]
-            weight += terms[query, 1]
-        means[row] = total / weight
-    return means
-
-
 # ---------------------------------------------------------------------------------------- classical tests
 
 
@@ -235,7 +145,7 @@ def t_test(differences: Any) -> float:
     """
     from scipy.special import stdtr
 
-    values, _ = _as_sample(differences, None)
+    values, _ = as_sample(differences, None)
     if len(values) < 2:
         return math.nan
     if not values.any():
@@ -246,7 +156,7 @@ def t_test(differences: Any) -> float:
 
 def wilcoxon_test(differences: Any) -> float:
     """Two-sided p-value of the Wilcoxon signed-rank test, unweighted and without the zeros; 1 when nothing differs."""
-    values, _ = _as_sample(differences, None)
+    values, _ = as_sample(differences, None)
     if len(values) < 2:
         return math.nan
     if not values.any():
@@ -266,7 +176,7 @@ def cohens_d(differences: Any, weights: Any = None) -> float:
     With weights, the variance is n/(n-1) sum(w (d - mean)^2) / sum(w), the usual one when all are equal. Without
     spread it is 0 when nothing differs, else infinite: every query moved alike. NaN below two queries.
     """
-    values, scale = _as_sample(differences, weights)
+    values, scale = as_sample(differences, weights)
     n = len(values)
     if n < 2:
         return math.nan
@@ -326,7 +236,7 @@ def _put_back(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------------------------- shared
 
 
-def _as_sample(differences: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+def as_sample(differences: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
     """Finite differences and positive weights (ones unless given); queries of weight 0 are dropped."""
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1:
@@ -344,5 +254,5 @@ def _without_spread(values: np.ndarray) -> bool:
     return bool(np.ptp(values) <= TOLERANCE * np.abs(values).max())
 
 
-def _generator(seed: int, stream: int, block: int) -> np.random.SFC64:
+def random_generator(seed: int, stream: int, block: int) -> np.random.SFC64:
     return np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(stream, block)))

@@ -1,6 +1,6 @@
 """Falls: by how much a metric is worse without what a feature, or a group of features, knows.
 
-The fall is measured per query, so that its mean has a bootstrap interval over queries: an interval that holds 0 says
+The fall is measured per query, so that its mean has an interval over queries: an interval that holds 0 says
 that these queries cannot show that the feature is of use.
 """
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from podium._runtime.once import once
 from podium.evaluation.evaluating import Evaluation
-from podium.evaluation.significance import bootstrap_interval, paired_differences
+from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
+from podium.evaluation.significance import paired_differences
 from podium.metrics.base import Metric
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Fall:
 
     name: str
     fall: float  # of the mean over queries
-    interval: tuple[float, float]  # of that mean; NaN if the metric is not a mean over queries
+    interval: tuple[float, float]  # of that mean; NaN if too few queries fall, or it is not a mean over queries
 
     def as_dict(self) -> dict[str, Any]:
         known = all(map(math.isfinite, self.interval))
@@ -52,12 +53,12 @@ class Falls:
 
     @once
     def intervals(self) -> np.ndarray:
-        """(names, 2): 95 % BCa bootstrap intervals over queries."""
+        """(names, 2): 95 % intervals over queries, NaN where there is none."""
         return np.array([self._interval(own) for own in self.per_query]).reshape(-1, 2)
 
     def _interval(self, own: np.ndarray) -> tuple[float, float]:
         kept = ~np.isnan(own)
-        return bootstrap_interval(own[kept], None if self.weights is None else self.weights[kept], level=LEVEL)
+        return mean_interval(own[kept], None if self.weights is None else self.weights[kept], level=LEVEL)
 
     def ranked(self) -> list[Fall]:
         """The largest fall first."""
@@ -68,6 +69,8 @@ class Falls:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`."""
         rows = [fall.as_dict() for fall in self.ranked()]
+        for row in rows:
+            row["no_interval"] = self.no_interval if row["interval"] is None else None
         return {"metric": self.metric, "policy": self.policy, "baseline": self.baseline, "features": rows}
 
     def table(self) -> Table:
@@ -79,7 +82,7 @@ class Falls:
         table.add_column("fall", justify="right")
         table.add_column("95% interval", justify="right")
         for fall in self.ranked():
-            table.add_row(Text(fall.name), f"{fall.fall:+z.4f}", _words(fall.interval))
+            table.add_row(Text(fall.name), f"{fall.fall:+z.4f}", self._words(fall))
         return table
 
     def picture(self, path: str | os.PathLike[str]) -> None:
@@ -90,8 +93,17 @@ class Falls:
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=0)
-        lines = [f"{fall.name:<{width}}  {fall.fall:+z.4f}  ({_words(fall.interval)})" for fall in self.ranked()]
+        lines = [f"{fall.name:<{width}}  {fall.fall:+z.4f}  ({self._words(fall)})" for fall in self.ranked()]
         return "\n".join([self.headline(), *lines])
+
+    @property
+    def no_interval(self) -> str:
+        """Why a fall may have no interval."""
+        return "unknown" if np.isnan(self.per_query).all() else TOO_FEW_DIFFERENCES
+
+    def _words(self, fall: Fall) -> str:
+        low, high = fall.interval
+        return self.no_interval if math.isnan(low) else f"{low:+z.4f} to {high:+z.4f}"
 
     def headline(self) -> str:
         return f"{self.metric} {self.baseline:.4f} (policy {self.policy}); fall {self.what}, with 95% interval:"
@@ -101,8 +113,3 @@ def query_falls(before: Evaluation, after: Evaluation, metric: Metric) -> np.nda
     """(queries,): by how much each query is worse."""
     sign = 1.0 if metric.higher_is_better else -1.0
     return sign * -paired_differences(before.per_query[metric.name], after.per_query[metric.name])
-
-
-def _words(ends: tuple[float, float]) -> str:
-    low, high = ends
-    return "unknown" if math.isnan(low) else f"{low:+z.4f} to {high:+z.4f}"

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from podium.evaluation.significance import bootstrap_interval, weighted_mean
+from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
+from podium.evaluation.significance import weighted_mean
 from podium.lab.results import Results
 from podium.lab.statistics import LEVEL, Values, gather, higher_is_better
 
@@ -19,7 +20,7 @@ class Line:
 
     model: str
     values: dict[str, dict[str, float]]  # policy -> metric -> mean
-    intervals: dict[str, tuple[float, float, float]]  # metric -> difference from the baseline, low, high (main policy)
+    intervals: dict[str, tuple[float, float, float]]  # metric -> difference, low, high (main policy)
     n_runs: int
     fit_seconds: float  # per run, the median: the first one of a process may compile
     folds: int
@@ -27,7 +28,12 @@ class Line:
     def to_json(self) -> dict[str, Any]:
         values = {policy: {name: _number(value) for name, value in own.items()} for policy, own in self.values.items()}
         against = {
-            name: {"difference": _number(mean), "low": _number(low), "high": _number(high)}
+            name: {
+                "difference": _number(mean),
+                "low": _number(low),
+                "high": _number(high),
+                "no_interval": TOO_FEW_DIFFERENCES if math.isnan(low) else None,
+            }
             for name, (mean, low, high) in self.intervals.items()
         }
         place = {"model": self.model, "values": values, "against_baseline": against, "runs": self.n_runs}
@@ -61,7 +67,7 @@ def _difference(values: Values, model: str, baseline: str, level: float) -> tupl
     differences, weights = values.differences(baseline, model)
     if not len(differences):
         return math.nan, math.nan, math.nan
-    return weighted_mean(differences, weights), *bootstrap_interval(differences, weights, level=level)
+    return weighted_mean(differences, weights), *mean_interval(differences, weights, level=level)
 
 
 @dataclass(frozen=True)

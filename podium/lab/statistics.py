@@ -16,9 +16,9 @@ import numpy as np
 
 from podium.evaluation.comparing import compare_values
 from podium.evaluation.comparison import PairComparison, Settings
+from podium.evaluation.intervals import mean_interval
 from podium.evaluation.significance import (
     TOLERANCE,
-    bootstrap_interval,
     correct,
     paired_differences,
     randomisation_test,
@@ -55,9 +55,10 @@ class Standing:
     rank: int
     model: str
     mean: float
-    interval: tuple[float, float]  # NaN where the mean is not one over queries
+    interval: tuple[float, float]  # NaN: too few different values, or no mean over queries
     groups: str  # letters: models that share one do not differ significantly
     folds: int
+    is_mean: bool = True  # over queries; not of a metric that pools them
 
 
 @dataclass(frozen=True)
@@ -108,20 +109,33 @@ def rank_models(results: Results, policy: str, metric: str) -> Leaderboard:
     different = _different_pairs(values, order)
     groups = letters(order, different)
     standings = [
-        Standing(rank, model, means[model], interval_of(values, model, means[model]), groups[model], folds)
+        Standing(
+            rank,
+            model,
+            means[model],
+            interval_of(values, model, means[model]),
+            groups[model],
+            len({run.fold for run in results.of(model)}),
+            _is_mean(values, model, means[model]),
+        )
         for rank, model in enumerate(order, 1)
-        for folds in [len({run.fold for run in results.of(model)})]
     ]
     return Leaderboard(policy, metric, values, standings, len(order) * (len(order) - 1) // 2)
 
 
 def interval_of(values: Values, model: str, mean: float) -> tuple[float, float]:
-    """The bootstrap interval of a model's mean over queries; NaN if the metric is no such mean (it pools queries)."""
-    kept = ~np.isnan(values.columns[model])
-    own, weights = values.columns[model][kept], values.weights[kept]
-    if not len(own) or not math.isclose(weighted_mean(own, weights), mean, rel_tol=1e-6, abs_tol=1e-9):
+    """The interval of a model's mean over queries; NaN where it is no such mean, or too few values differ."""
+    if not _is_mean(values, model, mean):
         return math.nan, math.nan
-    return bootstrap_interval(own, weights, level=LEVEL)
+    known = ~np.isnan(values.columns[model])
+    return mean_interval(values.columns[model][known], values.weights[known], level=LEVEL)
+
+
+def _is_mean(values: Values, model: str, mean: float) -> bool:
+    """Whether a value is the mean of those of the queries; that of a metric which pools queries is not."""
+    known = ~np.isnan(values.columns[model])
+    average = weighted_mean(values.columns[model][known], values.weights[known])
+    return math.isclose(average, mean, rel_tol=1e-6, abs_tol=1e-9)
 
 
 def _different_pairs(values: Values, models: Sequence[str]) -> list[tuple[str, str]]:

@@ -13,7 +13,8 @@ from podium.data.ranking import RankingData
 from podium.evaluation.comparing import compare, compare_evaluations, compare_values
 from podium.evaluation.comparison import Comparison, Settings, _shown
 from podium.evaluation.evaluating import evaluate
-from podium.evaluation.significance import bootstrap_interval, cohens_d, randomisation_test, t_test, wilcoxon_test
+from podium.evaluation.intervals import INTERVALS, mean_interval
+from podium.evaluation.significance import cohens_d, randomisation_test, t_test, wilcoxon_test
 from podium.metrics.additive import NDCG
 
 QUERIES = ["q1", "q2", "q3", "q4", "q5"]
@@ -48,7 +49,7 @@ def test_a_row_by_hand() -> None:
     assert row.system_mean == pytest.approx(2.8 / 5)
     assert row.difference == pytest.approx(0.8 / 5)
     assert (row.wins, row.losses, row.ties, row.queries, row.left_out) == (3, 1, 1, 5, 0)
-    assert row.interval == pytest.approx(bootstrap_interval(differences))
+    assert all(map(math.isnan, row.interval))  # four differences are not 0
     assert row.effect_size == pytest.approx(cohens_d(differences))
     # Signs of 0.3, 0.1, 0.1, 0.5 (the zero does not count) that sum to 0.8 or more: 1.0, 0.8, 0.8; twice by symmetry.
     assert row.p_values["randomisation"]["none"] == 2 * 3 / 16
@@ -123,9 +124,9 @@ def test_weights_weigh_means_and_the_randomisation_test() -> None:
     (row,) = compare_values({"a": A, "b": B}, QUERIES, metric="map", policy="x", query_weight=weights).rows
     differences = np.array([0.3, -0.1, 0.1, 0.5])
     kept = np.array([1.0, 2.0, 4.0, 1.0])
+    assert row.weighted
     assert row.difference == pytest.approx((1 * 0.3 - 2 * 0.1 + 4 * 0.1 + 1 * 0.5) / 8)
     assert row.system_mean - row.baseline_mean == pytest.approx(row.difference)
-    assert row.interval == pytest.approx(bootstrap_interval(differences, kept))
     assert row.p_values["randomisation"]["none"] == randomisation_test(differences, kept)
     assert math.isnan(row.p_values["t"]["holm"])
     assert math.isnan(row.p_values["wilcoxon"]["none"])
@@ -218,8 +219,8 @@ def test_no_difference_found_in_a_sentence() -> None:
     same = values_of(a=A, b=A).rows[0]
     assert same.p == 1
     assert same.explain() == (
-        "No difference found between a and b: NDCG@10 changes by +0.0000 (95% interval 0.0000 to 0.0000), "
-        "randomisation p = 1 after Holm; better on 0, worse on 0, equal on 5 of 5 queries."
+        "No difference found between a and b: NDCG@10 changes by +0.0000 (too few non-zero differences for an "
+        "interval), randomisation p = 1 after Holm; better on 0, worse on 0, equal on 5 of 5 queries."
     )
 
 
@@ -285,6 +286,34 @@ def test_json_goes_round_unrounded(many: dict[str, np.ndarray]) -> None:
         assert entry["p"] == row.p == entry["p_values"]["randomisation"]["holm"]
         assert entry["gained"][0]["query"] == row.gained[0].query
         assert "settings" not in entry
+
+
+@pytest.mark.parametrize("method", INTERVALS)
+def test_the_interval_is_that_of_the_method_and_the_weights(many: dict[str, np.ndarray], method: str) -> None:
+    weights = np.linspace(0.5, 2, 100)
+    row = compared(many, interval=method, query_weight=weights).rows[0]
+    differences = many["b"] - many["a"]
+    assert row.interval == pytest.approx(mean_interval(differences, weights, method=method, resamples=1_000))
+    with pytest.raises(ValueError, match="interval must be one of bounded, t, studentised, bca; got 'percentile'"):
+        compared(many, interval="percentile")
+
+
+def test_too_few_differences_are_named_wherever_an_interval_is_shown() -> None:
+    """A system that moved 7 of 40 queries, beside one that moved all."""
+    before, rng = np.linspace(0.1, 0.8, 40), np.random.default_rng(2)
+    systems = {"a": before, "b": before + np.where(np.arange(40) < 7, 0.1, 0.0), "c": before + rng.normal(0, 0.1, 40)}
+    comparison = compare_values(systems, np.arange(40), metric="ndcg@10", policy="standard")
+    assert [math.isnan(row.interval[0]) for row in comparison.rows] == [True, False]
+    assert "(too few non-zero differences for an interval), randomisation p" in comparison.rows[0].explain()
+    assert "too few non-zero differences" in str(comparison)
+    assert "nan" not in str(comparison) + printed(comparison) + comparison.to_latex()
+    shown = " ".join(printed(comparison).split())
+    assert "too few" in shown.split(" b ")[1][:40]
+    assert "too few: too few non-zero differences for an interval" in shown
+    assert "too few non-zero differences" in comparison.to_latex()
+    first, second = comparison.to_json()["comparisons"]
+    assert (first["interval"], first["no_interval"]) == (None, "too few non-zero differences")
+    assert (second["interval"], second["no_interval"]) == (list(comparison.rows[1].interval), None)
 
 
 def test_infinite_effect_is_null_in_json() -> None:

@@ -1,4 +1,4 @@
-"""The tests against hand counts and scipy, the interval against scipy and its promise, one answer for any threads."""
+"""The tests against hand counts and scipy, one answer for any threads."""
 
 import math
 
@@ -8,16 +8,14 @@ from scipy import stats
 
 from podium.evaluation.significance import (
     _all_signed_sums,
-    _bootstrap_means,
-    _generator,
     _random_sums,
     benjamini_hochberg,
     bonferroni,
-    bootstrap_interval,
     cohens_d,
     correct,
     holm,
     paired_differences,
+    random_generator,
     randomisation_test,
     t_test,
     wilcoxon_test,
@@ -98,7 +96,7 @@ def test_signs_are_fair_and_independent() -> None:
     # Sums of powers of two tell all their signs: (sum + total) / 2 has the bits of the positive ones.
     terms = np.zeros(128)
     terms[14:64] = 2.0 ** np.arange(50)
-    sums = _random_sums(terms, 20_000, _generator(0, 1, 0))
+    sums = _random_sums(terms, 20_000, random_generator(0, 1, 0))
     positive = ((sums + terms.sum()) / 2).astype(np.int64)
     signs = 2.0 * ((positive[:, None] >> np.arange(50)) & 1) - 1
     assert (signs @ terms[14:64] == sums).all()
@@ -130,80 +128,19 @@ def test_threads_are_all_cores_unless_reported(
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
 def test_threads_do_not_change_the_answer(rng: np.random.Generator, n_jobs: int) -> None:
     differences, weights = skewed(rng, 130) - 0.07, rng.random(130)
-    for function in (randomisation_test, bootstrap_interval):
-        assert function(differences, weights, n_jobs=n_jobs) == function(differences, weights)
+    assert randomisation_test(differences, weights, n_jobs=n_jobs) == randomisation_test(differences, weights)
 
 
 def test_the_seed_decides(rng: np.random.Generator) -> None:
     differences = rng.normal(0.1, 1, 100)
-    for function in (randomisation_test, bootstrap_interval):
-        assert function(differences, seed=7) == function(differences, seed=7)
-        assert function(differences, seed=7) != function(differences, seed=8)
+    assert randomisation_test(differences, seed=7) == randomisation_test(differences, seed=7)
+    assert randomisation_test(differences, seed=7) != randomisation_test(differences, seed=8)
 
 
 def test_p_is_uniform_when_there_is_no_difference() -> None:
     rng = np.random.default_rng(5)
     p = [randomisation_test(rng.normal(0, 1, 30), permutations=1_000, seed=i) for i in range(400)]
     assert stats.kstest(p, "uniform").pvalue > 0.01
-
-
-# ------------------------------------------------------------------------------------------------ interval
-
-
-@pytest.mark.parametrize("n", [12, 100])
-def test_interval_agrees_with_scipy(n: int) -> None:
-    differences = skewed(np.random.default_rng(n), n)
-    reference = stats.bootstrap((differences,), np.mean, n_resamples=50_000, method="BCa", random_state=1)
-    interval = reference.confidence_interval
-    near = 0.1 * differences.std() / math.sqrt(n)
-    assert bootstrap_interval(differences, resamples=50_000) == pytest.approx((interval.low, interval.high), abs=near)
-
-
-def test_equal_weights_are_no_weights(rng: np.random.Generator) -> None:
-    differences = skewed(rng, 50)
-    assert bootstrap_interval(differences, np.full(50, 3.0)) == pytest.approx(bootstrap_interval(differences))
-
-
-def test_a_weight_of_two_moves_the_interval_as_a_repeated_query_moves_the_mean(rng: np.random.Generator) -> None:
-    differences, weights = rng.normal(0, 1, 200), rng.integers(1, 3, 200)
-    means = _bootstrap_means(differences, weights.astype(float), 10_000, 0, None)
-    assert means.mean() == pytest.approx(np.repeat(differences, weights).mean(), abs=0.01)
-
-
-def test_bootstrap_draws_every_query_equally_often() -> None:
-    # The mean of the indicator of each query over many resamples is 1/n.
-    for query in range(3):
-        means = _bootstrap_means(np.eye(3)[query], np.ones(3), 10_000, 0, None)
-        assert means.mean() == pytest.approx(1 / 3, abs=0.01)
-        assert means.var() == pytest.approx((1 / 3) * (2 / 3) / 3, abs=0.005)
-
-
-def test_interval_covers_the_mean_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(11)
-    intervals = [bootstrap_interval(skewed(rng, 80), resamples=1_000, seed=i, level=0.9) for i in range(300)]
-    covered = np.mean([low <= 0.4 * 0.2 <= high for low, high in intervals])
-    assert 0.9 - 0.06 <= covered <= 0.9 + 0.05
-
-
-def test_interval_without_spread_is_a_point() -> None:
-    assert bootstrap_interval([0.1] * 10) == pytest.approx((0.1, 0.1), abs=1e-15)
-    assert bootstrap_interval([0.0] * 10) == (0.0, 0.0)
-
-
-def test_interval_of_two_queries_lies_between_them() -> None:
-    low, high = bootstrap_interval([0.0, 1.0])
-    assert 0 <= low < high <= 1
-
-
-def test_interval_widens_with_its_level(rng: np.random.Generator) -> None:
-    differences = skewed(rng, 40)
-    narrow, wide = bootstrap_interval(differences, level=0.8), bootstrap_interval(differences, level=0.9999)
-    assert wide[0] < narrow[0] < narrow[1] < wide[1]
-
-
-def test_one_dominating_weight_is_no_error() -> None:
-    low, high = bootstrap_interval([1.0, 2.0, 3.0], [1e20, 1.0, 1.0])
-    assert 1 <= low <= high <= 3
 
 
 # ------------------------------------------------------------------------------------------------ classical tests
@@ -251,7 +188,6 @@ def test_one_query_has_no_spread_to_know() -> None:
     assert math.isnan(t_test([1.0]))
     assert math.isnan(wilcoxon_test([1.0]))
     assert math.isnan(cohens_d([1.0]))
-    assert all(map(math.isnan, bootstrap_interval([1.0])))
 
 
 # ------------------------------------------------------------------------------------------------ corrections
@@ -304,7 +240,7 @@ def test_bad_input_is_reported() -> None:
     with pytest.raises(ValueError, match=r"differences\[1\] is nan; leave"):
         randomisation_test([1.0, math.nan])
     with pytest.raises(ValueError, match="one dimension"):
-        bootstrap_interval([[1.0]])
+        randomisation_test([[1.0]])
     with pytest.raises(ValueError, match="weights has 1 entries, the data has 2 queries"):
         randomisation_test([1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match="n_jobs must be"):

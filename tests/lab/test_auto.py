@@ -12,7 +12,7 @@ from small_worlds import world
 
 import podium
 from podium.data.ranking import RankingData
-from podium.evaluation.significance import bootstrap_interval
+from podium.evaluation.intervals import mean_interval
 from podium.lab import candidates as candidates_module
 from podium.lab.auto import make_plan, read_plan
 from podium.lab.auto_page import html_page, markdown_page
@@ -314,7 +314,7 @@ def test_it_does_not_lose_to_a_plain_lambdamart(make, n_queries) -> None:
         podium.evaluate(one.predict(unseen), unseen, metrics=["ndcg@10"]).per_query["ndcg@10"]
         for one in (model, podium.LambdaMART().fit(train))
     )
-    _, high = bootstrap_interval(own - other)
+    _, high = mean_interval(own - other)
     assert high > -0.01
     assert (own - other).mean() > 0, "in both of these worlds it wins"
 

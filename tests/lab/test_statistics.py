@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from made_results import make_results
 
+from podium.cli.lab_tables import print_outcome
 from podium.lab import statistics
 from podium.lab.leaderboard import leaderboard
+from podium.lab.report import write_report
 from podium.lab.report.sections import _published_values
 from podium.lab.report.training_sections import _front
 from podium.lab.results import Results
+from podium.lab.running import Outcome
 
 NAMES = ["worst", "middle", "best"]
 
@@ -122,6 +127,26 @@ def test_the_leaderboard_of_the_terminal_has_the_order_and_the_differences_of_th
         difference, low, high = line.intervals[metric]
         assert difference == pytest.approx(own, abs=1e-12)
         assert low <= difference <= high
+
+
+def test_too_few_differences_are_named_in_the_terminal_the_report_and_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Three queries in each of two folds."""
+    results = make_results(["a", "b"], n_queries=3)
+    results = replace(results, about=results.about | {"baseline": "a"})
+    line = next(line for line in leaderboard(results) if line.model == "b")
+    assert line.to_json()["against_baseline"]["map"]["no_interval"] == "too few non-zero differences"
+    assert line.to_json()["against_baseline"]["map"]["low"] is None
+    print_outcome(Outcome(tmp_path, results, (), {}, 0))
+    shown = " ".join(re.sub("[│┃]", " ", capsys.readouterr().out).split())
+    assert "(too few non-zero" in shown
+    assert "nan" not in shown
+    write_report(results, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "(too few different values for an interval)" in page
+    assert ">too few different values<" in page
+    assert ">too few non-zero differences<" in page
 
 
 def test_a_metric_that_is_better_when_lower_turns_the_leaderboard_round(uneven: Results) -> None:

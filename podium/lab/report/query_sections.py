@@ -8,6 +8,7 @@ import numpy as np
 
 from podium._runtime.words import counted
 from podium.evaluation.comparison import PairComparison
+from podium.evaluation.intervals import TOO_FEW_DIFFERENCES
 from podium.lab.report import charts
 from podium.lab.report.page import Html, Section, figure, folded, side_by_side
 from podium.lab.report.sections import shown_metric
@@ -44,7 +45,7 @@ def _differences(board: Leaderboard, baseline: str, against: Mapping[str, PairCo
         [
             model,
             row.difference,
-            Cell(interval(row.interval, signed=True), "quiet"),
+            Cell(interval(row.interval, signed=True, absent=TOO_FEW_DIFFERENCES), "quiet"),
             _p(row.p),
             row.wins,
             row.ties,
@@ -55,7 +56,7 @@ def _differences(board: Leaderboard, baseline: str, against: Mapping[str, PairCo
         if row is not None
     ]
     caption = (
-        f"Every model against {baseline}: difference in {shown_metric(board.metric)} with its paired bootstrap "
+        f"Every model against {baseline}: difference in {shown_metric(board.metric)} with its "
         f"interval, p of the randomisation test after Holm's correction for {counted(len(rows), 'comparison')}, and "
         "queries won and lost."
     )

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from podium._runtime.words import counted
+from podium.evaluation.comparison import INTERVAL_WORDS
+from podium.evaluation.intervals import TOO_FEW_VALUES
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
 from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
@@ -33,6 +35,8 @@ def lead(results: Results, board: Leaderboard) -> str:
     found = f"The best model is {best.model}: {shown_metric(board.metric)} {number(best.mean)}"
     if math.isfinite(best.interval[0]):
         found += f" (95% interval {interval(best.interval)})"
+    elif _absent(best) != NOTHING:
+        found += f" ({_absent(best)} for an interval)"
     found += f", under the policy {board.policy}."
     if not others:
         return found
@@ -84,7 +88,7 @@ def _leaderboard(results: Results, board: Leaderboard) -> Html:
 
 
 def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
-    parts = [f"Policy {board.policy}. Mean over folds of the mean over seeds; intervals by BCa bootstrap over queries."]
+    parts = [f"Policy {board.policy}. Mean over folds of the mean over seeds; {INTERVAL_WORDS['bounded']}."]
     if len(board.standings) > 1:
         parts.append(
             "Models that share a letter under “group” (a-d: a to d) do not differ significantly (randomisation test, "
@@ -104,9 +108,14 @@ def _standing(standing: Standing, best: float) -> list[Value | Cell]:
         standing.model,
         standing.rank,
         _marked(standing.mean, best),
-        Cell(interval(standing.interval), "quiet"),
+        Cell(interval(standing.interval, absent=_absent(standing)), "quiet"),
         Cell(shortened(standing.groups), "plain"),
     ]
+
+
+def _absent(standing: Standing) -> str:
+    """What is shown where a mean has no interval: why, or a dash where it is no mean over queries."""
+    return TOO_FEW_VALUES if standing.is_mean else NOTHING
 
 
 def _best(results: Results, board: Leaderboard, metric: str) -> float:

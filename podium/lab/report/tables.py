@@ -50,10 +50,10 @@ def number(value: float, decimals: int = 4, signed: bool = False) -> str:
     return f"{value:+z,.{decimals}f}" if signed else f"{value:z,.{decimals}f}"
 
 
-def interval(ends: tuple[float, float], decimals: int = 4, signed: bool = False) -> str:
+def interval(ends: tuple[float, float], decimals: int = 4, signed: bool = False, absent: str = NOTHING) -> str:
     low, high = ends
     if not (math.isfinite(low) and math.isfinite(high)):
-        return NOTHING
+        return absent
     return f"{number(low, decimals, signed)} to {number(high, decimals, signed)}"
 
 
