@@ -227,6 +227,10 @@ def test_doctor_names_versions_threads_and_extras(podium):
         (["eval", "data.txt", "--scores", "good.txt", "--policy", "letor"], "Did you mean 'letor4'?"),
         (["eval", "data.txt", "--scores", "qrels"], "qrels"),
         (["compare", "data.txt", "--scores", "good.txt"], "needs two systems or more"),
+        (
+            ["compare", "data.txt", "--scores", "good.txt", "--scores", "bad.txt", "--interval", "bc"],
+            "interval must be one of bounded, t, studentised, bca; got 'bc'. Did you mean 'bca'?",
+        ),
         (["check", "qrels"], "qrels, line 1"),
         (["convert", "data.txt", "no/where.csv"], "does not exist"),
         (["check", "."], "is a folder"),

@@ -212,6 +212,17 @@ def test_intervals_hold_the_mean_in_93_to_97_percent(kind: str, zeros: float, n:
     assert 0.93 <= held <= 0.97
 
 
+@pytest.mark.parametrize("weighted", ["folds", "unevenly"])
+def test_weighted_intervals_hold_the_mean_too(weighted: str) -> None:
+    """Three folds of 18, 20 and 22 queries with the same weight each, as in the lab; and weights from 0.2 to 3."""
+    rng = np.random.default_rng(9)
+    weights = np.repeat([1 / 18, 1 / 20, 1 / 22], [18, 20, 22]) if weighted == "folds" else rng.uniform(0.2, 3, 60)
+    drawn = np.where(rng.random((2_000, 60)) < 0.5, 0.0, of_either_sign(0.6)(rng, (2_000, 60)))
+    options: dict[str, Any] = {"resamples": 400, "n_jobs": 1}
+    ends = np.array([mean_interval(row, weights, seed=number, **options) for number, row in enumerate(drawn)])
+    assert 0.93 <= np.mean((ends[:, 0] <= 0.1 / 7) & (0.1 / 7 <= ends[:, 1])) <= 0.97
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 20, 50, 200, 1_000])
 @pytest.mark.parametrize("zeros", [0.0, 0.25, 0.5, 0.75, 0.9])
