@@ -78,9 +78,9 @@ def _terms_of(pieces: set[str], terms: set[str], analyser: Analyser) -> dict[str
     """The pieces that contain a term of the query, and which. NFKC can make several words of one piece."""
     owners, words = [], []
     for piece in pieces:
-        own = split_words(piece)
-        words += own
-        owners += [piece] * len(own)
+        of_piece = [piece.lower()] if piece.isascii() else split_words(piece)  # ASCII letters are one word
+        words += of_piece
+        owners += [piece] * len(of_piece)
     found: dict[str, str] = {}
     for piece, term in zip(owners, analyser.terms_of(words)):
         if term in terms:
