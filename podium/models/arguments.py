@@ -21,6 +21,7 @@ from podium.data.sparse import Features, as_sparse, is_sparse
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
 from podium.learners.rows import are_scorable
+from podium.models.weights import with_scaled_weights
 
 _VALIDATION: dict[str, Any] = {
     "dtype": [np.float64, np.float32],  # the first for lists and objects: what float32 makes infinite is still seen
@@ -111,7 +112,7 @@ class CheckedArguments(BaseEstimator):  # type: ignore[misc]
                 refuse_other_columns(self, X, "the data")
             else:
                 self._note_columns(X)
-            return X
+            return with_scaled_weights(X)
         self._warn_of_merged(X)
         if known:
             X, y = self._validated(X, y, y_numeric=True)
@@ -120,7 +121,7 @@ class CheckedArguments(BaseEstimator):  # type: ignore[misc]
         if qid is None and group is None:
             warn(one_query_warning(len(y)))
             group = [len(y)]
-        return RankingData.from_arrays(
+        data = RankingData.from_arrays(
             _as_float32(X),
             y,
             qid,
@@ -128,6 +129,7 @@ class CheckedArguments(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             query_weight=query_weight,
         )
+        return with_scaled_weights(data)
 
     def _warn_of_merged(self, X: Any) -> None:
         """Of numbers that float32 merges, in columns whose categories are not numbered here."""

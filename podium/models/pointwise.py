@@ -23,6 +23,7 @@ from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
 from podium.models.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
 from podium.models.ranker import Ranker
+from podium.models.weights import row_weights
 from podium.persistence.validation import Fact, is_number
 
 _NO_NUMBERS = np.empty(0)
@@ -215,7 +216,7 @@ class Pointwise(_EstimatorRanker):
         return False
 
     def _fit_estimator(self, data: RankingData) -> None:
-        made, weights = self._estimator(), _row_weights(data)
+        made, weights = self._estimator(), row_weights(data)
         mean, scale = self._scaling(data.X)
         Z = (data.X - mean) / scale
         target = self._target(made, data.labels_for("fit"))
@@ -347,14 +348,6 @@ def sample_pairs(data: RankingData, most: int, rng: np.random.Generator) -> tupl
     place = np.searchsorted(ends, numbers, side="right")
     below = numbers - (ends[place] - (run_start - first)[place])
     return order[place], order[first[place] + below], queries[place]
-
-
-def _row_weights(data: RankingData) -> np.ndarray | None:
-    """A document's weight times its query's, or None where all are 1; data: grouped."""
-    if data.sample_weight is None and data.query_weight is None:
-        return None
-    weights = np.ones(data.n_rows) if data.sample_weight is None else np.asarray(data.sample_weight, np.float64)
-    return weights if data.query_weight is None else weights * np.repeat(data.query_weight, np.diff(data.offsets))
 
 
 def _pair_weights(data: RankingData, better: np.ndarray, worse: np.ndarray, query: np.ndarray) -> np.ndarray | None:

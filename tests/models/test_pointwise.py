@@ -138,7 +138,8 @@ def test_weights_reach_the_estimator(rng):
     weights, query_weights = rng.random(120) + 0.1, rng.random(10) + 0.1
     model = Pointwise(estimator=Ridge()).fit(X, y, qid=qid, sample_weight=weights, query_weight=query_weights)
     Z = StandardScaler().fit_transform(X.astype(np.float64))
-    expected = Ridge().fit(Z, y, sample_weight=weights * query_weights[qid]).predict(Z)
+    scaled = weights / weights.mean() * (query_weights / query_weights.mean())[qid]
+    expected = Ridge().fit(Z, y, sample_weight=scaled).predict(Z)
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-5)
     with pytest.raises(ValueError, match="takes no sample_weight; fit without weights"):
         Pointwise(estimator=make_pipeline(Ridge())).fit(X, y, qid=qid, sample_weight=weights)

@@ -90,8 +90,9 @@ def test_scalings_are_other_prices_for_the_same_problem(rng):
     price = 20.0 / n_queries / counts[queries]
     slack = np.maximum(0, 1 - D @ model.coef_)
     assert model.objective_ == pytest.approx(0.5 * model.coef_ @ model.coef_ + price @ slack)
-    weighted = RankSVM(C=20.0 / n_queries, max_gap=1e-9)
-    weighted.fit(X, y, qid=qid, query_weight=[1 / counts[q] for q in np.unique(qid)])
+    weights = np.array([1 / counts[q] for q in np.unique(qid)])
+    weighted = RankSVM(C=20.0 / n_queries * weights.mean(), max_gap=1e-9)  # weights are divided by their mean
+    weighted.fit(X, y, qid=qid, query_weight=weights)
     np.testing.assert_allclose(model.coef_, weighted.coef_, rtol=1e-3)
 
 
@@ -103,9 +104,11 @@ def test_swapped_pairs_are_at_most_the_slack(rng):
 
 
 def test_document_weights_are_copies(rng):
+    """Weights are divided by their mean m, and a pair has the product of two: C m^2 for them is C for the copies."""
     X, y, qid = make_lists(rng, 120)
     weights = rng.integers(0, 3, 120)
-    one = RankSVM(C=0.01, max_gap=1e-9).fit(X, y, qid=qid, sample_weight=weights)
+    price = 0.01 * weights[weights > 0].mean() ** 2
+    one = RankSVM(C=price, max_gap=1e-9).fit(X, y, qid=qid, sample_weight=weights)
     copies = np.repeat(np.arange(120), weights)
     other = RankSVM(C=0.01, max_gap=1e-9).fit(X[copies], y[copies], qid=qid[copies])
     assert one.objective_ == pytest.approx(other.objective_)
