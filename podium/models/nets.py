@@ -345,6 +345,9 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         if pairs is None:
             super()._warn_if_nothing_to_learn(data)
 
+    def _warn_if_constant(self, data: RankingData, by_label: bool = True, pairs: Any = None) -> bool:
+        return super()._warn_if_constant(data, by_label and pairs is None)
+
     def _target(self, data: RankingData, rows: np.ndarray, pairs: Any = None) -> Any:
         if pairs is None:
             return super()._target(data, rows)

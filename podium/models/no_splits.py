@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from podium.data.sparse import Features, is_sparse
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.boosting import Boosting, draw_dropped
 from podium.learners.trees.training.growing import TreeGrower
@@ -40,10 +39,6 @@ def explain_no_splits(boosting: Boosting) -> str:
 def _reason(boosting: Boosting) -> str:
     if not has_gradients(boosting):
         return "the gradients of all rows are 0. Check that the labels differ and that weights are not 0."
-    constant = ~_varying(boosting)
-    if constant.all():
-        which = "the only feature" if len(constant) == 1 else f"each of the {len(constant):,} features"
-        return f"{which} is constant or missing in all rows. Check the features."
     binding = _binding(boosting)
     if len(binding) == 1:
         return f"{_words(boosting, binding[0])}. {'Raise' if binding[0] in _DRAWN else 'Lower'} {binding[0]}."
@@ -107,16 +102,3 @@ def _drawn_features(boosting: Boosting) -> np.ndarray:
 
 def _n_rows(boosting: Boosting) -> int:
     return int(boosting.trees[-1].count[0])
-
-
-def _varying(boosting: Boosting) -> np.ndarray:
-    """Which features have two different values, a missing one being one."""
-    edges = boosting.binned.edges
-    all_missing = _missing_counts(boosting.X) == boosting.X.shape[0]
-    return np.asarray((edges.n_bins + edges.has_missing > 1) & ~all_missing)
-
-
-def _missing_counts(X: Features) -> np.ndarray:
-    if is_sparse(X):
-        return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1])
-    return np.asarray(np.isnan(X).sum(axis=0))

@@ -239,6 +239,7 @@ class Ranker(CheckedArguments):
         from podium.models.fitting import Keeper, run_steps
         from podium.persistence.checkpoints import describe_run
 
+        constant = self._warn_if_constant(data, **own)
         learner = self._start(data, eval_sets, early_stopping_rounds, continued=more is not None, **own)
         n_steps = self._n_steps() if more is None else learner.n_steps + more
         check_interrupts()
@@ -263,7 +264,8 @@ class Ranker(CheckedArguments):
             self._keep(learner, monitor)
             stopped = f"stopped after {counted(learner.n_steps, learner.unit)}; what was learned is kept."
             raise Interrupted(stopped) from interrupt
-        self._warn_if_nothing_learned(learner, monitor)
+        if not constant:  # else there is a better reason than what the learner could tell
+            self._warn_if_nothing_learned(learner, monitor)
         self._keep(learner, monitor)
         if checkpoints is not None:
             checkpoints.end()
@@ -542,6 +544,15 @@ class Ranker(CheckedArguments):
         low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
         if self._needs_pairs() and not (low < high).any() and data.n_rows > 1:
             warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")
+
+    def _warn_if_constant(self, data: RankingData, by_label: bool = True) -> bool:
+        """Warn where the columns that the learner sees tell nothing apart that it is to rank; whether they do not."""
+        from podium.models.constant_features import constant_features
+
+        constant = constant_features(data, by_query=self._needs_pairs(), by_label=by_label)
+        if constant is not None:
+            warn(f"{type(self).__name__}: {constant}, so there is nothing to learn. Check the features.")
+        return constant is not None
 
     def _needs_pairs(self) -> bool:
         """Whether queries with a single label teach nothing."""

@@ -55,11 +55,12 @@ def test_the_reason_and_the_cure_are_named(kind, growth):
     (hessian,) = told(kind, growth=growth, min_hessian=1e9)
     assert hessian.endswith("below min_hessian=1e+09 on one side. Lower min_hessian.")
     (constant,) = told(kind, np.ones_like(X), growth=growth)
-    assert constant == f"{first}each of the 3 features is constant or missing in all rows. Check the features."
+    reason = "constant or missing in all rows, so there is nothing to learn. Check the features."
+    assert constant == f"{kind.__name__}: each of the 3 features is {reason}"
     assert told(kind, np.full_like(X, np.nan), growth=growth) == [constant]
     assert told(kind, sparse.csr_array((60, 3)), growth=growth) == [constant]
     (only,) = told(kind, np.ones((60, 1)), growth=growth)
-    assert only == f"{first}the only feature is constant or missing in all rows. Check the features."
+    assert only == f"{kind.__name__}: the only feature is {reason}"
     (both,) = told(kind, growth=growth, min_gain=1e9, min_hessian=1e9)
     assert both == f"{first}min_hessian=1e+09, min_gain=1e+09 allow none together. Lower them."
     (impure,) = told(kind, growth=growth, max_impurity=1e9)
@@ -71,7 +72,7 @@ def test_oblivious_trees_have_their_own_rules():
     (gain,) = told(MatrixNet, min_gain=1e9)
     assert gain == "no tree could split: no split gains more than min_gain=1e+09. Lower min_gain."
     (constant,) = told(MatrixNet, np.ones((60, 2)))
-    assert constant.endswith("each of the 2 features is constant or missing in all rows. Check the features.")
+    assert "each of the 2 features is constant or missing in all rows, so there is nothing to learn." in constant
 
 
 def test_samples_labels_constraints_and_features_that_say_nothing():
