@@ -35,6 +35,7 @@ from podium.models.ranker import Ranker, all_or_nothing
 from podium.models.scoring import RowScorer
 from podium.models.starting import StartingRanker
 from podium.models.transforms import one_query, same_transforms
+from podium.models.weights import row_weights
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -255,6 +256,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         from podium.learners.trees.training.boosting import Boosting
 
         base_scores, data = self._base_scores(data), data.grouped()
+        weights = row_weights(data)
         return Boosting(
             data.X,
             data.offsets,
@@ -263,6 +265,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             base_scores=base_scores,
             forest=self.forest_ if continued else None,
             step_rule=self._line_search(data) if self.step == "line_search" else None,
+            counts=None if weights is None or not weights.any() else weights > 0,
             n_jobs=self.n_jobs,
         )
 

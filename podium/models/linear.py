@@ -23,6 +23,7 @@ from podium.models.parameters import (
     parametrized,
 )
 from podium.models.ranker import Ranker
+from podium.models.weights import row_weights
 from podium.objectives.base import Objective
 from podium.persistence.validation import Fact, is_number
 
@@ -139,14 +140,15 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
             fit_intercept=not self._needs_pairs(),
             n_jobs=self.n_jobs,
         )
-        return LinearTraining(data.X, self._bind(data), rules, self._make_basis(data.X))
+        weights = row_weights(data)
+        return LinearTraining(data.X, self._bind(data), rules, self._make_basis(data.X, weights), weights)
 
-    def _make_basis(self, X: np.ndarray) -> Basis | None:
+    def _make_basis(self, X: np.ndarray, weights: np.ndarray | None) -> Basis | None:
         if self.basis is None:
             return None
         from podium.learners.linear.lbfgs import Scaling
 
-        scaling = Scaling.of(X, self.n_jobs)
+        scaling = Scaling.of(X, self.n_jobs, weights)
         shape = self.basis, self.degree, float(self.width), self.n_centres
         return Basis.of(*shape, X, scaling.centre, scaling.scale, self.random_state)
 

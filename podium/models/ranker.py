@@ -354,7 +354,8 @@ class Ranker(CheckedArguments):
         """One score per row. Scores order the documents of a query.
 
         `qid`, one query id per row, is needed by models that compare the documents of a query: those with a transform
-        within the query, and ensembles of normalized scores. A RankingData has its own.
+        within the query, and ensembles of normalized scores. A RankingData has its own. A model that was trained on one
+        query takes rows without `qid` as one query, with a warning.
         """
         refuse_number_as_qid(qid)
         return self._score_rows(*self._asked(X, qid))
@@ -378,6 +379,9 @@ class Ranker(CheckedArguments):
             return rows, None
         if isinstance(X, RankingData):
             return rows, queries_of(X)
+        if qid is None and self.n_queries_ == 1:  # trained on one list, as scikit-learn's tools do without qid
+            warn(one_query_warning(rows.shape[0]))
+            return rows, one_query(rows.shape[0])
         if qid is None:
             raise ValueError(
                 f"{type(self).__name__}: predict needs qid, one query id per row, because {self._reason_for_qid()}. "

@@ -210,8 +210,8 @@ class Transform:
         varying = _varying(self.apply(data.X, queries_of(data), n_jobs))
         if not varying.any():
             raise ValueError(
-                "transform: all columns are constant over the training rows, so there is nothing to learn from. "
-                "Add features, or transforms that vary within the training rows."
+                f"transform: all columns are constant over the training rows (n_samples={data.n_rows}), so there is "
+                "nothing to learn from. Add features, or transforms that vary within the training rows."
             )
         return Transform(self.kinds[varying], self.features[varying], self.centre, self.scale, self.quantiles)
 

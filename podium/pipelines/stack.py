@@ -40,7 +40,8 @@ class FoldsParameter:
 class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     """A second ranker on top of the scores that models give to queries they have not seen.
 
-    Members are trained side by side on `n_jobs` threads.
+    Members are trained side by side on `n_jobs` threads. If there is one query only, its documents are divided into
+    folds.
     """
 
     final: Any = parameter(
@@ -64,20 +65,29 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
         return Linear()
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
-        if self.folds > data.n_queries:
-            raise ValueError(f"Stack: folds must be at most the number of queries, {data.n_queries}; got {self.folds}.")
+        self._refuse_few(data)
         given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
         return [partial(self._train_member, number, data, given) for number in range(self._n_steps())]
 
     def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
         model, scores = self._unfitted()[number], np.empty(data.n_rows)
-        part_of = np.random.default_rng(self.random_state).permutation(np.arange(data.n_queries) % self.folds)
+        part_of = divide_rows(data, self.folds, self.random_state)
         for fold in range(self.folds):
-            unseen = data.subset(part_of == fold)
-            member = self._copy(model, self._n_steps()).fit(data.subset(part_of != fold), **given)
-            own = normalize(member._score_rows(unseen.X, queries_of(unseen)), self.normalization, queries_of(unseen), 1)
-            scores[part_of[data.query_numbers] == fold] = own
-        return Trained(self._copy(model, self._n_steps()).fit(data, **given), scores)
+            unseen = take_rows(data, part_of == fold)
+            member = self._copy(model, self._n_steps()).fit(take_rows(data, part_of != fold), **given)
+            scores[part_of == fold] = member._score_rows(unseen.X, queries_of(unseen))
+        normalized = normalize(scores, self.normalization, queries_of(data), 1)
+        return Trained(self._copy(model, self._n_steps()).fit(data, **given), normalized)
+
+    def _refuse_few(self, data: RankingData) -> None:
+        """There must be something in each fold."""
+        if data.n_queries == 1 and self.folds > data.n_rows:
+            raise ValueError(
+                f"Stack: folds must be at most the number of documents if there is one query, n_samples={data.n_rows}; "
+                f"got {self.folds}."
+            )
+        if 1 < data.n_queries < self.folds:
+            raise ValueError(f"Stack: folds must be at most the number of queries, {data.n_queries}; got {self.folds}.")
 
     def _finish(
         self,
@@ -133,3 +143,19 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._last()._check_parameters()
+
+
+def divide_rows(data: RankingData, folds: int, seed: int) -> np.ndarray:
+    """(rows,) the fold of each row: whole queries or, where there is one query only, its documents."""
+    rng = np.random.default_rng(seed)
+    if data.n_queries == 1:
+        return np.asarray(rng.permutation(np.arange(data.n_rows) % folds))
+    return np.asarray(rng.permutation(np.arange(data.n_queries) % folds)[data.query_numbers])
+
+
+def take_rows(data: RankingData, chosen: np.ndarray) -> RankingData:
+    """The chosen rows, in their order; of several queries, whole ones are chosen."""
+    if data.n_queries > 1:
+        return data.subset(np.unique(data.query_numbers[chosen]))
+    taken = np.flatnonzero(chosen)
+    return data._take(taken, rows=np.arange(len(taken)), offsets=np.array([0, len(taken)]))

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.utils.estimator_checks import check_estimator
 from small_worlds import world
 
 import podium
@@ -21,7 +20,6 @@ from podium.lab.choosing import Choice, Member, _Trying, choose
 from podium.lab.criteria import parse_criterion
 from podium.lab.cross_validation import divide_queries
 from podium.lab.tuning import tune
-from podium.persistence.values import to_plain
 
 QUICK = {"families": ("linear", "trees"), "divisions": 1, "folds": 2, "n_jobs": 1}
 
@@ -265,14 +263,6 @@ def test_pages_show_everything_that_was_tried(fitted) -> None:
         assert all(sentence in page for sentence in model.why())
         assert "<script" not in page
         assert "http" not in page
-
-
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-def test_scikit_learn_finds_nothing_to_complain_about() -> None:
-    known = {"check_sample_weight_equivalence_on_dense_data": "a repeated document takes a rank, a weight does not"}
-    members = [podium.LambdaMART(n_estimators=3, min_samples_leaf=1), podium.Linear(max_iter=5)]
-    plan = {"members": [to_plain(member) for member in members], "weights": [0.5, 0.5]}
-    check_estimator(podium.AutoRanker(plan=plan, normalization=None), expected_failed_checks=known, on_skip=None)
 
 
 @pytest.mark.filterwarnings("ignore:qid not given:UserWarning")

@@ -7,7 +7,6 @@ import pytest
 from oracles import preference_pairs
 from scipy.optimize import minimize
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import KernelRankSVM, RankSVM
@@ -275,9 +274,3 @@ def test_a_killed_training_ends_in_the_same_bytes_and_early_stopping_keeps_the_b
         KernelRankSVM(max_gap=1e-8).fit(X, y, **options, **kept, callbacks=[kill])
     KernelRankSVM(max_gap=1e-8).fit(X, y, **options, **kept).save(tmp_path / "resumed.podium")
     assert (tmp_path / "whole.podium").read_bytes() == (tmp_path / "resumed.podium").read_bytes()
-
-
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-def test_scikit_learn_finds_nothing_to_complain_about():
-    known = {"check_sample_weight_equivalence_on_dense_data": "equal up to the duality gap, not to 7 digits"}
-    check_estimator(KernelRankSVM(), expected_failed_checks=known, on_skip=None)

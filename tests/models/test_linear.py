@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import cli
@@ -17,7 +16,6 @@ from podium.objectives import Hinge
 
 OBJECTIVES = ["squared", "ordinal", "ranknet", "hinge", "squared_hinge", "exponential", "lambda", "listnet", "listmle"]
 OBJECTIVES += ["query_rmse", "xendcg", "approxndcg"]
-WHY = "a repeated document takes a rank, a weight does not"
 
 
 @pytest.fixture(scope="module")
@@ -172,12 +170,6 @@ def test_the_command_line_trains_it(parts, tmp_path, monkeypatch, capsys):
     assert found["model"] == "linear"
     assert 1 <= found["rounds"] <= 10
     assert isinstance(podium.load("m.podium"), Linear)
-
-
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-def test_scikit_learn_finds_nothing_to_complain_about():
-    known = {"check_sample_weight_equivalence_on_dense_data": WHY}
-    check_estimator(Linear(max_iter=20), expected_failed_checks=known, on_skip=None)
 
 
 @pytest.mark.parametrize(

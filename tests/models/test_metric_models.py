@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import oracles
 import pytest
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import cli
@@ -18,7 +17,6 @@ from podium.models.coordinate_ascent import CoordinateAscent
 
 NAMES = [name if name != "recall" else "recall@3" for name in METRICS]  # without a cutoff it is always 1
 KINDS = [AdaRank, CoordinateAscent]
-WHY = "a repeated document takes a rank, a weight does not"
 
 
 class SecondPlace(Metric):
@@ -162,13 +160,6 @@ def test_the_frame_gives_early_stopping_files_explanations_and_the_command_line(
     assert ended.value.code == 0
     assert json.loads(capsys.readouterr().out)["rounds"] in (1, 2)
     assert isinstance(podium.load("m.podium"), kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-def test_scikit_learn_finds_nothing_to_complain_about(kind):
-    known = {"check_sample_weight_equivalence_on_dense_data": WHY}
-    check_estimator(kind(n_rounds=2), expected_failed_checks=known, on_skip=None)
 
 
 def test_what_is_not_supported_is_refused(parts, splits):

@@ -8,12 +8,9 @@ import sys
 import numpy as np
 import pytest
 from families import NETS
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import cli
-
-WHY = "a repeated document takes a rank, a weight does not"
 
 
 def saved(model):
@@ -194,12 +191,6 @@ def test_the_command_line_trains_one(splits, tmp_path, monkeypatch, capsys):
     assert found["model"] == "ranknet"
     assert 1 <= found["epochs"] <= 4
     assert podium.load("m.podium").net_.shape.hidden == (8, 4)
-
-
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-def test_scikit_learn_finds_nothing_to_complain_about():
-    known = {"check_sample_weight_equivalence_on_dense_data": WHY}
-    check_estimator(podium.RankNet(max_epochs=3), expected_failed_checks=known, on_skip=None)
 
 
 @pytest.mark.parametrize(

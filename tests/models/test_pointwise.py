@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR, LinearSVC, LinearSVR
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import cli
@@ -227,14 +226,6 @@ def test_the_command_line_names_estimators(rng, tmp_path, monkeypatch, capsys):
         assert json.loads(capsys.readouterr().out)["model"] == command.split()[1]
     assert podium.load("m.podium").estimator == "svr"
     assert {name_of(podium.models.estimators.make_estimator(name)) for name in ESTIMATORS} == set(ESTIMATORS)
-
-
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-@pytest.mark.parametrize("model", [Pointwise(), Pairwise()], ids=["pointwise", "pairwise"])
-def test_scikit_learn_finds_nothing_to_complain_about(model):
-    why = "a repeated document is another pair, a weight is none" if isinstance(model, Pairwise) else "standardised"
-    known = {"check_sample_weight_equivalence_on_dense_data": why}
-    check_estimator(model, expected_failed_checks=known, on_skip=None)
 
 
 def test_a_constant_column_counts_for_nothing(rng):

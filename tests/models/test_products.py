@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from families import TREE_MODELS
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium.data.ranking import RankingData
@@ -343,22 +342,6 @@ def test_frames_of_all_kinds_give_the_same_scores():
     scores = [small(min_samples_leaf=1).fit(frame, POINTS[:, 2], qid=qid).predict(frame) for frame in frames]
     np.testing.assert_array_equal(scores[0], scores[1])
     np.testing.assert_array_equal(scores[0], scores[2])
-
-
-WHY = "documents repeated in a list take ranks of their own, and smallest leaf sizes count rows, not weights"
-
-
-# LambdaSMART needs a base model with the features of each data set that scikit-learn makes; it is LambdaMART(init=...).
-@pytest.mark.parametrize("kind", [kind for kind in TREE_MODELS.values() if kind is not LambdaSMART])
-@pytest.mark.filterwarnings(
-    "ignore:qid not given:UserWarning", "ignore:0 of:UserWarning", "ignore:no tree could:UserWarning"
-)
-def test_scikit_learn_accepts_the_model(kind):
-    model = kind(n_estimators=2)
-    if "min_samples_leaf" in model.get_params():
-        model.set_params(min_samples_leaf=1)
-    known = {f"check_sample_weight_equivalence_on_{form}_data": WHY for form in ("dense", "sparse")}
-    check_estimator(model, expected_failed_checks=known, on_skip=None)
 
 
 def test_steps_of_a_leaf(rng):

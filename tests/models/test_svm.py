@@ -8,7 +8,6 @@ import pytest
 from oracles import preference_pairs
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import RankSVM, cli
@@ -261,12 +260,6 @@ def test_parameters_out_of_range_are_refused(rng, wrong, message):
     X, y, qid = make_lists(rng)
     with pytest.raises(ValueError, match=message):
         RankSVM(**wrong).fit(X, y, qid=qid)
-
-
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-def test_scikit_learn_finds_nothing_to_complain_about():
-    known = {"check_sample_weight_equivalence_on_dense_data": "equal up to the duality gap, not to 7 digits"}
-    check_estimator(RankSVM(), expected_failed_checks=known, on_skip=None)
 
 
 # --- real data ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from sklearn.linear_model import Ridge
 from podium.data.ranking import RankingData
 from podium.models.linear import Linear
 from podium.models.pointwise import Pointwise
+from podium.models.products import MART, Boosted
 from podium.models.registry import MODELS
 from podium.models.weights import LARGEST_RATIO, row_weights, with_scaled_weights
 
@@ -151,3 +152,39 @@ def test_the_estimator_of_a_pointwise_model_gets_scaled_weights():
     X = data.X.astype(np.float64)
     expected = Ridge(alpha=5.0 * positive.mean()).fit(X, data.y, sample_weight=document_weights())
     np.testing.assert_allclose(model.predict(data), expected.predict(X), rtol=1e-9)
+
+
+# --- weights as numbers of copies, where the definition of a model allows it
+
+
+@pytest.mark.parametrize("objective", ["squared", "ranknet"])
+@pytest.mark.parametrize("growth", ["leaf", "level", "oblivious"])
+def test_trees_are_grown_as_if_documents_of_weight_zero_were_not_there(objective, growth):
+    data = weighted_rows()
+    counts = np.random.default_rng(2).random(N) < 0.7
+    rules = {"objective": objective, "growth": growth, "n_estimators": 5, "min_samples_leaf": 2}
+    weighted = Boosted(**rules).fit(data.X, data.y, data.qid, sample_weight=counts)
+    without = Boosted(**rules).fit(data.X[counts], data.y[counts], data.qid[counts])
+    np.testing.assert_allclose(weighted.predict(data), without.predict(data), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("sampling", [{"row_fraction": 0.5}, {"query_fraction": 0.5}, {"goss": (0.2, 0.2)}])
+def test_samples_of_rows_without_any_weight_are_no_error(sampling):
+    weights = np.zeros(N)
+    weights[3:9] = 1.0
+    model = MART(n_estimators=5, min_samples_leaf=1, **sampling)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(weighted_rows(weights))
+    assert np.isfinite(model.predict(weighted_rows())).all()
+
+
+@pytest.mark.parametrize("objective", ["squared", "logistic", "ranknet", "hinge"])
+def test_weights_of_a_linear_model_are_copies(objective):
+    """Standardisation and mean loss are weighted; gradients are float32, so scores are equal to some six digits."""
+    data, copies = weighted_rows(), np.random.default_rng(5).integers(0, 4, N)
+    rows = np.repeat(np.arange(N), copies)
+    model = Linear(objective=objective, max_iter=200, tolerance=1e-9)
+    weighted = model.fit(data.X, data.y, data.qid, sample_weight=copies).predict(data)
+    repeated = model.fit(data.X[rows], data.y[rows], data.qid[rows]).predict(data)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-4)

