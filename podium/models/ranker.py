@@ -239,7 +239,6 @@ class Ranker(CheckedArguments):
         from podium.models.fitting import Keeper, run_steps
         from podium.persistence.checkpoints import describe_run
 
-        constant = self._warn_if_constant(data, **own)
         learner = self._start(data, eval_sets, early_stopping_rounds, continued=more is not None, **own)
         n_steps = self._n_steps() if more is None else learner.n_steps + more
         check_interrupts()
@@ -264,7 +263,7 @@ class Ranker(CheckedArguments):
             self._keep(learner, monitor)
             stopped = f"stopped after {counted(learner.n_steps, learner.unit)}; what was learned is kept."
             raise Interrupted(stopped) from interrupt
-        if not constant:  # else there is a better reason than what the learner could tell
+        if not self._warn_if_constant(data, **own):  # else no reason that the learner could give is a better one
             self._warn_if_nothing_learned(learner, monitor)
         self._keep(learner, monitor)
         if checkpoints is not None:
