@@ -73,10 +73,12 @@ def train_files(
     locate: Locate = itself,
 ) -> Training:
     """Train the model on one file, evaluated on the others after each step, and write it to `out`."""
+    from podium.models.starting import is_fitted
+
     refuse_bad_out(out, [train_file, *valid_files], model=True)
     data = read_file(train_file, locate)
     base = getattr(plan.model, "init", None)
-    if base is not None:
+    if base is not None and is_fitted(base):
         data = Columns.of_model(base, plan.parameters["init"]).give(data, train_file)
     columns = Columns.of_data(data, train_file)
     valid = {str(path): columns.give(read_file(path, locate), path) for path in valid_files}

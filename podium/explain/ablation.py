@@ -21,6 +21,7 @@ from podium.explain.falls import Falls, query_falls
 from podium.explain.subjects import find_feature, names_for
 from podium.metrics.registry import parse_metric
 from podium.models.ranker import Ranker
+from podium.models.starting import refuse_fitted_bases
 
 Report = Callable[[float, float], None]
 
@@ -101,11 +102,7 @@ def without(data: RankingData, columns: Sequence[int]) -> RankingData:
 def _refuse_other_models(model: Any) -> None:
     if not isinstance(model, Ranker):
         raise ValueError(f"expected a model of Podium, such as podium.LambdaMART; got {type(model).__name__}.")
-    if getattr(model, "init", None) is not None:
-        raise ValueError(
-            f"{type(model).__name__}: ablation trains the model again, but not the base model that init= gives it. "
-            "Ablate the base model itself, or a model without init."
-        )
+    refuse_fitted_bases(model, "ablation")
 
 
 def _names(model: Ranker, train: RankingData, names: Sequence[str] | None) -> tuple[str, ...]:

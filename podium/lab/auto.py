@@ -24,6 +24,7 @@ from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES
 from podium.models.parameters import NAME, NAMES, Kind, SeedParameter, parameter, parametrized
 from podium.models.ranker import Ranker
+from podium.models.starting import refuse_fitted_bases
 from podium.models.transforms import Queries
 from podium.persistence.validation import Fact, is_number
 from podium.persistence.values import from_plain, to_plain
@@ -101,6 +102,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     folds: int = 4
 
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = (*Ensemble._FITTED_PARAMETERS, "criterion", "policy")
     _FACTS: ClassVar[Mapping[str, Fact]] = {
         "plan": Fact("members and weights", _is_plan),
         "tried": Fact("records", lambda value: isinstance(value, list) and all(map(_is_record, value))),
@@ -166,6 +168,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         super()._check_parameters()
         for family in self.families:
             check_choice("AutoRanker: a family", family, FAMILIES)
+        refuse_fitted_bases(self.plan, "AutoRanker")
         self._criterion()
 
     # --- the file
@@ -182,6 +185,10 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         if len(self.weights_) < len(self.members_):
             raise ValueError(f"there are {len(self.weights_)} weights for {len(self.members_)} members")
 
+    def _fitted_criterion(self) -> Metric:
+        """What the choice was made by."""
+        return parse_criterion(self._fitted_parameter("criterion"), self._fitted_parameter("policy"))
+
     def watch(self, report: Report | None) -> None:
         """Call `report(done, of, what)` after each candidate of the next choice."""
         self._report = report
@@ -190,7 +197,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         """What was chosen, and what was left out, in sentences."""
         if not self.tried_:
             return ["The members of the plan, with its weights.", *self.notes_]
-        chosen, metric = self.tried_[-1], self._criterion()
+        chosen, metric = self.tried_[-1], self._fitted_criterion()
         compared = [one for one in self.tried_ if one["kind"] != "candidate"]
         best = (max if metric.higher_is_better else min)(compared, key=lambda one: float(one["value"]))
         value = f"{criterion_words(metric)} {chosen['value']:.4f} on queries that were not trained on"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from podium._runtime.files import refuse_bad_target, write_whole
 from podium._runtime.words import check_choice
-from podium.lab.criteria import criterion_words, parse_criterion
+from podium.lab.criteria import criterion_words
 
 if TYPE_CHECKING:
     from podium.lab.auto import AutoRanker
@@ -39,7 +39,7 @@ def tried_rows(model: AutoRanker) -> list[tuple[str, str, str, str]]:
 
 
 def columns(model: AutoRanker) -> tuple[str, str, str, str]:
-    return "tried", "division", "trees", criterion_words(parse_criterion(model.criterion, model.policy))
+    return "tried", "division", "trees", criterion_words(model._fitted_criterion())
 
 
 def html_page(model: AutoRanker) -> str:

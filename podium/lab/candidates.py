@@ -19,10 +19,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from podium.data.ranking import RankingData
 from podium.data.sparse import is_sparse
-from podium.lab.tuning import copy_model
 from podium.models.linear import Linear
 from podium.models.nets import ListMLE, NetRanker, RankNet
 from podium.models.products import Boosted, LambdaMART
@@ -58,7 +58,7 @@ class Candidate:
 
     def final(self, step: int, n_nets: int = _FINAL_NETS) -> Ranker:
         """What is trained in the end: with the chosen number of trees, or so many nets, and averaged."""
-        model = copy_model(self.model)
+        model: Ranker = clone(self.model)
         if self.family == "trees":
             model.set_params(n_estimators=step)
             return Bagged(model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model

@@ -18,13 +18,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from podium._runtime.interrupts import check_interrupts
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import evaluate
 from podium.lab.candidates import Candidate, with_batches
 from podium.lab.cross_validation import divide_queries, over_folds
-from podium.lab.tuning import copy_model
 from podium.metrics.base import Metric
 from podium.models.transforms import queries_of
 from podium.pipelines.normalizing import normalize
@@ -202,7 +202,7 @@ class _Trying:
 
         def work(fold: int, threads: int) -> None:
             train, held = data.subset(fold_of != fold), data.subset(fold_of == fold)
-            model = with_batches(copy_model(candidate.model), train.n_rows)
+            model = with_batches(clone(candidate.model), train.n_rows)
             model.set_params(n_jobs=threads)
             model.fit(train)
             rows = np.flatnonzero(in_fold == fold)

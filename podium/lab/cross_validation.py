@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from podium._runtime.threads import threads_for, usable_threads
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, MetricLike, evaluate
-from podium.lab.tuning import copy_model
 from podium.metrics.policies import Policy
 from podium.models.parameters import INTEGER
 from podium.models.ranker import Ranker
+from podium.models.starting import refuse_fitted_bases, refuse_given_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,8 @@ def cross_validate(
     the result is the same for any number of them.
     """
     fold_of = divide_queries(data, folds, random_state)
-    _refuse_given_scores(model)
+    refuse_fitted_bases(model, "cross_validate")
+    refuse_given_scores(model, "cross_validate")
     scores, models = out_of_fold_scores(model, data, fold_of, n_jobs=n_jobs)
     given: dict[str, Any] = {"metrics": metrics, "policy": policy}
     in_fold = fold_of[data.query_numbers]
@@ -89,8 +91,7 @@ def out_of_fold_scores(
     in_fold = fold_of[data.query_numbers]
 
     def work(fold: int, threads: int) -> Ranker:
-        fitted = copy_model(model)
-        fitted.set_params(n_jobs=threads)
+        fitted: Ranker = clone(model).set_params(n_jobs=threads)
         fitted.fit(data.subset(fold_of != fold))
         scores[in_fold == fold] = fitted.predict(data.subset(fold_of == fold))
         return fitted
@@ -107,12 +108,3 @@ def over_folds(work: Callable[[int, int], Any], n_folds: int, n_jobs: int | None
         return [work(fold, threads) for fold in range(n_folds)]
     with threads_for(beside, "podium-folds") as pool:
         return list(pool.map(lambda fold: work(fold, threads), range(n_folds)))
-
-
-def _refuse_given_scores(model: Ranker) -> None:
-    init = getattr(model, "init", None)
-    if init is not None and not isinstance(init, Ranker):
-        raise ValueError(
-            f"cross_validate: {type(model).__name__} starts from one score per training row (init), which folds do not "
-            "have. Give a fitted base model as init."
-        )

@@ -16,6 +16,7 @@ from podium.models.nested import MODEL, MODELS, read_model, read_models
 from podium.models.parameters import INTEGER, NAMES, NUMBER, SWITCH, Declaration
 from podium.models.ranker import Ranker
 from podium.models.registry import REGISTRY, Entry
+from podium.models.starting import refuse_fitted_bases, refuse_given_scores
 
 if TYPE_CHECKING:
     from podium.lab.experiment import Experiment
@@ -35,21 +36,16 @@ def make(
     chosen: Chosen,
     seed: int = 0,
     n_jobs: int | None = 1,
-    fit_base: Callable[[Ranker], Ranker] = lambda model: model,
 ) -> Ranker:
-    """The model of an experiment, unfitted; `fit_base` trains the model that it starts from."""
-    model = _unseeded(experiment, name, fold, chosen, fit_base)
-    return with_seed(model, seed, n_jobs)
+    """The model of an experiment, unfitted, as are the models inside it; `fit` trains the one that it starts from."""
+    return with_seed(_unseeded(experiment, name, fold, chosen), seed, n_jobs)
 
 
-def _unseeded(
-    experiment: Experiment, name: str, fold: str, chosen: Chosen, fit_base: Callable[[Ranker], Ranker]
-) -> Ranker:
+def _unseeded(experiment: Experiment, name: str, fold: str, chosen: Chosen) -> Ranker:
     spec, entry = experiment.models[name], entry_of(experiment.models[name].kind)
 
     def look_up(reference: str, parameter: str) -> Ranker:
-        found = _unseeded(experiment, reference, fold, chosen, fit_base)
-        return fit_base(found) if parameter == "init" else found
+        return _unseeded(experiment, reference, fold, chosen)
 
     given = spec.settings | spec.by_fold.get(fold, {})
     values = {key: read_value(entry, key, value, look_up) for key, value in given.items()}
@@ -66,14 +62,14 @@ def _nested_value(entry: Entry, key: str, value: Any, look_up: Callable[[str, st
 
 
 def with_seed(model: Ranker, seed: int, n_jobs: int | None = 1) -> Ranker:
-    """Give a model, and the models inside it, their seed and number of threads."""
+    """Give a model, and the models inside it, their seed and number of threads; a base model has the same seed."""
     own = {"random_state": seed, "n_jobs": n_jobs}
     names = model.get_params(deep=False)
     model.set_params(**{key: value for key, value in own.items() if key in names})
-    for value in names.values():
+    for name, value in names.items():
         for inner in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(inner, Ranker) and not hasattr(inner, "n_features_in_"):
-                with_seed(inner, seed * _MEMBERS_APART % 2**63, n_jobs)
+            if isinstance(inner, Ranker):
+                with_seed(inner, seed if name == "init" else seed * _MEMBERS_APART % 2**63, n_jobs)
     return model
 
 
@@ -86,7 +82,7 @@ def uses_seed(experiment: Experiment, name: str) -> bool:
     spec = experiment.models[name]
     if spec.kind.lower() == PICK:
         return any(uses_seed(experiment, member) for member in spec.members)
-    model = _unseeded(experiment, name, "", {}, lambda base: base)
+    model = _unseeded(experiment, name, "", {})
     return _draws(model)
 
 
@@ -209,10 +205,11 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
     if found:
         return
     try:
-        model = _unseeded(experiment, name, "", {}, lambda base: base)
-        for made in (model, *(_unseeded(experiment, name, fold, {}, lambda base: base) for fold in spec.by_fold)):
+        model = _unseeded(experiment, name, "", {})
+        for made in [model, *(_unseeded(experiment, name, fold, {}) for fold in spec.by_fold)]:
             made._check_parameters()
-            _refuse_other_init(made)
+            refuse_fitted_bases(made)
+            refuse_given_scores(made)
     except (ValueError, KeyError) as error:
         yield f"{path}: {error}"
         return
@@ -221,17 +218,6 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
             check_space(model, spec.space)
         except ValueError as error:
             yield f"{path}.space: {error}"
-
-
-def _refuse_other_init(model: Ranker) -> None:
-    """A base model is one of the experiment, trained on the training rows of each fold; also of a model inside."""
-    for name, value in model.get_params(deep=False).items():
-        if name == "init" and value is not None and not isinstance(value, Ranker):
-            expected = 'another model of the experiment, such as "@Linear"'
-            raise ValueError(f"{type(model).__name__}: init must be {expected}; got {value!r}.")
-        for inner in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(inner, Ranker):
-                _refuse_other_init(inner)
 
 
 def check_space(model: Ranker, space: Mapping[str, Any]) -> None:
@@ -247,7 +233,7 @@ def _value_problem(entry: Entry, key: str, value: Any, options: tuple[str, ...])
         return _unknown(key, entry, [*entry.parameters, *options])
     try:
         read_value(entry, key, value, lambda *_: entry_of("linear").kind())
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return str(error)
     return None
 
@@ -274,7 +260,7 @@ def read_value(entry: Entry, key: str, value: Any, look_up: Callable[[str, str],
     try:
         found = _converted(declaration, key, value, look_up)
     except (ValueError, KeyError, TypeError) as error:
-        if declaration.kind in (MODEL, MODELS):
+        if declaration.kind in (MODEL, MODELS) or declaration.kind.explains:
             raise ValueError(f"{error}") from None
         raise declaration.refuse(entry.class_name, key, value) from None
     if not declaration.takes(found):

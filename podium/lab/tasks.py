@@ -18,7 +18,7 @@ from podium.evaluation.evaluating import evaluate
 from podium.explain.permutation import permutation_importance
 from podium.lab.experiment import Experiment, ModelSpec
 from podium.lab.folds import Fold, Folds
-from podium.lab.making import PICK, make, members_of, needed_by, with_seed
+from podium.lab.making import PICK, make, members_of, needed_by
 from podium.lab.provenance import peak_memory, reset_peak_memory
 from podium.lab.results import Run, Search, read_run, read_search, run_file, save_run, save_search, search_file
 from podium.metrics.policies import get_policy
@@ -91,7 +91,7 @@ class Session:
 
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
-        model = self._make(task, chosen, fold.train)
+        model = self._make(task, chosen)
         tuned = tune(
             model,
             spec.space,
@@ -112,13 +112,9 @@ class Session:
             return {}
         return read_search(search_file(self.folder, name, fold)).chosen
 
-    def _make(self, task: Task, chosen: Mapping[str, Any], data: RankingData) -> Ranker:
-        """The model of a task, unfitted; a base model that it starts from is trained on the data."""
-
-        def fit_base(base: Ranker) -> Ranker:
-            return with_seed(base, task.seed, self.threads).fit(data)
-
-        model = make(self.experiment, task.model, task.fold, chosen, task.seed, self.threads, fit_base)
+    def _make(self, task: Task, chosen: Mapping[str, Any]) -> Ranker:
+        """The model of a task, unfitted."""
+        model = make(self.experiment, task.model, task.fold, chosen, task.seed, self.threads)
         if model.eval_metric is None:
             model.set_params(
                 eval_metric=parse_metric(self.experiment.metrics[0], get_policy(self.experiment.policies[0]))
@@ -207,7 +203,7 @@ class Session:
         steps: dict[str, Any] = {}
         validation = Validation(self._tuned_value(task) if folded else None)
         if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):
-            model = self._make(task, chosen, fold.train)
+            model = self._make(task, chosen)
             # Without this, nets stop early; the curve is only recorded here.
             rounds = spec.early_stopping_rounds or False
             model.fit(fold.train, eval_set=[fold.valid], early_stopping_rounds=rounds)
@@ -220,7 +216,7 @@ class Session:
     def _folded(self, task: Task, chosen: Mapping[str, Any], fold: Fold, steps: Mapping[str, Any]) -> Ranker:
         """The model trained on the training and the validation part, with a number of steps that is known."""
         both = RankingData.concat([fold.train, fold.valid])
-        model = self._make(task, chosen, both)
+        model = self._make(task, chosen)
         model.set_params(**steps)
         return model.fit(both)
 

@@ -21,10 +21,11 @@ from podium.lab.criteria import criterion_value, criterion_words, parse_criterio
 from podium.lab.default_spaces import default_space
 from podium.lab.results import Trial
 from podium.lab.samplers import Proposal, Sampler, make_sampler
-from podium.lab.spaces import Space, parse_space
+from podium.lab.spaces import Choices, Space, parse_space
 from podium.metrics.base import Metric
 from podium.models.parameters import INTEGER, NUMBER
 from podium.models.ranker import Progress, Ranker
+from podium.models.starting import refuse_fitted_bases
 
 STEP_PARAMETERS = ("n_estimators", "max_epochs", "n_rounds")  # those that a learning curve can decide
 _NOTES = {"pruned": "pruned", "out": "out of time", "failed": "failed"}  # by the first word of a note
@@ -104,6 +105,7 @@ def tune(
     if not INTEGER.holds(random_state) or random_state < 0:
         raise ValueError(f"random_state must be an integer from 0; got {random_state!r}.")
     parsed = parse_space(model, default_space(model) if space is None else space)
+    _refuse_fitted_bases(model, parsed)
     search = _Search(model, parsed, train, valid, parse_criterion(metric, policy), seconds)
     proposing = make_sampler(sampler, parsed, parsed.own_settings(model), random_state, search.n_steps)
     return search.run(proposing, trials, report)
@@ -174,8 +176,7 @@ class _Search:
             self.chosen = settings | self._decided(model)
 
     def _fit(self, settings: Mapping[str, Any], watcher: _Watcher) -> Ranker:
-        model = copy_model(self.model)
-        model.set_params(**settings)
+        model: Ranker = clone(self.model).set_params(**settings)
         own_metric = model.eval_metric
         given: dict[str, Any] = {}
         if self.steps is not None:
@@ -227,12 +228,12 @@ class _Watcher:
         return bool(self.note)
 
 
-def copy_model(model: Ranker) -> Ranker:
-    """An unfitted copy; a base model stays the fitted one that it is."""
-    made: Ranker = clone(model)
-    if getattr(model, "init", None) is not None:
-        made.set_params(init=model.init)
-    return made
+def _refuse_fitted_bases(model: Ranker, space: Space) -> None:
+    """Refuse a fitted `init`, of the model and of what may be tried."""
+    refuse_fitted_bases(model, "tune")
+    for name, dimension in space.dimensions.items():
+        for choice in dimension.values if isinstance(dimension, Choices) else ():
+            refuse_fitted_bases(clone(model).set_params(**{name: choice}), "tune")
 
 
 def plain_value(value: Any) -> Any:

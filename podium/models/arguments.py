@@ -39,12 +39,15 @@ class CheckedArguments(BaseEstimator):  # type: ignore[misc]
     _ALLOWS_MISSING: ClassVar[bool] = True
     _ALLOWS_SPARSE: ClassVar[bool] = True
 
-    def _supported(self, X: Features, where: str) -> Features:
-        """The rows, or an error that says what the model does not support."""
+    def _allows_missing(self, fitted: bool) -> bool:
+        return self._ALLOWS_MISSING
+
+    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+        """The rows, or an error that says what the model does not support, to be trained or where it is fitted."""
         name = type(self).__name__
         if is_sparse(X) and not self._ALLOWS_SPARSE:
             raise ValueError(f"{name} does not support sparse rows ({where}). Use X.toarray(), or a model of trees.")
-        if not self._ALLOWS_MISSING and not is_sparse(X):
+        if not self._allows_missing(fitted) and not is_sparse(X):
             missing = np.isnan(X).any(axis=0)
             if missing.any():
                 column = int(missing.argmax())

@@ -26,14 +26,13 @@ from podium.models.parameters import (
     STRUCTURE,
     SWITCH,
     BinParameter,
-    InitParameter,
     SeedParameter,
     parameter,
     parametrized,
 )
 from podium.models.ranker import Ranker, all_or_nothing
 from podium.models.scoring import RowScorer
-from podium.models.starting import StartingRanker
+from podium.models.starting import InitParameter, StartingRanker
 from podium.models.transforms import one_query, same_transforms
 from podium.models.weights import row_weights
 from podium.persistence.validation import TREE_FACTS, Fact

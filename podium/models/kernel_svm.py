@@ -60,6 +60,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         optional=True,
     )
 
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("kernel", "degree", "coef0")
     _FACTS: ClassVar[Mapping[str, Fact]] = {
         **MarginRanker._FACTS,
         "gamma": Fact("a finite number", is_number),
@@ -127,7 +128,8 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         super()._restore_fitted(meta, arrays)
-        kernel = Kernel(self.kernel, float(meta["gamma"]), self.degree, float(self.coef0))
+        kind, degree, coef0 = map(self._fitted_parameter, self._FITTED_PARAMETERS)
+        kernel = Kernel(kind, float(meta["gamma"]), degree, float(coef0))
         vectors, self.factors_ = arrays["vectors"], arrays["factors"]
         if vectors.dtype != np.float32 or vectors.ndim != 1 or len(vectors) % max(self._n_columns, 1):
             raise ValueError("vectors must have one float32 number per document and feature")
@@ -177,6 +179,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         model._check_parameters()
         model._note_svmlight(read)
         kernel = Kernel(read.kernel, read.gamma, read.degree, read.constant)
+        model.fitted_parameters_ = {"kernel": read.kernel, "degree": read.degree, "coef0": read.constant}
         columns = np.arange(len(read.factors))
         model.documents_ = Documents(kernel, read.vectors.astype(np.float32), columns)
         model.factors_, model.intercept_ = read.factors, -read.threshold

@@ -128,6 +128,7 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
     )
 
     _UNIT: ClassVar[str] = "round"
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("basis", "degree", "width")
     _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
 
     def _learner(self, data: RankingData, continued: bool) -> LinearTraining:
@@ -183,10 +184,11 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         super()._restore_fitted(meta, arrays)
         self.basis_ = None
-        if self.basis is not None:
+        kind, degree, width = map(self._fitted_parameter, self._FITTED_PARAMETERS)
+        if kind is not None:
             centres = arrays["basis_centres"].reshape(-1, max(self._n_columns, 1))
             scaled = arrays["basis_mean"], arrays["basis_scale"], centres
-            self.basis_ = Basis(str(self.basis), self.degree, float(self.width), *scaled)
+            self.basis_ = Basis(str(kind), degree, float(width), *scaled)
 
     def _n_functions(self) -> int:
         return super()._n_functions() if self.basis_ is None else self.basis_.n_functions

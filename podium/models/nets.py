@@ -19,7 +19,6 @@ from podium.models.parameters import (
     LARGE,
     NUMBER,
     STRUCTURE,
-    InitParameter,
     LambdaParameters,
     MetricParameter,
     ObjectiveParameter,
@@ -30,7 +29,7 @@ from podium.models.parameters import (
     parametrized,
 )
 from podium.models.ranker import Callback, all_or_nothing
-from podium.models.starting import StartingRanker
+from podium.models.starting import InitParameter, StartingRanker
 from podium.objectives.base import Objective, judge
 from podium.objectives.registry import parse_objective
 from podium.persistence.validation import Fact

@@ -38,6 +38,7 @@ class Kind:
     words: str
     holds: Callable[[Any], bool]
     read: Callable[[str], Any]
+    explains: bool = False  # whether its errors tell more than what is allowed
 
 
 def _is_bool(value: Any) -> bool:
@@ -263,19 +264,6 @@ class RoundsParameter:
     """How long a solver may take."""
 
     max_iter: int = parameter(1000, "Maximum number of rounds of the solver.", low=1, high=10**6)
-
-
-@parametrized
-class InitParameter:
-    """What training starts from."""
-
-    init: Any = parameter(
-        None,
-        "Base model: what is learned is added to its scores.",
-        kind=NAME,
-        optional=True,
-        words="a fitted model (on the command line its file), one score per training row, or None",
-    )
 
 
 @parametrized

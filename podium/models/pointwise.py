@@ -51,10 +51,14 @@ class _EstimatorRanker(SeedParameter, Ranker):
 
     @property
     def _ALLOWS_MISSING(self) -> bool:  # type: ignore[override]
-        """Whether the estimator takes NaN, as it says itself; scoring by arrays does not."""
-        if getattr(self, "form_", None) is not None:
-            return False
+        """Whether the estimator takes NaN, as it says itself."""
         return bool(get_tags(self._estimator()).input_tags.allow_nan)
+
+    def _allows_missing(self, fitted: bool) -> bool:
+        """Of a fitted model, whether the fitted estimator takes NaN; scoring by arrays does not."""
+        if not fitted:
+            return self._ALLOWS_MISSING
+        return self.form_ is None and bool(get_tags(self.estimator_).input_tags.allow_nan)
 
     def _aim(self) -> Any:
         return "ndcg@10"

@@ -65,7 +65,7 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
 class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, BoostedTrees):
     """Boosted trees that optimize a ranking metric by lambda gradients.
 
-    With `init=` a fitted model or its scores this is LambdaSMART.
+    With `init=` a model or its scores this is LambdaSMART.
     """
 
     def _objective(self) -> Any:
@@ -82,8 +82,8 @@ class LambdaSMART(LambdaMART):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.init is None:
-            message = "LambdaSMART: init must be a fitted model or one score per training row; got None."
-            raise ValueError(f"{message} On the command line, name a model's file: --set init=FILE.")
+            message = "LambdaSMART: init must be a model, fitted or not, or one score per training row; got None."
+            raise ValueError(f"{message} On the command line, name a model's file: --set init=FILE, or a model.")
 
 
 @parametrized

@@ -205,6 +205,8 @@ class Ranker(CheckedArguments):
 
         own = {} if own is None else own
         self._check_parameters()
+        if more is None:
+            self.fitted_parameters_ = {name: value_of(self, name) for name in self._FITTED_PARAMETERS}
         kept = Checkpoints.of(checkpoint, every, checkpoint_errors, print if verbose else None)
         check_early_stopping(early_stopping_rounds, eval_set)
         if more is None:
@@ -220,9 +222,14 @@ class Ranker(CheckedArguments):
             self.transform_ = self._fit_transform(data)
         data, eval_sets = self._transformed(data), [self._transformed(part) for part in eval_sets]
         listeners = [*callbacks, *([_print_every(verbose)] if verbose else [])]
+        if more is None:
+            self._fit_base(X, y, qid, group=group, sample_weight=sample_weight, query_weight=query_weight)
         check_interrupts()
         self._run(data, eval_sets, early_stopping_rounds, listeners, kept, more, own)
         return self
+
+    def _fit_base(self, X: Any, y: Any, qid: Any, **more: Any) -> None:
+        """Train what the model starts from, on what `fit` is given; members that start from something do."""
 
     def _run(
         self,
@@ -373,7 +380,7 @@ class Ranker(CheckedArguments):
 
     def _asked(self, X: Any, qid: Any) -> tuple[Features, Queries | None]:
         """Rows to be scored, checked; and their queries, where scores depend on them."""
-        rows = self._supported(self._rows(X), "the rows")
+        rows = self._supported(self._rows(X), "the rows", fitted=True)
         if not self._needs_qid():
             return rows, None
         if isinstance(X, RankingData):
@@ -462,6 +469,15 @@ class Ranker(CheckedArguments):
 
     _UNIT: ClassVar[str] = "step"  # what the learner calls a step
 
+    # Parameters that a fitted model still reads, to score or to tell about itself. `fit` keeps their values: a
+    # parameter that is set afterwards is for the next training. All else that scores depend on is in fitted attributes.
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ()
+
+    def _fitted_parameter(self, name: str) -> Any:
+        """A parameter as it was in `fit`; before, as it is."""
+        known: Mapping[str, Any] = self.__dict__.get("fitted_parameters_", {})
+        return known[name] if name in known else value_of(self, name)
+
     # Parameters of older model files: those with a fixed value now, and those that never had an effect.
     _fixed: ClassVar[tuple[str, ...]] = ()
     _unused: ClassVar[tuple[str, ...]] = ()
@@ -532,6 +548,10 @@ class Ranker(CheckedArguments):
     def _largest_score(self) -> float:
         """No score is further from 0 than this, where the model knows a bound."""
         return 0.0
+
+    def _unsaved_parameters(self) -> tuple[str, ...]:
+        """Parameters that are not in the model file: threads are the machine's affair."""
+        return ("n_jobs",)
 
     @classmethod
     def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:

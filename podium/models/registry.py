@@ -276,7 +276,7 @@ MODELS = _Classes()
 
 @dataclass(frozen=True)
 class Plan:
-    """A model to be trained, and its parameters as JSON values: `init` as the name of a file."""
+    """A model to be trained, and its parameters as JSON values: `init` as it was written."""
 
     model: Ranker
     parameters: dict[str, Any]
@@ -297,7 +297,6 @@ def find_model(name: str) -> Entry:
 def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = None, seed: int | None = None) -> Plan:
     """A model with the settings of the command line (`learning_rate=0.05`), refused here if any of them is wrong."""
     from podium._runtime.threads import usable_threads
-    from podium.persistence.saving import load
 
     entry = find_model(name)
     given = read_settings(entry, settings)
@@ -307,11 +306,10 @@ def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = Non
         if value is not None and parameter not in entry.parameters:
             raise ValueError(f"{entry.class_name} has no {parameter}; leave {option} out.")
         given |= {} if value is None else {parameter: value}
-    loaded = {"init": load(given["init"])} if given.get("init") is not None else {}
-    model = entry.kind(**(given | loaded))
+    model = entry.kind(**given)
     model._check_parameters()
     usable_threads(model.n_jobs)
-    plain = {name: _plain_value(value) for name, value in given.items()}
+    plain = {name: _plain_value(value) for name, value in given.items()} | _base_text(settings)
     chosen = {parameter.name: parameter.default for parameter in entry.parameters.values()} | plain
     return Plan(model, {name: "inf" if value == math.inf else value for name, value in chosen.items()})
 
@@ -330,6 +328,12 @@ def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
     return given
 
 
+def _base_text(settings: Sequence[str]) -> dict[str, Any]:
+    """`init` as it was written: the name of a file, or a model."""
+    texts = {name.strip(): text.strip() for name, _, text in (setting.partition("=") for setting in settings)}
+    return {"init": texts["init"]} if texts.get("init", "none").lower() != "none" else {}
+
+
 def _plain_value(value: Any) -> Any:
     """A model that is a parameter, or a list of them, as it is written in Python."""
     if isinstance(value, list):
@@ -342,4 +346,6 @@ def _value(entry: Entry, name: str, text: str) -> Any:
     try:
         return declaration.read(text)
     except (ValueError, KeyError):
+        if declaration.kind.explains:
+            raise
         raise declaration.refuse(entry.class_name, name, text) from None

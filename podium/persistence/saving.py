@@ -24,13 +24,12 @@ from podium.models.ranker import Ranker
 from podium.models.registry import MODELS
 from podium.models.transforms import TRANSFORM_ARRAYS, Transform
 from podium.persistence.storage import load_parts, save_parts
-from podium.persistence.validation import check_parts, known_parameters
-from podium.persistence.values import plain_parameters, read_parameters
+from podium.persistence.validation import check_parts, fitted_parameters, known_parameters
+from podium.persistence.values import plain_parameters, read_parameters, to_plain
 
 CASCADE_FILE = "cascade.podium"
 _CASCADES = "podium.pipelines.cascade_saving"  # a layer above this one, as the registry names models
 _TRANSFORM = "transform"  # arrays of the transform are called so, as those of a child are
-_NOT_SAVED = ("n_jobs", "init")  # threads are the machine's affair; a base model is a child
 
 
 def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) -> None:
@@ -74,9 +73,11 @@ def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[st
     kind = type(model).__name__
     if MODELS.get(kind) is not type(model):
         raise ValueError(f"{kind} cannot be saved; it is not a model of Podium.")
-    saved = [f.name for f in fields(model) if f.name not in _NOT_SAVED]
+    unsaved = model._unsaved_parameters()
+    parameters = plain_parameters(model, [f.name for f in fields(model) if f.name not in unsaved], score_only)
     meta: dict[str, Any] = {
-        "parameters": plain_parameters(model, saved, score_only),
+        "parameters": parameters,
+        **_fitted_parameters(model, parameters),
         "n_features": int(model.n_features_in_),
         "n_queries": int(model.n_queries_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
@@ -98,6 +99,13 @@ def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[st
     return kind, meta, arrays
 
 
+def _fitted_parameters(model: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that the fitted model reads, where others were set since."""
+    plain = {name: to_plain(model._fitted_parameter(name)) for name in model._FITTED_PARAMETERS}
+    changed = {name: value for name, value in plain.items() if value != parameters[name]}
+    return {"fitted": changed} if changed else {}
+
+
 def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
     """The model that `to_parts` made these of, all of them checked."""
     check_choice("model", kind, MODELS)
@@ -112,7 +120,9 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
     transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
     check_parts(meta, own, made._FACTS, [*made._ARRAYS, *transformed])
-    model: Ranker = made(**known_parameters(made, made._renamed(read_parameters(meta["parameters"]))))
+    parameters = known_parameters(made, made._renamed(read_parameters(meta["parameters"])))
+    model: Ranker = made(**parameters)
+    model.fitted_parameters_ = fitted_parameters(made, parameters, read_parameters(meta.get("fitted", {})))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])
     if meta["feature_names"] is not None:
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
@@ -123,6 +133,8 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     for name in sorted(children, key=lambda name: (len(name), name)):  # member 2 before member 10
         child = children[name]
         model._set_child(name, from_parts(child["kind"], child["meta"], _below(name, arrays)))
+    for name in parameters.keys() & children.keys():  # the base model of the next training is another one
+        setattr(model, name, parameters[name])
     model._restore_fitted(meta, {name: own[name] for name in made._ARRAYS})
     model._check_fitted()
     return model

@@ -68,6 +68,7 @@ def _is_curve(value: Any) -> bool:
 
 META: dict[str, Fact] = {
     "parameters": Fact("parameters by name", lambda value: _is_mapping(value, lambda inner: True)),
+    "fitted": Fact("parameters by name", lambda value: _is_mapping(value, lambda inner: True), required=False),
     "n_features": Fact(f"an integer from 0 to {_MOST_FEATURES}", lambda value: _is_count(value, _MOST_FEATURES)),
     "n_columns": Fact("an integer, 0 or larger", _is_count, required=False),  # where the model has a transform
     "n_queries": Fact("an integer, 0 or larger", _is_count),
@@ -127,7 +128,7 @@ def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Those that only older versions had are left out, with a warning where further training would have used them.
     """
-    known = {one.name for one in fields(model)} - {"n_jobs", "init"}
+    known = {one.name for one in fields(model)} - {"n_jobs"}
     _refuse_other_keys("the parameters", given, set(), known | {*model._fixed, *model._unused})
     for name in model._fixed:
         if name in given and given[name] != getattr(model, name):
@@ -135,6 +136,18 @@ def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             advice = f"Scores stay as they were; further training uses {getattr(model, name)!r}."
             warn(f"the model file holds {unknown}. {advice}")
     return {name: value for name, value in given.items() if name in known}
+
+
+def fitted_parameters(model: Any, given: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a fitted model reads: as given, or where others were set after the training, as `changed`."""
+    declared = {one.name: one for one in fields(model)}
+    _refuse_other_keys("the fitted parameters", changed, set(), set(model._FITTED_PARAMETERS))
+    values = {name: given.get(name, declared[name].default) for name in model._FITTED_PARAMETERS} | dict(changed)
+    for name, value in changed.items():
+        declaration = declared[name].metadata["parameter"]
+        if not declaration.takes(value):
+            raise declaration.refuse(model.__name__, name, value)
+    return values
 
 
 def _shown(value: Any) -> str:

@@ -28,13 +28,14 @@ from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES, Policy
 from podium.metrics.registry import METRICS
 from podium.models.estimators import ESTIMATORS, make_estimator, name_of
+from podium.models.ranker import Ranker
 from podium.models.registry import MODELS
+from podium.models.starting import is_fitted
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES
 from podium.persistence.validation import known_parameters
 
 Made = TypeVar("Made")
-_NOT_OWN = ("n_jobs", "init")
 
 # Models of models, objective, metric, policy, table of gains; and what a crafted file can make of it ends here.
 _DEEPEST = 16
@@ -57,7 +58,15 @@ def plain_parameters(model: Any, names: Sequence[str], score_only: bool = False)
 
 def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
     """What `plain_parameters` wrote, or a ValueError. Files of older versions have plain mappings and no types."""
-    return {name: from_plain(value, name) for name, value in plain.items()}
+    return _checked_base({name: from_plain(value, name) for name, value in plain.items()})
+
+
+def _checked_base(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a model; a base model among them is one that is to be trained."""
+    base = parameters.get("init")
+    if base is not None and not isinstance(base, (Ranker, NotSaved)):
+        raise ValueError(f"init must be null or a model, not {_short(base)}")
+    return parameters
 
 
 def _plain_parameter(model: Any, name: str, score_only: bool) -> Any:
@@ -138,10 +147,20 @@ def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
 
 def _plain_model(value: Any) -> dict[str, Any]:
     """A model that is to be trained, a parameter of another one: its own parameters, but not the number of threads."""
+    names = [one.name for one in fields(value) if one.name != "n_jobs"]
+    own = {name: to_plain(getattr(value, name, None)) for name in names if name != "init"}
     if getattr(value, "init", None) is not None:
-        raise ValueError(f"{type(value).__name__} has a base model (init), which is not saved inside of parameters")
-    own = {one.name: to_plain(getattr(value, one.name, None)) for one in fields(value) if one.name not in _NOT_OWN}
+        own["init"] = _plain_base(value)
     return {"type": "model", "name": type(value).__name__, "parameters": own}
+
+
+def _plain_base(value: Any) -> dict[str, Any]:
+    """The base model of a model that is to be trained; what a fitted one has learned is not a parameter."""
+    if not isinstance(value.init, Ranker) or is_fitted(value.init):
+        found = f"{type(value).__name__} starts from a fitted model or from scores (init)"
+        raise ValueError(f"{found}, which parameters do not hold; a base model that is not fitted can be saved")
+    plain: dict[str, Any] = to_plain(value.init)
+    return plain
 
 
 def _kind(value: Metric | Objective | Policy) -> tuple[str | None, str]:
@@ -229,7 +248,7 @@ def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
     if not isinstance(plain["parameters"], dict):
         raise ValueError(f"{where}: parameters must be an object; got {type(plain['parameters']).__name__}")
     own = {name: from_plain(item, f"{where}: {name}", depth) for name, item in plain["parameters"].items()}
-    return kind(**known_parameters(kind, own))
+    return kind(**known_parameters(kind, _checked_base(own)))
 
 
 def _read_estimator(plain: Mapping[str, Any], where: str, depth: int) -> Any:

@@ -14,6 +14,7 @@ from podium.data.ranking import RankingData
 from podium.models.nested import MODEL
 from podium.models.parameters import SeedParameter, parameter, parametrized
 from podium.models.ranker import Ranker
+from podium.models.starting import refuse_given_scores
 from podium.pipelines.ensemble import Ensemble
 from podium.pipelines.training import Task, Trained
 
@@ -75,6 +76,8 @@ class Bagged(SeedParameter, Ensemble):
         model = self._unfitted()[0]
         if self.sample == "seeds" and not hasattr(model, "random_state"):
             raise ValueError(f'Bagged: {type(model).__name__} has no random_state; use sample="queries".')
+        if self.sample == "queries":
+            refuse_given_scores(model, "Bagged")
 
 
 def draw_queries(data: RankingData, seed: Sequence[int]) -> RankingData:

@@ -66,7 +66,7 @@ class Stage:
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """One score per candidate of a query."""
         assert self.model is not None
-        return self.model._score_rows(self.model._supported(rows, "the features"), one_query(len(rows)))
+        return self.model._score_rows(self.model._supported(rows, "the features", fitted=True), one_query(len(rows)))
 
 
 @dataclass(frozen=True)

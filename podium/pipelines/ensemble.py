@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from podium._runtime.threads import usable_threads
 from podium.data.ranking import RankingData
@@ -19,6 +18,7 @@ from podium.models.inspection import EnsembleInspection, shown_parameters
 from podium.models.nested import MODELS
 from podium.models.parameters import parameter, parametrized
 from podium.models.ranker import Ranker
+from podium.models.starting import copy_unfitted
 from podium.models.transforms import Queries, without_source
 from podium.pipelines.normalizing import NORMALIZATIONS, normalize
 from podium.pipelines.training import MembersTraining, Task, Trained
@@ -37,6 +37,7 @@ class Ensemble(Ranker):
     )
 
     _UNIT: ClassVar[str] = "member"
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("normalization",)
 
     # --- what members define
 
@@ -97,9 +98,7 @@ class Ensemble(Ranker):
     def _copy(self, model: Ranker, n_members: int, **changed: Any) -> Ranker:
         """An unfitted copy of a model that shares the threads with the other members."""
         together = usable_threads(self.n_jobs)
-        made: Ranker = clone(model)
-        if getattr(model, "init", None) is not None:
-            changed["init"] = model.init  # a clone of a base model would not be fitted
+        made = copy_unfitted(model)
         made.set_params(n_jobs=max(1, together // min(together, n_members)), **changed)
         return made
 
@@ -115,11 +114,11 @@ class Ensemble(Ranker):
 
     def _normalized(self, member: Ranker, columns: Features, queries: Queries | None) -> np.ndarray:
         scores = member._score_rows(columns, queries)
-        return normalize(scores, self.normalization, queries, self.n_jobs)
+        return normalize(scores, self._fitted_parameter("normalization"), queries, self.n_jobs)
 
     def _needs_qid(self) -> bool:
-        fitted = getattr(self, "members_", [])
-        return super()._needs_qid() or self.normalization is not None or any(one._needs_qid() for one in fitted)
+        normalized, fitted = self._fitted_parameter("normalization") is not None, getattr(self, "members_", [])
+        return super()._needs_qid() or normalized or any(one._needs_qid() for one in fitted)
 
     def _reason_for_qid(self) -> str:
         return "the scores of its members are normalized within the query, or its transform looks at the query"
@@ -128,9 +127,9 @@ class Ensemble(Ranker):
         """The models that are to be trained."""
         raise NotImplementedError
 
-    def _supported(self, X: Features, where: str) -> Features:
-        for member in self._unfitted():
-            member._supported(X, where)
+    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+        for member in self.members_ if fitted else self._unfitted():
+            member._supported(X, where, fitted)
         return X
 
     def __sklearn_tags__(self) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from podium.data.sparse import Features, as_dense
 from podium.models.nested import MODEL
 from podium.models.parameters import SeedParameter, parameter, parametrized
 from podium.models.ranker import Ranker
+from podium.models.starting import refuse_fitted_bases, refuse_given_scores
 from podium.models.transforms import Queries, queries_of
 from podium.pipelines.ensemble import Ensemble, MembersParameter
 from podium.pipelines.normalizing import normalize
@@ -52,6 +53,8 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
         words='a model such as Linear(objective="lambda") (as text: "linear(objective=lambda)"), or None',
     )
     passthrough: bool = parameter(False, "Whether the second ranker sees the features too, behind the scores.")
+
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = (*Ensemble._FITTED_PARAMETERS, "passthrough")
 
     def _n_steps(self) -> int:
         return len(self._unfitted())
@@ -107,7 +110,7 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     def _features(self, scores: np.ndarray, columns: Features) -> np.ndarray:
         """What the second ranker sees: one column per member and, if asked for, the features."""
         own = np.ascontiguousarray(scores.T, dtype=np.float32)
-        return np.hstack([own, as_dense(columns)]) if self.passthrough else own
+        return np.hstack([own, as_dense(columns)]) if self._fitted_parameter("passthrough") else own
 
     def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
         return self.final_._score_rows(self._features(scores, columns), queries)
@@ -116,10 +119,11 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
         final = getattr(self, "final_", None)
         return super()._needs_qid() or (final is not None and final._needs_qid())
 
-    def _supported(self, X: Features, where: str) -> Features:
-        super()._supported(X, where)
-        if self.passthrough:
-            self._last()._supported(X, where)
+    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+        super()._supported(X, where, fitted)
+        if self._fitted_parameter("passthrough") if fitted else self.passthrough:
+            final = self.final_ if fitted else self._last()
+            final._supported(X, where, fitted)
         return X
 
     def _weights(self) -> list[float]:
@@ -138,11 +142,13 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
         super()._check_fitted()
         if not hasattr(self, "final_"):
             raise ValueError("there is no second ranker")
-        self._check_member(self.final_, len(self.members_) + self.passthrough * self._n_columns)
+        self._check_member(self.final_, len(self.members_) + self._fitted_parameter("passthrough") * self._n_columns)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._last()._check_parameters()
+        refuse_fitted_bases(self._unfitted(), "Stack")
+        refuse_given_scores(self._unfitted(), "Stack")
 
 
 def divide_rows(data: RankingData, folds: int, seed: int) -> np.ndarray:

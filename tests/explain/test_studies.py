@@ -101,7 +101,7 @@ def test_evaluation_sets_lose_the_features_too():
 def test_what_cannot_be_ablated_is_refused():
     with pytest.raises(ValueError, match="expected a model of Podium"):
         explain.ablation(object(), TRAIN, TEST)
-    with pytest.raises(ValueError, match="not the base model"):
+    with pytest.raises(ValueError, match="ablation: the init of LambdaSMART is a fitted LambdaMART"):
         explain.ablation(podium.LambdaSMART(init=clone(MODEL).fit(TRAIN)), TRAIN, TEST)
     with pytest.raises(ValueError, match="Did you mean 'noise'"):
         explain.ablation(MODEL, TRAIN, TEST, groups={"a": ["nois"]})

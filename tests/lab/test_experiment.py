@@ -253,10 +253,9 @@ def test_models_are_made_of_settings_choices_and_each_other() -> None:
     assert list(mix.weights) == [2, 1]
     assert mix.members[1].model.random_state != mix.members[1].random_state == 20_000
     assert [make(experiment, "Trees", fold, {}).sigma for fold in ("1", "2")] == [2.0, 1.0]  # type: ignore[attr-defined]
-    fitted: list[Any] = []
-    smart: Any = make(experiment, "Smart", "1", chosen, fit_base=lambda base: fitted.append(base) or base)
-    assert smart.init is fitted[0]
-    assert smart.init.l2_regularization == 0.25
+    smart: Any = make(experiment, "Smart", "1", chosen, seed=2)
+    assert (smart.init.l2_regularization, smart.init.random_state) == (0.25, 2)  # as Lin is with this seed
+    assert not hasattr(smart.init, "coef_")
     assert needed_by(experiment, "Best") == ["Lin", "Mix"]
     assert with_seed(podium.LambdaMART(), 4).random_state == 4  # type: ignore[attr-defined]
 

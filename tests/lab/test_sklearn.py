@@ -38,7 +38,7 @@ def test_cross_validate_hands_qid_to_fit_and_score(rows, name) -> None:
     X, y, qid = rows
 
     def make():
-        return small_model(name, world(2))
+        return small_model(name)
 
     model = make().set_fit_request(qid=True).set_score_request(qid=True)
     found = cross_validate(model, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from small_worlds import SMALL, small_model, world
 
 import podium
@@ -63,10 +64,10 @@ def test_another_seed_tries_other_settings(parts, sampler: str) -> None:
 def test_the_chosen_settings_train_the_chosen_model_again(parts, name: str) -> None:
     """For every model: without any validation data, from the settings alone."""
     train, valid = parts
-    model = small_model(name, train)
+    model = small_model(name)
     found = tune(model, {"transform": [None, ("zscore",)]}, train, valid, trials=3, sampler="random", metric="map")
     assert [trial.note for trial in found.trials] == ["", ""], "two settings are all there are"
-    again = tuning.copy_model(model).set_params(**found.chosen).fit(train)
+    again = clone(model).set_params(**found.chosen).fit(train)
     np.testing.assert_array_equal(again.predict(valid), found.model.predict(valid))
     assert found.model.eval_metric is None
     steps = [name for name in tuning.STEP_PARAMETERS if name in model.get_params(deep=False)]
@@ -77,7 +78,7 @@ def test_a_blend_whose_weights_are_chosen_keeps_them_in_the_settings(parts) -> N
     train, valid = parts
     blend = podium.Blend(SMALL["members"], weights="greedy")
     found = tune(blend, {"normalization": ["zscore", "rank"]}, train, valid, trials=2)
-    again = tuning.copy_model(blend).set_params(**found.chosen).fit(train)
+    again = clone(blend).set_params(**found.chosen).fit(train)
     np.testing.assert_allclose(again.predict(valid), found.model.predict(valid))
 
 

@@ -88,7 +88,7 @@ def test_lambdasmart_starts_from_a_base_model_and_is_saved_with_it(splits, tmp_p
     np.testing.assert_array_equal(load(tmp_path / "m.podium").predict(splits.test), model.predict(splits.test))
     from_scores = small(LambdaMART, init=base.predict(splits.train)).fit(splits.train)
     np.testing.assert_array_equal(from_scores.forest_.value, model.forest_.value)
-    with pytest.raises(ValueError, match="init must be a fitted model"):
+    with pytest.raises(ValueError, match="init must be a model, fitted or not"):
         small(LambdaSMART).fit(splits.train)
 
 
