@@ -56,7 +56,7 @@ class _EstimatorRanker(SeedParameter, Ranker):
 
     def _allows_missing(self, fitted: bool) -> bool:
         """Of a fitted model, whether the fitted estimator takes NaN; scoring by arrays does not."""
-        if not fitted:
+        if not fitted or "form_" not in self.__dict__:  # which the training sets in the end
             return self._ALLOWS_MISSING
         return self.form_ is None and bool(get_tags(self.estimator_).input_tags.allow_nan)
 

@@ -586,7 +586,7 @@ class Ranker(CheckedArguments):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
-        tags.input_tags.allow_nan = self._ALLOWS_MISSING
+        tags.input_tags.allow_nan = self._allows_missing(fitted=hasattr(self, "n_features_in_"))
         tags.input_tags.sparse = self._ALLOWS_SPARSE
         return tags
 

@@ -181,6 +181,13 @@ def test_what_a_model_supports_is_what_was_fitted_supports():
         LambdaSMART(init=FLAT).fit(MISSING, Y, QID)
 
 
+def test_a_fitted_model_tells_about_itself_whatever_is_set() -> None:
+    model = Pointwise("ridge").fit(X, Y, QID)
+    shown = model.inspect().n_features
+    assert model.set_params(estimator="rigde").inspect().n_features == shown
+    np.testing.assert_array_equal(model.predict(X), Pointwise("ridge").fit(X, Y, QID).predict(X))
+
+
 def test_a_base_model_that_is_trained_again_changes_no_model_that_started_from_it():
     base = clone(FLAT).fit(DATA)
     model = LambdaSMART(n_estimators=2, init=base).fit(DATA)
