@@ -54,8 +54,8 @@ def read_base(text: str) -> Any:
     if name in names and not os.path.isfile(text):
         return read_model(text)
     if not os.path.exists(text):
-        found = f"there is no file {text!r}, and no model of this name.{did_you_mean(name, names)}"
-        raise ValueError(f"init must be the file of a saved model, or a model such as linear(max_iter=50); {found}")
+        problem = f"there is no file {text!r}, and no model of this name.{did_you_mean(name, names)}"
+        raise ValueError(f"init must be the file of a saved model, or a model such as linear(max_iter=50); {problem}")
     return load(text)
 
 

@@ -157,8 +157,8 @@ def _plain_model(value: Any) -> dict[str, Any]:
 def _plain_base(value: Any) -> dict[str, Any]:
     """The base model of a model that is to be trained; what a fitted one has learned is not a parameter."""
     if not isinstance(value.init, Ranker) or is_fitted(value.init):
-        found = f"{type(value).__name__} starts from a fitted model or from scores (init)"
-        raise ValueError(f"{found}, which parameters do not hold; a base model that is not fitted can be saved")
+        start = f"{type(value).__name__} starts from a fitted model or from scores (init)"
+        raise ValueError(f"{start}, which parameters do not hold; a base model that is not fitted can be saved")
     plain: dict[str, Any] = to_plain(value.init)
     return plain
 
