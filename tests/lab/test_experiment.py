@@ -125,15 +125,16 @@ WRONG = {
     ),
     "file as init": (
         of_model(init="missing.podium"),
-        "models.LambdaMART: LambdaMART: init must be another model of the experiment, such as",
+        "models.LambdaMART.init: init must be the file of a saved model, or a model such as linear(max_iter=50); there is "
+        "no file 'missing.podium'",
     ),
     "inner init": (
         of_model("Mix", kind="blend", members=["lambdasmart(init=missing.podium)", "linear"]),
-        "models.Mix: LambdaSMART: init must be another model of the experiment, such as",
+        "models.Mix.members: init must be the file of a saved model, or a model such as linear(max_iter=50); there is",
     ),
     "init of a fold": (
         of_model(by_fold={"1": {"init": "missing.podium"}}),
-        "models.LambdaMART: LambdaMART: init must be another model of the experiment, such as",
+        "models.LambdaMART.by_fold.1.init: init must be the file of a saved model, or a model such as",
     ),
     "init in a space": (of_model(space={"init": ["@Linear"]}), "models.LambdaMART.space.init: a base model cannot be"),
     "infinite budget": (changed(budget={"seconds": math.inf}), "budget.seconds: input should be a finite number"),
