@@ -125,8 +125,7 @@ WRONG = {
     ),
     "file as init": (
         of_model(init="missing.podium"),
-        "models.LambdaMART.init: init must be the file of a saved model, or a model such as linear(max_iter=50); there is "
-        "no file 'missing.podium'",
+        "models.LambdaMART.init: init must be the file of a saved model, or a model such as linear(max_iter=50); there",
     ),
     "inner init": (
         of_model("Mix", kind="blend", members=["lambdasmart(init=missing.podium)", "linear"]),
