@@ -1,11 +1,13 @@
-"""Rows for a service: a float32 array in C order, which kernels read without further checks."""
+"""Rows for a service, float32 in C order, which kernels read without further checks; and scores, which are finite."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from podium._runtime.compiler import kernel
 from podium.data.sparse import is_sparse
 
 _SINGLE = np.dtype(np.float32)
@@ -32,3 +34,32 @@ def describe_unscorable(X: Any, n_features: int) -> str:
         return f"{expected}; got {type(X).__name__}. {advice}"
     order = "" if X.flags.c_contiguous else " that is not in C order"
     return f"{expected}; got {X.dtype} with shape {X.shape}{order}. {advice}"
+
+
+def finite_scores(scores: np.ndarray, model: str) -> np.ndarray:
+    """The scores (n,) of a model, or an error that names the model and the first row whose score is not finite."""
+    row = _first_infinite(scores)
+    if row >= 0:
+        advice = "Check the features of this row against those of training; scale or clip them."
+        raise ValueError(f"{model}: expected finite scores; that of row {row} is {scores[row]:g}. {advice}")
+    return scores
+
+
+def single_scores(scores: np.ndarray, model: str) -> np.ndarray:
+    """The scores as float32, or an error as above."""
+    with np.errstate(over="ignore"):
+        single = finite_scores(scores, model).astype(_SINGLE)
+    row = _first_infinite(single)
+    if row >= 0:
+        advice = "Use predict, which returns float64, or smaller features."
+        raise ValueError(f"{model}: the score of row {row}, {scores[row]:g}, is too large for float32. {advice}")
+    return single
+
+
+@kernel
+def _first_infinite(scores: np.ndarray) -> int:
+    """The first place with NaN or infinity, or -1. A kernel: numpy takes a good part of the time of a short request."""
+    for row in range(len(scores)):
+        if not math.isfinite(scores[row]):
+            return row
+    return -1

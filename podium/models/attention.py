@@ -79,7 +79,7 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
     def _reason_for_qid(self) -> str:
         return "it scores each document in the light of the others of its query"
 
-    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
         assert queries is not None
         order, offsets = queries
         scores = np.empty(len(order))

@@ -15,6 +15,7 @@ from podium._runtime.words import counted
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import Features
 from podium.formats.names import Names, find_names
+from podium.learners.rows import finite_scores
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.scoring.walking import Scorer
 from podium.metrics.registry import parse_metric
@@ -343,7 +344,8 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             return super().predict(X, qid)
         refuse_number_as_qid(qid)
         rows, queries = self._asked(X, qid)
-        return self._with_base(self._scores(self._columns(rows, queries), self._check_trees(n_trees)), rows, queries)
+        scores = self._scores(self._columns(rows, queries), self._check_trees(n_trees))
+        return finite_scores(self._with_base(scores, rows, queries), type(self).__name__)
 
     def staged_predict(self, X: Any, qid: Any = None) -> Iterator[np.ndarray]:
         """The scores after one tree, after two, and so on; the n-th are those of `predict(X, n_trees=n)`."""
@@ -353,7 +355,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         base = None if self._base_model() is None else self._base_predictions(rows, queries)
         for tree in range(self.forest_.n_trees):
             self.forest_.add_scores(columns, tree, tree + 1, scores)
-            yield scores.copy() if base is None else scores + base
+            yield finite_scores(scores.copy() if base is None else scores + base, type(self).__name__)
 
     def tree_contributions(self, X: Any, qid: Any = None) -> np.ndarray:
         """What each tree adds to each score, (rows, trees).
@@ -375,14 +377,14 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         if base is not None:
             base = base.scorer().exact if isinstance(base, Ranker) else self._base_predictions
         if self.transform_ is None:
-            return Scorer(forest, base)
+            return Scorer(forest, base, type(self).__name__)
         trees, transform = Scorer(forest), self.transform_
 
         def exact(X: np.ndarray) -> np.ndarray:
             scores = trees.exact(transform.apply(X, one_query(len(X)), 1))
             return scores if base is None else scores + base(X)
 
-        return RowScorer(exact, self.n_features_in_)
+        return RowScorer(exact, self.n_features_in_, type(self).__name__)
 
     def _check_trees(self, n_trees: Any) -> int:
         there = self.forest_.n_trees

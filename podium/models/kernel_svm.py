@@ -100,7 +100,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         self._note_solution(learner)
 
     def _scores(self, X: Any) -> np.ndarray:
-        return self.documents_.scores(X, self.factors_) + self.intercept_
+        return self.documents_.scores(X, self.factors_, self.n_jobs) + self.intercept_
 
     def save(self, target: Any, *, score_only: bool = False) -> None:
         """Write the model, to a path or a binary file object, as one checked file without code; `podium.load` reads it.

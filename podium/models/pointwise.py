@@ -17,6 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from podium._runtime.words import did_you_mean
+from podium.data.precision import divisors
 from podium.data.ranking import RankingData
 from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
@@ -108,7 +109,7 @@ class _EstimatorRanker(SeedParameter, Ranker):
         counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
         mean = np.nansum(rows, axis=0) / counts
         spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
-        return mean, np.where(spread <= 1e-7 * np.abs(mean), 1.0, spread)  # a constant stays 0
+        return mean, divisors(mean, spread)
 
     def _call_fit(self, estimator: Any, Z: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
         if weights is None:

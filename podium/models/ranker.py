@@ -21,6 +21,7 @@ from podium._runtime.words import counted
 from podium.data.ranking import RankingData, as_query_ids, group_rows, refuse_beside_data
 from podium.data.sparse import Features
 from podium.evaluation.evaluating import evaluate
+from podium.learners.rows import finite_scores
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
@@ -372,10 +373,19 @@ class Ranker(CheckedArguments):
         Where scores depend on the other documents of the query, the rows of one call are one query.
         """
         check_is_fitted(self)
-        return RowScorer(lambda X: self._score_rows(X, one_query(len(X))), self.n_features_in_)
+        exact = lambda X: self._row_scores(X, one_query(len(X)))  # noqa: E731
+        return RowScorer(exact, self.n_features_in_, type(self).__name__)
 
     def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
-        """One score per row of rows that were checked but not transformed."""
+        """One score per row of rows that were checked but not transformed; all are finite, or it is an error.
+
+        Every way to scores goes through here, also that of members and base models: a NaN within an ensemble would
+        not be seen in its ranks.
+        """
+        return finite_scores(self._row_scores(rows, queries), type(self).__name__)
+
+    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+        """What `_score_rows` checks."""
         return self._scores(self._columns(rows, queries))
 
     def _asked(self, X: Any, qid: Any) -> tuple[Features, Queries | None]:

@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from podium.learners.rows import are_scorable, describe_unscorable
+from podium.learners.rows import are_scorable, describe_unscorable, single_scores
 
 
 class RowScorer:
     """float32 rows in C order in, float32 scores out, on the caller's thread; any number of threads may call it."""
 
-    def __init__(self, exact: Callable[[np.ndarray], np.ndarray], n_features: int) -> None:
-        """`exact` gives float64 scores of rows that were checked."""
-        self.exact, self.n_features = exact, n_features
+    def __init__(self, exact: Callable[[np.ndarray], np.ndarray], n_features: int, model: str) -> None:
+        """`exact` gives float64 scores of rows that were checked; `model`: its name, for errors."""
+        self.exact, self.n_features, self.model = exact, n_features, model
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """One score per row."""
         if not are_scorable(X, self.n_features):
             raise ValueError(describe_unscorable(X, self.n_features))
-        return self.exact(X).astype(np.float32)
+        return single_scores(self.exact(X), self.model)

@@ -23,6 +23,7 @@ from podium._runtime.words import did_you_mean
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData
 from podium.data.sparse import Features
+from podium.learners.rows import finite_scores
 from podium.models.nested import read_model
 from podium.models.parameters import Kind, parameter, parametrized
 from podium.models.ranker import Interrupted, Ranker
@@ -106,8 +107,8 @@ class StartingRanker(Ranker):
             base._supported(X, where, is_fitted(base))
         return super()._supported(X, where, fitted)
 
-    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
-        return self._with_base(super()._score_rows(rows, queries), rows, queries)
+    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+        return self._with_base(super()._row_scores(rows, queries), rows, queries)
 
     def _with_base(self, scores: np.ndarray, rows: Features, queries: Queries | None) -> np.ndarray:
         """What was learned, with the scores of the base model if there is one."""
@@ -127,8 +128,9 @@ class StartingRanker(Ranker):
     def _base_predictions(self, X: Features, queries: Queries | None = None) -> np.ndarray:
         """The base model's scores of rows that this model has checked already."""
         base = self._base_model()
-        scores = base._score_rows(X, queries) if isinstance(base, Ranker) else base.predict(X)
-        return np.asarray(scores, dtype=np.float64)
+        if isinstance(base, Ranker):
+            return np.asarray(base._score_rows(X, queries), dtype=np.float64)
+        return finite_scores(np.asarray(base.predict(X), dtype=np.float64), f"init ({type(base).__name__})")
 
     def _base_scores(self, data: RankingData) -> np.ndarray | None:
         """What training starts from, for the grouped rows; also further training, whatever `init` is by then."""

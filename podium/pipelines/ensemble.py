@@ -104,7 +104,7 @@ class Ensemble(Ranker):
 
     # --- scoring
 
-    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
         columns = self._columns(rows, queries)
         return self._combined(self._member_scores(columns, queries), columns, queries)
 

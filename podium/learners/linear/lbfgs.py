@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.exact import exact_sum
+from podium.data.precision import divisors
 from podium.data.sparse import Features
 from podium.learners.linear.basis import Basis
 from podium.learners.linear.products import multiply, multiply_transposed
@@ -61,9 +62,7 @@ class Scaling:
         spread = np.zeros(X.shape[1])
         for f in range(X.shape[1]):
             spread[f] = exact_sum(weights * (X[:, f].astype(np.float64) - centre[f]) ** 2) / total
-        scale = np.sqrt(spread)
-        constant = scale <= 1e-7 * np.abs(centre)
-        return cls(centre, np.where(constant | (scale == 0), 1.0, scale))
+        return cls(centre, divisors(centre, np.sqrt(spread)))
 
 
 @dataclass(eq=False)

@@ -66,7 +66,8 @@ class AttentionFunction:
             there = np.arange(width) < np.diff(offsets)[queries][:, None]
             rows = np.where(there, places, 0)
             x = self.inputs.columns(X[rows.reshape(-1)]).reshape(*rows.shape, -1)
-            found = np.stack([self._lists(vector, x, there)[there] for vector in self.weights])
+            with np.errstate(over="ignore", invalid="ignore"):  # see NetFunction
+                found = np.stack([self._lists(vector, x, there)[there] for vector in self.weights])
             scores[rows[there]] = found.mean(axis=0, dtype=np.float64)
 
         with serial_blas():

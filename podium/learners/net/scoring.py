@@ -22,8 +22,9 @@ NORM_EPSILON = 1e-5
 GELU_SLOPE, GELU_CUBE = 0.7978845608028654, 0.044715  # of the approximation by tanh
 _BLOCK_ROWS = 2048  # at a time, where columns are made
 _SCORED_ROWS = 4096  # per thread and step of scoring: fewer are bound by Python, more do not fit the cache
-_WHOLE_ROWS = 128  # products have a multiple of so many rows, so that a row's score does not depend on its neighbours
+_WHOLE_ROWS = 128  # per product, no more and no less: the bits of BLAS depend on the shape of a product
 _FAR = 16.0  # standard deviations from 0: a mean this far is subtracted before the product, where digits would be lost
+_LARGEST, _SMALLEST = 1e30, 1e-30  # means and scales outside: float32 would not hold weights that they are folded into
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,8 @@ class Inputs:
     @classmethod
     def of(cls, X: np.ndarray) -> Inputs:
         """Means and standard deviations of the values that are there; a constant feature has scale 1, so z = 0."""
+        from podium.data.precision import divisors  # a device has this module without the package
+
         width = X.shape[1]
         count, total, squares = np.zeros(width), np.zeros(width), np.zeros(width)
         for block in _blocks(X, _BLOCK_ROWS):
@@ -148,8 +151,7 @@ class Inputs:
         for block in _blocks(X, _BLOCK_ROWS):
             squares += np.square(np.nan_to_num(block - centre, copy=False)).sum(axis=0)
         scale = np.sqrt(squares / np.maximum(count, 1.0))
-        constant = (scale <= 1e-7 * np.abs(centre)) | (scale == 0)
-        return cls(centre, np.where(constant, 1.0, scale), np.flatnonzero(count < len(X)))
+        return cls(centre, divisors(centre, scale), np.flatnonzero(count < len(X)))
 
     @property
     def width(self) -> int:
@@ -161,8 +163,9 @@ class Inputs:
         features = len(self.centre)
         for start in range(0, len(X), _BLOCK_ROWS):
             part = slice(start, start + _BLOCK_ROWS)
-            standard = (X[part] - self.centre) / self.scale
-            found[part, :features] = np.nan_to_num(standard, nan=0.0)
+            with np.errstate(over="ignore"):  # a row that far from those of training has no finite score
+                standard = (X[part] - self.centre) / self.scale
+                found[part, :features] = np.where(np.isnan(standard), 0.0, standard)
             found[part, features:] = np.isnan(X[part][:, self.flagged])
         return found
 
@@ -193,20 +196,23 @@ class NetFunction:
         return scores
 
     def _block(self, X: np.ndarray) -> np.ndarray:
-        h = self._first(X)
-        for number in range(1, len(self.shape.widths)):
-            last = number == len(self.shape.hidden)
-            h = self._hidden(number, h) if not last else self._products(number, h)
-        return np.asarray(h[..., 0].mean(axis=0, dtype=np.float64)[: len(X)])
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever asks for scores refuses those that are not finite
+            h = self._first(X)
+            for number in range(1, len(self.shape.widths)):
+                last = number == len(self.shape.hidden)
+                h = self._hidden(number, h) if not last else self._products(number, h)
+            return np.asarray(h[..., 0].mean(axis=0, dtype=np.float64)[: len(X)])
 
     def _first(self, X: np.ndarray) -> np.ndarray:
         """The first layer, (nets, rows, width); rows are filled up to a whole number of `_WHOLE_ROWS`."""
         rows, whole = len(X), -len(X) % _WHOLE_ROWS
-        if whole or len(self._far):
+        if whole or len(self._far) or len(self._extreme):
             X = np.concatenate([X, np.zeros((whole, X.shape[1]), np.float32)])
             X[:, self._far] -= self.inputs.centre[self._far].astype(np.float32)
+            centre, scale = self.inputs.centre[self._extreme], self.inputs.scale[self._extreme]
+            X[:, self._extreme] = (X[:, self._extreme] - centre) / scale
         matrix, bias, _ = self._folded
-        z = X @ matrix
+        z = multiply_rows(X, matrix)
         missing = np.flatnonzero(np.isnan(z[:rows, 0]))  # NaN times any weight is NaN
         if len(missing):
             z[missing] = self._imputed(X[missing])
@@ -221,14 +227,14 @@ class NetFunction:
         """Rows with missing values times the first layer."""
         matrix, _, flags = self._folded
         absent = np.isnan(X)
-        filled = np.where(absent, self._filling, X)
-        return np.asarray(filled @ matrix + absent[:, self.inputs.flagged].astype(np.float32) @ flags)
+        filled, flagged = np.where(absent, self._filling, X), absent[:, self.inputs.flagged].astype(np.float32)
+        return np.asarray(multiply_rows(filled, matrix) + multiply_rows(flagged, flags))
 
     def _hidden(self, number: int, h: np.ndarray) -> np.ndarray:
         return self._activated(number, self._products(number, h), h)
 
     def _products(self, number: int, h: np.ndarray) -> np.ndarray:
-        z: np.ndarray = h @ self._matrices[number]
+        z = multiply_rows(h, self._matrices[number])
         z += self._biases[number]
         return z
 
@@ -272,15 +278,23 @@ class NetFunction:
         return biases
 
     @once
+    def _extreme(self) -> np.ndarray:
+        """Features that are standardised before the product, in float64."""
+        centre, scale = np.abs(self.inputs.centre), self.inputs.scale
+        return np.flatnonzero((scale < _SMALLEST) | (np.maximum(centre, scale) > _LARGEST))
+
+    @once
     def _far(self) -> np.ndarray:
-        return np.flatnonzero(np.abs(self.inputs.centre) > _FAR * self.inputs.scale)
+        far = np.abs(self.inputs.centre) > _FAR * self.inputs.scale
+        far[self._extreme] = False
+        return np.flatnonzero(far)
 
     @once
     def _filling(self) -> np.ndarray:
-        """What stands for a missing value where far means were subtracted."""
-        filling = self.inputs.centre.astype(np.float32)
-        filling[self._far] = 0.0
-        return filling
+        """What stands for a missing value where means were subtracted already, or were not."""
+        filling = self.inputs.centre.copy()
+        filling[self._far], filling[self._extreme] = 0.0, 0.0
+        return filling.astype(np.float32)
 
     @once
     def _folded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -288,11 +302,21 @@ class NetFunction:
         features = len(self.inputs.centre)
         layers = [net[0] for net in self._layers]
         both = np.concatenate([layer.matrix for layer in layers], axis=1)
-        matrix = both[:features] / self.inputs.scale[:, None]
-        centre = self.inputs.centre.copy()
-        centre[self._far] = 0.0
+        scale, centre = self.inputs.scale.copy(), self.inputs.centre.copy()
+        scale[self._extreme], centre[self._extreme], centre[self._far] = 1.0, 0.0, 0.0
+        matrix = both[:features] / scale[:, None]
         bias = np.concatenate([layer.bias for layer in layers]) - centre @ matrix
         return matrix.astype(np.float32), bias.astype(np.float32), np.ascontiguousarray(both[features:])
+
+
+def multiply_rows(h: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """h (..., rows, inputs) times matrix (..., inputs, outputs), of which a row has the same bits in any batch."""
+    rows, whole = h.shape[-2], -h.shape[-2] % _WHOLE_ROWS
+    if whole:
+        h = np.concatenate([h, np.zeros((*h.shape[:-2], whole, h.shape[-1]), h.dtype)], axis=-2)
+    blocks = h.reshape(*h.shape[:-2], h.shape[-2] // _WHOLE_ROWS, _WHOLE_ROWS, h.shape[-1])
+    found = blocks @ matrix[..., None, :, :]
+    return np.asarray(found.reshape(*h.shape[:-1], matrix.shape[-1])[..., :rows, :])
 
 
 def activate(name: str, z: np.ndarray) -> None:

@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
+
+from podium._runtime.compiler import fast_kernel, readonly
+from podium._runtime.threads import map_blocks
+from podium.learners.linear.products import multiply
 
 KERNELS = ("linear", "gaussian", "polynomial", "sigmoid", "precomputed")
-_BLOCK_ROWS = 4096
+_BLOCK_ROWS = 64  # per thread and step of scoring
+_TILE = 256  # documents that stay in the cache while a block of rows passes
 
 
 @dataclass(frozen=True)
@@ -27,14 +31,37 @@ class Kernel:
         A, B = A.astype(np.float64), B.astype(np.float64)
         if callable(self.kind):
             return self._own(np.asarray(self.kind(A, B), np.float64), len(A), len(B))
-        shape: dict[str, Any] = {"gamma": self.gamma, "coef0": self.coef0}
-        made = {
-            "linear": lambda: linear_kernel(A, B),
-            "gaussian": lambda: rbf_kernel(A, B, gamma=self.gamma),
-            "polynomial": lambda: polynomial_kernel(A, B, degree=self.degree, **shape),
-            "sigmoid": lambda: sigmoid_kernel(A, B, **shape),
-        }
-        return np.asarray(made[self.kind]())
+        return self._values(A @ B.T, _squares(A), _squares(B))
+
+    def row_by_row(self, A: np.ndarray, B: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+        """`matrix`, in which a row has the same bits whatever the others are; those of BLAS depend on their number.
+
+        of_b: the squares |b|^2 of B.
+        """
+        if callable(self.kind):
+            return self.matrix(A, B)
+        products = np.empty((len(A), len(B)))
+        _multiply_rows(readonly(A), readonly(B), products)
+        return self._values(products, _squares(A.astype(np.float64)), of_b)
+
+    def _values(self, products: np.ndarray, of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+        """In place: kernel values from the products a.b and the squares |a|^2 and |b|^2."""
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever asks for scores refuses those that are not finite
+            if self.kind == "gaussian":
+                products *= -2.0
+                products += of_a[:, None]
+                products += of_b
+                np.maximum(products, 0.0, out=products)
+                products *= -self.gamma
+                np.exp(products, out=products)
+            elif self.kind != "linear":
+                products *= self.gamma
+                products += self.coef0
+                if self.kind == "polynomial":
+                    products **= self.degree
+                else:
+                    np.tanh(products, out=products)
+        return products
 
     @staticmethod
     def _own(found: np.ndarray, n: int, m: int) -> np.ndarray:
@@ -66,13 +93,39 @@ class Documents:
 
     def values(self, X: np.ndarray) -> np.ndarray:
         """(rows of X, documents) float64."""
-        if self.are_given:
-            return np.asarray(X[:, self.columns], np.float64)
-        return self.kernel.matrix(X, self.vectors)
+        return self._given(X) if self.are_given else self.kernel.matrix(X, self.vectors)
 
-    def scores(self, X: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """sum over documents of factor * kernel value, a block of rows at a time."""
-        out = np.empty(len(X))
-        for start in range(0, len(X), _BLOCK_ROWS):
-            out[start : start + _BLOCK_ROWS] = self.values(X[start : start + _BLOCK_ROWS]) @ factors
+    def scores(self, X: np.ndarray, factors: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """sum over documents of factor * kernel value; threads share blocks of rows, and no row depends on others.
+
+        A kernel that is a Python function gets a block of rows at a time, so it alone decides about that.
+        """
+        out, vectors = np.empty(len(X)), self.vectors
+        squares = _squares(vectors.astype(np.float64)) if self.kernel.kind == "gaussian" else out
+
+        def work(block: int) -> None:
+            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+            values = self._given(X[part]) if self.are_given else self.kernel.row_by_row(X[part], vectors, squares)
+            multiply(values, factors, out[part], 1)
+
+        map_blocks(work, -(-len(X) // _BLOCK_ROWS), 1 if callable(self.kernel.kind) else n_jobs)
         return out
+
+    def _given(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X[:, self.columns], np.float64, order="C")
+
+
+def _squares(A: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("ij,ij->i", A, A))
+
+
+@fast_kernel
+def _multiply_rows(A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
+    """out[i, j] = A[i] . B[j], each in the same order of additions. A (n, features), B (m, features), out (n, m)."""
+    for start in range(0, len(B), _TILE):
+        for i in range(len(A)):
+            for j in range(start, min(start + _TILE, len(B))):
+                total = 0.0
+                for f in range(A.shape[1]):
+                    total += np.float64(A[i, f]) * np.float64(B[j, f])
+                out[i, j] = total

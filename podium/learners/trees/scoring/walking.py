@@ -28,12 +28,13 @@ instead of one for each different test (a third slower).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from podium._runtime.compiler import kernel
-from podium.learners.rows import are_scorable, describe_unscorable
+from podium.learners.rows import are_scorable, describe_unscorable, single_scores
 from podium.learners.trees.scoring import simd
 from podium.learners.trees.scoring.simd import LANES
 
@@ -48,6 +49,7 @@ _STEP = 16  # documents that walk together
 _TREES = 32  # down so many trees
 _FIRST_ROUND, _NEXT_ROUND = 6, 3  # steps
 _SINGLE = np.dtype(np.float32)
+_LARGEST = float(np.finfo(np.float32).max)
 
 Way = Callable[[np.ndarray, int, np.ndarray], None]
 """Adds the first n trees to one score per row, given (widened rows, n, scores), on this thread, without the interpreter
@@ -68,20 +70,26 @@ class Scorer:
     Any number of threads may call it at once; the interpreter lock is free while the trees are at work.
     """
 
-    __slots__ = ("_base", "_few", "_many", "_n_trees", "_sets", "_start", "n_features")
+    __slots__ = ("_base", "_few", "_is_bounded", "_many", "_model", "_n_trees", "_sets", "_start", "n_features")
 
-    def __init__(self, forest: Forest, base: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+    def __init__(
+        self, forest: Forest, base: Callable[[np.ndarray], np.ndarray] | None = None, model: str = "forest"
+    ) -> None:
+        """base: float64 scores to add, of rows that were checked; model: the name of the model, for errors."""
         self._few, self._many = fastest_way(forest, 1), fastest_way(forest, LANES)
         self._base, self.n_features = base, forest.n_features
         self._n_trees, self._start, self._sets = forest.n_trees, forest.start, forest.sets or None
+        self._is_bounded, self._model = base is None and forest.largest_score <= _LARGEST, model
         for rows in (1, LANES):  # tables are made and kernels compiled now, so that no request waits for them
-            self.exact(np.zeros((rows, self.n_features), np.float32))
+            with suppress(ValueError):  # rows of zeros may have no finite score in a base model
+                self.exact(np.zeros((rows, self.n_features), np.float32))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """One score per row."""
         if not are_scorable(X, self.n_features):  # the kernels check no bounds
             raise ValueError(describe_unscorable(X, self.n_features))
-        return self.exact(X).astype(_SINGLE)
+        scores = self.exact(X)
+        return scores.astype(_SINGLE) if self._is_bounded else single_scores(scores, self._model)
 
     def exact(self, X: np.ndarray) -> np.ndarray:
         """The scores in double precision, the bits of `predict`, of rows that were checked already."""
