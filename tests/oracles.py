@@ -606,6 +606,22 @@ def preference_pairs(labels, query_ids):
     return [(i, j) for i in range(n) for j in range(n) if query_ids[i] == query_ids[j] and labels[i] > labels[j]]
 
 
+def hard_margin(differences):
+    """The shortest w with `differences @ w >= 1`, and the multipliers of the constraints, by an active set method.
+
+    Least distance programming as a problem of nonnegative least squares: Lawson and Hanson 1974, chapter 23. A hinge
+    whose C is at least the largest multiplier has the same minimum.
+    """
+    import numpy as np
+    from scipy.optimize import nnls
+
+    conditions = np.vstack([differences.T, np.ones(len(differences))])
+    target = np.append(np.zeros(differences.shape[1]), 1.0)
+    multipliers, _ = nnls(conditions, target, maxiter=100 * len(differences))
+    residual = conditions @ multipliers - target
+    return -residual[:-1] / residual[-1], -multipliers / residual[-1]
+
+
 def hinge_violations(scores, pairs, pair_weights, width):
     """(loss, slack, force, smallest margin, gradient, hessian) of the smoothed hinge, pair by pair."""
     n = len(scores)

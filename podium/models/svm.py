@@ -35,6 +35,11 @@ COST = Kind("above 0, or inf for a hard margin", _is_cost, float)
 _UNKNOWN_OR_NUMBER = Fact("null or a finite number", lambda value: value is None or is_number(value))
 
 
+def _excess(gap: float) -> str:
+    """How far above its minimum an objective with this gap can be."""
+    return f"the objective is at most {1 / (1 - gap):.3g} times its minimum" if gap < 1 else "the minimum is not known"
+
+
 @parametrized
 class MarginRanker(RoundsParameter, Ranker):
     """The frame of models that minimise 1/2 |w|^2 + C times the slack of all pairs."""
@@ -81,12 +86,16 @@ class MarginRanker(RoundsParameter, Ranker):
 
     def _warn_if_nothing_learned(self, learner: Any, monitor: Any) -> None:
         gap = learner.solution.gap
-        if gap > self.max_gap and learner.n_steps >= self.max_iter:
-            found = f"{type(self).__name__} stopped after {counted(learner.n_steps, self._UNIT)}"
-            state = (
-                "with pairs that are not ranked correctly" if gap == 1.0 and learner.is_hard else f"at gap {gap:.1g}"
-            )
-            warn(f"{found} {state}; max_gap is {self.max_gap:g}. Raise max_iter or max_gap, or lower C.")
+        if gap <= self.max_gap or not (learner.is_done or learner.n_steps >= self.max_iter):
+            return  # or it was stopped, by an evaluation set or a callback
+        found = f"{type(self).__name__} stopped after {counted(learner.n_steps, self._UNIT)}"
+        if gap == 1.0 and learner.is_hard:
+            state = "with pairs that are not ranked correctly"
+        else:
+            state = f"at a duality gap of {gap:.1g} ({_excess(gap)})"
+        advice = 'Scale the features, for example by transform=("standard",), or lower C'
+        more = "" if learner.is_done else "; or raise max_iter"
+        warn(f"{found} {state}; max_gap is {self.max_gap:g}. {advice}{more}.")
 
     def _fitted_meta(self) -> dict[str, Any]:
         known = {"objective": self.objective_, "duality_gap": self.duality_gap_}

@@ -2,10 +2,11 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from oracles import preference_pairs
+from oracles import hard_margin, preference_pairs
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
@@ -238,10 +239,64 @@ def test_the_same_bytes_for_any_number_of_threads(rng, tmp_path):
 
 def test_a_training_that_stops_early_is_warned_of(rng):
     X, y, qid = make_lists(rng)
-    with pytest.warns(
-        UserWarning, match=r"RankSVM stopped after 2 rounds at gap .*; max_gap is 0.0001\. Raise max_iter"
-    ):
-        RankSVM(max_iter=2).fit(X, y, qid=qid)
+    with pytest.warns(UserWarning, match="RankSVM stopped after 2 rounds") as caught:
+        model = RankSVM(max_iter=2).fit(X, y, qid=qid)
+    excess = f"the objective is at most {1 / (1 - model.duality_gap_):.3g} times its minimum"
+    advice = 'Scale the features, for example by transform=("standard",), or lower C; or raise max_iter.'
+    assert str(caught[0].message) == (
+        f"RankSVM stopped after 2 rounds at a duality gap of {model.duality_gap_:.1g} ({excess}); "
+        f"max_gap is 0.0001. {advice}"
+    )
+
+
+def separable_lists(seed):
+    """A few short queries that some weights rank without an error; half of them with features of different scales."""
+    rng = np.random.default_rng(seed)
+    n, features = int(rng.integers(8, 60)), int(rng.integers(2, 8))
+    X = rng.normal(size=(n, features))
+    X = (X * 10.0 ** rng.uniform(-2, 2, features) if seed % 2 else X).astype(np.float32)
+    scores = X @ (rng.normal(size=features) / X.std(axis=0))
+    y = np.digitize(scores, np.quantile(scores, [0.3, 0.6, 0.8][: 1 + seed % 3]))
+    return X, y, np.arange(n) // 10
+
+
+@pytest.mark.parametrize("C", [1e5, 1e8, 1e12])
+def test_a_large_price_ends_near_the_hard_margin_that_an_active_set_method_finds(C):
+    excess = []
+    for seed in range(60):
+        X, y, qid = separable_lists(seed)
+        D = differences(X, y, qid)
+        weights, multipliers = hard_margin(D)
+        assert (D @ weights).min() == pytest.approx(1, abs=1e-6)
+        model = RankSVM(C=C).fit(X, y, qid=qid)
+        if multipliers.max() <= C:  # otherwise some slack is cheaper
+            excess.append(model.objective_ / (0.5 * weights @ weights))
+            assert cost(model.coef_, D, C) < model.objective_ + 1e-12 * C  # rounding of margins of 1
+    assert len(excess) > 50
+    assert 1 - 1e-6 < min(excess) <= max(excess) < 1.0002
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("C", [1e3, 1e6, 1e9])
+def test_a_large_price_ends_by_itself_within_the_gap(C, loss):
+    for seed in range(60):
+        model = RankSVM(C=C, loss=loss).fit(*separable_lists(seed))
+        assert model.duality_gap_ <= 1e-4
+        assert model.best_iteration_ < 200
+
+
+def test_a_large_price_of_data_that_are_not_separable_has_the_minimum_of_a_small_one_scaled(rng):
+    """X times 1e3 with the price C is X with the price 1e6 C: w' = w / 1e3, and the objective is 1e6 times smaller."""
+    X, y, qid = make_lists(rng, 120, noise=2.0)
+    small, large = RankSVM(C=1.0, max_gap=1e-6), RankSVM(C=1e6, max_gap=1e-6)
+    least = large.fit(X / np.float32(1024), y, qid=qid).objective_
+    assert least / 1024**2 == pytest.approx(small.set_params(C=1e6 / 1024**2).fit(X, y, qid=qid).objective_, rel=1e-5)
+
+
+def test_where_no_step_helps_any_more_the_warning_does_not_advise_more_rounds():
+    learner = SimpleNamespace(solution=SimpleNamespace(gap=0.5), is_done=True, n_steps=70, is_hard=False)
+    with pytest.warns(UserWarning, match=r"after 70 rounds at a duality gap of 0\.5 \(.* 2 times .* or lower C\.$"):
+        RankSVM()._warn_if_nothing_learned(learner, None)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,16 @@
 
     1/2 |w|^2 + C sum over pairs of xi      (hinge), or of xi^2 (squared hinge)
 
-The squared hinge is minimised as it is. The hinge is smoothed over an interval of margins (`pairs.py`) whose width
-falls until the smoothing no longer matters. With an infinite C, w must have no slack at all: the squared hinge with a
-growing C comes as close to that as is asked for, and w is then scaled so that the smallest margin is 1.
+The hinge is smoothed over an interval of margins (`pairs.py`) whose width falls until the smoothing no longer matters.
+The squared hinge is minimised as it is. Large second derivatives, c = C / width or 2 C, would make the first steps end
+far away: training begins with so large a width, or so small a C, that they are not large, and goes on in stages. With
+an infinite C, w must have no slack at all: the squared hinge with a growing C comes as close to that as is asked for.
+Where it is cheaper, always with an infinite C, w is divided by the smallest margin, and no pair has any slack.
 
 A round solves `(I + c X' M X) d = -gradient` by conjugate gradients, M being the second derivatives in the scores,
 then finds the step by a search along d, which needs no further product with X. Each w also gives dual variables, one
 per pair, of which only sums are needed: `alpha = c min(xi, width)`, with `v = sum alpha (x_i - x_j) = -c X' g`. So
-there are bounds for the minimum on both sides,
+in every stage there are bounds for the minimum on both sides,
 
     hinge:          1/2 |w|^2 + C sum xi     >=  minimum  >=  sum alpha - 1/2 |v|^2
     squared hinge:  1/2 |w|^2 + C sum xi^2   >=  minimum  >=  sum alpha - 1/2 |v|^2 - sum alpha^2 / 4C
@@ -36,9 +38,9 @@ from podium.learners.stored import read_count, read_numbers, refuse_other_names
 from podium.learners.svm.pairs import Pairs, Violations
 from podium.learners.svm.scatter import Preconditioner
 
-_SMOOTHING = 1.0  # width of the quadratic part of the hinge in the first round
+_SMOOTHING = 1.0  # least width of the quadratic part of the hinge in the first round
 _NARROWER, _NARROWEST = 0.2, 1e-9
-_COSTLIER = 10.0  # the next C on the way to an infinite one
+_COSTLIER = 10.0  # the next C on the way to a large or infinite one
 _SOLVED = 0.01  # of the squared residual of Newton's equations, what may be left
 _MOST_PRODUCTS = 500  # with the Hessian, in one round
 _MOST_TRIALS = 60
@@ -65,7 +67,8 @@ class Place:
     found: Violations
     factor: float  # c
     gradient: np.ndarray  # of what is minimised with the present width and C
-    primal: float  # the objective of the problem that was asked for
+    primal: float  # the objective of the problem that was asked for, at point / scale
+    scale: float
     dual: float  # a lower bound of its minimum
     reach: float  # |v| / sum alpha: no margin is larger, if every pair must have one
 
@@ -92,12 +95,17 @@ class SvmTraining:
         self._squared = rules.squared or self.is_hard
         spread, n_pairs = float(self._preconditioner.values.sum()), int(pairs.counts.sum())
         self._usual_length = float(np.sqrt(spread / max(n_pairs, 1)))
-        self._width = np.inf if self._squared else _SMOOTHING
-        self._cost = 1.0 / max(spread, 1e-300) if self.is_hard else rules.C
+        self._width = np.inf if self._squared else max(_SMOOTHING, rules.C * self._usual_length**2)
+        self._cost = self._first_cost(spread)
         self._dual = 0.0
         self.followed: list[np.ndarray] = []
         self._followed_rows: list[tuple[np.ndarray, np.ndarray | float]] = []
         self._settle(self._evaluate(np.zeros(X.shape[1]), np.zeros(len(X)), self._width, self._cost), 0, moved=True)
+
+    def _first_cost(self, spread: float) -> float:
+        if self.is_hard:
+            return 1.0 / max(spread, 1e-300)
+        return min(self.rules.C, 1.0 / max(self._usual_length**2, 1e-300)) if self._squared else self.rules.C
 
     @property
     def n_steps(self) -> int:
@@ -173,20 +181,24 @@ class SvmTraining:
         width, cost, dual = self._width, self._cost, max(self._dual, place.dual)
         self._refuse_unrankable(place)
         is_done = self._solution(place, dual, rounds).gap <= self.rules.tolerance
-        stuck = not moved and not self.is_hard and (self._squared or width <= _NARROWEST)
-        if not is_done and not stuck and (not moved or self._is_minimal(place)):
-            width, cost = (width, cost * _COSTLIER) if self.is_hard else (width * _NARROWER, cost)
+        is_last = cost >= self.rules.C if self._squared else width <= _NARROWEST
+        stuck = not moved and is_last
+        is_final = is_last and self._squared  # a width can fall further
+        if not is_done and not stuck and not is_final and (not moved or self._is_minimal(place)):
+            width, cost = (width, self._next_cost(cost)) if self._squared else (width * _NARROWER, cost)
             place = self._evaluate(place.point, place.scores, width, cost)
             dual = max(dual, place.dual)
         self._width, self._cost, self._dual, self._place, self._stuck = width, cost, dual, place, stuck
         self.solution = self._solution(place, dual, rounds)
 
+    def _next_cost(self, cost: float) -> float:
+        return min(cost * _COSTLIER, self.rules.C)
+
     def _is_minimal(self, place: Place) -> bool:
         """Whether the error of this stage, 1/2 |gradient|^2, is small beside what the next one can change."""
         error = 0.5 * float(place.gradient @ place.gradient)
-        if self.is_hard:
-            return error <= 0.01 * (0.5 * float(place.point @ place.point) + place.factor * place.found.loss)
-        return not self._squared and error <= 0.1 * (place.primal - place.dual)
+        is_small = error <= 0.01 * (0.5 * float(place.point @ place.point) + place.factor * place.found.loss)
+        return is_small and (self._squared or error <= 0.1 * (place.primal - place.dual))
 
     def _refuse_unrankable(self, place: Place) -> None:
         if self.is_hard and place.reach <= _NO_MARGIN * self._usual_length:
@@ -197,9 +209,8 @@ class SvmTraining:
             )
 
     def _solution(self, place: Place, dual: float, rounds: int) -> Solution:
-        scale = place.found.margin if self.is_hard and place.found.margin > 0 else 1.0
         gap = max(place.primal - dual, 0.0) / place.primal if 0 < place.primal < np.inf else float(place.primal > 0)
-        return Solution(rounds, place.point / scale, place.primal, gap)
+        return Solution(rounds, place.point / place.scale, place.primal, gap)
 
     def _evaluate(self, point: np.ndarray, scores: np.ndarray, width: float, cost: float) -> Place:
         found = self.pairs.violations(scores, width)
@@ -208,13 +219,19 @@ class SvmTraining:
         penalty, length, total = 0.5 * float(point @ point), float(np.sqrt(pull @ pull)), factor * found.force
         reach = length / total if total > 0 else np.inf
         if self.is_hard:
-            primal = penalty / found.margin**2 if found.margin > 0 else np.inf
-            dual = 0.5 / reach**2 if reach > 0 else np.inf
+            primal, dual = np.inf, 0.5 / reach**2 if reach > 0 else np.inf
         elif self._squared:
-            primal, dual = penalty + factor * found.loss, total - 0.5 * length**2 - factor * found.loss
+            squares, C = 2.0 * found.loss, self.rules.C
+            primal, dual = penalty + C * squares, total - 0.5 * length**2 - cost * (cost / C) * squares
         else:
             primal, dual = penalty + cost * found.slack, total - 0.5 * length**2
-        return Place(point, scores, found, factor, point - pull, primal, dual, reach)
+        primal, scale = self._scaled(primal, penalty, found.margin)
+        return Place(point, scores, found, factor, point - pull, primal, scale, dual, reach)
+
+    def _scaled(self, primal: float, penalty: float, margin: float) -> tuple[float, float]:
+        """The objective and the divisor of w: 1, or the smallest margin, if that is cheaper. No slack is left then."""
+        without_slack = penalty / margin**2 if 0 < margin < np.inf else np.inf
+        return (without_slack, margin) if without_slack < primal else (primal, 1.0)
 
     # --- one round --------------------------------------------------------------------------------------------------
 
