@@ -483,14 +483,6 @@ def rankboost_z(pairs, values, alpha):
     return sum(weight * math.exp(-alpha * (values[i] - values[j])) for (i, j), weight in pairs.items())
 
 
-def rankboost_least_z(pairs, values):
-    """Of values 0 and 1: W0 + 2 sqrt(W+ W-)."""
-    weights = {1: 0.0, 0: 0.0, -1: 0.0}
-    for (i, j), weight in pairs.items():
-        weights[int(values[i] - values[j])] += weight
-    return weights[0] + 2 * math.sqrt(weights[1] * weights[-1])
-
-
 def rankboost_search(pairs, values, largest):
     """The alpha of least Z within the limits, by thirds: Z is convex."""
     low, high = -largest, largest

@@ -22,7 +22,7 @@ from podium.data.sparse import Features
 from podium.learners.rankboost.alphas import bound_alpha, closed_alpha, search_alpha
 from podium.learners.rankboost.pairs import Grades, PairDistribution
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
-from podium.learners.rankboost.selection import MOST_GRADES, Selection, Thresholds, Values
+from podium.learners.rankboost.selection import MOST_GRADES, Selection, Thresholds, Values, Weighing
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 
@@ -139,11 +139,12 @@ class RankBoosting:
 
     def _prepare(self, X: np.ndarray) -> Selection:
         rules, order, by_z = self.rules, self.pairs.grades.order, self.rules.selection == "z"
+        weighing = Weighing(rules.alpha == "bound", rules.largest_alpha)
         if rules.weak_ranker == "value":
-            return Values(X[order], rules.largest_alpha, by_z, rules.n_jobs)
+            return Values(X[order], by_z, rules.n_jobs, weighing)
         edges = find_bin_edges(X, rules.max_bins, n_jobs=rules.n_jobs)
         binned = bin_rows(X, edges, rules.n_jobs)
-        return Thresholds(binned.columns[:, order], binned.edges, self.pairs, by_z, rules.n_jobs)
+        return Thresholds(binned.columns[:, order], binned.edges, self.pairs, by_z, rules.n_jobs, weighing)
 
     def _refuse_many_grades(self, grades: Grades) -> None:
         found = grades.most_per_query

@@ -2,7 +2,8 @@
 
 By |r|: r = sum D (h_i - h_j) is the sum of potentials times h over documents, so a histogram of potentials per feature
 gives r of all thresholds. By Z: the weight W+ of the pairs that a threshold orders is followed while the threshold
-falls and documents pass it one by one; W- = W+ - r, and the least Z = 1 - (sqrt(W+) - sqrt(W-))^2.
+falls and documents pass it one by one; W- = W+ - r, and Z = 1 - W+ (1 - exp(-alpha)) - W- (1 - exp(alpha)), at the
+alpha that the threshold would get: for the best one, the least Z = 1 - (sqrt(W+) - sqrt(W-))^2.
 
 Sums of histograms are exact integers, other sums have a fixed order, and one thread processes a feature: the choice is
 the same for any number of threads.
@@ -11,6 +12,7 @@ the same for any number of threads.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -19,7 +21,7 @@ import numpy as np
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.exact import on_grid, units_for
 from podium._runtime.threads import map_blocks
-from podium.learners.rankboost.alphas import search_alpha
+from podium.learners.rankboost.alphas import bound_alpha, search_alpha
 from podium.learners.rankboost.pairs import PairDistribution
 from podium.learners.rankboost.rankers import WeakRanker, rank_value
 from podium.learners.trees.training.binning import MISSING, BinEdges
@@ -31,6 +33,14 @@ _STRIDE = 264  # slots per feature: a power of two would make features share cac
 
 
 Factors = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Which alpha the chosen weak ranker will have, for Z depends on it: the least Z, or its bound's, within limits."""
+
+    is_bound: bool
+    largest: float
 
 
 class Selection(Protocol):
@@ -47,10 +57,17 @@ class Thresholds:
     """Weak rankers with values 0 and 1: whether a feature lies above the upper edge of a bin."""
 
     def __init__(
-        self, columns: np.ndarray, edges: BinEdges, pairs: PairDistribution, by_z: bool, n_jobs: int | None
+        self,
+        columns: np.ndarray,
+        edges: BinEdges,
+        pairs: PairDistribution,
+        by_z: bool,
+        n_jobs: int | None,
+        weighing: Weighing,
     ) -> None:
         """columns (features, n) uint8: the bins, in the order of places."""
         self.columns, self.edges, self.n_jobs = readonly(np.ascontiguousarray(columns)), edges, n_jobs
+        self.weighing = weighing
         self.n_bins, self.has_missing = readonly(self.edges.n_bins), readonly(self.edges.has_missing)
         self._orders = self._sorted_places(pairs.grades.offsets) if by_z else None
 
@@ -106,7 +123,8 @@ class Thresholds:
             _follow_thresholds(*rows, *state, *known, pairs.by_difference, changes[part])
 
         map_blocks(work, -(-len(sums) // _BLOCK), self.n_jobs)
-        _choose_by_z(sums, units, changes, self.n_bins, self.has_missing, gains)
+        limit = math.exp(self.weighing.largest)
+        _choose_by_z(sums, units, changes, self.n_bins, self.has_missing, self.weighing.is_bound, limit, gains)
         return gains
 
     def _sorted_places(self, offsets: np.ndarray) -> np.ndarray:
@@ -136,9 +154,9 @@ def _factors(pairs: PairDistribution) -> Factors:
 class Values:
     """Weak rankers with values from 0 to 1: a feature scaled by its least and largest value."""
 
-    def __init__(self, X: np.ndarray, largest_alpha: float, by_z: bool, n_jobs: int | None) -> None:
+    def __init__(self, X: np.ndarray, by_z: bool, n_jobs: int | None, weighing: Weighing) -> None:
         """X (n, features) float32, rows in the order of places."""
-        self.X, self.largest_alpha, self.by_z, self.n_jobs = readonly(X), largest_alpha, by_z, n_jobs
+        self.X, self.by_z, self.n_jobs, self.weighing = readonly(X), by_z, n_jobs, weighing
         self.low, self.high = np.full(X.shape[1], np.inf, np.float32), np.full(X.shape[1], -np.inf, np.float32)
         self.has_missing = np.zeros(X.shape[1], np.bool_)
         _find_ranges(self.X, self.low, self.high, self.has_missing)
@@ -148,7 +166,7 @@ class Values:
     def best(self, pairs: PairDistribution) -> WeakRanker | None:
         r = self._potential_sums(pairs)
         if self.by_z:
-            gains = np.array(map_blocks(lambda f: self._least_z(pairs, f), len(r), self.n_jobs)).reshape(-1, 2)
+            gains = np.array(map_blocks(lambda f: self._by_z(pairs, f, r[f]), len(r), self.n_jobs)).reshape(-1, 2)
         else:
             gains = np.abs(r)
         place = _first_of_the_largest(gains.reshape(-1))
@@ -172,14 +190,17 @@ class Values:
         r[:, 1] = np.where(self.has_missing, r[:, 0] + r[:, 1], 0.0)
         return r
 
-    def _least_z(self, pairs: PairDistribution, feature: int) -> tuple[float, float]:
-        """1 - Z at the best alpha, with the default 0 and 1."""
-        found = [0.0, 0.0]
+    def _by_z(self, pairs: PairDistribution, feature: int, r: np.ndarray) -> tuple[float, float]:
+        """1 - Z at the alpha it would have, with the default 0 and 1, for which r is known."""
+        gains, largest = [0.0, 0.0], self.weighing.largest
         for default in range(2 if self.has_missing[feature] else 1):
             values = self.values(self._ranker(feature, default))
-            alpha = search_alpha(partial(pairs.slope, values), self.largest_alpha)
-            found[default] = 1.0 - pairs.factor(values, alpha)
-        return found[0], found[1]
+            if self.weighing.is_bound:
+                alpha = bound_alpha(float(r[default]), largest)
+            else:
+                alpha = search_alpha(partial(pairs.slope, values), largest)
+            gains[default] = 1.0 - pairs.factor(values, alpha)
+        return gains[0], gains[1]
 
 
 def _first_of_the_largest(gains: np.ndarray) -> int | None:
@@ -218,15 +239,38 @@ def _choose_by_r(
 
 
 @kernel
+def _gain(ordered: float, reversed_: float, is_bound: bool, limit: float) -> float:
+    """1 - Z = W+ (1 - exp(-alpha)) + W- (1 - exp(alpha)), exp(alpha) between 1 / limit and limit.
+
+    exp(alpha) = sqrt(W+ / W-), the best, or that of the bound, sqrt((1 + r) / (1 - r)) with r = W+ - W-.
+    """
+    if is_bound:
+        above, below = 1.0 + (ordered - reversed_), 1.0 - (ordered - reversed_)
+    else:
+        above, below = ordered, reversed_
+    if above > below * limit * limit:
+        size = limit
+    elif below > above * limit * limit:
+        size = 1.0 / limit
+    elif is_bound:
+        size = math.sqrt(above / below)
+    else:
+        return (math.sqrt(ordered) - math.sqrt(reversed_)) ** 2  # the same, with less rounding
+    return ordered * (1.0 - 1.0 / size) + reversed_ * (1.0 - size)
+
+
+@kernel
 def _choose_by_z(
     sums: np.ndarray,
     units: float,
     changes: np.ndarray,
     n_bins: np.ndarray,
     has_missing: np.ndarray,
+    is_bound: bool,
+    limit: float,
     gains: np.ndarray,
 ) -> None:
-    """gains[f] = (1 - Z, bin, default), 1 - Z = (sqrt(W+) - sqrt(W-))^2; changes (features, 2, slots) of W+."""
+    """gains[f] = (1 - Z, bin, default); changes (features, 2, slots) of W+. is_bound, limit: see `_gain`."""
     for f in range(len(sums)):
         for default in range(2 if has_missing[f] else 1):
             above = default * sums[f, MISSING]
@@ -235,7 +279,7 @@ def _choose_by_z(
                 above += sums[f, b + 1]
                 ordered += changes[f, default, b + 1]
                 reversed_ = ordered - float(above) / units
-                gain = (math.sqrt(max(ordered, 0.0)) - math.sqrt(max(reversed_, 0.0))) ** 2
+                gain = _gain(max(ordered, 0.0), max(reversed_, 0.0), is_bound, limit)
                 if gain > gains[f, 0] * _CLEARLY:
                     gains[f, 0], gains[f, 1], gains[f, 2] = gain, b, default
 

@@ -49,13 +49,11 @@ def expected_alpha(pairs, values, rule):
     return oracles.rankboost_search(pairs, values, LIMIT)
 
 
-def criterion(pairs, values, selection, kind):
-    """What is to be as large as possible: |r|, or 1 - Z at the best alpha (for thresholds, without limits)."""
+def criterion(pairs, values, selection, alpha):
+    """What is to be as large as possible: |r|, or 1 - Z at the alpha that the weak ranker gets."""
     if selection == "r":
         return abs(oracles.rankboost_r(pairs, values))
-    if kind == "threshold":
-        return 1 - oracles.rankboost_least_z(pairs, values)
-    return 1 - oracles.rankboost_z(pairs, values, oracles.rankboost_search(pairs, values, LIMIT))
+    return 1 - oracles.rankboost_z(pairs, values, expected_alpha(pairs, values, alpha))
 
 
 @pytest.mark.parametrize(("kind", "selection", "alpha"), CASES)
@@ -76,8 +74,8 @@ def test_every_round_is_that_of_written_out_pairs(kind, selection, alpha, weight
         for ranker, found_alpha, z in learner.rankers.rounds():
             values = ranker.values(X[:, ranker.feature]).tolist()
             assert values in candidates.values()
-            best = max(criterion(pairs, other, selection, kind) for other in candidates.values())
-            assert criterion(pairs, values, selection, kind) == pytest.approx(best, abs=1e-7)
+            best = max(criterion(pairs, other, selection, alpha) for other in candidates.values())
+            assert criterion(pairs, values, selection, alpha) == pytest.approx(best, abs=1e-7)
             assert found_alpha == pytest.approx(expected_alpha(pairs, values, alpha), abs=1e-6)
             assert z == pytest.approx(oracles.rankboost_z(pairs, values, found_alpha), rel=1e-9)
             pairs = {
