@@ -206,3 +206,14 @@ def test_the_command_line_trains_one(splits, tmp_path, monkeypatch, capsys):
 def test_parameters_out_of_range_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         podium.RankNet(**wrong).fit(np.eye(4), [0, 1, 0, 1], group=[4])
+
+
+@pytest.mark.parametrize("derivatives", ["host", "device"])
+@pytest.mark.parametrize("name", [*NETS, "SelfAttentionRanker"])
+def test_a_query_may_be_longer_than_a_batch(name, derivatives, rng):
+    lengths = [3, 40, 5]
+    X, y = rng.standard_normal((48, 3)).astype(np.float32), rng.integers(0, 3, 48)
+    made = getattr(podium, name)(batch_size=10, max_epochs=3, derivatives=derivatives)
+    model = made.fit(X, y, group=lengths)
+    assert np.isfinite(model.net_.weights).all()
+    assert np.isfinite(model.predict(X, np.repeat(np.arange(3), lengths))).all()

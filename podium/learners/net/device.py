@@ -64,7 +64,10 @@ class DeviceRules:
 
 
 class ListClasses:
-    """The queries by length, and the batches of an epoch: each class is spread evenly over all batches."""
+    """The queries by length, and the batches of an epoch: each class is spread evenly over all batches.
+
+    Every batch has a query: the mean cost of none would be 0/0.
+    """
 
     def __init__(self, offsets: np.ndarray, batch_rows: int) -> None:
         self.lengths = np.diff(offsets)
@@ -75,7 +78,7 @@ class ListClasses:
         sizes = np.minimum(sizes, max(longest, _SHORTEST))
         self.widths = [int(width) for width in np.unique(sizes)]
         self.members = [np.flatnonzero(sizes == width) for width in self.widths]
-        self.n_batches = max(-(-int(offsets[-1]) // batch_rows), 1)
+        self.n_batches = max(min(-(-int(offsets[-1]) // batch_rows), len(self.lengths)), 1)
         lists = [-(-len(members) // self.n_batches) for members in self.members]
         self._lists = lists if is_large else [shared_size(n) for n in lists]  # per batch
 
@@ -86,10 +89,23 @@ class ListClasses:
         for members, lists in zip(self.members, self._lists):
             padded = np.full(lists * self.n_batches, -1, np.int32)
             padded[: len(members)] = generator.permutation(members)
-            part = np.ascontiguousarray(padded.reshape(lists, self.n_batches).T[generator.permutation(self.n_batches)])
+            part = padded.reshape(lists, self.n_batches).T[generator.permutation(self.n_batches)]
+            parts.append(np.ascontiguousarray(part))
+        fill_empty_batches(parts)
+        for part in parts:
             rows += np.where(part >= 0, self.lengths[part], 0).sum(axis=1)
-            parts.append(part)
         return parts, int(rows.max())
+
+
+def fill_empty_batches(parts: list[np.ndarray]) -> None:
+    """Give each batch without a query one of the batch that has most; parts: see `ListClasses.epoch`."""
+    counts = np.sum([(part >= 0).sum(axis=1) for part in parts], axis=0)
+    for empty in np.flatnonzero(counts == 0):
+        largest = int(counts.argmax())
+        part = next(part for part in parts if (part[largest] >= 0).any())
+        slot = np.flatnonzero(part[largest] >= 0)[-1]
+        part[empty, 0], part[largest, slot] = part[largest, slot], -1
+        counts[largest], counts[empty] = counts[largest] - 1, 1
 
 
 class DeviceRunner:

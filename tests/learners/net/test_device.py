@@ -192,3 +192,15 @@ print(sorted(name for name in sys.modules if name.startswith('podium')))
             "typing",
         }
         assert used - known <= {"jax", "numpy", "optax", "podium"}, name
+
+
+@pytest.mark.parametrize("budget", [1, 7, 40, 10_000])
+@pytest.mark.parametrize("lengths", [[40], [1], [40, 3, 5], [40, 40], [1, 1, 50], [3, 9, 17, 33, 65], LENGTHS])
+def test_no_batch_is_empty_also_where_a_query_is_longer_than_a_batch(lengths, budget):
+    classes = ListClasses(np.concatenate([[0], np.cumsum(lengths)]), budget)
+    for epoch in range(20):
+        parts, largest = classes.epoch(1, epoch)
+        batches = [np.concatenate([part[batch] for part in parts]) for batch in range(classes.n_batches)]
+        assert all((batch >= 0).any() for batch in batches)
+        assert sorted(query for batch in batches for query in batch if query >= 0) == list(range(len(lengths)))
+        assert largest == max(sum(lengths[query] for query in batch if query >= 0) for batch in batches)
