@@ -76,6 +76,12 @@ def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[
         if reason:
             notes.append(f"{family}: left out, because {reason}.")
             continue
+        if _views(data) is None:
+            views = " and ".join(view for view in _VIEWS if view != "raw")
+            notes.append(
+                f"{family}: tried without {views} of the features within the query, which would fill up sparse rows. "
+                "Dense rows (X.toarray()) have all candidates."
+            )
         for candidate in _MAKERS[family](data):
             groups.setdefault(candidate.group, []).append(candidate)
     if not groups:

@@ -161,6 +161,20 @@ def test_missing_values_and_sparse_rows_have_their_candidates() -> None:
     assert np.isfinite(sparse.predict(csr_array(np.maximum(data.X, 0)), data.qid)).all()
 
 
+def test_what_sparse_rows_leave_out_is_noted() -> None:
+    """Dense and sparse rows of the same data have the same candidates, or a note per family that has others."""
+    data = world()
+    sparse = RankingData.from_arrays(csr_array(data.X), data.y, data.qid)
+    (dense_candidates, dense_notes), (candidates, notes) = (make_candidates(one, FAMILIES) for one in (data, sparse))
+    assert not dense_notes
+    for family in FAMILIES:
+        dense_models = [to_plain(one.model) for one in dense_candidates if one.family == family]
+        models = [to_plain(one.model) for one in candidates if one.family == family]
+        assert (models != dense_models) == any(note.startswith(f"{family}: ") for note in notes)
+    note = "trees: tried without zscore and rank of the features within the query, which would fill up sparse rows."
+    assert any(one.startswith(note) for one in podium.AutoRanker(budget=1e-6, n_jobs=1).fit(sparse).notes_)
+
+
 def test_a_candidate_that_fails_is_left_out_with_the_reason(monkeypatch) -> None:
     data = world()
     fit = podium.Linear.fit
