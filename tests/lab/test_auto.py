@@ -20,6 +20,7 @@ from podium.lab.choosing import Choice, Member, _Trying, choose
 from podium.lab.criteria import parse_criterion
 from podium.lab.cross_validation import divide_queries
 from podium.lab.tuning import tune
+from podium.persistence.values import to_plain
 
 QUICK = {"families": ("linear", "trees"), "divisions": 1, "folds": 2, "n_jobs": 1}
 
