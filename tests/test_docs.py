@@ -51,6 +51,39 @@ def test_commands_print_what_the_page_shows(page, demo_folder, monkeypatch, caps
             assert_alike("\n".join(lines).strip(), shown.strip(), trained="podium train" in block or command == "demo")
 
 
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+WRITTEN = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+
+
+def links(page):
+    """(file, anchor) of the links to files of the repository, outside of blocks of code."""
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    found = [(target, anchor) for target, anchor in LINK.findall(re.sub(r"`[^`]*`", "", text)) if "://" not in target]
+    return [((page.parent / target).resolve() if target else page, anchor) for target, anchor in found]
+
+
+def anchors(page):
+    """The headings of a page as addresses: lower case, words joined by dashes."""
+    headings = (
+        re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in HEADING.findall(page.read_text("utf-8"))
+    )
+    return {heading.replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target, anchor in links(page):
+        assert target.exists(), target
+        assert not anchor or anchor in anchors(target), (target, anchor)
+
+
+def test_every_page_is_reached_from_the_readme_in_two_clicks():
+    first = {target for target, _ in links(ROOT / "README.md") if target.suffix == ".md"}
+    second = {target for page in first for target, _ in links(page)}
+    assert set(PAGES[1:]) <= first | second
+
+
 FIGURE = re.compile(r"(\d[\d.]*)(?=(?: (?:to|against) [\d.]+)? ?(?:ns|us|ms|x|GB/s|MB/s)\b(?! \d))")
 MARKER = re.compile(r"<!-- results: (.*?) -->")
 
