@@ -16,20 +16,10 @@ from typing import Any, Generic, TypeVar, overload
 Value = TypeVar("Value", covariant=True)
 
 
-class _Turn:
-    """The lock of an attribute of an object, and how many threads compute it or wait."""
-
-    __slots__ = ("lock", "threads")
-
-    def __init__(self) -> None:
-        self.lock, self.threads = threading.RLock(), 0
-
-
 class once(Generic[Value]):
     """A property that is computed once per object, by one thread; the others wait for it."""
 
-    _turns: dict[tuple[int, str], _Turn] = {}  # noqa: RUF012 - shared by all
-    _lock = threading.Lock()  # of the turns
+    _turns: dict[tuple[int, str], threading.RLock] = {}  # noqa: RUF012 - shared by all
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
         self._compute, self.__doc__ = compute, compute.__doc__
@@ -46,33 +36,23 @@ class once(Generic[Value]):
         if instance is None:
             return self
         key, values = (id(instance), self._name), vars(instance)
-        turn = self._enter(key)
+        # One step, without a lock of its own: Ctrl-C can leave a block without releasing its lock, and this one is
+        # everybody's. After an error the turn stays, so that those who wait for it go on one by one.
+        turn = self._turns.setdefault(key, threading.RLock())
         try:
-            with turn.lock:
+            with turn:
                 if self._name not in values:
                     values[self._name] = self._compute(instance)
-                value: Value = values[self._name]
-                return value
-        finally:
-            self._leave(key, turn)
-
-    @classmethod
-    def _enter(cls, key: tuple[int, str]) -> _Turn:
-        with cls._lock:
-            turn = cls._turns.setdefault(key, _Turn())
-            turn.threads += 1
-        return turn
-
-    @classmethod
-    def _leave(cls, key: tuple[int, str], turn: _Turn) -> None:
-        with cls._lock:
-            turn.threads -= 1
-            if not turn.threads and cls._turns.get(key) is turn:
-                del cls._turns[key]
+        except KeyboardInterrupt:  # the turn may be locked for good
+            self._turns.pop(key, None)
+            raise
+        self._turns.pop(key, None)
+        value: Value = values[self._name]
+        return value
 
     @classmethod
     def _forget_turns(cls) -> None:
-        cls._turns, cls._lock = {}, threading.Lock()
+        cls._turns = {}
 
 
 if hasattr(os, "register_at_fork"):
