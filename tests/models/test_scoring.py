@@ -230,7 +230,7 @@ def ways_to_scores(model, X, qid):
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_are_finite_or_an_error(name, what):
     data = edited_features(HOSTILE[what])
-    model = small_model(name, data).fit(data)
+    model = small_model(name).fit(data)
     assert np.isfinite(model.predict(data)).all()  # what was trained on can be scored
     for X, qid in ((data.X[:1], data.qid[:1]), (FAR, np.zeros(6, int)), (FAR[:1], np.zeros(1, int))):
         for ask in ways_to_scores(model, X, qid):
@@ -243,7 +243,7 @@ def test_scores_are_finite_or_an_error(name, what):
 @pytest.mark.parametrize("name", NETS)
 def test_a_scale_of_1e_minus_40_changes_the_scores_of_a_net_by_rounding_only(name):
     plain, small = (edited_features(column(1, lambda x, by=by: x * by)) for by in (1.0, 2.0**-130))
-    expected, scores = (small_model(name, data).fit(data).predict(data) for data in (plain, small))
+    expected, scores = (small_model(name).fit(data).predict(data) for data in (plain, small))
     np.testing.assert_allclose(scores, expected, rtol=2e-3, atol=2e-3)  # 2^-130 leaves 19 of 24 bits
 
 
@@ -348,7 +348,7 @@ def batches(n, sizes):
 @pytest.mark.parametrize("name", [*MODELS, *SETTINGS])
 def test_a_score_is_the_same_in_any_batch(name):
     train, rows = world(0), world(1)
-    model = (small_model(name, train) if name in MODELS else SETTINGS[name]).fit(train)
+    model = (small_model(name) if name in MODELS else SETTINGS[name]).fit(train)
     X, qid = rows.X.copy(), rows.qid
     if model._ALLOWS_MISSING and name in NETS:
         X[np.random.default_rng(2).random(X.shape) < 0.1] = np.nan
