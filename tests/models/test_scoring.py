@@ -304,10 +304,10 @@ class Constant:
 
 def test_a_base_model_without_finite_scores_is_refused_on_every_way():
     train = world(0, 8)
-    ours, other = podium.Linear(max_iter=3).fit(train), Constant()
-    models = [LambdaSMART(n_estimators=2, init=base).fit(train) for base in (ours, other)]
-    too_large(ours)
-    other.score = np.nan
+    bases = podium.Linear(max_iter=3).fit(train), Constant()
+    models = [LambdaSMART(n_estimators=2, init=base).fit(train) for base in bases]
+    too_large(models[0].init_)
+    models[1].init_.score = np.nan
     for model in models:
         for ask in ways_to_scores(model, train.X, train.qid):
             with pytest.raises(ValueError, match=r"expected finite scores; that of row \d+ is"):
