@@ -308,11 +308,14 @@ def test_a_killed_run_goes_on_without_repeating_what_was_finished(place: Path, t
 
 
 def test_ctrl_c_ends_the_workers_and_keeps_what_was_finished(place: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    process = start(place, out, LINEARS, "--jobs", "2")
-    wait_for_runs(process, out, 2)
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
+    for attempt in range(5):  # on a busy machine, the last runs may end before the signal comes
+        out = tmp_path / f"out{attempt}"
+        process = start(place, out, LINEARS, "--jobs", "2")
+        wait_for_runs(process, out, 2)
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+        if process.returncode != 0:
+            break
     assert process.returncode == 130
     assert is_gone(process.pid)
     lines = (out / "results.csv").read_text().splitlines()
