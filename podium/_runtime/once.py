@@ -36,19 +36,22 @@ class once(Generic[Value]):
         if instance is None:
             return self
         key, values = (id(instance), self._name), vars(instance)
-        # One step, without a lock of its own: Ctrl-C can leave a block without releasing its lock, and this one is
-        # everybody's. After an error the turn stays, so that those who wait for it go on one by one.
-        turn = self._turns.setdefault(key, threading.RLock())
-        try:
+        while self._name not in values:
+            # One step, without a lock of its own: Ctrl-C can leave a block without releasing its lock.
+            turn = self._turns.setdefault(key, threading.RLock())
             with turn:
-                if self._name not in values:
-                    values[self._name] = self._compute(instance)
-        except KeyboardInterrupt:  # the turn may be locked for good
-            self._turns.pop(key, None)
-            raise
-        self._turns.pop(key, None)
+                if self._turns.get(key) is turn:  # else it ended while this thread waited
+                    self._take_turn(key, instance, values)
         value: Value = values[self._name]
         return value
+
+    def _take_turn(self, key: tuple[int, str], instance: object, values: dict[str, Any]) -> None:
+        """Compute the value, unless it is there by now. The turn ends after an error too: others may try again."""
+        try:
+            if self._name not in values:
+                values[self._name] = self._compute(instance)
+        finally:
+            self._turns.pop(key, None)
 
     @classmethod
     def _forget_turns(cls) -> None:

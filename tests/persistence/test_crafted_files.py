@@ -32,7 +32,7 @@ def test_edited_files_are_refused_or_obey_the_laws_and_never_crash(tmp_path, wha
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)
     assert found["refused"] > edits / 3
-    assert found["taken"] > edits / 100
+    assert found["taken"] > edits / (100 if what == "manifest" else 50)  # a manifest has few facts that may differ
     assert sum(found.values()) > 0.9 * edits
 
 

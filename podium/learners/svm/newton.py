@@ -4,7 +4,7 @@
 
 The hinge is smoothed over an interval of margins (`pairs.py`) whose width falls until the smoothing no longer matters.
 The squared hinge is minimised as it is. Large second derivatives, c = C / width or 2 C, would make the first steps end
-far away: training begins with so large a width, or so small a C, that they are not large, and goes on in stages. With
+far away: training begins with so large a width, or so small a C, that they are not large, and continues in stages. With
 an infinite C, w must have no slack at all: the squared hinge with a growing C comes as close to that as is asked for.
 Where it is cheaper, always with an infinite C, w is divided by the smallest margin, and no pair has any slack.
 
