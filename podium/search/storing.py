@@ -127,10 +127,11 @@ class Store:
     def texts(self, docs: np.ndarray) -> Iterator[bytes]:
         """Several documents, in the order they are stored in; each block is decompressed once."""
         rows = np.sort(self._rows[docs]).astype(np.int64)
-        blocks = np.searchsorted(self._firsts, rows, "right") - 1
-        for block in np.unique(blocks).tolist():
-            content, first = self._block(block), self._firsts[block]
-            yield from (content[row] for row in (rows[blocks == block] - first).tolist())
+        used = np.unique(np.searchsorted(self._firsts, rows, "right") - 1)
+        starts, ends = np.searchsorted(rows, self._firsts[used]), np.searchsorted(rows, self._firsts[used + 1])
+        for block, start, end in zip(used.tolist(), starts.tolist(), ends.tolist()):
+            content = self._block(block)
+            yield from (content[row] for row in (rows[start:end] - self._firsts[block]).tolist())
 
     def places(self, docs: np.ndarray) -> np.ndarray:
         """Where `texts` has each of these documents."""

@@ -75,9 +75,7 @@ class IndexWriter:
         self._numbers = TermNumbers(self._analyser)
         self._digests = dict(self._manifest.digests)
         self._written: list[Part] = []  # segments that no manifest names yet, oldest first
-        self._deletes: dict[
-            str, int
-        ] = {}  # id -> how many of the written segments it was deleted from, besides all old
+        self._deletes: dict[str, int] = {}  # id -> how many segments were written when it was deleted
         self._waiting: list[Document] = []
         self._n_added = 0  # by add_all
         self._opened: dict[str, Segment] = {}
