@@ -9,7 +9,7 @@ PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py 
 	-k "not every_permutation and not long_list and not longer_lists"
 
 # Those that a newer Python can change: threads, and what they share.
-NEWER_TESTS := $(addprefix tests/_runtime/,test_once.py test_memo.py test_threads.py) $(addprefix tests/search/,test_concurrency.py test_terms.py)
+NEWER_TESTS := $(addprefix tests/_runtime/,test_once.py test_memo.py test_threads.py) $(addprefix tests/search/,test_concurrency.py retrieval/test_terms.py)
 
 .PHONY: demo test test-bounds test-python test-newer test-wheel explore lint bench clean
 .DELETE_ON_ERROR:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from podium.models.registry import Plan
     from podium.persistence.checkpoints import Checkpoints
     from podium.pipelines.cascade import Cascade
-    from podium.search.collections import Faults
+    from podium.search.documents.collections import Faults
     from podium.search.features.declaring import Features
     from podium.search.indexing import Built
     from podium.search.reading import Index

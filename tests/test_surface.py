@@ -108,18 +108,23 @@ def module_name(path):
     return "" if parts == ("__init__",) else parts[0]
 
 
-def imported_modules(path):
-    """First part of every podium module that this file imports, also inside functions, not for types only."""
+def imported_names(path):
+    """Every podium name that this file imports, with its module, also inside functions, not for types only."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             node.body = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "podium":
-            rest = node.module.split(".")[1:]
-            yield from [rest[0]] if rest else [alias.name if is_module(alias.name) else "" for alias in node.names]
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("podium."))
+            yield from (alias.name for alias in node.names if alias.name.startswith("podium."))
+
+
+def imported_modules(path):
+    """First part of every podium module that this file imports."""
+    firsts = (name.split(".")[1] for name in imported_names(path))
+    return [first if is_module(first) else "" for first in firsts]
 
 
 def is_module(name):
@@ -158,6 +163,20 @@ def test_importing_podium_and_asking_for_help_load_nothing_heavy():
 def test_scoring_imports_no_training_code():
     for path in (PACKAGE / "learners" / "trees" / "scoring").glob("*.py"):
         assert "trees.training" not in path.read_text(), path
+
+
+# A folder of search imports from itself and those before it; the modules beside them put all of them together.
+SEARCH = ["documents", "analysis", "index", "retrieval", "features"]
+
+
+@pytest.mark.parametrize("folder", SEARCH)
+def test_folders_of_search_import_only_earlier_ones(folder):
+    earlier = SEARCH[: SEARCH.index(folder) + 1]
+    paths = sorted((PACKAGE / "search" / folder).glob("*.py"))
+    assert paths
+    for path in paths:
+        imported = {name.split(".")[2] for name in imported_names(path) if name.startswith("podium.search.")}
+        assert imported <= set(earlier), f"{path} imports from {imported - set(earlier)}"
 
 
 def test_the_architecture_names_every_module():

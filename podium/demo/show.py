@@ -25,8 +25,8 @@ from podium.formats.scores import write_scores
 from podium.formats.trec import Qrels, Run
 from podium.models.products import LambdaMART
 from podium.pipelines.cascade import Cascade, CascadeHits, Stage
+from podium.search.index.writing import build_index
 from podium.search.reading import Hits, Index, open_index
-from podium.search.writing import build_index
 
 METRICS = ("ndcg@10", "map", "p@5")
 CANDIDATES = 100  # documents per query that are re-ranked

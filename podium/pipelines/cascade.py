@@ -27,7 +27,7 @@ from podium.search.features.declaring import Features
 from podium.search.features.extracting import Extractor
 from podium.search.queries import gather_run
 from podium.search.reading import Fields, Hit, Hits, Index, open_index
-from podium.search.weightings import Weighting, parse_weighting
+from podium.search.retrieval.weightings import Weighting, parse_weighting
 
 _QUERIES_PER_BLOCK = 8
 _UNJUDGED = ("irrelevant", "skip")

@@ -21,9 +21,9 @@ from podium.models.ranker import Ranker
 from podium.persistence.saving import CASCADE_FILE, load, save
 from podium.pipelines.cascade import Cascade, Stage
 from podium.search.features.declaring import Features
-from podium.search.manifest import write_manifest
+from podium.search.index.manifest import write_manifest
 from podium.search.reading import Fields, open_index
-from podium.search.weightings import WEIGHTINGS, Weighting
+from podium.search.retrieval.weightings import WEIGHTINGS, Weighting
 
 if TYPE_CHECKING:
     from podium.search.reading import Index

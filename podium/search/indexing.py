@@ -13,10 +13,10 @@ from typing import Any
 
 from podium._runtime.progress import NotedReport
 from podium._runtime.words import counted
-from podium.search.documents import Document
-from podium.search.manifest import NAME
+from podium.search.documents.document import Document
+from podium.search.index.manifest import NAME
+from podium.search.index.writing import IndexWriter
 from podium.search.reading import open_index
-from podium.search.writing import IndexWriter
 
 
 @dataclass(frozen=True)

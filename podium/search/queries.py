@@ -18,10 +18,10 @@ from podium._runtime.words import check_choice, excerpt
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.trec import Run
-from podium.search.collections import Faults, smart_records, text_lines
-from podium.search.documents import check_id, id_text, valid_text
+from podium.search.documents.collections import Faults, smart_records, text_lines
+from podium.search.documents.document import check_id, id_text, valid_text
 from podium.search.reading import Fields, Hits, Index
-from podium.search.weightings import Weighting
+from podium.search.retrieval.weightings import Weighting
 
 _BATCH = 1000  # queries between two reports of progress
 

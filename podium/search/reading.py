@@ -17,19 +17,19 @@ import numpy as np
 
 from podium._runtime.once import once
 from podium._runtime.words import check_choice
-from podium.search.analysis import Analyser
-from podium.search.fields import Field
-from podium.search.impacts import NO_DELETIONS
-from podium.search.links import FACTS, open_links
-from podium.search.manifest import Manifest, read_manifest
-from podium.search.many import search_many
-from podium.search.ranking import Found, Ranker
-from podium.search.segments import FIELDS, find_text
-from podium.search.snippets import Snippet, make_snippet
-from podium.search.storing import Store
-from podium.search.terms import query_terms
-from podium.search.weightings import Weighting, parse_weighting
-from podium.search.writing import open_segment, read_deleted
+from podium.search.analysis.analyser import Analyser
+from podium.search.index.links import FACTS, open_links
+from podium.search.index.manifest import Manifest, read_manifest
+from podium.search.index.segments import FIELDS, find_text
+from podium.search.index.storing import Store
+from podium.search.index.writing import open_segment, read_deleted
+from podium.search.retrieval.fields import Field
+from podium.search.retrieval.impacts import NO_DELETIONS
+from podium.search.retrieval.many import search_many
+from podium.search.retrieval.ranking import Found, Ranker
+from podium.search.retrieval.snippets import Snippet, make_snippet
+from podium.search.retrieval.terms import query_terms
+from podium.search.retrieval.weightings import Weighting, parse_weighting
 
 _TRIES = 10  # a writer may replace files between the reading of a manifest and the opening of its parts
 _MOST_RANKERS = 16

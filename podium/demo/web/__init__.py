@@ -18,7 +18,7 @@ from podium.demo.web.linking import link_pages
 from podium.demo.web.material import load_topics
 from podium.demo.web.pages import Page, make_pages
 from podium.demo.web.questions import Question, common_queries, make_questions
-from podium.search.documents import Document
+from podium.search.documents.document import Document
 
 SEED = 2026
 

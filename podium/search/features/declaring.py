@@ -32,9 +32,9 @@ from typing import Any
 from podium._runtime.once import once
 from podium._runtime.words import check_choice, excerpt
 from podium.formats.errors import FormatError
-from podium.search.links import FACTS
-from podium.search.segments import FIELDS
-from podium.search.weightings import WEIGHTINGS, Weighting, parse_weighting
+from podium.search.index.links import FACTS
+from podium.search.index.segments import FIELDS
+from podium.search.retrieval.weightings import WEIGHTINGS, Weighting, parse_weighting
 
 LETOR_FIELDS = ("body", "anchor", "title", "url", "whole")
 NORMALIZATIONS = ("minmax",)

@@ -18,7 +18,7 @@ import numpy as np
 
 from podium._runtime.memo import Memo
 from podium.search.features.declaring import Feature
-from podium.search.terms import query_terms
+from podium.search.retrieval.terms import query_terms
 
 if TYPE_CHECKING:
     from podium.search.reading import Index

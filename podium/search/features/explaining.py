@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from podium.search.features.declaring import Feature
-from podium.search.weightings import BM25, Weighting
+from podium.search.retrieval.weightings import BM25, Weighting
 
 if TYPE_CHECKING:
     from podium.search.features.extracting import Extractor

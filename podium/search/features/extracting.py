@@ -20,14 +20,14 @@ import numpy as np
 from podium._runtime.memo import Memo
 from podium._runtime.once import once
 from podium._runtime.words import excerpt
-from podium.search.analysis import split_words
+from podium.search.analysis.analyser import split_words
 from podium.search.features import kernels
 from podium.search.features.declaring import FUNCTION, Feature, Features, fits_float32
 from podium.search.features.expanding import EXPANSIONS, Expansion
 from podium.search.features.kernels import fill_columns, fill_frequencies, scale_to_range
-from podium.search.syntax import is_plain
-from podium.search.terms import MOST_TERMS, query_terms
-from podium.search.weightings import BM25, TFIDF, AbsoluteDiscounting, Dirichlet, JelinekMercer, Statistics
+from podium.search.retrieval.syntax import is_plain
+from podium.search.retrieval.terms import MOST_TERMS, query_terms
+from podium.search.retrieval.weightings import BM25, TFIDF, AbsoluteDiscounting, Dirichlet, JelinekMercer, Statistics
 
 if TYPE_CHECKING:
     from podium.search.features.explaining import FeatureValue

@@ -84,7 +84,8 @@ def fill_columns(
     """out[rows[i], places[c]] of all candidates i and columns c.
 
     document_numbers (C, 2): p and q; term_numbers (T, C, 3): a, c and e; constants (C,) and n_known (C,): sums over the
-    terms of the query. `weightings.py` has the formulas, of which a term without occurrences has only the prior.
+    terms of the query. `retrieval/weightings.py` has the formulas, of which a term without occurrences has only the
+    prior.
     """
     for column in range(len(codes)):
         code, f = codes[column], fields[column]

@@ -1,0 +1,1 @@
+"""Analysis: the terms of a text, in documents and in queries alike."""

@@ -1,0 +1,289 @@
+"""Ranking: from the text of a query to the best documents, under one weighting of one field or several.
+
+A query of plain words in one field is the common case, and kept short: words are looked up in a dictionary of those
+seen before, and compiled code does the rest. `clauses.py` has phrases, conditions, several fields and bm25f.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium._runtime.memo import Memo
+from podium._runtime.once import once
+from podium.data.texts import Texts
+from podium.search.analysis.analyser import split_words
+from podium.search.retrieval.clauses import ANY, search_clauses
+from podium.search.retrieval.impacts import NO_DELETIONS, ImpactTable
+from podium.search.retrieval.syntax import is_plain
+from podium.search.retrieval.terms import MOST_TERMS, limited_words, query_terms
+from podium.search.retrieval.topk import (
+    LARGEST,
+    ROWS,
+    UNITS,
+    WINDOW,
+    best_of_segment,
+    collect,
+    search_segment,
+    sort_heap,
+)
+from podium.search.retrieval.weightings import BM25F, LanguageModel, Weighting, fill_impacts
+
+if TYPE_CHECKING:
+    from podium.search.reading import Index
+    from podium.search.retrieval.fields import Field, Part
+
+WORD_MEMORY = 1 << 26  # bytes that a ranker uses for words it has seen
+_WORD_BYTES = 56  # of a tuple; a list takes 40 more
+_NO_PRIOR = np.empty(0, np.int64)
+_IN_ORDER = np.empty(0, np.int64)
+_SPARE = 8  # workspaces that are kept
+
+Lists = list[tuple[np.ndarray, np.ndarray]]  # per segment: documents, impacts
+Word = tuple[Any, ...]  # its list in each segment; in a language model, also what it adds to all scores
+
+
+class Workspace:
+    """Arrays that one search at a time uses."""
+
+    def __init__(self, k: int, n_terms: int, dtype: type = np.uint32) -> None:
+        self.k, self.room = k, n_terms
+        self.terms, self.counts = np.zeros(n_terms, np.int64), np.zeros(n_terms, np.int64)
+        self.lists = np.zeros((ROWS, n_terms + 1), np.int64)
+        self.window: np.ndarray = np.zeros(WINDOW, dtype)
+        self.scores, self.best = np.zeros(k, np.int64), np.zeros(k, np.int64)
+        self.values, self.names = np.zeros(k), np.zeros(64 * k, np.uint8)
+        self.name_bytes, self.is_short = self.names.data, dtype is np.uint32
+
+
+Found = tuple[np.ndarray, list[float], list[str]]  # the best documents: numbers in the index, scores, ids
+
+
+class Ranker:
+    """Scores the documents of an index. `fields` maps each searched field to its weight."""
+
+    def __init__(self, index: Index, weighting: Weighting, fields: Mapping[str, float]) -> None:
+        self.index, self.weighting = index, weighting
+        largest = max(fields.values())
+        # Impacts are integers below 2**32: weights are divided by a power of two, which scores are multiplied with.
+        self.scale = 2.0 ** max(0, math.ceil(math.log2(largest)))
+        self.fields = {name: weight / self.scale for name, weight in fields.items()}
+        if isinstance(weighting, LanguageModel) and len(fields) > 1:
+            raise ValueError(f"{weighting.variant} searches one field; got {', '.join(fields)}.")
+        self._sources: dict[tuple[str, float], Source] = {}
+        self._lock = threading.Lock()
+        self._words: Memo[str, Word | None] = Memo(WORD_MEMORY)
+        self._is_language_model = isinstance(weighting, LanguageModel)
+        self._spare: list[Workspace] = []
+        self.names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
+        self.main = None if len(fields) > 1 or isinstance(weighting, BM25F) else self.source(*_only(self.fields))
+
+    def search(self, text: str, k: int) -> Found:
+        if self.main is not None and is_plain(text):
+            return self._search_words(self.main, text, k)
+        return search_clauses(self, query_terms(text, self.index.analyser), k)
+
+    def _search_words(self, source: Source, text: str, k: int) -> Found:
+        """Plain words in one field."""
+        counts: dict[Word, int] = {}
+        known, n_words = self._words.values, 0
+        words = split_words(text)
+        if len(words) > MOST_TERMS:
+            words = limited_words(words, self.index.analyser)
+        for word in words:
+            try:
+                found = known[word]
+            except KeyError:
+                found = self._learn(source, word)
+            if found is not None:
+                counts[found] = counts.get(found, 0) + 1
+                n_words += 1
+        n_query, add = 0, 0.0
+        if self._is_language_model:
+            n_query = n_words
+            add = sum(found[-1] * count for found, count in counts.items())
+        work = self.workspace(k, len(counts), n_words * source.largest >= 2**32)
+        terms, times, n = work.terms, work.counts, 0
+        if self.index.only_segment is not None:
+            for lists, count in counts.items():
+                terms[n], times[n], n = lists[0], count, n + 1
+            return self._search_only(source, n, n_query, add + n_query * source.largest_prior, work)
+        for j, count in enumerate(counts.values()):
+            times[j] = count
+        for place, table in enumerate(source.tables):
+            for j, lists in enumerate(counts):
+                terms[j] = lists[place]
+            n = self.search_table(table, place, len(counts), source.priors[place], n_query, ANY, work, n)
+        return self.finish(work, n, add + n_query * source.largest_prior)
+
+    def _search_only(self, source: Source, n_terms: int, n_query: int, add: float, work: Workspace) -> Found:
+        """The only segment: one call of compiled code does everything."""
+        table, names, work_lists = source.tables[0], self.names, work.lists
+        n, used = search_segment(
+            work.terms, work.counts, n_terms, table.facts, table.docs, table.impacts, table.block_maxima,
+            table.directory, table.hints, table.n_documents, source.priors[0], n_query, ANY, _IN_ORDER, work_lists,
+            work.window, work.scores, work.best, add, names.data, names.offsets, work.values, work.names,
+        )  # fmt: skip
+        return self._collected(work, n, used)
+
+    @property
+    def batch_source(self) -> Source | None:
+        """What `many.py` searches: one field of one segment, by sums of impacts alone; None for anything else."""
+        if self.index.only_segment is None or isinstance(self.weighting, LanguageModel):
+            return None
+        return self.main
+
+    def lists_of(self, source: Source, word: str) -> Word | None:
+        """The lists of a word, prepared; None for stop words and words that no document has."""
+        try:
+            return self._words.values[word]
+        except KeyError:
+            return self._learn(source, word)
+
+    def _learn(self, source: Source, word: str) -> Word | None:
+        """Prepare the lists of a word; None for stop words and words that no document has."""
+        term = self.index.analyser.terms_of([word])[0]
+        found: Word | None = None if term is None else source.prepare(term)
+        if found is not None and self._is_language_model:
+            found = (*found, self.weighting.constant(source.field.statistics(term or "")))
+        self._words.keep(word, found, _WORD_BYTES + 40 * len(found or ()))
+        return found
+
+    def search_table(
+        self,
+        table: ImpactTable,
+        place: int,
+        n_terms: int,
+        prior: np.ndarray,
+        n_query: int,
+        allowed: np.ndarray,
+        work: Workspace,
+        n: int,
+    ) -> int:
+        return best_of_segment(
+            work.terms, work.counts, n_terms, table.facts, table.docs, table.impacts, table.block_maxima,
+            table.directory, table.hints, table.n_documents, prior, n_query, allowed, self.index.ranks[place],
+            work.lists, work.window, work.scores, work.best, n,
+        )  # fmt: skip
+
+    def workspace(self, k: int, n_terms: int, long: bool = False) -> Workspace:
+        if long:
+            return Workspace(k, n_terms, np.uint64)
+        try:
+            work = self._spare.pop()
+        except IndexError:
+            return Workspace(k, max(n_terms, 16))
+        return work if work.k == k and work.room >= n_terms else Workspace(k, max(n_terms, 16))
+
+    def finish(self, work: Workspace, n: int, add: float) -> Found:
+        """The heap as documents, scores and ids."""
+        index, used = self.index, -1
+        if index.only_segment is None:
+            sort_heap(work.scores, work.best, n)
+            work.values[:n] = work.scores[:n] / UNITS + add
+            work.best[:n] = index.by_rank[work.best[:n]]
+        else:
+            names = self.names
+            used = collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
+        return self._collected(work, n, used)
+
+    def _collected(self, work: Workspace, n: int, used: int) -> Found:
+        documents, values = work.best[:n].copy(), work.values[:n]
+        if used < 0:
+            ids = [self.index.id(document) for document in documents.tolist()]
+        else:
+            ids = str(work.name_bytes[:used], "utf-8", "surrogateescape").split("\0") if n else []
+        scores = values.tolist() if self.scale == 1.0 else (values * self.scale).tolist()
+        self.return_workspace(work)
+        return documents, scores, ids
+
+    def return_workspace(self, work: Workspace) -> None:
+        """Keep a workspace for later searches."""
+        if len(self._spare) < _SPARE and work.is_short:
+            self._spare.append(work)
+
+    def source(self, name: str, weight: float) -> Source:
+        with self._lock:
+            found = self._sources.get((name, weight))
+            if found is None:
+                weighting = self.weighting.plain if isinstance(self.weighting, BM25F) else self.weighting
+                found = self._sources[name, weight] = Source(self.index, self.index.field(name), weighting, weight)
+        return found
+
+
+class Source:
+    """The lists of one field under a weighting, with a weight."""
+
+    def __init__(self, index: Index, field: Field, weighting: Weighting, weight: float) -> None:
+        self.index, self.field, self.weighting, self.weight = index, field, weighting, weight
+        self.largest = 0  # impact of any list so far
+        self._lock = threading.Lock()
+
+    @once
+    def tables(self) -> list[ImpactTable]:
+        return [ImpactTable(part.docs, part.n_terms, part.n_documents) for part in self.field.postings_by_segment]
+
+    @once
+    def per_document(self) -> list[np.ndarray]:
+        average = self.field.average_length
+        return [
+            np.asarray(self.weighting.per_document(part.lengths, part.uniques, average), np.float64)
+            for part in self.field.postings_by_segment
+        ]
+
+    @once
+    def largest_prior(self) -> float:
+        """Added to scores at the end; what is left of the priors is at most 0. Deleted documents do not count."""
+        live = (prior[~deleted] for prior, deleted in zip(self._exact_priors, self.index.deleted) if len(prior))
+        largest = max((float(prior.max(initial=-np.inf)) for prior in live), default=0.0)
+        return largest if math.isfinite(largest) else 0.0
+
+    @once
+    def _exact_priors(self) -> list[np.ndarray]:
+        return [self.weighting.prior(part.lengths, part.uniques) for part in self.field.postings_by_segment]
+
+    @once
+    def priors(self) -> list[np.ndarray]:
+        """Per segment and document, in units of an impact."""
+        largest = self.largest_prior
+        return [
+            np.rint(np.minimum(prior - largest, 0.0) * UNITS).astype(np.int64) if len(prior) else _NO_PRIOR
+            for prior in self._exact_priors
+        ]
+
+    def prepare(self, term: str) -> tuple[int, ...] | None:
+        """The list of a term in each segment's table; None if no document has it."""
+        found = self.field.statistics(term)
+        if found.df == 0:
+            return None
+        numbers, lists = self.weighting.per_term(found), []
+        for place, number in enumerate(self.field.numbers(term)):
+            table = self.tables[place]
+            if number >= 0:
+                part = self.field.postings_by_segment[place]
+                deleted = self.index.deletions[place]
+                table.prepare(number, part, self.weighting, numbers, self.weight, self.per_document[place], deleted)
+                with self._lock:
+                    self.largest = max(self.largest, int(table.facts[number, LARGEST]))
+            lists.append(table.n_terms if number < 0 else number)
+        return tuple(lists)
+
+    def phrase_lists(self, part: Part) -> Lists:
+        """Documents and impacts of a phrase, per segment, made anew."""
+        postings = [self.field.segment_postings(part, place) for place in range(len(self.index.segments))]
+        found, result = self.field.statistics_of(postings), []
+        for (docs, tfs), per_document in zip(postings, self.per_document):
+            impacts = np.empty(len(docs), np.uint32)
+            if len(docs):
+                numbers = self.weighting.per_term(found)
+                fill_impacts(self.weighting.kind, *numbers, self.weight, docs, tfs, per_document, NO_DELETIONS, impacts)
+            result.append((docs, impacts))
+        return result
+
+
+def _only(fields: Mapping[str, float]) -> tuple[str, float]:
+    return next(iter(fields.items()))
