@@ -1,4 +1,4 @@
-"""Formats: ranking data in and out of files, one module per format, chosen by the file's name."""
+"""Formats: ranking data in and out of files, one module or folder per format, chosen by the file's name."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ PACKAGE = Path(podium.__file__).parent
 CODE = """
 import numpy as np
 from podium.data.texts import Texts
-from podium.formats.letor_parsing import copied_texts
+from podium.formats.letor.parsing import copied_texts
 print(copied_texts(np.frombuffer(b"abcd", np.uint8), np.array([[0, 2], [2, 3]]))[0])
 """
 

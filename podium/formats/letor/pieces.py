@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.files import open_bytes, place_in_file
-from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import PADDING
 from podium.formats.errors import FormatError
+from podium.formats.letor import kernels
 
 _FIRST_BYTES = 1 << 20  # the first piece is small: columns and rows are estimated from it
 PIECE_BYTES = 2 << 20  # small enough for a processor's own cache

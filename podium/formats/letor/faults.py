@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from podium.formats import letor_kernels as kernels
 from podium.formats.errors import FormatError
-from podium.formats.letor_parsing import Rules
-from podium.formats.letor_pieces import Piece
+from podium.formats.letor import kernels
+from podium.formats.letor.parsing import Rules
+from podium.formats.letor.pieces import Piece
 
 _BLANKS = re.compile(rb"[ \t\r]*")
 _FIELD = re.compile(rb"[^ \t\r#]*")

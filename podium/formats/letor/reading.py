@@ -1,4 +1,4 @@
-"""LETOR text, the common format of ranking data: `label qid:id 1:value 2:value ... #comment`, one document per line.
+"""Reading LETOR text.
 
 A file is read ahead in pieces that end at a newline, and several threads parse them straight into the array that
 becomes `RankingData.X`. Nothing depends on how the file was cut or on the number of threads; of several bad lines the
@@ -7,22 +7,18 @@ first is reported.
 
 from __future__ import annotations
 
-import os
 import warnings
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from podium._runtime.files import write_whole
 from podium._runtime.progress import Report
 from podium.data.ranking import RankingData, as_query_ids, group_rows
-from podium.data.sparse import is_sparse
 from podium.formats.errors import FormatError
-from podium.formats.letor_faults import shortened
-from podium.formats.letor_lines import lines_of
-from podium.formats.letor_parsing import make_rules
-from podium.formats.letor_table import Table, read_whole
+from podium.formats.letor.faults import shortened
+from podium.formats.letor.parsing import make_rules
+from podium.formats.letor.table import Table, read_whole
 from podium.formats.lines import FilePath
 
 
@@ -65,24 +61,6 @@ def read_svmlight(
     _, offsets, query_ids = group_rows(as_query_ids(None, group_sizes, len(table.y)))
     rows = np.arange(len(table.y), dtype=np.int64)
     return RankingData(table.X, table.y, offsets, query_ids, rows, table.docids, table.comments)
-
-
-def write_letor(data: RankingData, path: FilePath, *, sparse: bool | None = None) -> None:
-    """Write a LETOR file, compressed by its suffix, that reads back to the same data.
-
-    `sparse` leaves out features that are 0; None does so if the data are sparse. Weights and feature names have no
-    place in this format.
-    """
-    data.labels_for(f"{os.fspath(path)}: LETOR text")
-    lost = [name for name in ("sample_weight", "query_weight", "feature_names") if getattr(data, name) is not None]
-    if lost:
-        message = f"{os.fspath(path)}: LETOR text has no place for {', '.join(lost)}; a .podium-data file keeps them."
-        warnings.warn(message, stacklevel=2)
-    if data.n_rows == 0:
-        raise ValueError(f"{os.fspath(path)}: the data have no rows, and LETOR text cannot say so. Nothing is written.")
-    with write_whole(path) as stream:
-        for block in lines_of(data, is_sparse(data.X) if sparse is None else sparse):
-            stream.write(block)
 
 
 def group_by_qid(table: Table, path: str, strict: bool) -> RankingData:

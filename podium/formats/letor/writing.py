@@ -1,24 +1,46 @@
-"""LETOR lines: ranking data as text, each number the shortest that reads back the same."""
+"""Writing LETOR text: one line per document, each number the shortest that reads back the same."""
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from podium._runtime.compiler import readonly
+from podium._runtime.files import write_whole
 from podium.data.ranking import RankingData
-from podium.data.sparse import as_dense
+from podium.data.sparse import as_dense, is_sparse
 from podium.data.texts import Texts
-from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table
-from podium.formats.letor_faults import shortened
-from podium.formats.letor_parsing import copied_texts, feature_keys
-from podium.formats.letor_pieces import PIECE_BYTES
+from podium.formats.letor import kernels
+from podium.formats.letor.faults import shortened
+from podium.formats.letor.parsing import copied_texts, feature_keys
+from podium.formats.letor.pieces import PIECE_BYTES
+from podium.formats.lines import FilePath
 
 _NOT_IN_QID = re.compile(r"[\x00-\x20#]")
+
+
+def write_letor(data: RankingData, path: FilePath, *, sparse: bool | None = None) -> None:
+    """Write a LETOR file, compressed by its suffix, that reads back to the same data.
+
+    `sparse` leaves out features that are 0; None does so if the data are sparse. Weights and feature names have no
+    place in this format.
+    """
+    data.labels_for(f"{os.fspath(path)}: LETOR text")
+    lost = [name for name in ("sample_weight", "query_weight", "feature_names") if getattr(data, name) is not None]
+    if lost:
+        message = f"{os.fspath(path)}: LETOR text has no place for {', '.join(lost)}; a .podium-data file keeps them."
+        warnings.warn(message, stacklevel=2)
+    if data.n_rows == 0:
+        raise ValueError(f"{os.fspath(path)}: the data have no rows, and LETOR text cannot say so. Nothing is written.")
+    with write_whole(path) as stream:
+        for block in lines_of(data, is_sparse(data.X) if sparse is None else sparse):
+            stream.write(block)
 
 
 @dataclass(frozen=True)

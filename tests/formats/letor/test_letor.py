@@ -23,9 +23,12 @@ from oracles import LetorFault, letor_rows, nearest_float32
 
 from podium.data.ranking import RankingData
 from podium.data.texts import Texts
-from podium.formats import letor, letor_parsing, letor_pieces, letor_table
 from podium.formats.errors import FormatError
+from podium.formats.letor import parsing as letor_parsing
+from podium.formats.letor import pieces as letor_pieces
 from podium.formats.letor import read_letor, read_svmlight, write_letor
+from podium.formats.letor import table as letor_table
+from podium.formats.letor.reading import group_by_qid
 
 SMALL = b"2 qid:10 1:0.5 2:3 #docid = GX1 inc = 1\n0 qid:10 1:0.25 3:-1e-3\n1 qid:11 2:7\n"
 
@@ -652,7 +655,7 @@ def assert_grouped_stably(table, ids: list[bytes]) -> None:
     names = [name.decode("utf-8", "surrogateescape") for name in ids]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data = letor.group_by_qid(table, "any.txt", strict=False)
+        data = group_by_qid(table, "any.txt", strict=False)
     assert data.rows.tolist() == sorted(range(len(names)), key=lambda row: names.index(names[row]))
     assert [str(name) for name in data.qid] == names
 

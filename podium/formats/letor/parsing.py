@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from podium.data.texts import Texts
-from podium.formats import letor_kernels as kernels
 from podium.formats.decimals import power_table, round_texts
-from podium.formats.letor_pieces import Piece
+from podium.formats.letor import kernels
+from podium.formats.letor.pieces import Piece
 from podium.formats.lines import FilePath
 
 _MOST_FEATURES = 10_000_000  # a row of so many takes 40 MB

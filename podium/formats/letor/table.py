@@ -15,9 +15,9 @@ from podium._runtime.progress import Report
 from podium._runtime.threads import threads_for, usable_threads
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
-from podium.formats.letor_faults import explain
-from podium.formats.letor_parsing import Rows, Rules, ends_without_features, parse_piece
-from podium.formats.letor_pieces import LINE_BYTES, LongLine, Piece, Pieces
+from podium.formats.letor.faults import explain
+from podium.formats.letor.parsing import Rows, Rules, ends_without_features, parse_piece
+from podium.formats.letor.pieces import LINE_BYTES, LongLine, Piece, Pieces
 
 _SEGMENT_BYTES = 64 << 20  # allocated at a time where the number of rows cannot be estimated from the size of the file
 _MEMORY_SHARE = 0.8
