@@ -30,9 +30,7 @@ class Form:
     queries: dict[str, np.ndarray]
     table: np.ndarray
     formula: str = "lambda"
-    settings: tuple = field(
-        default=(("changes", "additive"), ("cutoff", CUTOFF), ("normalised", False), ("sigma", 1.0))
-    )
+    settings: tuple = field(default=(("cutoff", CUTOFF), ("deltas", "additive"), ("normalised", False), ("sigma", 1.0)))
     redrawn: bool = False
 
 

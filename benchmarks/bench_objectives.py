@@ -83,25 +83,25 @@ def lambda_rivals(
 ) -> tuple[int, dict[str, Callable[[], Any]]]:
     """(pairs, what to time) for one metric."""
     bound: Any = parse_objective("lambda", metric=metric).bind(labels, offsets, n_jobs=1)
-    changes, n = bound.changes, int(np.diff(offsets)[0])
+    form, n = bound.form, int(np.diff(offsets)[0])
     g, h = np.empty((2, len(scores)), dtype=np.float32)
     plain_g, plain_h = np.empty((2, len(scores)))
     rng, arrays = np.random.default_rng(1), np.zeros((7, n + BLOCK), dtype=np.float32)
     arrays[0, :n], arrays[2, :n] = np.sort(rng.standard_normal(n)), 2.0 ** rng.integers(0, 5, n) - 1
-    arrays[1], arrays[3, :n] = np.exp(arrays[0]), changes.table[n - 1 :: -1]
+    arrays[1], arrays[3, :n] = np.exp(arrays[0]), form.table[n - 1 :: -1]
 
     def plain() -> None:
-        plain_lambdas(scores, changes.values, changes.table, changes.scales, offsets, changes.cutoff, plain_g, plain_h)
+        plain_lambdas(scores, form.values, form.table, form.scales, offsets, form.cutoff, plain_g, plain_h)
 
     rivals: dict[str, Callable[[], Any]] = {
         "podium": lambda: bound.derivatives(scores, g, h),
-        "rows alone": lambda: rows_alone(len(offsets) - 1, n, changes.cutoff, arrays),
+        "rows alone": lambda: rows_alone(len(offsets) - 1, n, form.cutoff, arrays),
         "plain loop": plain,
     }
     rivals["podium"]()
     plain()
     print(f"largest difference to the plain loop: {np.abs(g - plain_g).max():.1e}")
-    return count_pairs(offsets, changes.cutoff), rivals
+    return count_pairs(offsets, form.cutoff), rivals
 
 
 def compare_lambdas(metric: str, scores: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> None:

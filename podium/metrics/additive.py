@@ -15,6 +15,7 @@ import numpy as np
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.base import KernelMetric, refuse_labels_above_rmax, rmax_note
+from podium.metrics.closed_forms import ADDITIVE, ClosedForm, inverse
 from podium.metrics.lists import RankedLists, heads, sort_descending
 from podium.metrics.policies import discounts, gain_table, gains, known_gain
 
@@ -52,6 +53,16 @@ class AdditiveMetric(KernelMetric):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
 
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        return self.additive_form(lists, inverse(self.normalisers(lists)), self.place_weights(lists.longest))
+
+    def additive_form(self, lists: RankedLists, scales: np.ndarray, *ranks: np.ndarray) -> ClosedForm:
+        """Gains, times document weights, with these scales of queries; `ranks`: the table of weights and its starts."""
+        gains = self.gains(lists.labels) * (1.0 if lists.weights is None else lists.weights)
+        sums = weighted_sums(np.abs(gains), lists.offsets) * scales
+        largest = float(sums.max(initial=0.0) * np.abs(ranks[0]).max(initial=0.0)) or 1.0
+        return ClosedForm(ADDITIVE, self.top(lists.longest), gains, scales, largest, *ranks)
+
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
         metric = self.resolve(float(np.max(ranked_labels, initial=0.0)))
         gain, weight = metric.gains(np.asarray(ranked_labels, np.float64)), metric.weights(ranked_labels)
@@ -60,12 +71,16 @@ class AdditiveMetric(KernelMetric):
 
     def ranked_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
         """The gains in ranked order down to the cutoff, times document weights, and their offsets."""
+        self.refuse_labels(lists)
         if lists.average_ties:
             return self._averaged_gains(lists), lists.offsets
         labels, offsets = heads(lists.labels, lists.offsets, self.cutoff)
         if lists.weights is None:
             return self.gains(labels), offsets
         return self.gains(labels) * heads(lists.weights, lists.offsets, self.cutoff)[0], offsets
+
+    def refuse_labels(self, lists: RankedLists) -> None:
+        """Raise where a label has no gain, at any rank: the cutoff does not apply to them."""
 
     def _averaged_gains(self, lists: RankedLists) -> np.ndarray:
         gain = self.gains(lists.labels) * (1.0 if lists.weights is None else lists.weights)
@@ -192,12 +207,7 @@ class DCG(AdditiveMetric):
     def gains(self, labels: np.ndarray) -> np.ndarray:
         return gains(labels, self.policy.gain if self.gain is None else self.gain)
 
-    def ranked_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
-        self._refuse_labels_without_gain(lists)
-        return super().ranked_gains(lists)
-
-    def _refuse_labels_without_gain(self, lists: RankedLists) -> None:
-        """At any rank: the cutoff does not apply to them."""
+    def refuse_labels(self, lists: RankedLists) -> None:
         gain = self.policy.gain if self.gain is None else self.gain
         self.gains(lists.labels if isinstance(gain, tuple) else np.array([lists.largest_label]))
 
@@ -226,6 +236,10 @@ class NDCG(DCG):
 
     def values(self, lists: RankedLists) -> np.ndarray:
         return np.where(self.too_short(lists.lengths), 0.0, super().values(lists))
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm:
+        scales = np.where(self.too_short(lists.lengths), 0.0, inverse(self.normalisers(lists)))
+        return self.additive_form(lists, scales, self.place_weights(lists.longest))
 
     def too_short(self, lengths: np.ndarray | int) -> np.ndarray:
         """Whether lists of these lengths have the value 0 because they are shorter than the cutoff."""
@@ -260,6 +274,14 @@ class MeanNDCG(DCG):
         # Place i takes part in NDCG@i .. NDCG@top.
         share = np.cumsum((1.0 / ideal)[::-1])[::-1] / top
         return np.concatenate([discount * share, np.zeros(n - top)])
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        """Weights of ranks that depend on the query."""
+        if lists.weights is not None:
+            return None
+        tables = [self.weights(lists.query(q)) for q in range(lists.n_queries)]
+        table = np.concatenate([np.zeros(0), *tables])
+        return self.additive_form(lists, np.ones(lists.n_queries), table, lists.offsets[:-1])
 
 
 def cut(weights: np.ndarray, cutoff: int | None) -> np.ndarray:

@@ -11,12 +11,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from podium.metrics.closed_forms import ClosedForm
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES, Policy
 
 LONGEST_BRUTE_FORCE = 2_000
 
 _NUMBERS = (int, float, np.integer, np.floating)
+_VALUE_METHODS = ("value", "values", "swaps", "weights", "ranked_gains")  # what a closed form says in another way
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Metric:
 
     cutoff: int | None = None
     policy: Policy = field(default=POLICIES["standard"], kw_only=True, compare=True, repr=False)
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """A class that overrides how values are computed loses the closed form of its base; it may define its own."""
+        super().__init_subclass__(**more)
+        owner = next(base for base in cls.__mro__ if "closed_form" in vars(base))
+        if any(getattr(cls, name, None) is not getattr(owner, name, None) for name in _VALUE_METHODS):
+            cls.closed_form = Metric.closed_form  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         given: Any = self.cutoff
@@ -81,6 +90,13 @@ class Metric:
             changes[j - i - 1] = self.value(labels) - before
             labels[i], labels[j] = labels[j], labels[i]
         return changes
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        """The metric (resolved) on these lists, in any order; None where it has no such form on them.
+
+        Lambda objectives and the line search read it; without one they call `swaps` and `values`.
+        """
+        return None
 
     def resolve(self, largest_label: float) -> Self:
         """Fill in what depends on the whole data set (ERR's largest grade); most metrics have nothing to fill in."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium.metrics.base import KernelMetric, refuse_averaged_ties, refuse_labels_above_rmax, refuse_weights, rmax_note
+from podium.metrics.closed_forms import CASCADE, FIRST, ClosedForm
 from podium.metrics.lists import RankedLists, heads
 
 
@@ -31,6 +32,11 @@ class ReciprocalRank(KernelMetric):
         out = np.empty(lists.n_queries)
         _first_places(readonly(labels >= self.threshold), readonly(offsets), out)
         return out
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        if lists.average_ties or lists.weights is not None:
+            return None
+        return ClosedForm(FIRST, self.top(lists.longest), lists.labels >= self.threshold, np.ones(lists.n_queries))
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
         """Only the first relevant place counts: it changes when i is it, or comes to be it."""
@@ -76,6 +82,11 @@ class ERR(KernelMetric):
         out = np.empty(lists.n_queries)
         _expected_reciprocal(readonly(self.stops(labels)), readonly(offsets), out)
         return out
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        if lists.average_ties or lists.weights is not None:
+            return None
+        return ClosedForm(CASCADE, self.top(lists.longest), self.stops(lists.labels), np.ones(lists.n_queries))
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
         """The probability of reaching ranks between i and j changes by one factor; beyond j it is unchanged."""

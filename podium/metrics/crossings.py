@@ -5,7 +5,7 @@ alpha = a / (a + b), a quotient of positive numbers, within a few units in the l
 Crossings closer than that are one: their documents tie there. Between two clusters of crossings the
 order is constant, and a document's rank changes by the crossings it takes part in, so ranks are exact.
 
-A metric travels as a kind and one number per document. Its value is a sum of integer terms, one per rank, that depend
+A metric travels as its closed form (`closed_forms.py`). Its value is a sum of integer terms, one per rank, that depend
 on the document there and on what is above (hits so far, or the probability to get there): a cluster changes only the
 terms of its own ranks, and the same order has the same value, whatever came before.
 
@@ -17,9 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from podium._runtime.compiler import kernel
+from podium.metrics.closed_forms import ADDITIVE, CASCADE, PAIRS, PRECISION
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
-
-ADDITIVE, PRECISION, FIRST, CASCADE, PAIRS = range(5)
 
 LARGEST_SCORE = 1e300  # so that sums of differences are finite
 CLOSE = 1e-15  # relative distance up to which crossings are one: twice the rounding error of a quotient, and some

@@ -19,7 +19,7 @@ from podium._runtime.exact import units_for
 from podium._runtime.threads import map_blocks
 from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
 from podium.metrics.base import Metric
-from podium.metrics.closed_forms import ClosedForm, closed_form
+from podium.metrics.closed_forms import ADDITIVE, ClosedForm
 from podium.metrics.crossings import LARGEST_SCORE, Events, sweep_queries
 from podium.metrics.curves import Curve, add_up
 from podium.metrics.lists import RankedLists, as_scores, name_keys
@@ -113,7 +113,9 @@ class LineSearcher(QueryValues):
         self._rows = self._tie_order()
         self._ranked = self.labels[self._rows]  # not by score, but by what decides among equal ones
         self._weight = None if self.sample_weight is None else self.sample_weight[self._rows]
-        self._form = closed_form(self.metric, RankedLists(self._ranked, self.offsets, weights=self._weight))
+        self._averages = self.metric.policy.ties == "average"
+        lists = RankedLists(self._ranked, self.offsets, weights=self._weight, average_ties=self._averages)
+        self._form = self.metric.closed_form(lists)
 
     def search(self, s: np.ndarray, s2: np.ndarray, high: float = 1.0) -> LineSearch:
         """The best alpha between scores s and s2 of the grouped rows."""
@@ -169,13 +171,12 @@ class LineSearcher(QueryValues):
         return np.lexsort((key, query))  # stable: equal keys keep the order of the input
 
     def _sweep(self, s: np.ndarray, s2: np.ndarray, high: float, form: ClosedForm, scales: np.ndarray) -> list[Events]:
-        cutoff = self.metric.cutoff or LONGEST_LINE
-        blocks = self._blocks()
+        blocks, average = self._blocks(), self._averages and form.kind == ADDITIVE  # tied pairs count one half anyway
         lines = readonly(s), readonly(s2), readonly(self.offsets)
-        numbers = [readonly(array) for array in (form.values, form.table, form.starts, scales)]
+        numbers = form.values, form.table, form.starts, readonly(scales)
 
         def work(block: int) -> Events:
-            return sweep_queries(*lines, *blocks[block], high, form.kind, form.average, cutoff, *numbers)
+            return sweep_queries(*lines, *blocks[block], high, form.kind, average, form.cutoff, *numbers)
 
         return map_blocks(work, len(blocks), self.n_jobs)
 

@@ -46,6 +46,10 @@ class RankedLists:
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
 
+    @property
+    def longest(self) -> int:
+        return int(self.lengths.max(initial=0))
+
     @once
     def largest_label(self) -> float:
         largest = self.labels.max(initial=0.0)

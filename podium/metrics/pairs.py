@@ -9,6 +9,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium.metrics.base import KernelMetric
+from podium.metrics.closed_forms import PAIRS, ClosedForm, inverse
 from podium.metrics.lists import RankedLists
 
 PAIRWISE_ADVICE = "counts a pair the same wherever it stands; objective 'ranknet' is meant for that"
@@ -30,6 +31,12 @@ class Inversions(KernelMetric):
 
     def values(self, lists: RankedLists) -> np.ndarray:
         return pair_counts(lists, self.cutoff)[0]
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        if lists.weights is not None or self.cutoff is not None:
+            return None
+        most = max(1.0, float(pair_counts(lists, None)[1].max(initial=0.0)))
+        return ClosedForm(PAIRS, lists.longest, lists.labels, np.full(lists.n_queries, -1.0), most)
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
         return inversion_changes(np.asarray(ranked_labels, np.float64), i, self.cutoff)
@@ -58,6 +65,11 @@ class AUC(KernelMetric):
         inverted, pairs = pair_counts(lists, self.cutoff)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(pairs > 0, 1.0 - inverted / pairs, np.nan)
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        if lists.weights is not None or self.cutoff is not None:
+            return None
+        return ClosedForm(PAIRS, lists.longest, lists.labels, inverse(pair_counts(lists, None)[1]))
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
         labels = np.asarray(ranked_labels, np.float64)

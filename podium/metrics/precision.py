@@ -11,6 +11,7 @@ from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.additive import relevant_weight
 from podium.metrics.base import KernelMetric
+from podium.metrics.closed_forms import PRECISION, ClosedForm, inverse
 from podium.metrics.lists import RankedLists
 
 
@@ -71,6 +72,12 @@ class AveragePrecision(KernelMetric):
         gained = share[i] + 1.0 / ranks[i]  # the document at j rises to i
         passed = between[later] - relevant[later] / ranks[later] * counted[later] - between[i]
         return np.divide(np.where(relevant[later], gained + passed - share[later], 0.0), divisor)
+
+    def closed_form(self, lists: RankedLists) -> ClosedForm | None:
+        if lists.average_ties or lists.weights is not None:
+            return None
+        scales = inverse(self.divisors(lists))
+        return ClosedForm(PRECISION, self.top(lists.longest), lists.labels >= self.threshold, scales)
 
     def divisors(self, lists: RankedLists, totals: np.ndarray | None = None) -> np.ndarray:
         """What the sum of precisions is divided by, per query; `totals`: the relevant documents, where known."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium.metrics.additive import NDCG
+from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
 from podium.objectives.kernels import (
@@ -30,7 +31,6 @@ from podium.objectives.kernels import (
     store_derivatives,
 )
 from podium.objectives.rankings import longest_of
-from podium.objectives.swap_deltas import changes_of
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class BoundApproxNDCG(BoundObjective):
     def __init__(self, objective: ApproxNDCG, judged: Judgements, n_jobs: int | None) -> None:
         super().__init__(objective, judged, n_jobs)
         refuse_negative_labels(objective.name, judged.labels)
-        changes = changes_of(objective.metric, judged)
-        gains = changes.values * np.repeat(changes.scales, judged.lengths)
+        form = objective.metric.closed_form(RankedLists(judged.labels, judged.offsets))
+        gains = form.values * np.repeat(form.scales, judged.lengths)
         self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
 
     def _work(self, lengths: np.ndarray) -> np.ndarray:

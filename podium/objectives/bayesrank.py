@@ -28,11 +28,12 @@ from podium._runtime.compiler import kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
+from podium.metrics.closed_forms import ADDITIVE
 from podium.metrics.policies import Policy
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
 from podium.objectives.rankings import longest_of, place_worst_first
-from podium.objectives.swap_deltas import ADDITIVE, changes_of, metric_under
+from podium.objectives.swap_deltas import closed_form_of, metric_under
 
 LONGEST_EXACT = 4
 _NEAR = 600.0  # exponentials of scores this far below the largest can still be added and divided
@@ -97,12 +98,12 @@ class BoundBayesRank(BoundObjective):
         super().__init__(objective, judged, n_jobs)
         refuse_negative_labels(objective.name, judged.labels)
         metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
-        changes = changes_of(metric, judged)
-        if changes.kind != ADDITIVE:
+        form = closed_form_of(metric, judged)
+        if form is None or form.kind != ADDITIVE:
             raise ValueError(f"bayesrank: {metric.name} has swaps of its own, so it does not add up over places.")
-        gains = changes.values * np.repeat(changes.scales, judged.lengths)
+        gains = form.values * np.repeat(form.scales, judged.lengths)
         self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
-        self._places = changes.cutoff, changes.table, changes.starts
+        self._places = form.cutoff, form.table, form.starts
         self._iteration = 0
 
     def begin(self, iteration: int) -> None:

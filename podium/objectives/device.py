@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from podium.metrics.closed_forms import ADDITIVE, CASCADE, FIRST, PRECISION
 from podium.objectives.approximate import BoundApproxNDCG
 from podium.objectives.base import BoundObjective
 from podium.objectives.centred import BoundQueryRMSE
@@ -21,10 +22,9 @@ from podium.objectives.likelihood import BoundListMLE
 from podium.objectives.listwise import BoundSoftmax, BoundXENDCG
 from podium.objectives.pairwise import BoundPairwise
 from podium.objectives.pointwise import BoundSquared, BoundThresholds
-from podium.objectives.swap_deltas import ADDITIVE, AVERAGE_PRECISION, CASCADE, RECIPROCAL_RANK
 
 _PAIR_FORMS = {LOGISTIC: "logistic", HINGE: "hinge", SQUARED_HINGE: "squared_hinge", EXPONENTIAL: "exponential"}
-_CHANGES = {ADDITIVE: "additive", AVERAGE_PRECISION: "precision", RECIPROCAL_RANK: "first", CASCADE: "cascade"}
+_DELTAS = {ADDITIVE: "additive", PRECISION: "precision", FIRST: "first", CASCADE: "cascade"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +93,20 @@ def _pairwise(bound: BoundPairwise) -> DeviceForm | None:
 
 
 def _lambda(bound: BoundLambda) -> DeviceForm | None:
-    """Metrics whose changes have a closed form; weights of places that differ from query to query lie at its rows."""
-    changes, query_weights = bound.changes, bound._lists[1]
-    if changes.kind not in _CHANGES:
+    """Metrics that have a closed form; weights of places that differ from query to query lie at its rows."""
+    form = bound.form
+    if form is None:
         return None
-    rows, table = {"value": changes.values, **_document_weights(bound)}, changes.table
-    if changes.kind == ADDITIVE and changes.starts.any():
-        rows["place_weight"], table = changes.table, np.empty(0)
+    rows, table = {"value": form.values, **_document_weights(bound)}, form.table
+    if form.kind == ADDITIVE and form.starts.any():
+        rows["place_weight"], table = form.table, np.empty(0)
     settings = {
-        "changes": _CHANGES[changes.kind],
-        "cutoff": int(changes.cutoff),
+        "deltas": _DELTAS[form.kind],
+        "cutoff": int(form.cutoff),
         "sigma": float(bound.objective.sigma),
         "normalised": bound.objective.normalize is not None,
     }
-    queries = {"weight": query_weights, "scale": changes.scales}
+    queries = {"weight": bound._lists[1], "scale": form.scales}
     return _form(bound, "lambda", rows, settings, table, queries)
 
 

@@ -23,6 +23,7 @@ from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
+from podium.metrics.closed_forms import ADDITIVE, FormArrays
 from podium.metrics.policies import Policy
 from podium.objectives.base import (
     NORMALIZATIONS,
@@ -48,12 +49,9 @@ from podium.objectives.kernels import (
 from podium.objectives.pairwise import pair_factors
 from podium.objectives.rankings import longest_of, order_by_label, order_of, place_queries, rows_of
 from podium.objectives.swap_deltas import (
-    ADDITIVE,
-    OWN_SWAPS,
-    ChangeArrays,
     DeltaWorkspace,
     additive_row,
-    changes_of,
+    closed_form_of,
     closed_form_row,
     load_deltas,
     load_gains,
@@ -133,7 +131,7 @@ class Lambda(Objective):
 
 
 class BoundLambda(BoundObjective):
-    """Lambdas on one data set: the metric resolved, and its changes as the kernels read them."""
+    """Lambdas on one data set: the metric resolved, and its closed form."""
 
     objective: Lambda
 
@@ -142,7 +140,7 @@ class BoundLambda(BoundObjective):
         refuse_negative_labels(objective.name, judged.labels)
         self.metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
         _warn_if_rank_is_ignored(self.metric, judged.labels)
-        self.changes = changes_of(self.metric, judged)
+        self.form = closed_form_of(self.metric, judged)
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
         self._places = rows_of(judged.offsets)  # of the last call: the next one's are much the same
@@ -158,9 +156,9 @@ class BoundLambda(BoundObjective):
         return exact_sum(self._lists[1] * self.judged.mean_weights**2)
 
     def _work(self, lengths: np.ndarray) -> np.ndarray:
-        if self.changes.kind == OWN_SWAPS:  # Python holds the interpreter lock: one thread
+        if self.form is None:  # Python holds the interpreter lock: one thread
             return np.zeros_like(lengths)
-        return np.asarray(4 * lengths + lengths * np.minimum(lengths, self.changes.cutoff) // 16)
+        return np.asarray(4 * lengths + lengths * np.minimum(lengths, self.form.cutoff) // 16)
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
         self._run(scores, queries, gradients, hessians, None)
@@ -177,31 +175,28 @@ class BoundLambda(BoundObjective):
         costs: np.ndarray | None,
     ) -> None:
         """Costs where there is room for them, derivatives otherwise."""
-        if self.changes.kind != OWN_SWAPS:
-            places = self._places
-            place_queries(scores, self.changes.cutoff, self.offsets, queries, places)
-            closed = None if self.changes.kind == ADDITIVE else self.changes.kind
-            weights = self._lists[0] if len(self._lists[0]) else None
-            longest = longest_of(self.offsets, queries)
-            _lambda_queries(
-                closed,
-                weights,
-                self.changes.arrays,
-                self._options,
-                self._lists,
-                scores,
-                readonly(places),
-                queries,
-                make_pair_workspace(longest),
-                np.zeros(longest + BLOCK, np.float32),
-                make_delta_workspace(longest),
-                gradients,
-                hessians,
-                costs,
-            )
+        if self.form is None:
+            for query in queries.tolist():
+                self._ask_metric(scores, query, gradients, hessians, costs)
             return
-        for query in queries.tolist():
-            self._ask_metric(scores, query, gradients, hessians, costs)
+        place_queries(scores, self.form.cutoff, self.offsets, queries, self._places)
+        longest = longest_of(self.offsets, queries)
+        _lambda_queries(
+            None if self.form.kind == ADDITIVE else self.form.kind,
+            self._lists[0] if len(self._lists[0]) else None,
+            self.form.arrays,
+            self._options,
+            self._lists,
+            scores,
+            readonly(self._places),
+            queries,
+            make_pair_workspace(longest),
+            np.zeros(longest + BLOCK, np.float32),
+            make_delta_workspace(longest),
+            gradients,
+            hessians,
+            costs,
+        )
 
     def _ask_metric(
         self, scores: np.ndarray, query: int, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray | None
@@ -260,7 +255,7 @@ def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
 def _lambda_queries(
     closed: int | None,
     weights: np.ndarray | None,
-    changes: ChangeArrays,
+    form: FormArrays,
     options: Options,
     lists: Lists,
     scores: np.ndarray,
@@ -275,14 +270,14 @@ def _lambda_queries(
 ) -> None:
     """The sums at the top of this module for all documents of these queries; or `costs[q]`, if there is room for them.
 
-    closed: the closed form of the metric's changes; None: it adds up. scores (n,) float64; orders (n,) uint32, each
+    closed: the kind of the metric's closed form; None: it adds up. scores (n,) float64; orders (n,) uint32, each
     query's documents worst first; gradients, hessians (n,) float32; costs (queries,) float64. What is None is not
     compiled: a first training waits for nothing it does not use.
 
     Rows are copied into the loop, and none that has a copy of another in it: references to its arrays would be counted
     in every turn, which costs as much as a third of a row.
     """
-    cutoff, values, table, table_starts, scales = changes
+    cutoff, values, table, table_starts, scales = form
     offsets = lists[2]
     single, row, gradient_sums, hessian_sums, exact = workspace
     gains, place_weights, one, two, three, four = delta_workspace
@@ -345,7 +340,7 @@ def _own_row(
     nearest: np.float32,
     inverse: np.float32,
 ) -> float:
-    """One row of `_lambda_queries`, for changes that came from Python."""
+    """One row of `_lambda_queries`, for swap deltas that came from Python."""
     load_powers(i + 1, scores[i], scores, powers)
     if normalised:
         return float(logistic_row(True, i, scores, powers, row, gradient_sums, hessian_sums, nearest, inverse))

@@ -11,40 +11,17 @@ its divisor (the ideal DCG, the number of relevant documents), which multiplies 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
-from podium.metrics.additive import NDCG, AdditiveMetric, relevant_weight
+from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel
 from podium.metrics.base import Metric
-from podium.metrics.cascade import ERR, ReciprocalRank
+from podium.metrics.closed_forms import FIRST, PAIRS, PRECISION, ClosedForm
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import Policy, get_policy
-from podium.metrics.precision import AveragePrecision
 from podium.metrics.registry import parse_metric
 from podium.objectives.base import Judgements
 from podium.objectives.kernels import BLOCK
-
-ADDITIVE, AVERAGE_PRECISION, RECIPROCAL_RANK, CASCADE, OWN_SWAPS = range(5)
-
-ChangeArrays = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class Changes:
-    """The swap deltas of one metric on one data set, as the kernels read them."""
-
-    kind: int
-    cutoff: int  # rows are opened by this many places from the top
-    values: np.ndarray  # (n,) float64, one per document: its gain, its relevance (0 or 1), or its stop probability
-    table: np.ndarray  # float64 weights of places, of all queries or one query after the other (additive only)
-    starts: np.ndarray  # (queries,) int64: where a query's places begin in the table
-    scales: np.ndarray  # (queries,) float64: 1 / divisor, 0 where nothing can change
-
-    @property
-    def arrays(self) -> ChangeArrays:
-        return self.cutoff, self.values, self.table, self.starts, self.scales
 
 
 def metric_under(
@@ -56,46 +33,10 @@ def metric_under(
     return parse_metric(metric, get_policy(policy).vary(gain=gain, label_gain=label_gain))
 
 
-def changes_of(metric: Metric, judged: Judgements) -> Changes:
-    """The metric (already resolved) on this data."""
-    lists = RankedLists(judged.labels, judged.offsets)
-    cutoff = metric.cutoff or max(judged.longest, 1)
-    if isinstance(metric, AdditiveMetric) and type(metric).swaps is AdditiveMetric.swaps:
-        return _additive(metric, lists, cutoff)
-    nothing, starts = readonly(np.empty(0)), readonly(np.zeros(judged.n_queries, np.int64))
-    kind, values, scales = OWN_SWAPS, nothing, np.ones(judged.n_queries)
-    if type(metric) is AveragePrecision:
-        kind, values = AVERAGE_PRECISION, (judged.labels >= metric.threshold).astype(np.float64)
-        scales = _inverse(_relevant(metric, judged))
-    elif type(metric) is ReciprocalRank:
-        kind, values = RECIPROCAL_RANK, (judged.labels >= metric.threshold).astype(np.float64)
-    elif type(metric) is ERR:
-        kind, values = CASCADE, metric.stops(judged.labels)
-    return Changes(kind, cutoff, readonly(values), nothing, starts, readonly(scales))
-
-
-def _additive(metric: AdditiveMetric, lists: RankedLists, cutoff: int) -> Changes:
-    values = readonly(np.ascontiguousarray(metric.gains(lists.labels), dtype=np.float64))
-    weights = type(metric).weights
-    if weights is AdditiveMetric.weights or (weights is NDCG.weights and metric.policy.short == "cut"):
-        table, starts = metric.place_weights(int(lists.lengths.max(initial=0))), np.zeros(lists.n_queries, np.int64)
-        scales = _inverse(metric.normalisers(lists))
-    else:  # weights of places that depend on the query
-        own = [metric.weights(lists.query(q)) for q in range(lists.n_queries)]
-        table, starts = np.concatenate([np.empty(0), *own]), lists.offsets[:-1]
-        scales = np.ones(lists.n_queries)
-    return Changes(ADDITIVE, cutoff, values, readonly(table), readonly(starts), readonly(scales))
-
-
-def _relevant(metric: AveragePrecision, judged: Judgements) -> np.ndarray:
-    found = relevant_weight(judged.labels, metric.threshold, None, judged.offsets)
-    at_most = metric.cutoff if metric.policy.average_precision == "cutoff" else None
-    return found if at_most is None else np.asarray(np.minimum(found, at_most))
-
-
-def _inverse(divisors: np.ndarray) -> np.ndarray:
-    inverse: np.ndarray = np.divide(1.0, divisors, out=np.zeros(len(divisors)), where=divisors > 0)
-    return inverse
+def closed_form_of(metric: Metric, judged: Judgements) -> ClosedForm | None:
+    """The form of a resolved metric on this data; None if its swap deltas are those of `Metric.swaps`."""
+    form = metric.closed_form(RankedLists(judged.labels, judged.offsets))
+    return None if form is None or form.kind == PAIRS else form
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
@@ -135,9 +76,9 @@ def load_deltas(kind: int, top: int, places: np.ndarray, values: np.ndarray, wor
     gains, _, one, two, three, four = workspace
     n = len(places)
     load_gains(places, values, gains)
-    if kind == AVERAGE_PRECISION:
+    if kind == PRECISION:
         _load_precisions(n, top, gains, one, two)
-    elif kind == RECIPROCAL_RANK:
+    elif kind == FIRST:
         return _load_first_places(n, top, gains, one, two)
     else:
         _load_cascade(places, top, values, one, two, three, four)
@@ -225,10 +166,10 @@ def closed_form_row(
     four: np.ndarray,
     row: np.ndarray,
 ) -> None:
-    """The rows of the metrics that do not add up; the numbers per place are those that `load_changes` stored."""
-    if kind == AVERAGE_PRECISION:
+    """The rows of the metrics that do not add up; the numbers per place are those that `load_deltas` stored."""
+    if kind == PRECISION:
         _precision_row(i, values, one if values[i] > 0 else two, row)
-    elif kind == RECIPROCAL_RANK:
+    elif kind == FIRST:
         _first_place_row(i, values, one, two[0], two[1], row)
     else:
         _cascade_row(i, one, two, three, four, row)

@@ -102,15 +102,15 @@ def _lambda(
     rows: Rows,
     queries: Rows,
     table: Any,
-    changes: str,
+    deltas: str,
     cutoff: int,
     sigma: float,
     normalised: bool,
 ) -> Any:
     place = _places(scores, there)
-    change = CHANGES[changes](place, there, rows, table, cutoff)  # signed: positive where i is better
+    delta = DELTAS[deltas](place, there, rows, table, cutoff)  # signed: positive where i is better
     o = _differences(scores)
-    force = change * jax.nn.sigmoid(-sigma * jnp.sign(change) * o)
+    force = delta * jax.nn.sigmoid(-sigma * jnp.sign(delta) * o)
     force = _pair_weights(force, rows) * force
     scale = queries["scale"]
     if normalised:
@@ -140,7 +140,7 @@ def _pair_weights(like: Any, rows: Rows) -> Any:
     return 1.0 if weight is None else weight[:, :, None] * weight[:, None, :]
 
 
-# --- changes of metrics when i and j swap places, [q, i, j], antisymmetric -------------------------------------------
+# --- swap deltas of metrics, of i and j, [q, i, j], antisymmetric ---------------------------------------------------
 
 
 def _additive(place: Any, there: Any, rows: Rows, table: Any, cutoff: int) -> Any:
@@ -218,7 +218,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "pairwise": _pairwise,
     "lambda": _lambda,
 }
-CHANGES: dict[str, Callable[..., Any]] = {
+DELTAS: dict[str, Callable[..., Any]] = {
     "additive": _additive,
     "precision": _precision,
     "first": _first,
