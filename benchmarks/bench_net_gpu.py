@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from podium.metrics.closed_forms import ADDITIVE
+
 HIDDEN = (512, 256, 128)
 CUTOFF, FEATURES, LONGEST = 10, 136, 128
 PEAK_FLOPS, PEAK_BYTES = 790e12, 4.3e12  # bf16 products and copies, as measured on an H200
@@ -30,7 +32,7 @@ class Form:
     queries: dict[str, np.ndarray]
     table: np.ndarray
     formula: str = "lambda"
-    settings: tuple = field(default=(("cutoff", CUTOFF), ("deltas", "additive"), ("normalised", False), ("sigma", 1.0)))
+    settings: tuple = field(default=(("cutoff", CUTOFF), ("kind", ADDITIVE), ("normalised", False), ("sigma", 1.0)))
     redrawn: bool = False
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from podium.explain.dependence import Dependence
     from podium.explain.falls import Falls
     from podium.explain.reasons import Why
-    from podium.metrics.line_search import LineSearch
+    from podium.metrics.line_searching import LineSearch
 
 SUFFIXES = (".svg", ".png")
 _UP, _DOWN, _LINE, _PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"

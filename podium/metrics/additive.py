@@ -40,12 +40,6 @@ class AdditiveMetric(KernelMetric):
     def empty_value(self) -> float:
         return 0.0
 
-    def weights(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> np.ndarray:
-        """Weights of the places of one list, normalised: the value is `gains(ranked_labels) @ weights`."""
-        divisor = float(self.normalisers(RankedLists.one(ranked_labels, judged))[0])
-        places = self.place_weights(len(ranked_labels))
-        return places / divisor if divisor > 0 else np.zeros_like(places)
-
     def values(self, lists: RankedLists) -> np.ndarray:
         gain, offsets = self.ranked_gains(lists)
         sums = weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
@@ -62,12 +56,6 @@ class AdditiveMetric(KernelMetric):
         sums = weighted_sums(np.abs(gains), lists.offsets) * scales
         largest = float(sums.max(initial=0.0) * np.abs(ranks[0]).max(initial=0.0)) or 1.0
         return ClosedForm(ADDITIVE, self.top(lists.longest), gains, scales, largest, *ranks)
-
-    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
-        metric = self.resolve(float(np.max(ranked_labels, initial=0.0)))
-        gain, weight = metric.gains(np.asarray(ranked_labels, np.float64)), metric.weights(ranked_labels)
-        changes: np.ndarray = (gain[i + 1 :] - gain[i]) * (weight[i] - weight[i + 1 :])
-        return changes
 
     def ranked_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
         """The gains in ranked order down to the cutoff, times document weights, and their offsets."""
@@ -231,9 +219,6 @@ class NDCG(DCG):
         gain, offsets = self.ideal_gains(lists)
         return weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
 
-    def weights(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> np.ndarray:
-        return super().weights(ranked_labels, judged) * (not self.too_short(len(ranked_labels)))
-
     def values(self, lists: RankedLists) -> np.ndarray:
         return np.where(self.too_short(lists.lengths), 0.0, super().values(lists))
 
@@ -263,8 +248,9 @@ class MeanNDCG(DCG):
         _mean_ratios(gain, offsets, best, ends, discount, self.cutoff or len(discount), out)
         return np.where(np.isnan(out), self.policy.empty, out)
 
-    def weights(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> np.ndarray:
-        best, n = self.ideal_gains(RankedLists.one(ranked_labels, judged))[0], len(ranked_labels)
+    def _weights(self, labels: np.ndarray) -> np.ndarray:
+        """Weights of the ranks of one list."""
+        best, n = self.ideal_gains(RankedLists.one(labels))[0], len(labels)
         top = self.top(n)
         best = np.concatenate([best, np.zeros(top)])[:top]
         discount = discounts(top, self.policy.discount)
@@ -279,7 +265,7 @@ class MeanNDCG(DCG):
         """Weights of ranks that depend on the query."""
         if lists.weights is not None:
             return None
-        tables = [self.weights(lists.query(q)) for q in range(lists.n_queries)]
+        tables = [self._weights(lists.query(q)) for q in range(lists.n_queries)]
         table = np.concatenate([np.zeros(0), *tables])
         return self.additive_form(lists, np.ones(lists.n_queries), table, lists.offsets[:-1])
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from podium.metrics.closed_forms import ClosedForm
+from podium.metrics.closed_forms import ClosedForm, swap_changes
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES, Policy
 
 LONGEST_BRUTE_FORCE = 2_000
 
 _NUMBERS = (int, float, np.integer, np.floating)
-_VALUE_METHODS = ("value", "values", "swaps", "weights", "ranked_gains")  # what a closed form says in another way
+_VALUE_METHODS = ("value", "values", "swaps", "ranked_gains")  # what a closed form says in another way
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,12 @@ class KernelMetric(Metric):
     def value(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> float:
         lists = RankedLists.one(ranked_labels, judged)
         return float(self.resolve(lists.largest_label).values(lists)[0])
+
+    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
+        """By the closed form, where there is one."""
+        lists = RankedLists.one(ranked_labels)
+        form = self.resolve(lists.largest_label).closed_form(lists)
+        return super().swaps(ranked_labels, i) if form is None else swap_changes(form, i)
 
 
 def refuse_averaged_ties(metric: Metric, lists: RankedLists) -> None:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from podium._runtime.compiler import kernel
-from podium.metrics.closed_forms import ADDITIVE, CASCADE, PAIRS, PRECISION
+from podium.metrics.closed_forms import PAIRS
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
+from podium.metrics.terms import first_above, rank_term
 
 LARGEST_SCORE = 1e300  # so that sums of differences are finite
 CLOSE = 1e-15  # relative distance up to which crossings are one: twice the rounding error of a quotient, and some
@@ -221,24 +222,12 @@ State = tuple[int, bool, float, int]  # kind, average, units per term, ranks tha
 
 @kernel
 def _term(state: State, above: float, value: float, rank: int, weights: np.ndarray) -> tuple[int, float]:
-    """The term of a document at a rank (from 0), and what is above the next one."""
+    """The term of a document at a rank (from 0) in units, and what is above the next one."""
     kind, _, scale, top = state
     if rank >= top or kind == PAIRS:
         return 0, above
-    if kind == ADDITIVE:
-        return int(np.rint(scale * (value * weights[rank]))), above
-    if kind == CASCADE:
-        return int(np.rint(scale * (above * value) / (rank + 1))), above * (1.0 - value)
-    if value == 0.0:
-        return 0, above
-    if kind == PRECISION:
-        return int(np.rint(scale * (above + 1.0) / (rank + 1))), above + 1.0
-    return int(np.rint(scale / (rank + 1))) if above == 0.0 else 0, above + 1.0
-
-
-@kernel
-def _nothing_above(state: State) -> float:
-    return 1.0 if state[0] == CASCADE else 0.0
+    term, above = rank_term(kind, scale, above, value, rank, weights)
+    return int(np.rint(term)), above
 
 
 @kernel
@@ -262,7 +251,7 @@ def _sweep(
 ) -> int:
     """Walk through the sorted crossings of one query; the number of clusters that change its value."""
     kind, average, _, top = state
-    above[0] = _nothing_above(state)
+    above[0] = first_above(state[0])
     for r in range(len(value)):
         term[r], above[r + 1] = _term(state, above[r], value[order[r]], r, weights)
     k, found = 0, 0
@@ -388,7 +377,7 @@ def _end_change(
 
     s are the scores at that end, s2 those at the other end, `order` has the documents by rank just beside it.
     """
-    change, above, begin = 0, _nothing_above(state), 0
+    change, above, begin = 0, first_above(state[0]), 0
     while begin < len(s):
         stop = begin + 1
         while stop < len(s) and s[order[stop]] == s[order[begin]]:

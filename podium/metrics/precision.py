@@ -54,25 +54,6 @@ class AveragePrecision(KernelMetric):
     def empty_value(self) -> float:
         return self.policy.empty_average_precision if self.empty is None else self.empty
 
-    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
-        """A relevant document that moves takes its own precision along and shifts those between by one hit each."""
-        relevant = np.asarray(ranked_labels) >= self.threshold
-        n, top = len(relevant), self.top(len(relevant))
-        divisor = float(self.divisors(RankedLists.one(ranked_labels))[0])
-        if divisor == 0 or i >= top:
-            return np.zeros(n - i - 1)
-        ranks = np.arange(1, n + 1)
-        counted = ranks <= top
-        share = np.cumsum(relevant) / ranks * counted  # precision at each place
-        between = np.cumsum(relevant / ranks * counted)  # one hit more or less at every relevant place so far
-        later = slice(i + 1, n)
-        if relevant[i]:  # the document at i falls to j, where the number of hits is what it was
-            moved = share[later] - share[i] - (between[later] - between[i])
-            return np.divide(np.where(relevant[later], 0.0, moved), divisor)
-        gained = share[i] + 1.0 / ranks[i]  # the document at j rises to i
-        passed = between[later] - relevant[later] / ranks[later] * counted[later] - between[i]
-        return np.divide(np.where(relevant[later], gained + passed - share[later], 0.0), divisor)
-
     def closed_form(self, lists: RankedLists) -> ClosedForm | None:
         if lists.average_ties or lists.weights is not None:
             return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.metrics.line_search import LineSearcher
+from podium.metrics.line_searching import LineSearcher
 from podium.metrics.registry import parse_metric
 from podium.models.adarank import TrainingRounds
 from podium.models.linear import LinearScores

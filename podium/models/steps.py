@@ -7,7 +7,7 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.learners.trees.training.boosting import StepRule
 from podium.metrics.base import Metric
-from podium.metrics.line_search import LineSearcher
+from podium.metrics.line_searching import LineSearcher
 
 LARGEST_ALPHA = 0.9  # a step of at most nine times the tree: beyond, the scores so far hardly count
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from podium.metrics.closed_forms import ADDITIVE, CASCADE, FIRST, PRECISION
+from podium.metrics.closed_forms import ADDITIVE
 from podium.objectives.approximate import BoundApproxNDCG
 from podium.objectives.base import BoundObjective
 from podium.objectives.centred import BoundQueryRMSE
@@ -24,7 +24,6 @@ from podium.objectives.pairwise import BoundPairwise
 from podium.objectives.pointwise import BoundSquared, BoundThresholds
 
 _PAIR_FORMS = {LOGISTIC: "logistic", HINGE: "hinge", SQUARED_HINGE: "squared_hinge", EXPONENTIAL: "exponential"}
-_DELTAS = {ADDITIVE: "additive", PRECISION: "precision", FIRST: "first", CASCADE: "cascade"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +100,7 @@ def _lambda(bound: BoundLambda) -> DeviceForm | None:
     if form.kind == ADDITIVE and form.starts.any():
         rows["place_weight"], table = form.table, np.empty(0)
     settings = {
-        "deltas": _DELTAS[form.kind],
+        "kind": form.kind,
         "cutoff": int(form.cutoff),
         "sigma": float(bound.objective.sigma),
         "normalised": bound.objective.normalize is not None,

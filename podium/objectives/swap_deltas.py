@@ -16,7 +16,15 @@ import numpy as np
 
 from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel
 from podium.metrics.base import Metric
-from podium.metrics.closed_forms import FIRST, PAIRS, PRECISION, ClosedForm
+from podium.metrics.closed_forms import (
+    FIRST,
+    PAIRS,
+    PRECISION,
+    ClosedForm,
+    cascade_drop,
+    cascade_sums,
+    precision_weights,
+)
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import Policy, get_policy
 from podium.metrics.registry import parse_metric
@@ -40,6 +48,11 @@ def closed_form_of(metric: Metric, judged: Judgements) -> ClosedForm | None:
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
+
+# The formulas of closed forms, copied into the loops below.
+_precision_weights = inlined_kernel(precision_weights)
+_cascade_sums = inlined_kernel(cascade_sums)
+_cascade_drop = inlined_kernel(cascade_drop)
 
 # float32 (longest + BLOCK,): gains (or relevance) of the documents, and weights of places;
 # float64 (longest + 1,): four numbers per place for the closed forms, as documented where they are loaded
@@ -86,21 +99,15 @@ def load_deltas(kind: int, top: int, places: np.ndarray, values: np.ndarray, wor
 
 
 @kernel
-def _load_precisions(n: int, top: int, relevant: np.ndarray, falls: np.ndarray, rises: np.ndarray) -> None:
-    """`fall = c hits - sum of c over relevant places so far`, `rise = fall + c`, with c = 1 / rank down to the cutoff.
-
-    A relevant document that falls from i to j loses its precision at i, gets that at j (the hits there are what they
-    were), and takes one hit from each relevant place between: it loses `fall_i - fall_j`. One that rises to a place i
-    which was not relevant gains `rise_i - rise_j`.
-    """
+def _load_precisions(n: int, top: int, relevant: np.ndarray, falling: np.ndarray, rising: np.ndarray) -> None:
+    """The two weights per place of `precision_weights`."""
     hits, passed = 0.0, 0.0
     for place in range(n):
         k = n - 1 - place
         inverse = 1.0 / (place + 1) if place < top else 0.0
         hits += relevant[k]
         passed += relevant[k] * inverse
-        falls[k] = hits * inverse - passed
-        rises[k] = falls[k] + inverse
+        falling[k], rising[k] = _precision_weights(hits, passed, inverse)
 
 
 @kernel
@@ -125,23 +132,17 @@ def _load_cascade(
     values: np.ndarray,
     stops: np.ndarray,
     heres: np.ndarray,
-    terms: np.ndarray,
-    marks: np.ndarray,
+    totals: np.ndarray,
+    fulls: np.ndarray,
 ) -> None:
-    """R of each place, what stopping there counts (`reach / rank`), the terms so far, and those before plus `here`.
-
-    Swapping i with a later j changes R at i by `R_j - R_i`, and by the factor `(1 - R_j) / (1 - R_i)` how often places
-    from i + 1 to j are reached. All of it has the factor `R_i - R_j`, and what is left is
-    `(mark_j - terms_i) / (1 - R_i) - here_i`.
-    """
+    """R of each place, what stopping there counts (`reach / rank`), and the two sums of `cascade_sums`."""
     n, reach, total = len(places), 1.0, 0.0
     for place in range(n):
         k = n - 1 - place
         stops[k] = values[places[k]]
         heres[k] = reach / (place + 1) if place < top else 0.0
-        marks[k] = total + heres[k]
-        total += heres[k] * stops[k]
-        terms[k] = total
+        total, fulls[k] = _cascade_sums(heres[k], stops[k], total)
+        totals[k] = total
         reach *= 1.0 - stops[k]
 
 
@@ -178,11 +179,11 @@ def closed_form_row(
 
 
 @fast_kernel
-def _precision_row(i: int, relevant: np.ndarray, worth: np.ndarray, row: np.ndarray) -> None:
-    """|fall_i - fall_j| where only i is relevant, |rise_i - rise_j| where only j is; `worth` is what i needs."""
-    own, here = relevant[i], worth[i]
+def _precision_row(i: int, relevant: np.ndarray, weights: np.ndarray, row: np.ndarray) -> None:
+    """As of an additive metric; `weights` are those that i needs."""
+    own, weight = relevant[i], weights[i]
     for j in range(i):
-        row[j] = (own - relevant[j]) * np.float32(abs(here - worth[j]))
+        row[j] = (own - relevant[j]) * np.float32(abs(weight - weights[j]))
 
 
 @fast_kernel
@@ -201,9 +202,9 @@ def _first_place_row(
 
 @fast_kernel
 def _cascade_row(
-    i: int, stops: np.ndarray, heres: np.ndarray, terms: np.ndarray, marks: np.ndarray, row: np.ndarray
+    i: int, stops: np.ndarray, heres: np.ndarray, totals: np.ndarray, fulls: np.ndarray, row: np.ndarray
 ) -> None:
-    """(R_i - R_j) |(mark_j - terms_i) / (1 - R_i) - here_i|; R < 1 always, for 2^r - 1 < 2^rmax."""
-    own, stay, here, before = stops[i], 1.0 / (1.0 - stops[i]), heres[i], terms[i]
+    """(R_i - R_j) |drop|; R < 1 always, for 2^r - 1 < 2^rmax."""
+    own, stay, here, total = stops[i], 1.0 / (1.0 - stops[i]), heres[i], totals[i]
     for j in range(i):
-        row[j] = np.float32((own - stops[j]) * abs((marks[j] - before) * stay - here))
+        row[j] = np.float32((own - stops[j]) * abs(_cascade_drop(here, stay, total, fulls[j])))

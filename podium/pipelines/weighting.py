@@ -14,7 +14,7 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import evaluate
 from podium.metrics.base import Metric
-from podium.metrics.line_search import line_search
+from podium.metrics.line_searching import line_search
 
 _LEAST_GAIN = 1e-9
 _MOST_CYCLES = 20

@@ -1,4 +1,4 @@
-"""Derivatives of objectives in JAX, on lists that are filled up to a common length. Imports only JAX.
+"""Derivatives of objectives in JAX, on lists that are filled up to a common length. Imports no Numba.
 
 Scores are (queries, length), what belongs to rows has the same shape, what belongs to queries is (queries,); `there`
 says which places hold a document. Results are the gradients of `podium/objectives/`, in float32; places without a
@@ -12,6 +12,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from podium.metrics.closed_forms import (
+    ADDITIVE,
+    CASCADE,
+    FIRST,
+    PRECISION,
+    cascade_drop,
+    cascade_sums,
+    precision_weights,
+)
 
 Rows = Mapping[str, Any]
 _NEAREST = 0.01  # as in objectives/lambdas.py
@@ -102,13 +112,14 @@ def _lambda(
     rows: Rows,
     queries: Rows,
     table: Any,
-    deltas: str,
+    kind: int,
     cutoff: int,
     sigma: float,
     normalised: bool,
 ) -> Any:
     place = _places(scores, there)
-    delta = DELTAS[deltas](place, there, rows, table, cutoff)  # signed: positive where i is better
+    drop = DROPS[kind](place, there, rows, table, cutoff)
+    delta = _both(there, _differences(rows["value"]) * jnp.abs(drop))  # positive where i is better
     o = _differences(scores)
     force = delta * jax.nn.sigmoid(-sigma * jnp.sign(delta) * o)
     force = _pair_weights(force, rows) * force
@@ -140,59 +151,53 @@ def _pair_weights(like: Any, rows: Rows) -> Any:
     return 1.0 if weight is None else weight[:, :, None] * weight[:, None, :]
 
 
-# --- swap deltas of metrics, of i and j, [q, i, j], antisymmetric ---------------------------------------------------
+# --- drops of closed forms, [q, i, j]: times the difference of the values, what swapping i and j loses ---------------
 
 
 def _additive(place: Any, there: Any, rows: Rows, table: Any, cutoff: int) -> Any:
-    own = rows.get("place_weight")
-    if own is None:
-        weight = table[jnp.minimum(place, table.shape[0] - 1)]
-    else:
-        weight = jnp.take_along_axis(own, jnp.minimum(place, place.shape[1] - 1), axis=1)
-    gain = jnp.where(there, rows["value"], 0.0)
-    both = there[:, :, None] & there[:, None, :]
-    return jnp.where(both, _differences(gain) * jnp.abs(_differences(weight)), 0.0)
+    weights = rows.get("place_weight")
+    if weights is None:
+        return _differences(table[jnp.minimum(place, table.shape[0] - 1)])
+    return _differences(jnp.take_along_axis(weights, jnp.minimum(place, place.shape[1] - 1), axis=1))
 
 
 def _precision(place: Any, there: Any, rows: Rows, table: Any, cutoff: int) -> Any:
-    """|fall_i - fall_j| where the upper one is relevant, |rise_i - rise_j| where the lower one is."""
-    relevant = jnp.where(there, rows["value"], 0.0)
-    inverse = jnp.where(place < cutoff, 1.0 / (place + 1.0), 0.0)
+    relevant, inverse = jnp.where(there, rows["value"], 0.0), _inverse_ranks(place, cutoff)
     until = place[:, None, :] <= place[:, :, None]
-    hits = jnp.where(until, relevant[:, None, :], 0.0).sum(axis=2)
-    passed = jnp.where(until, (relevant * inverse)[:, None, :], 0.0).sum(axis=2)
-    fall = hits * inverse - passed
-    sizes = jnp.where(_upper(relevant, place) > 0, jnp.abs(_differences(fall)), jnp.abs(_differences(fall + inverse)))
-    return _both(there, _differences(relevant) * sizes)
+    hits, passed = _sums(until, relevant), _sums(until, relevant * inverse)
+    falling, rising = precision_weights(hits, passed, inverse)
+    return jnp.where(_upper(relevant, place) > 0, _differences(falling), _differences(rising))
 
 
 def _first(place: Any, there: Any, rows: Rows, table: Any, cutoff: int) -> Any:
     """Only the first relevant place counts: the upper one is it and may fall after the second, or stands above it."""
-    relevant, length = jnp.where(there, rows["value"], 0.0), place.shape[1]
-    inverse = jnp.where(place < cutoff, 1.0 / (place + 1.0), 0.0)
-    ranks = jnp.where(relevant > 0, place, length)
-    first = ranks.min(axis=1, keepdims=True)
-    second = jnp.where(ranks > first, ranks, length).min(axis=1, keepdims=True)
-    worth = [jnp.where((at < length) & (at < cutoff), 1.0 / (at + 1.0), 0.0)[:, :, None] for at in (first, second)]
-    upper, lower = _upper(inverse, place), _lower(inverse, place)
-    is_first = jnp.minimum(place[:, :, None], place[:, None, :]) == first[:, :, None]
-    before = jnp.minimum(place[:, :, None], place[:, None, :]) < first[:, :, None]
-    sizes = jnp.where(is_first, upper - jnp.maximum(lower, worth[1]), jnp.where(before, upper - worth[0], 0.0))
-    return _both(there, _differences(relevant) * jnp.abs(sizes))
+    inverse = _inverse_ranks(place, cutoff)
+    relevant = jnp.where(there & (rows["value"] > 0), place, place.shape[1])
+    first = relevant.min(axis=1, keepdims=True)
+    second = jnp.where(relevant > first, relevant, place.shape[1]).min(axis=1, keepdims=True)
+    worth = [jnp.where(at < place.shape[1], _inverse_ranks(at, cutoff), 0.0)[:, :, None] for at in (first, second)]
+    upper, above = _upper(inverse, place), jnp.minimum(place[:, :, None], place[:, None, :])
+    behind = jnp.where(above == first[:, :, None], jnp.maximum(_lower(inverse, place), worth[1]), worth[0])
+    return jnp.where(above <= first[:, :, None], upper - behind, 0.0)
 
 
 def _cascade(place: Any, there: Any, rows: Rows, table: Any, cutoff: int) -> Any:
-    """(R_i - R_j) |(mark_l - terms_u) / (1 - R_u) - here_u| for u the upper of the two, l the lower."""
     stop = jnp.where(there, rows["value"], 0.0)
     above = place[:, None, :] < place[:, :, None]
-    reach = jnp.exp(jnp.where(above, jnp.log1p(-stop)[:, None, :], 0.0).sum(axis=2))
-    here = jnp.where(place < cutoff, reach / (place + 1.0), 0.0)
-    before = jnp.where(above, (here * stop)[:, None, :], 0.0).sum(axis=2)
-    terms, mark = before + here * stop, before + here
-    later = _lower(mark, place) - _upper(terms, place)
-    sizes = jnp.abs(later / (1.0 - _upper(stop, place)) - _upper(here, place))
+    here = jnp.exp(_sums(above, jnp.log1p(-stop))) * _inverse_ranks(place, cutoff)
+    total, full = cascade_sums(here, stop, _sums(above, here * stop))
+    here, stay, total = (_upper(numbers, place) for numbers in (here, 1.0 / (1.0 - stop), total))
     opened = jnp.minimum(place[:, :, None], place[:, None, :]) < cutoff
-    return _both(there, jnp.where(opened, _differences(stop) * sizes, 0.0))
+    return jnp.where(opened, cascade_drop(here, stay, total, _lower(full, place)), 0.0)
+
+
+def _inverse_ranks(place: Any, cutoff: int) -> Any:
+    return jnp.where(place < cutoff, 1.0 / (place + 1.0), 0.0)
+
+
+def _sums(among: Any, values: Any) -> Any:
+    """[q, i]: the sum over those j that are among what belongs to i."""
+    return jnp.where(among, values[:, None, :], 0.0).sum(axis=2)
 
 
 def _upper(values: Any, place: Any) -> Any:
@@ -218,9 +223,9 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "pairwise": _pairwise,
     "lambda": _lambda,
 }
-DELTAS: dict[str, Callable[..., Any]] = {
-    "additive": _additive,
-    "precision": _precision,
-    "first": _first,
-    "cascade": _cascade,
+DROPS: dict[int, Callable[..., Any]] = {
+    ADDITIVE: _additive,
+    PRECISION: _precision,
+    FIRST: _first,
+    CASCADE: _cascade,
 }

@@ -175,9 +175,11 @@ print(sorted(name for name in sys.modules if name.startswith('podium')))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = ["attention", "attention_network", "device", "formulas", "network", "optimization", "scoring"]
     shared = ["podium", "podium._runtime", "podium._runtime.once", "podium.learners", "podium.learners.net"]
-    assert done.stdout.strip() == str([*shared, *(f"podium.learners.net.{name}" for name in names)])
+    formulas = ["podium.metrics", "podium.metrics.closed_forms"]
+    assert done.stdout.strip() == str([*shared, *(f"podium.learners.net.{name}" for name in names), *formulas])
     folder = Path(podium.__file__).parent / "learners" / "net"
-    for name in [*names, "batches", "../../_runtime/__init__", "../../_runtime/once"]:
+    above = ["../../metrics/__init__", "../../metrics/closed_forms"]
+    for name in [*names, "batches", "../../_runtime/__init__", "../../_runtime/once", *above]:
         text = (folder / f"{name}.py").read_text()
         used = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
         known = {
@@ -185,6 +187,7 @@ print(sorted(name for name in sys.modules if name.startswith('podium')))
             "collections",
             "dataclasses",
             "functools",
+            "importlib",
             "itertools",
             "math",
             "os",

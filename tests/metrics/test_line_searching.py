@@ -13,7 +13,7 @@ import podium
 from podium.data.ranking import RankingData
 from podium.evaluation import evaluate
 from podium.metrics import METRICS, POLICIES, Metric, Policy, line_search, parse_metric
-from podium.metrics.line_search import LONGEST_LINE
+from podium.metrics.line_searching import LONGEST_LINE
 
 VARIANTS = [*METRICS, "rbp(0.5, graded)", "map(relevant=2)", "auc(pooled)", "ndcg(gain=linear)"]
 SPELLINGS = [*VARIANTS, *(f"{name}@3" for name in METRICS)]
