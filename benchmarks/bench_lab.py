@@ -17,7 +17,7 @@ from pathlib import Path
 from _report import print_header, print_result
 
 from podium.lab import Results, run
-from podium.lab.leaderboard import leaderboard, published_beside
+from podium.lab.report.leaderboard import leaderboard, published_beside
 
 POLICY, METRICS = "letor4", ("map", "meanndcg")
 AUTO, FOLDED = "AutoRanker", "AutoRanker (validation folded in)"

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from podium.formats.trec import read_run as read_run
     from podium.formats.trec import write_qrels as write_qrels
     from podium.formats.trec import write_run as write_run
-    from podium.lab.auto import AutoRanker as AutoRanker
-    from podium.lab.cross_validation import cross_validate as cross_validate
     from podium.lint.checks import check as check
     from podium.metrics.base import Metric as Metric
     from podium.metrics.policies import Policy as Policy
@@ -52,38 +50,40 @@ if TYPE_CHECKING:
     from podium.models.nets import RankNet as RankNet
     from podium.models.pointwise import Pairwise as Pairwise
     from podium.models.pointwise import Pointwise as Pointwise
-    from podium.models.products import MART as MART
-    from podium.models.products import Boosted as Boosted
-    from podium.models.products import LambdaMART as LambdaMART
-    from podium.models.products import LambdaSMART as LambdaSMART
-    from podium.models.products import MatrixNet as MatrixNet
-    from podium.models.products import RandomForest as RandomForest
-    from podium.models.products import RegressionTree as RegressionTree
     from podium.models.rankboost import RankBoost as RankBoost
     from podium.models.svm import RankSVM as RankSVM
+    from podium.models.trees.named import MART as MART
+    from podium.models.trees.named import Boosted as Boosted
+    from podium.models.trees.named import LambdaMART as LambdaMART
+    from podium.models.trees.named import LambdaSMART as LambdaSMART
+    from podium.models.trees.named import MatrixNet as MatrixNet
+    from podium.models.trees.named import RandomForest as RandomForest
+    from podium.models.trees.named import RegressionTree as RegressionTree
     from podium.objectives.registry import parse_objective as parse_objective
     from podium.persistence.saving import load as load
-    from podium.pipelines.bagged import Bagged as Bagged
-    from podium.pipelines.blend import Blend as Blend
-    from podium.pipelines.blend import yahoo_blend as yahoo_blend
-    from podium.pipelines.cascade import Cascade as Cascade
-    from podium.pipelines.cascade import Stage as Stage
-    from podium.pipelines.stack import Stack as Stack
+    from podium.pipelines.auto.autoranker import AutoRanker as AutoRanker
+    from podium.pipelines.auto.cross_validation import cross_validate as cross_validate
+    from podium.pipelines.cascades.cascade import Cascade as Cascade
+    from podium.pipelines.cascades.cascade import Stage as Stage
+    from podium.pipelines.ensembles.bagged import Bagged as Bagged
+    from podium.pipelines.ensembles.blend import Blend as Blend
+    from podium.pipelines.ensembles.blend import yahoo_blend as yahoo_blend
+    from podium.pipelines.ensembles.stack import Stack as Stack
 
 _HOME = {
     "AdaRank": "podium.models.adarank",
-    "AutoRanker": "podium.lab.auto",
-    "Bagged": "podium.pipelines.bagged",
+    "AutoRanker": "podium.pipelines.auto.autoranker",
+    "Bagged": "podium.pipelines.ensembles.bagged",
     "BayesRank": "podium.models.linear",
-    "Blend": "podium.pipelines.blend",
-    "Boosted": "podium.models.products",
-    "Cascade": "podium.pipelines.cascade",
+    "Blend": "podium.pipelines.ensembles.blend",
+    "Boosted": "podium.models.trees.named",
+    "Cascade": "podium.pipelines.cascades.cascade",
     "CoordinateAscent": "podium.models.coordinate_ascent",
     "KernelRankSVM": "podium.models.kernel_svm",
-    "LambdaMART": "podium.models.products",
-    "LambdaSMART": "podium.models.products",
+    "LambdaMART": "podium.models.trees.named",
+    "LambdaSMART": "podium.models.trees.named",
     "Linear": "podium.models.linear",
-    "MatrixNet": "podium.models.products",
+    "MatrixNet": "podium.models.trees.named",
     "ApproxNDCG": "podium.models.nets",
     "LambdaRank": "podium.models.nets",
     "ListMLE": "podium.models.nets",
@@ -91,8 +91,8 @@ _HOME = {
     "Net": "podium.models.nets",
     "RankNet": "podium.models.nets",
     "XENDCG": "podium.models.nets",
-    "RandomForest": "podium.models.products",
-    "MART": "podium.models.products",
+    "RandomForest": "podium.models.trees.named",
+    "MART": "podium.models.trees.named",
     "Pairwise": "podium.models.pointwise",
     "Pointwise": "podium.models.pointwise",
     "Metric": "podium.metrics.base",
@@ -101,15 +101,15 @@ _HOME = {
     "RankBoost": "podium.models.rankboost",
     "RankSVM": "podium.models.svm",
     "RankingData": "podium.data.ranking",
-    "RegressionTree": "podium.models.products",
+    "RegressionTree": "podium.models.trees.named",
     "Run": "podium.formats.trec",
     "SelfAttentionRanker": "podium.models.attention",
-    "Stage": "podium.pipelines.cascade",
-    "Stack": "podium.pipelines.stack",
-    "yahoo_blend": "podium.pipelines.blend",
+    "Stage": "podium.pipelines.cascades.cascade",
+    "Stack": "podium.pipelines.ensembles.stack",
+    "yahoo_blend": "podium.pipelines.ensembles.blend",
     "check": "podium.lint.checks",
     "compare": "podium.evaluation.comparing",
-    "cross_validate": "podium.lab.cross_validation",
+    "cross_validate": "podium.pipelines.auto.cross_validation",
     "evaluate": "podium.evaluation.evaluating",
     "evaluate_run": "podium.evaluation.evaluating",
     "load": "podium.persistence.saving",

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from podium.explain.queries import QueryExplained
     from podium.explain.reasons import Why
     from podium.lint.rules import Report
-    from podium.models.ranker import Callback, Progress, Ranker
+    from podium.models.frame.ranker import Callback, Progress, Ranker
     from podium.models.registry import Plan
     from podium.persistence.checkpoints import Checkpoints
-    from podium.pipelines.cascade import Cascade
+    from podium.pipelines.cascades.cascade import Cascade
     from podium.search.documents.collections import Faults
     from podium.search.features.declaring import Features
     from podium.search.indexing import Built
@@ -73,7 +73,7 @@ def train_files(
     locate: Locate = itself,
 ) -> Training:
     """Train the model on one file, evaluated on the others after each step, and write it to `out`."""
-    from podium.models.starting import is_fitted
+    from podium.models.frame.starting import is_fitted
 
     refuse_bad_out(out, [train_file, *valid_files], model=True)
     data = read_file(train_file, locate)
@@ -298,7 +298,7 @@ def features_file(
     """
     from podium._runtime.files import is_stream
     from podium.formats import files_of, format_of, write_data
-    from podium.pipelines.cascade import Cascade, Stage
+    from podium.pipelines.cascades.cascade import Cascade, Stage
     from podium.search import read_queries
 
     kind = format_of(out, "letor" if is_stream(out) else None, reading=False)
@@ -345,8 +345,8 @@ def make_cascade(
 ) -> Cascade:
     """Save an index and models, one per stage, as a cascade; features and n are one for all, or one per model."""
     from podium.persistence.saving import load
-    from podium.pipelines.cascade import Cascade, Stage
-    from podium.pipelines.cascade_saving import refuse_bad_folder
+    from podium.pipelines.cascades.cascade import Cascade, Stage
+    from podium.pipelines.cascades.saving import refuse_bad_folder
 
     refuse_bad_folder(out)
     declarations = _one_per_model("--features", list(features) or [None], models)

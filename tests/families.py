@@ -1,8 +1,8 @@
 """Families of models that laws run over."""
 
-from podium.models.boosted import BoostedTrees
 from podium.models.nets import NetRanker
 from podium.models.registry import MODELS
+from podium.models.trees.boosted import BoostedTrees
 from podium.persistence.values import to_plain
 
 TREE_MODELS = {name: kind for name, kind in MODELS.items() if issubclass(kind, BoostedTrees)}

@@ -25,8 +25,8 @@ import podium
 from podium.formats import container
 from podium.formats.cache import read_cache, write_cache
 from podium.formats.kinds import CASCADE, CHECKPOINT, DATA, INDEX, MODEL, SEGMENT
-from podium.models.products import LambdaMART, LambdaSMART, MatrixNet, RandomForest
 from podium.models.registry import MODELS
+from podium.models.trees.named import LambdaMART, LambdaSMART, MatrixNet, RandomForest
 
 SECONDS = 20  # for one file: more is an endless loop
 ROOM = 2 << 30  # bytes of memory beyond what the first files needed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium.lab.results import Results, Run, Search, Trial
+from podium.lab.experiments.results import Results, Run, Search, Trial
 
 METRICS = ["ndcg@10", "map", "ndcg@1", "ndcg@3", "ndcg@5"]
 POLICIES = ["letor4", "lightgbm"]

@@ -4,7 +4,7 @@ import numpy as np
 
 import podium
 from podium.data.ranking import RankingData
-from podium.models.ranker import Ranker
+from podium.models.frame.ranker import Ranker
 from podium.models.registry import MODELS
 
 SMALL = {

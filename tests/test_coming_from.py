@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from podium.models import products as models
-from podium.models.ranker import Ranker
+from podium.models.trees import named as models
+from podium.models.frame.ranker import Ranker
 from podium.models.registry import catalogue, find_model
 from podium.objectives import parse_objective
 

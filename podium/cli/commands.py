@@ -273,7 +273,7 @@ def inspect_command(
     """Describe a saved model: its trees or other parts, features, parameters."""
     from podium import workflows
     from podium.explain import drawings
-    from podium.models import inspection
+    from podium.models.frame import inspection
     from podium.persistence.saving import load
 
     if out is not None:

@@ -43,8 +43,8 @@ def run_command(
     """Run an experiment, or what is missing of it, and print the leaderboard."""
     from podium._runtime.progress import progress
     from podium.cli import lab_tables
-    from podium.lab.experiment import read_experiment
-    from podium.lab.running import run
+    from podium.lab.experiments.experiment import read_experiment
+    from podium.lab.experiments.running import run
 
     found, base = read_experiment(experiment)
     found = found if on is None else found.changed(on=on)
@@ -69,7 +69,7 @@ def run_command(
 @app.command("show", cls=Command)
 def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
     """Print an experiment: a preset to begin with, or a file of your own, checked."""
-    from podium.lab.experiment import find_file, read_experiment
+    from podium.lab.experiments.experiment import find_file, read_experiment
 
     found, _ = read_experiment(experiment)
     if as_json:
@@ -90,7 +90,7 @@ def data_command(
 ) -> None:
     """List the data sets that are known, and where they were found under $PODIUM_DATA."""
     from podium.cli import lab_tables
-    from podium.lab.datasets import overview
+    from podium.lab.experiments.datasets import overview
 
     lines = overview(check=check)
     if as_json:
@@ -114,7 +114,7 @@ def download_command(
 ) -> None:
     """Download a data set from its publisher, or say what to do where that is not allowed."""
     from podium._runtime.progress import progress
-    from podium.lab.downloading import download_dataset
+    from podium.lab.experiments.downloading import download_dataset
 
     with progress(f"downloading {name}") as report:
         found = download_dataset(name, to, accepted=accept, report=report)

@@ -20,8 +20,8 @@ def report_command(
 ) -> None:
     """Write the report of stored results as one HTML file: leaderboard, intervals, charts, provenance."""
     from podium._runtime.files import refuse_bad_target
+    from podium.lab.experiments.results import Results
     from podium.lab.report import write_report
-    from podium.lab.results import Results
 
     results = Results.load(folder)
     target = folder / "report.html" if out is None else out

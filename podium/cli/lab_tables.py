@@ -15,8 +15,8 @@ from podium._runtime.words import counted
 from podium.cli.application import show
 from podium.cli.terminal import console
 from podium.evaluation.intervals import TOO_FEW_DIFFERENCES
-from podium.lab.leaderboard import Beside, Line, leaderboard, published_beside
-from podium.lab.running import Outcome
+from podium.lab.experiments.running import Outcome
+from podium.lab.report.leaderboard import Beside, Line, leaderboard, published_beside
 
 
 def print_outcome(outcome: Outcome) -> None:

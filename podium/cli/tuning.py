@@ -12,9 +12,9 @@ from podium.cli.application import AsJson, DataFile, Metrics, command, output, p
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
-    from podium.lab.auto import AutoRanker
-    from podium.lab.cross_validation import CrossValidation
-    from podium.lab.tuning import Tuned
+    from podium.lab.tuning.tuning import Tuned
+    from podium.pipelines.auto.autoranker import AutoRanker
+    from podium.pipelines.auto.cross_validation import CrossValidation
 
 _SHOWN_TRIALS = 5
 
@@ -125,7 +125,7 @@ def _print_auto(model: AutoRanker, report: Any) -> None:
     from rich.text import Text
 
     from podium.cli import terminal as _terminal
-    from podium.lab.auto_page import columns, tried_rows
+    from podium.pipelines.auto.page import columns, tried_rows
 
     table = Table(*columns(model))
     for row in tried_rows(model):
@@ -156,7 +156,7 @@ def _print_tuned(tuned: Tuned, report: Any) -> None:
     from rich.text import Text
 
     from podium.cli import terminal as _terminal
-    from podium.lab.tuning import plain_value
+    from podium.lab.tuning.tuning import plain_value
 
     names = list(tuned.trials[0].settings)
     table = Table("trial", tuned.criterion, "step", *names)

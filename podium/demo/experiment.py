@@ -15,8 +15,8 @@ from podium import __version__
 from podium._runtime.machine import usable_cores
 from podium.evaluation.evaluating import Evaluation
 from podium.explain.importances import importance
-from podium.lab.results import Results, Run, save_about, save_run
-from podium.models.products import LambdaMART
+from podium.lab.experiments.results import Results, Run, save_about, save_run
+from podium.models.trees.named import LambdaMART
 
 _PART = "test"  # the only fold
 _MODELS: dict[str, dict[str, Any]] = {

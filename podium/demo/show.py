@@ -23,8 +23,8 @@ from podium.evaluation.evaluating import Evaluation, evaluate_run
 from podium.evaluation.intervals import TOO_FEW_VALUES, mean_interval
 from podium.formats.scores import write_scores
 from podium.formats.trec import Qrels, Run
-from podium.models.products import LambdaMART
-from podium.pipelines.cascade import Cascade, CascadeHits, Stage
+from podium.models.trees.named import LambdaMART
+from podium.pipelines.cascades.cascade import Cascade, CascadeHits, Stage
 from podium.search.index.writing import build_index
 from podium.search.reading import Hits, Index, open_index
 

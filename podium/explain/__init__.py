@@ -25,5 +25,5 @@ from podium.explain.permutation import permutation_importance as permutation_imp
 from podium.explain.reasons import Reason as Reason
 from podium.explain.reasons import Why as Why
 from podium.explain.reasons import why as why
-from podium.models.inspection import Inspection as Inspection
-from podium.models.inspection import inspect as inspect
+from podium.models.frame.inspection import Inspection as Inspection
+from podium.models.frame.inspection import inspect as inspect

@@ -20,8 +20,8 @@ from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.explain.falls import Falls, query_falls
 from podium.explain.subjects import find_feature, names_for
 from podium.metrics.registry import parse_metric
-from podium.models.ranker import Ranker
-from podium.models.starting import refuse_fitted_bases
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.starting import refuse_fitted_bases
 
 Report = Callable[[float, float], None]
 

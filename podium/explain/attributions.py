@@ -20,7 +20,7 @@ from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
 from podium.explain.subjects import columns_for, refuse_unfitted
 from podium.learners.linear.function import LinearFunction
-from podium.models.ranker import Ranker
+from podium.models.frame.ranker import Ranker
 
 if TYPE_CHECKING:
     from rich.table import Table

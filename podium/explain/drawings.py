@@ -18,7 +18,7 @@ from podium._runtime.files import write_whole
 from podium._runtime.words import check_choice, counted
 from podium.explain.subjects import columns_for, refuse_other_models, refuse_unfitted
 from podium.learners.trees.scoring.forest import TreeArrays
-from podium.models.inspection import CategoryNames, category_names, question
+from podium.models.frame.inspection import CategoryNames, category_names, question
 
 if TYPE_CHECKING:
     from podium.explain.attributions import ShapSummary

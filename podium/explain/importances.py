@@ -16,7 +16,7 @@ import numpy as np
 from podium._runtime.words import check_choice
 from podium.explain.subjects import columns_for, refuse_other_models
 from podium.learners.trees.scoring.forest import Forest
-from podium.models.boosted import BoostedTrees
+from podium.models.trees.boosted import BoostedTrees
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -14,7 +14,7 @@ from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.explain.falls import Fall, Falls, query_falls
 from podium.explain.subjects import names_for, refuse_unfitted
 from podium.metrics.registry import parse_metric
-from podium.models.transforms import queries_of
+from podium.models.frame.transforms import queries_of
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData, as_feature_names
-from podium.models.boosted import BoostedTrees
-from podium.models.inspection import feature_names
-from podium.models.ranker import Ranker
+from podium.models.frame.inspection import feature_names
+from podium.models.frame.ranker import Ranker
+from podium.models.trees.boosted import BoostedTrees
 
 
 def refuse_other_models(model: Any) -> None:

@@ -7,18 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from podium.lab.experiment import Experiment as Experiment
-    from podium.lab.experiment import read_experiment as read_experiment
-    from podium.lab.results import Results as Results
-    from podium.lab.running import Outcome as Outcome
-    from podium.lab.running import run as run
+    from podium.lab.experiments.experiment import Experiment as Experiment
+    from podium.lab.experiments.experiment import read_experiment as read_experiment
+    from podium.lab.experiments.results import Results as Results
+    from podium.lab.experiments.running import Outcome as Outcome
+    from podium.lab.experiments.running import run as run
 
 _HOME = {
-    "Experiment": "podium.lab.experiment",
-    "Outcome": "podium.lab.running",
-    "Results": "podium.lab.results",
-    "read_experiment": "podium.lab.experiment",
-    "run": "podium.lab.running",
+    "Experiment": "podium.lab.experiments.experiment",
+    "Outcome": "podium.lab.experiments.running",
+    "Results": "podium.lab.experiments.results",
+    "read_experiment": "podium.lab.experiments.experiment",
+    "run": "podium.lab.experiments.running",
 }
 
 __all__ = list(_HOME)

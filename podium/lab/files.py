@@ -14,12 +14,12 @@ from podium._runtime.files import plain_suffix, refuse_bad_target, refuse_own_in
 from podium._runtime.progress import progress
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
-from podium.lab.auto import AutoRanker
-from podium.lab.auto_page import refuse_bad_page, write_page
-from podium.lab.cross_validation import CrossValidation, cross_validate
-from podium.lab.spaces import read_space
-from podium.lab.tuning import Tuned, plain_value, tune
+from podium.lab.tuning.spaces import read_space
+from podium.lab.tuning.tuning import Tuned, plain_value, tune
 from podium.models.registry import Plan
+from podium.pipelines.auto.autoranker import AutoRanker
+from podium.pipelines.auto.cross_validation import CrossValidation, cross_validate
+from podium.pipelines.auto.page import refuse_bad_page, write_page
 from podium.workflows import Columns, Locate, itself, read_file, refuse_bad_out
 
 HISTORY_FORMATS = (".json", ".csv")

@@ -9,8 +9,8 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.metrics.query_values import QueryValues
 from podium.metrics.registry import parse_metric
+from podium.models.frame.parameters import MetricParameter, parameter, parametrized
 from podium.models.linear import LinearScores
-from podium.models.parameters import MetricParameter, parameter, parametrized
 
 if TYPE_CHECKING:
     from podium.learners.linear.adarank import AdaRankTraining

@@ -11,10 +11,10 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import Features
 from podium.learners.net.attention import AttentionFunction, AttentionShape
 from podium.learners.net.scoring import Inputs
-from podium.models.inspection import NetInspection, shown_parameters
+from podium.models.frame.inspection import NetInspection, shown_parameters
+from podium.models.frame.parameters import MetricParameter, ObjectiveParameter, PairExponent, parameter, parametrized
+from podium.models.frame.transforms import Queries, queries_of
 from podium.models.nets import TrainedNet, require_jax
-from podium.models.parameters import MetricParameter, ObjectiveParameter, PairExponent, parameter, parametrized
-from podium.models.transforms import Queries, queries_of
 from podium.objectives.base import Objective
 from podium.persistence.validation import Fact
 

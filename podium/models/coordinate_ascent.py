@@ -10,8 +10,8 @@ from podium.data.ranking import RankingData
 from podium.metrics.line_searching import LineSearcher
 from podium.metrics.registry import parse_metric
 from podium.models.adarank import TrainingRounds
+from podium.models.frame.parameters import MetricParameter, SeedParameter, parameter, parametrized
 from podium.models.linear import LinearScores
-from podium.models.parameters import MetricParameter, SeedParameter, parameter, parametrized
 
 if TYPE_CHECKING:
     from podium.learners.linear.coordinate_ascent import CoordinateAscentTraining

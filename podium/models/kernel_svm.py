@@ -12,7 +12,7 @@ from podium.data.ranking import RankingData
 from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.svm.kernels import KERNELS, Documents, Kernel
-from podium.models.parameters import ABOVE_0, INTEGER, LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
+from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
 from podium.models.svm import MarginRanker
 from podium.persistence.validation import Fact, is_number
 

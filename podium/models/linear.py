@@ -10,8 +10,8 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.learners.linear.basis import BASES, Basis
 from podium.learners.linear.function import LinearFunction
-from podium.models.inspection import LinearInspection, shown_parameters
-from podium.models.parameters import (
+from podium.models.frame.inspection import LinearInspection, shown_parameters
+from podium.models.frame.parameters import (
     LARGE,
     NAME,
     MetricParameter,
@@ -22,8 +22,8 @@ from podium.models.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.ranker import Ranker
-from podium.models.weights import row_weights
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.weights import row_weights
 from podium.objectives.base import Objective
 from podium.persistence.validation import Fact, is_number
 

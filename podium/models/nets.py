@@ -12,8 +12,8 @@ from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.learners.net.scoring import ACTIVATIONS, Inputs, NetFunction, NetShape
-from podium.models.inspection import NetInspection, shown_parameters
-from podium.models.parameters import (
+from podium.models.frame.inspection import NetInspection, shown_parameters
+from podium.models.frame.parameters import (
     ABOVE_0,
     INTEGER,
     LARGE,
@@ -28,8 +28,8 @@ from podium.models.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.ranker import Callback, all_or_nothing
-from podium.models.starting import InitParameter, StartingRanker
+from podium.models.frame.ranker import Callback, all_or_nothing
+from podium.models.frame.starting import InitParameter, StartingRanker
 from podium.objectives.base import Objective, judge
 from podium.objectives.registry import parse_objective
 from podium.persistence.validation import Fact

@@ -22,9 +22,9 @@ from podium.data.ranking import RankingData
 from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
-from podium.models.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
-from podium.models.ranker import Ranker
-from podium.models.weights import row_weights
+from podium.models.frame.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.weights import row_weights
 from podium.persistence.validation import Fact, is_number
 
 _NO_NUMBERS = np.empty(0)

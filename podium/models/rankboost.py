@@ -11,9 +11,9 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
-from podium.models.inspection import ModelInspection, shown_parameters
-from podium.models.parameters import ABOVE_0, BinParameter, parameter, parametrized
-from podium.models.ranker import Ranker
+from podium.models.frame.inspection import ModelInspection, shown_parameters
+from podium.models.frame.parameters import ABOVE_0, BinParameter, parameter, parametrized
+from podium.models.frame.ranker import Ranker
 from podium.objectives.base import judge
 
 if TYPE_CHECKING:

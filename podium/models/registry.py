@@ -16,8 +16,8 @@ from podium._runtime.once import once
 from podium._runtime.words import check_choice
 
 if TYPE_CHECKING:
-    from podium.models.parameters import Parameter
-    from podium.models.ranker import Ranker
+    from podium.models.frame.parameters import Parameter
+    from podium.models.frame.ranker import Ranker
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Entry:
 
     @once
     def parameters(self) -> dict[str, Parameter]:
-        from podium.models.parameters import parameters_of
+        from podium.models.frame.parameters import parameters_of
 
         return parameters_of(self.kind)
 
@@ -53,7 +53,7 @@ class Entry:
         return plain | {"about": self.about} | (listed if with_parameters else {})
 
 
-_PRODUCTS = "podium.models.products"
+_PRODUCTS = "podium.models.trees.named"
 _NETS = "podium.models.nets"
 REGISTRY = (
     Entry(
@@ -170,28 +170,28 @@ REGISTRY = (
     ),
     Entry(
         "Bagged",
-        "podium.pipelines.bagged",
+        "podium.pipelines.ensembles.bagged",
         learner="mean of models on samples of the queries",
         objective="that of the model",
         about="Copies of one model that differ in their queries or in their seed; the mean of their scores.",
     ),
     Entry(
         "Blend",
-        "podium.pipelines.blend",
+        "podium.pipelines.ensembles.blend",
         learner="weighted sum of models",
         objective="those of the models",
         about="A weighted sum of the scores of different models, normalized within the query.",
     ),
     Entry(
         "Stack",
-        "podium.pipelines.stack",
+        "podium.pipelines.ensembles.stack",
         learner="a model on the scores of models",
         objective="those of the models",
         about="A second ranker on top of the scores that models give to queries they have not seen.",
     ),
     Entry(
         "AutoRanker",
-        "podium.lab.auto",
+        "podium.pipelines.auto.autoranker",
         learner="a blend that is chosen by cross-validation",
         objective="those of the models",
         about="A blend of linear models, trees and nets that cross-validation chooses for the data.",

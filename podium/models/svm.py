@@ -15,9 +15,9 @@ from podium.data.ranking import RankingData
 from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.linear.products import multiply_transposed
+from podium.models.frame.parameters import ABOVE_0, LARGE, NUMBER, Kind, RoundsParameter, parameter, parametrized
+from podium.models.frame.ranker import Ranker
 from podium.models.linear import LinearScores
-from podium.models.parameters import ABOVE_0, LARGE, NUMBER, Kind, RoundsParameter, parameter, parametrized
-from podium.models.ranker import Ranker
 from podium.persistence.validation import Fact, is_number
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES, Policy
 from podium.metrics.registry import METRICS
 from podium.models.estimators import ESTIMATORS, make_estimator, name_of
-from podium.models.ranker import Ranker
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.starting import is_fitted
 from podium.models.registry import MODELS
-from podium.models.starting import is_fitted
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES
 from podium.persistence.validation import known_parameters

@@ -602,7 +602,7 @@ def test_ctrl_c_writes_the_trees_so_far_and_leaves_the_checkpoint(podium, work, 
 
 
 def test_ctrl_c_before_the_first_tree_writes_nothing(podium, work, monkeypatch):
-    from podium.models import fitting
+    from podium.models.frame import fitting
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -710,7 +710,7 @@ def trained(tmp_path_factory):
     """A folder with data and a model."""
     from podium.demo.letor import demo_splits
     from podium.formats import write_data
-    from podium.models.products import LambdaMART
+    from podium.models.trees.named import LambdaMART
 
     folder = tmp_path_factory.mktemp("trained")
     data = demo_splits(n_queries=20).train

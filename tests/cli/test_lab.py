@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_run_prints_leaderboards_published_tables_and_what_is_left_out(
     podium_lab: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podium.lab.making.is_installed", lambda name: False)
+    monkeypatch.setattr("podium.lab.experiments.making.is_installed", lambda name: False)
     code, out, errors = podium_lab("run", "exp.toml", "--jobs", "1", "--no-report")
     assert (code, errors) == (0, "")
     for text in (

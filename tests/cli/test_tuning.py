@@ -14,7 +14,7 @@ import pytest
 import podium
 from podium import cli
 from podium.demo.letor import demo_splits
-from podium.lab.default_spaces import DEFAULT_SPACES
+from podium.lab.tuning.default_spaces import DEFAULT_SPACES
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from podium import LambdaMART, RankingData, write_data
 from podium.cli import app
 from podium.explain import partial_dependence, shap_values, why
-from podium.models.products import MART, LambdaSMART
+from podium.models.trees.named import MART, LambdaSMART
 
 RNG = np.random.default_rng(3)
 N = 80

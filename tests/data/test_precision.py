@@ -18,8 +18,8 @@ from podium import LambdaMART, RankingData, check, evaluate, load, read_data, wr
 from podium.cli import main
 from podium.data.precision import merged_columns, merged_texts
 from podium.formats.cache import read_cache
-from podium.models.inspection import tree_text
-from podium.models.products import MART
+from podium.models.frame.inspection import tree_text
+from podium.models.trees.named import MART
 
 N = 60
 QID = np.repeat(np.arange(6), 10)

@@ -12,7 +12,7 @@ import podium
 from podium import explain
 from podium.data.ranking import RankingData
 from podium.explain.queries import explain_pair, explain_top
-from podium.models.products import MART, LambdaMART, LambdaSMART, MatrixNet, RegressionTree
+from podium.models.trees.named import MART, LambdaMART, LambdaSMART, MatrixNet, RegressionTree
 
 NAMES = ("bm25", "pagerank", "age")
 

@@ -8,7 +8,7 @@ import pytest
 
 import podium
 from podium.formats.names import encode, find_names
-from podium.models.inspection import tree_text
+from podium.models.frame.inspection import tree_text
 
 COLOURS = ["red", "green", "blue", None, "red", "blue"]
 

@@ -16,7 +16,7 @@ import pytest
 import podium
 from podium.data.ranking import RankingData
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS
-from podium.models.products import MART, Boosted, LambdaMART, MatrixNet, RandomForest
+from podium.models.trees.named import MART, Boosted, LambdaMART, MatrixNet, RandomForest
 
 SMALL = {"n_estimators": 6, "max_leaf_nodes": 4, "min_samples_leaf": 5, "n_jobs": 1}
 RUNS = {
@@ -403,7 +403,7 @@ import os, random, signal, sys, threading, time
 import numpy as np
 from podium.demo.letor import demo_splits
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS
-from podium.models.products import LambdaMART
+from podium.models.trees.named import LambdaMART
 
 splits = demo_splits(n_queries=80)
 data, options = splits.train.subset(np.arange(12)), {"eval_set": [splits.valid.subset(np.arange(6))]}

@@ -12,9 +12,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import podium
-from podium.models.linear import Linear
-from podium.models.nets import TrainedNet
-from podium.models.parameters import (
+from podium.models.frame.parameters import (
     ABOVE_0,
     INTEGER,
     LARGE,
@@ -24,9 +22,11 @@ from podium.models.parameters import (
     parameters_of,
     parametrized,
 )
-from podium.models.products import MART, LambdaMART, LambdaSMART
-from podium.models.ranker import Ranker
+from podium.models.frame.ranker import Ranker
+from podium.models.linear import Linear
+from podium.models.nets import TrainedNet
 from podium.models.registry import MODELS, Entry, catalogue, find_model, plan_model, read_settings
+from podium.models.trees.named import MART, LambdaMART, LambdaSMART
 from podium.persistence.values import to_plain
 
 DECLARED = [(entry, one) for entry in catalogue() for one in entry.parameters.values()]
@@ -76,7 +76,7 @@ def test_only_what_a_model_is_made_around_is_given_by_position():
 def test_listing_the_models_imports_none_of_them():
     code = (
         "import sys; from podium.models.registry import catalogue; print([entry.name for entry in catalogue()]); "
-        "print([name for name in ('numpy', 'podium.models.products') if name in sys.modules])"
+        "print([name for name in ('numpy', 'podium.models.trees.named') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"{[name.lower() for name in MODELS]}\n[]\n"

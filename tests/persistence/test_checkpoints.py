@@ -13,7 +13,7 @@ import pytest
 
 import podium
 from podium.formats.errors import FormatError
-from podium.models.products import MART, Boosted, LambdaMART, MatrixNet, RandomForest
+from podium.models.trees.named import MART, Boosted, LambdaMART, MatrixNet, RandomForest
 from podium.persistence.checkpoints import Checkpoints, checksum, differing
 from podium.workflows import plan_checkpoints
 
@@ -318,7 +318,7 @@ def test_the_old_value_of_checkpoint_errors_is_taken_with_a_warning(parts, tmp_p
 QUOTA = """
 import resource, signal, sys, warnings
 from podium.demo.letor import demo_splits
-from podium.models.products import LambdaMART
+from podium.models.trees.named import LambdaMART
 
 path, errors = sys.argv[1:]
 data = demo_splits(n_queries=80).train
@@ -366,7 +366,7 @@ import os, random, select, signal, sys, traceback
 from pathlib import Path
 from time import perf_counter
 from podium.demo.letor import demo_splits
-from podium.models.products import LambdaMART
+from podium.models.trees.named import LambdaMART
 
 case, folder = sys.argv[1], Path(sys.argv[2])
 parts = demo_splits(n_queries=80)

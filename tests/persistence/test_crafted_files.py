@@ -13,7 +13,7 @@ import podium
 from podium.formats.cache import read_cache, write_cache
 from podium.formats.errors import FormatError
 from podium.formats.kinds import CHECKPOINT, DATA, MODEL
-from podium.models.products import LambdaMART, LambdaSMART
+from podium.models.trees.named import LambdaMART, LambdaSMART
 
 FUZZER = Path(fuzz_files.__file__)
 

@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import podium
 from podium import Blend, KernelRankSVM, LambdaMART, LambdaSMART, Linear, Pointwise, RankingData
-from podium.models.parameters import INTEGER, NUMBER, SWITCH, parameters_of
+from podium.models.frame.parameters import INTEGER, NUMBER, SWITCH, parameters_of
 from podium.models.registry import MODELS
 from podium.persistence.saving import from_parts, to_parts
 

@@ -17,7 +17,7 @@ from podium.metrics import METRICS, POLICIES, Policy
 from podium.metrics.additive import DCG, NDCG, RBP, Precision
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR
-from podium.models.products import Boosted, LambdaMART, LambdaSMART, RandomForest
+from podium.models.trees.named import Boosted, LambdaMART, LambdaSMART, RandomForest
 from podium.objectives import OBJECTIVES, Lambda, Logistic, Ordinal, RankNet
 from podium.persistence.checkpoints import describe_run
 from podium.persistence.saving import load

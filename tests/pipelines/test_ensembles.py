@@ -13,8 +13,8 @@ import podium
 from podium import Bagged, Blend, LambdaMART, Linear, RankingData, Stack, cli
 from podium.formats.errors import FormatError
 from podium.formats.kinds import MODEL
-from podium.models.nested import read_model, read_models
-from podium.pipelines.bagged import draw_queries
+from podium.models.frame.nested import read_model, read_models
+from podium.pipelines.ensembles.bagged import draw_queries
 
 TREES = LambdaMART(n_estimators=4, max_leaf_nodes=5, min_samples_leaf=5)
 FLAT = Linear(max_iter=5)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from podium.lab.experiments.results import Results
 from podium.lab.report.page import Html, Section, folded, paragraph
 from podium.lab.report.tables import Cell, Column, Value, table
-from podium.lab.results import Results
 from podium.metrics.policies import POLICIES
 
 _LINES = 60  # of one part; the rest is in experiment.json

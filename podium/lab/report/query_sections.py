@@ -12,8 +12,8 @@ from podium.evaluation.intervals import TOO_FEW_DIFFERENCES
 from podium.lab.report import charts
 from podium.lab.report.page import Html, Section, figure, folded, side_by_side
 from podium.lab.report.sections import shown_metric
+from podium.lab.report.statistics import Leaderboard, hardness, higher_is_better
 from podium.lab.report.tables import Cell, Column, Value, interval, number, table
-from podium.lab.statistics import Leaderboard, hardness, higher_is_better
 
 _MOVED = 10  # queries that gained or lost most
 _HARD = 20

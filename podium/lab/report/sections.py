@@ -10,12 +10,12 @@ from typing import Any
 from podium._runtime.words import counted
 from podium.evaluation.comparison import INTERVAL_WORDS
 from podium.evaluation.intervals import TOO_FEW_VALUES
+from podium.lab.experiments.results import Results
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
 from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
+from podium.lab.report.statistics import Leaderboard, Standing, higher_is_better, shortened
 from podium.lab.report.tables import NOTHING, Cell, Column, Value, interval, number, table
-from podium.lab.results import Results
-from podium.lab.statistics import Leaderboard, Standing, higher_is_better, shortened
 from podium.metrics.policies import POLICIES
 
 _SHOWN_INTERVALS = 40  # models in a chart

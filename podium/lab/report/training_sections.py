@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.words import counted
+from podium.lab.experiments.results import Results, Run, Search
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
 from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.sections import shown_metric
+from podium.lab.report.statistics import Leaderboard, higher_is_better
 from podium.lab.report.tables import NOTHING, Cell, Column, Value, table
-from podium.lab.results import Results, Run, Search
-from podium.lab.statistics import Leaderboard, higher_is_better
 
 _CURVES = 12  # models
 _FOLDS = 5  # lines per set

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from podium._runtime.files import write_whole
+from podium.lab.experiments.results import Results
 from podium.lab.report import charts, provenance, query_sections, sections, training_sections
 from podium.lab.report.page import Section, write_page
-from podium.lab.results import Results
-from podium.lab.statistics import Leaderboard, against_baseline, choose_baseline, rank_models
+from podium.lab.report.statistics import Leaderboard, against_baseline, choose_baseline, rank_models
 
 
 def write_report(results: Results, path: str | os.PathLike[str]) -> None:

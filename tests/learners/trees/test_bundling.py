@@ -9,7 +9,7 @@ from podium.learners.trees.training import bundling
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled, find_bundles, make_layout
 from podium.learners.trees.training.growing import _can_be_split
-from podium.models.products import LambdaMART
+from podium.models.trees.named import LambdaMART
 
 
 def one_hot(rng, n=600, groups=(5, 7), extra=2):

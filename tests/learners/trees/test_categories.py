@@ -9,7 +9,7 @@ import podium
 from podium import explain
 from podium.learners.trees.scoring.categories import CategorySets
 from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
-from podium.models.products import MART, LambdaMART, RegressionTree
+from podium.models.trees.named import MART, LambdaMART, RegressionTree
 
 GROWTHS = ["leaf", "level", "oblivious"]
 
@@ -105,7 +105,7 @@ def test_everything_that_takes_a_model_takes_categories(rng, growth, tmp_path):
 
 
 def explain_tree(model):
-    from podium.models.inspection import tree_text
+    from podium.models.frame.inspection import tree_text
 
     return tree_text(model, 1)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from podium.learners.trees.training.boosting import BoostingRules, draw_dropped
-from podium.models.products import MART, LambdaMART
+from podium.models.trees.named import MART, LambdaMART
 
 
 def test_how_many_trees_are_left_out(rng):

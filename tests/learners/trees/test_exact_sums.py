@@ -11,7 +11,7 @@ import podium
 from podium.learners.trees.training import growing
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.growing import GrowthRules, TreeGrower
-from podium.models.products import MART, Boosted, LambdaMART, RandomForest, RegressionTree
+from podium.models.trees.named import MART, Boosted, LambdaMART, RandomForest, RegressionTree
 
 GROWTHS, STEPS = ("leaf", "level", "oblivious"), ("newton", "mean", "exact", "tree")
 

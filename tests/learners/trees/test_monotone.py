@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from podium.models.products import MART, Boosted, LambdaMART, RandomForest, RegressionTree
+from podium.models.trees.named import MART, Boosted, LambdaMART, RandomForest, RegressionTree
 
 GROWTHS, STEPS = ("leaf", "level", "oblivious"), ("newton", "mean", "exact", "tree")
 

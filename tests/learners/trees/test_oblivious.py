@@ -6,7 +6,7 @@ from oracles import grow_oblivious_slowly
 
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.growing import GrowthRules, TreeGrower
-from podium.models.products import LambdaMART, MatrixNet
+from podium.models.trees.named import LambdaMART, MatrixNet
 
 
 def grow(X, gradients, hessians, n_threads=1, **rules):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from podium.models.products import MART, LambdaMART, RandomForest, RegressionTree
+from podium.models.trees.named import MART, LambdaMART, RandomForest, RegressionTree
 
 
 def test_values_move_part_of_the_way_by_hand():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from podium.learners.trees.training.sampling import SamplingRules, draw_by_gradient, draw_features, draw_rows
-from podium.models.products import LambdaMART
+from podium.models.trees.named import LambdaMART
 
 
 def draw(sizes, goss, seed=0, by="row", offsets=None):

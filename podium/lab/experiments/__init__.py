@@ -1,0 +1,1 @@
+"""Experiments: data sets, folds, models, tasks over processes, stored results."""

@@ -1,0 +1,323 @@
+"""Data sets of the field: what is known about each, where it lies, and how to get it.
+
+A data set is found under $PODIUM_DATA, in a folder of its name in letters of any case, as the publisher lays it out:
+parts S1 to S5, folders Fold1 to Fold5 with train, vali and test, or these three files alone; plain or compressed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from podium._runtime.files import COMPRESSIONS, open_bytes
+from podium._runtime.words import check_choice
+from podium.lab.experiments.folds import FoldFiles, GivenFolds, rotation
+
+VARIABLE = "PODIUM_DATA"
+_PLAIN_SUFFIXES = ("", ".txt", ".dat", ".letor")
+_VALID_NAMES = ("vali", "valid", "validation", "dev")
+_LETOR4 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-4-0/"
+_LETOR3 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-3-0/"
+_MSLR = "https://www.microsoft.com/en-us/research/project/mslr/"
+_YAHOO = "https://webscope.sandbox.yahoo.com/catalog.php?datatype=c"
+_ISTELLA = "http://quickrank.isti.cnr.it/istella-dataset/"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file that the publisher offers for download."""
+
+    url: str
+    file: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """A file of a data set as published, without its compression."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What is published about a data set."""
+
+    name: str
+    about: str
+    page: str
+    terms: str
+    features: int
+    queries: int | None = None
+    rows: int | None = None
+    folders: tuple[str, ...] = ()  # other names of its folder
+    prefix: str = ""  # of its files: set1.train.txt
+    archive: Archive | None = None
+    contents: Mapping[str, Content] = field(default_factory=dict)  # by the name of a file without suffixes
+
+    def advice(self) -> str:
+        """What to do to have it."""
+        target = f"${VARIABLE}/{self.name}"
+        if self.archive is not None:
+            return (
+                f"Read its terms at {self.page} ({self.terms}), then run: "
+                f"podium lab download {self.name} --accept-licence, which writes to {target}."
+            )
+        return (
+            f"Download it by hand from {self.page} ({self.terms}) and unpack it to the folder {target}, "
+            "so that it holds S1 to S5, or Fold1 to Fold5, or train, vali and test."
+        )
+
+
+DATASETS = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset(
+            "mq2007",
+            "LETOR 4.0, Million Query track of TREC 2007 over .GOV2, grades 0 to 2, normalized within the query",
+            _LETOR4,
+            "for research",
+            features=46,
+            queries=1692,
+            rows=69_623,
+        ),
+        Dataset(
+            "mq2008",
+            "LETOR 4.0, Million Query track of TREC 2008 over .GOV2, grades 0 to 2, normalized within the query",
+            _LETOR4,
+            "for research",
+            features=46,
+            queries=784,
+            rows=15_211,
+            contents={
+                "S1": Content("cbd42504549a2388f6c0aefdb506f22074225b574c7a5df10194174c9b00e4e0", 1_802_248),
+                "S2": Content("055ac792cb8f7d5a029090b8acbfb6c57323339d1371251bf2465ac182aa8605", 2_233_711),
+                "S3": Content("a03fe2b6e76479de60fecdb37d560a40a4e899b0cd685553d2da31ea205af1ab", 1_881_418),
+                "S4": Content("a239850bc6fe960ad08c2b7b0d99db90fe976dd93a15358e98036591b4e7a2ac", 1_663_264),
+                "S5": Content("c68c52feb1ecae7f17b64c8e2fda2098302681bbd4ea5fad8c73a1d32a1cf2b2", 1_765_771),
+            },
+        ),
+        Dataset(
+            "ohsumed",
+            "LETOR 3.0, medical abstracts, grades 0 to 2",
+            _LETOR3,
+            "for research",
+            features=45,
+            queries=106,
+            rows=16_140,
+        ),
+        Dataset(
+            "mslr-web10k",
+            "Microsoft Learning to Rank, retired labels of Bing, grades 0 to 4; a sample of the queries of WEB30K",
+            _MSLR,
+            "Microsoft's licence for research",
+            features=136,
+            queries=10_000,
+            rows=1_200_192,
+        ),
+        Dataset(
+            "mslr-web30k",
+            "Microsoft Learning to Rank, retired labels of Bing, grades 0 to 4",
+            _MSLR,
+            "Microsoft's licence for research",
+            features=136,
+            queries=31_531,
+            rows=3_771_125,
+        ),
+        Dataset(
+            "yahoo-set1",
+            "Yahoo! Learning to Rank Challenge, set 1, grades 0 to 4",
+            _YAHOO,
+            "after registration, for research at universities",
+            features=700,
+            queries=19_944 + 2_994 + 6_983,
+            rows=473_134 + 71_083 + 165_660,
+            folders=("yahoo", "yahoo-ltrc", "ltrc_yahoo", "set1"),
+            prefix="set1.",
+        ),
+        Dataset(
+            "yahoo-set2",
+            "Yahoo! Learning to Rank Challenge, set 2, grades 0 to 4",
+            _YAHOO,
+            "after registration, for research at universities",
+            features=700,
+            queries=1_266 + 1_266 + 3_798,
+            rows=34_815 + 34_881 + 103_174,
+            folders=("yahoo", "yahoo-ltrc", "ltrc_yahoo", "set2"),
+            prefix="set2.",
+        ),
+        Dataset(
+            "istella",
+            "Istella LETOR, an Italian search engine, grades 0 to 4; it has no validation part",
+            _ISTELLA,
+            "a licence agreement, not for commerce",
+            features=220,
+            queries=33_018,
+            rows=10_454_629,
+            folders=("istella-letor", "istella-full"),
+        ),
+        Dataset(
+            "istella-s",
+            "Istella-S LETOR, a sample of the documents of Istella, grades 0 to 4",
+            _ISTELLA,
+            "a licence agreement, not for commerce",
+            features=220,
+            queries=33_018,
+            rows=3_408_630,
+            folders=("istella-s-letor",),
+            archive=Archive(
+                "http://library.istella.it/dataset/istella-s-letor.tar.gz",
+                "istella-s-letor.tar.gz",
+                "41b21116a3650cc043dbe16f02ee39f4467f9405b37fdbcc9a6a05e230a38981",
+                472_129_615,
+            ),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Located:
+    """A data set that was found."""
+
+    dataset: Dataset
+    folder: Path
+    folds: GivenFolds
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.folds.files
+
+    def problems(self) -> list[str]:
+        """Files that are not as published, as far as that is known; reads them."""
+        return [problem for path in self.files for problem in self._problems_of(path)]
+
+    def _problems_of(self, path: Path) -> Iterator[str]:
+        known = self.dataset.contents.get(_stem(path))
+        if known is None:
+            return
+        found = content_of(path)
+        if found.size != known.size:
+            yield f"{path}: expected {known.size:,} bytes of content but found {found.size:,}. Get the file again."
+        elif found.sha256 != known.sha256:
+            yield f"{path}: expected the SHA-256 {known.sha256} but found {found.sha256}. Get the file again."
+
+
+def find_dataset(name: str, root: str | os.PathLike[str] | None = None, *, test: bool = True) -> Located:
+    """The data set of this name, under $PODIUM_DATA or the folder given; where it is not, an error says what to do.
+
+    Without `test`, files of test parts may be missing.
+    """
+    check_choice("data set", name.lower(), DATASETS)
+    dataset = DATASETS[name.lower()]
+    found = locate(dataset, root, test=test)
+    if found is None:
+        place = os.environ.get(VARIABLE) if root is None else os.fspath(root)
+        where = f"the folder {place}" if place else f"the variable {VARIABLE}, which is not set"
+        raise ValueError(f"data set {dataset.name}: not found in {where}. {dataset.advice()}")
+    return found
+
+
+def locate(dataset: Dataset, root: str | os.PathLike[str] | None = None, *, test: bool = True) -> Located | None:
+    """The data set in this folder, or None."""
+    place = os.environ.get(VARIABLE) if root is None else root
+    if not place or not Path(place).is_dir():
+        return None
+    for folder in _folders_called({dataset.name, *dataset.folders}, Path(place)):
+        for inner in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
+            found = layout_of(inner, dataset.prefix, test=test)
+            if found is not None:
+                return Located(dataset, inner, found)
+    return None
+
+
+def layout_of(folder: Path, prefix: str = "", *, test: bool = True) -> GivenFolds | None:
+    """The folds of a folder by its files: S1 to S5, Fold1 to Fold5, or train, valid and test; None for others.
+
+    Without `test`, a fold may have no file for its test part.
+    """
+    files = {_stem(path).lower(): path for path in sorted(folder.iterdir()) if path.is_file() and _is_text(path)}
+    parts = [files[f"s{number}"] for number in range(1, 6) if f"s{number}" in files]
+    if len(parts) == 5:
+        return rotation(parts)
+    folders = {path.name.lower(): path for path in folder.iterdir() if path.is_dir()}
+    numbered = sorted((name for name in folders if re.fullmatch(r"fold\d+", name)), key=lambda name: int(name[4:]))
+    folds = [_splits(name[4:], folders[name], prefix, test) for name in numbered]
+    if folds and all(fold is not None for fold in folds):
+        return GivenFolds(tuple(fold for fold in folds if fold is not None))
+    alone = _splits("1", folder, prefix, test)
+    return None if alone is None else GivenFolds((alone,))
+
+
+def _splits(name: str, folder: Path, prefix: str, test: bool) -> FoldFiles | None:
+    """train, vali and test of a folder, whatever stands before them: `mq2008.train`, `set1.train.txt`."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        stem = _stem(path).lower()
+        if path.is_file() and _is_text(path) and stem.startswith(prefix):
+            part = re.split(r"[._-]", stem)[-1]
+            found.setdefault("valid" if part in _VALID_NAMES else part, path)
+    if not ({"train", "test"} if test else {"train"}) <= found.keys():
+        return None
+    train, valid, tested = ((found[part],) if part in found else () for part in ("train", "valid", "test"))
+    return FoldFiles(name, train, valid, tested)
+
+
+def content_of(path: Path) -> Content:
+    """Checksum and size of a file without its compression."""
+    digest, size = hashlib.sha256(), 0
+    with open_bytes(path) as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+            size += len(chunk)
+    return Content(digest.hexdigest(), size)
+
+
+def overview(root: str | os.PathLike[str] | None = None, *, check: bool = False) -> list[dict[str, Any]]:
+    """What is known and what was found, as plain values; `check` compares files with what was published."""
+    lines = []
+    for dataset in DATASETS.values():
+        found = locate(dataset, root)
+        sizes = {"features": dataset.features, "queries": dataset.queries, "rows": dataset.rows}
+        line: dict[str, Any] = {"name": dataset.name, "about": dataset.about, **sizes, "page": dataset.page}
+        line |= {"folder": None if found is None else str(found.folder), "advice": dataset.advice()}
+        if found is not None:
+            line |= {"folds": list(found.folds.names), "files": [str(path) for path in found.files], "advice": None}
+        if found is not None and check:
+            line["problems"] = found.problems()
+        lines.append(line)
+    return lines
+
+
+def _folders_called(names: set[str], root: Path) -> Iterator[Path]:
+    """Folders with these names, in letters of any case, with any hyphens; also one level further down."""
+    wanted = {_letters(name) for name in names}
+    first = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    second = [inner for path in first for inner in sorted(path.iterdir()) if inner.is_dir()]
+    yield from (path for path in (*first, *second) if _letters(path.name) in wanted)
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _stem(path: Path) -> str:
+    """The name without compression and the suffix of plain text: `S1.txt.xz` -> `S1`."""
+    name = path.name
+    for suffixes in (COMPRESSIONS, _PLAIN_SUFFIXES[1:]):
+        suffix = Path(name).suffix
+        name = name.removesuffix(suffix) if suffix.lower() in suffixes else name
+    return name
+
+
+def _is_text(path: Path) -> bool:
+    return not path.name.startswith(".") and not path.name.lower().endswith(
+        (".query", ".md", ".json", ".toml", ".part")
+    )

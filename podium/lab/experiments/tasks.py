@@ -1,0 +1,325 @@
+"""Tasks: one search or one run of an experiment, from the data to the stored file."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from podium.data.ranking import RankingData
+from podium.evaluation.evaluating import evaluate
+from podium.explain.permutation import permutation_importance
+from podium.lab.experiments.experiment import Experiment, ModelSpec
+from podium.lab.experiments.folds import Fold, Folds
+from podium.lab.experiments.making import PICK, make, members_of, needed_by
+from podium.lab.experiments.provenance import peak_memory, reset_peak_memory
+from podium.lab.experiments.results import (
+    Run,
+    Search,
+    read_run,
+    read_search,
+    run_file,
+    save_run,
+    save_search,
+    search_file,
+)
+from podium.metrics.policies import get_policy
+from podium.metrics.registry import parse_metric
+from podium.models.frame.inspection import feature_names
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.transforms import KINDS
+
+STEPS = ("n_estimators", "max_epochs", "n_rounds")
+"""Parameters that say how many steps a learner takes."""
+_PERMUTATION_SECONDS = 3.0  # what permutation importances may take per run
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker does: choose the settings of a model in a fold, or train it with a seed and test it."""
+
+    kind: str  # "search" or "run"
+    model: str
+    fold: str
+    seed: int = 0
+
+    def __str__(self) -> str:
+        seed = f", seed {self.seed}" if self.kind == "run" else ", tuning"
+        return f"{self.model}, fold {self.fold}{seed}"
+
+    def file(self, folder: Path) -> Path:
+        if self.kind == "search":
+            return search_file(folder, self.model, self.fold)
+        return run_file(folder, self.model, self.fold, self.seed)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a model reached on the validation part: the criterion, and by policy and metric."""
+
+    criterion: float | None
+    values: dict[str, dict[str, float | None]] = field(default_factory=dict)
+
+
+@dataclass
+class Session:
+    """An experiment with its data, in one process; the fold in use stays in memory."""
+
+    experiment: Experiment
+    folds: Folds
+    folder: Path
+    threads: int = 1
+    _fold: Fold | None = field(default=None, repr=False)
+
+    def perform(self, task: Task) -> None:
+        """Do the task and write its file."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            if task.kind == "search":
+                save_search(self.folder, self._search(task))
+                return
+            run = self._run(task)
+        run.notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
+        save_run(self.folder, run)
+
+    def fold(self, name: str) -> Fold:
+        if self._fold is None or self._fold.name != name:
+            self._fold = None  # so that two folds are never in memory
+            self._fold = self.folds.load(name, test=self.experiment.on == "test")
+        return self._fold
+
+    def _search(self, task: Task) -> Search:
+        from podium.lab.tuning.tuning import tune
+
+        experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
+        chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
+        model = self._make(task, chosen)
+        tuned = tune(
+            model,
+            spec.space,
+            fold.train,
+            fold.valid,
+            metric=experiment.judged_by,
+            policy=experiment.policies[0],
+            trials=spec.trials or experiment.budget.trials,
+            seconds=spec.seconds or experiment.budget.seconds,
+            sampler=spec.sampler,
+        )
+        criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
+        plain = {name: _json_value(value) for name, value in tuned.chosen.items()}
+        return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
+
+    def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
+        if not self.experiment.models[name].space:
+            return {}
+        return read_search(search_file(self.folder, name, fold)).chosen
+
+    def _make(self, task: Task, chosen: Mapping[str, Any]) -> Ranker:
+        """The model of a task, unfitted."""
+        model = make(self.experiment, task.model, task.fold, chosen, task.seed, self.threads)
+        if model.eval_metric is None:
+            model.set_params(
+                eval_metric=parse_metric(self.experiment.metrics[0], get_policy(self.experiment.policies[0]))
+            )
+        return model
+
+    def _run(self, task: Task) -> Run:
+        experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
+        picked = self._picked(task)
+        if picked is not None and not self._folds_in(spec):
+            return self._copied(task, picked)
+        source = task if picked is None else replace(task, model=picked.model)
+        chosen = {name: self._chosen(name, task.fold) for name in [*needed_by(experiment, source.model), source.model]}
+        tested = fold.valid if fold.test is None else fold.test
+        reset_peak_memory()
+        started = time.perf_counter()
+        if picked is None:
+            model, validation = self._train(task, spec, chosen, fold)
+        else:
+            model = self._folded(source, chosen, fold, _steps_in(picked.settings))
+            validation = Validation(picked.validation, picked.validation_values)
+        fit_seconds, memory = time.perf_counter() - started, peak_memory()
+        started = time.perf_counter()
+        scores = model.predict(tested)
+        predict_seconds = time.perf_counter() - started
+        per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
+        own = experiment.models[source.model]
+        settings = dict(own.settings) | own.by_fold.get(task.fold, {}) | dict(chosen[source.model]) | _steps_of(model)
+        return Run(
+            task.model,
+            task.fold,
+            task.seed,
+            settings if picked is None else {"picked": picked.model} | settings,
+            tuple(map(str, tested.query_ids)),
+            per_query,
+            values,
+            curves=_named_curves(model),
+            importances=_importances(model, fold.valid, predict_seconds, self._is_first(task)),
+            fit_seconds=fit_seconds,
+            predict_seconds=predict_seconds,
+            peak_memory=memory,
+            model_bytes=_size_of(model),
+            validation=validation.criterion,
+            validation_values=validation.values,
+        )
+
+    def _folds_in(self, spec: ModelSpec) -> bool:
+        """Whether the validation part is trained on in the end; not where it is what models are judged by."""
+        return spec.refit == "train+valid" and self.experiment.on == "test"
+
+    def _is_first(self, task: Task) -> bool:
+        return task.seed == self.experiment.seeds_of(task.model)[0]
+
+    def _picked(self, task: Task) -> Run | None:
+        """Of a pick, the run of the member that is best on the validation part, on average over its seeds.
+
+        A member without this seed, as nothing in it is random, has one run for all.
+        """
+        best: tuple[float, Run] | None = None
+        for name in members_of(self.experiment, task.model):
+            files = {seed: run_file(self.folder, name, task.fold, seed) for seed in self.experiment.seeds_of(name)}
+            runs = {seed: read_run(file) for seed, file in files.items()}
+            values = [run.validation for run in runs.values() if run.validation is not None]
+            value = float(np.mean(values)) if values else math.nan
+            if value > (-math.inf if best is None else best[0]):
+                best = value, runs.get(task.seed, next(iter(runs.values())))
+        if best is None and self.experiment.models[task.model].kind.lower() == PICK:
+            raise ValueError(f"no member has a value on the validation part of fold {task.fold}.")
+        return None if best is None else best[1]
+
+    def _copied(self, task: Task, run: Run) -> Run:
+        """The run of a member as that of the pick."""
+        shown = self.experiment.metrics_of(task.model)
+        per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
+        means, validation = (
+            {policy: {metric: own[metric] for metric in shown} for policy, own in values.items()}
+            for values in (run.values, run.validation_values)
+        )
+        settings = {"picked": run.model} | run.settings
+        found = replace(run, model=task.model, seed=task.seed, settings=settings, per_query=per_query)
+        return replace(found, values=means, validation_values=validation)
+
+    def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, Validation]:
+        """The trained model, and its values on the validation part, which are measured before that is folded in."""
+        folded = self._folds_in(spec)
+        steps: dict[str, Any] = {}
+        validation = Validation(self._tuned_value(task) if folded else None)
+        if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):
+            model = self._make(task, chosen)
+            # Without this, nets stop early; the curve is only recorded here.
+            rounds = spec.early_stopping_rounds or False
+            model.fit(fold.train, eval_set=[fold.valid], early_stopping_rounds=rounds)
+            validation = self._validate(task, model, fold.valid)
+            steps = _steps_of(model) if spec.early_stopping_rounds is not None else {}
+        if not folded:
+            return model, validation
+        return self._folded(task, chosen, fold, steps), validation
+
+    def _folded(self, task: Task, chosen: Mapping[str, Any], fold: Fold, steps: Mapping[str, Any]) -> Ranker:
+        """The model trained on the training and the validation part, with a number of steps that is known."""
+        both = RankingData.concat([fold.train, fold.valid])
+        model = self._make(task, chosen)
+        model.set_params(**steps)
+        return model.fit(both)
+
+    def _is_picked_from(self, name: str) -> bool:
+        """Whether the value on the validation part decides something, and tuning has not found it."""
+        specs = self.experiment.models
+        picked = any(name in spec.members for spec in specs.values() if spec.kind.lower() == PICK)
+        return picked and not specs[name].space
+
+    def _tuned_value(self, task: Task) -> float | None:
+        """What the best trial reached on the validation part."""
+        if not self.experiment.models[task.model].space:
+            return None
+        found = read_search(search_file(self.folder, task.model, task.fold)).trials
+        return max((trial.value for trial in found if trial.value is not None), default=None)
+
+    def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
+        scores, criterion = model.predict(data), self.experiment.judged_by.split("+")
+        found = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
+        _, values = judge(scores, data, self.experiment.metrics_of(task.model), self.experiment.policies)
+        return Validation(_plain(sum(found[name] for name in criterion)), values)
+
+
+def judge(
+    scores: np.ndarray, data: RankingData, metrics: tuple[str, ...], policies: tuple[str, ...]
+) -> tuple[dict[str, dict[str, list[float | None]]], dict[str, dict[str, float | None]]]:
+    """Values per query, and their means, by policy and metric."""
+    found = {policy: evaluate(scores, data, metrics=metrics, policy=policy) for policy in policies}
+    per_query = {
+        policy: {name: [_plain(value) for value in own.per_query[name]] for name in metrics}
+        for policy, own in found.items()
+    }
+    return per_query, {policy: {name: _plain(own[name]) for name in metrics} for policy, own in found.items()}
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _json_value(value: Any) -> Any:
+    """A setting as JSON holds it: numbers of NumPy become plain ones, tuples lists; a plan stays what it is."""
+    if isinstance(value, Mapping):
+        return {str(name): _json_value(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_value(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _steps_of(model: Ranker) -> dict[str, Any]:
+    """The number of steps of a fitted model, by the name of its parameter."""
+    names = model.get_params(deep=False)
+    return {name: int(model.best_iteration_) for name in STEPS if name in names and hasattr(model, "best_iteration_")}
+
+
+def _steps_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name in STEPS}
+
+
+def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:
+    curves = getattr(model, "evals_", {})
+    named = {"valid" if name == "eval_0" else name: own for name, own in curves.items()}
+    return {
+        name: {metric: [float(value) for value in curve] for metric, curve in own.items()}
+        for name, own in named.items()
+        if all(np.isfinite(curve).all() for curve in own.values())
+    }
+
+
+def _importances(model: Ranker, valid: RankingData, predict_seconds: float, first: bool) -> dict[str, float]:
+    """Shares of the features: the model's own or, where it has none and scoring is quick, by permutation."""
+    names = list(map(str, feature_names(model)))
+    shares = getattr(model, "feature_importances_", None)
+    if shares is not None:
+        columns = list(map(str, model.column_names_))
+        if len(columns) != len(shares):
+            return {}
+        owner = {name: name for name in names} | {f"{kind}({name})": name for name in names for kind in KINDS}
+        totals = dict.fromkeys(names, 0.0)
+        for column, share in zip(columns, shares):
+            if column in owner:
+                totals[owner[column]] += float(share)
+        return totals
+    if not first or valid.n_features * max(predict_seconds, 1e-3) > _PERMUTATION_SECONDS:
+        return {}
+    found = permutation_importance(model, valid, repeats=1)
+    return {name: float(fall) for name, fall, _ in found.sorted()}
+
+
+def _size_of(model: Any) -> int:
+    if hasattr(model, "file_size"):
+        return int(model.file_size())
+    file = io.BytesIO()
+    try:
+        model.save(file)
+    except ValueError:  # an estimator of scikit-learn that no model file can hold
+        return 0
+    return len(file.getvalue())

@@ -1,0 +1,118 @@
+"""The leaderboard of an experiment, and tables that others have published beside ours; from stored results alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
+from podium.evaluation.significance import weighted_mean
+from podium.lab.experiments.results import Results
+from podium.lab.report.statistics import LEVEL, Values, gather, higher_is_better
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model of the leaderboard: means over folds of means over seeds."""
+
+    model: str
+    values: dict[str, dict[str, float]]  # policy -> metric -> mean
+    intervals: dict[str, tuple[float, float, float]]  # metric -> difference, low, high (main policy)
+    n_runs: int
+    fit_seconds: float  # per run, the median: the first one of a process may compile
+    folds: int
+
+    def to_json(self) -> dict[str, Any]:
+        values = {policy: {name: _number(value) for name, value in own.items()} for policy, own in self.values.items()}
+        against = {
+            name: {
+                "difference": _number(mean),
+                "low": _number(low),
+                "high": _number(high),
+                "no_interval": TOO_FEW_DIFFERENCES if math.isnan(low) else None,
+            }
+            for name, (mean, low, high) in self.intervals.items()
+        }
+        place = {"model": self.model, "values": values, "against_baseline": against, "runs": self.n_runs}
+        return place | {"folds": self.folds, "fit_seconds": self.fit_seconds}
+
+
+def leaderboard(results: Results, level: float = LEVEL) -> list[Line]:
+    """All models with runs, best first by the first metric under the first policy.
+
+    Intervals are those of the difference from the baseline over the queries of all folds, for the first two metrics;
+    each fold has the same weight, as it has in the means.
+    """
+    metrics, policies = results.about["metrics"], results.about["policies"]
+    baseline = results.about.get("baseline")
+    compared = metrics[:2] if baseline in results.models else []
+    per_query = {name: gather(results, policies[0], name) for name in compared}
+    lines = []
+    for model in results.models:
+        runs = results.of(model)
+        values = {policy: {name: results.mean(model, policy, name) for name in metrics} for policy in policies}
+        others = {} if model == baseline else per_query
+        against = {name: _difference(own, model, str(baseline), level) for name, own in others.items()}
+        seconds = float(np.median([run.fit_seconds for run in runs]))
+        lines.append(Line(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
+    sign = -1 if higher_is_better(metrics[0]) else 1
+    means = {line.model: line.values[policies[0]][metrics[0]] for line in lines}
+    return sorted(lines, key=lambda line: (math.isnan(means[line.model]), sign * means[line.model]))
+
+
+def _difference(values: Values, model: str, baseline: str, level: float) -> tuple[float, float, float]:
+    differences, weights = values.differences(baseline, model)
+    if not len(differences):
+        return math.nan, math.nan, math.nan
+    return weighted_mean(differences, weights), *mean_interval(differences, weights, level=level)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published table beside ours: per metric, one row of (published, ours) per fold and the means."""
+
+    title: str
+    model: str
+    policy: str
+    part: str  # "test", or "valid": the part that both are values of
+    source: str
+    rows: dict[str, list[tuple[float, float]]]  # metric -> one pair per fold; NaN where ours has no run
+    means: dict[str, tuple[float, float]]
+
+    def to_json(self) -> dict[str, Any]:
+        rows = {
+            metric: {
+                "published": [_number(pair[0]) for pair in pairs],
+                "ours": [_number(pair[1]) for pair in pairs],
+                "published_mean": _number(self.means[metric][0]),
+                "mean": _number(self.means[metric][1]),
+                "difference": _number(self.means[metric][1] - self.means[metric][0]),
+            }
+            for metric, pairs in self.rows.items()
+        }
+        place = {"title": self.title, "model": self.model, "policy": self.policy, "part": self.part}
+        return place | {"source": self.source, "metrics": rows}
+
+
+def published_beside(results: Results) -> list[Beside]:
+    """Each published table with the runs of the model that it belongs to, where there are any."""
+    found = []
+    for table in results.about.get("published", []):
+        model, policy, part = table["model"], table["policy"], table.get("part", "test")
+        if not results.of(model):
+            continue
+        rows, means = {}, {}
+        for metric, row in table["values"].items():
+            *values, mean = (math.nan if value is None else value for value in row)
+            own = [results.fold_mean(model, fold, policy, metric, part) for fold in table["folds"]]
+            rows[metric] = list(zip(values, own))
+            means[metric] = (mean, float(np.mean(own)))  # NaN unless all folds have runs
+        found.append(Beside(table["title"], model, policy, part, table.get("source", ""), rows, means))
+    return found
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

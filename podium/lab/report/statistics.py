@@ -1,0 +1,224 @@
+"""Statistics of a report: means with intervals, significance groups, and models compared with a baseline.
+
+A mean is taken over the seeds, then over the queries of a fold, then over the folds. Everything here works on one value
+per query with the weight 1 / (queries of its fold), so that the weighted mean is that mean, and intervals and tests
+belong to the number that is shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from podium.evaluation.comparing import compare_values
+from podium.evaluation.comparison import PairComparison, Settings
+from podium.evaluation.intervals import mean_interval
+from podium.evaluation.significance import (
+    TOLERANCE,
+    correct,
+    paired_differences,
+    randomisation_test,
+    weighted_mean,
+)
+from podium.lab.experiments.results import Results
+from podium.metrics.registry import parse_metric
+
+LEVEL = 0.95
+SIGNIFICANT = 0.05
+_SHORTEST_RUN = 4  # of letters that are written as a range
+_PERMUTATIONS = 20_000  # p can be as small as 1/20,001: enough for 0.05 after the correction for 900 pairs
+
+
+@dataclass(frozen=True)
+class Values:
+    """One value per query (mean over seeds, NaN where undefined) of each model, with the weights of the queries."""
+
+    keys: list[tuple[str, str]]  # (fold, query)
+    columns: Mapping[str, np.ndarray]
+    weights: np.ndarray
+
+    def differences(self, baseline: str, system: str) -> tuple[np.ndarray, np.ndarray]:
+        """system - baseline where both have a value, and the weights of these queries."""
+        before, after = self.columns[baseline], self.columns[system]
+        kept = ~np.isnan(before + after)
+        return paired_differences(before[kept], after[kept]), self.weights[kept]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One line of a leaderboard."""
+
+    rank: int
+    model: str
+    mean: float
+    interval: tuple[float, float]  # NaN: too few different values, or no mean over queries
+    groups: str  # letters: models that share one do not differ significantly
+    folds: int
+    is_mean: bool = True  # over queries; not of a metric that pools them
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    policy: str
+    metric: str
+    values: Values
+    standings: list[Standing]
+    pairs: int  # comparisons that the groups are corrected for
+
+    @property
+    def models(self) -> list[str]:
+        """The best first."""
+        return [standing.model for standing in self.standings]
+
+    @property
+    def best(self) -> Standing:
+        return self.standings[0]
+
+    @property
+    def leaders(self) -> list[str]:
+        """Models that do not differ significantly from the best one, which is one of them."""
+        best = set(self.best.groups)
+        return [standing.model for standing in self.standings if best & set(standing.groups)] or [self.best.model]
+
+
+def higher_is_better(metric: str) -> bool:
+    return parse_metric(metric).higher_is_better
+
+
+def gather(results: Results, policy: str, metric: str) -> Values:
+    """The values of all models, queries aligned."""
+    own = {model: results.per_query(model, policy, metric) for model in results.models}
+    keys = list(dict.fromkeys(key for found in own.values() for key in found))
+    columns = {model: np.array([found.get(key, math.nan) for key in keys]) for model, found in own.items()}
+    defined = ~np.all([np.isnan(column) for column in columns.values()], axis=0)
+    sizes: dict[str, int] = {}
+    for (fold, _), counts in zip(keys, defined):
+        sizes[fold] = sizes.get(fold, 0) + int(counts)
+    return Values(keys, columns, np.array([1.0 / max(1, sizes[fold]) for fold, _ in keys]))
+
+
+def rank_models(results: Results, policy: str, metric: str) -> Leaderboard:
+    """Models by their mean, the best first; models without a value come last."""
+    values, sign = gather(results, policy, metric), -1 if higher_is_better(metric) else 1
+    means = {model: results.mean(model, policy, metric) for model in results.models}
+    order = sorted(means, key=lambda model: (math.isnan(means[model]), sign * means[model]))
+    different = _different_pairs(values, order)
+    groups = letters(order, different)
+    standings = [
+        Standing(
+            rank,
+            model,
+            means[model],
+            interval_of(values, model, means[model]),
+            groups[model],
+            len({run.fold for run in results.of(model)}),
+            _is_mean(values, model, means[model]),
+        )
+        for rank, model in enumerate(order, 1)
+    ]
+    return Leaderboard(policy, metric, values, standings, len(order) * (len(order) - 1) // 2)
+
+
+def interval_of(values: Values, model: str, mean: float) -> tuple[float, float]:
+    """The interval of a model's mean over queries; NaN where it is no such mean, or too few values differ."""
+    if not _is_mean(values, model, mean):
+        return math.nan, math.nan
+    known = ~np.isnan(values.columns[model])
+    return mean_interval(values.columns[model][known], values.weights[known], level=LEVEL)
+
+
+def _is_mean(values: Values, model: str, mean: float) -> bool:
+    """Whether a value is the mean of those of the queries; that of a metric which pools queries is not."""
+    known = ~np.isnan(values.columns[model])
+    average = weighted_mean(values.columns[model][known], values.weights[known])
+    return math.isclose(average, mean, rel_tol=1e-6, abs_tol=1e-9)
+
+
+def _different_pairs(values: Values, models: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs that differ significantly, after Holm's correction for the number of all pairs."""
+    pairs, found = list(combinations(models, 2)), []
+    for baseline, system in pairs:
+        differences, weights = values.differences(baseline, system)
+        enough = len(differences) >= 2
+        found.append(randomisation_test(differences, weights, permutations=_PERMUTATIONS) if enough else math.nan)
+    corrected = correct(found, "holm")
+    return [pair for pair, p in zip(pairs, corrected) if p < SIGNIFICANT]
+
+
+def letters(order: Sequence[str], different: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """A compact letter display: two models share a letter if and only if they do not differ significantly.
+
+    Piepho (2004), insert and absorb: all models share one group; for each pair that differs, a group with both becomes
+    two, each without one of them, and groups within another one are dropped. (a, b, c) with a and c different:
+    a -> "a", b -> "ab", c -> "b".
+    """
+    groups = [frozenset(order)]
+    for one, other in different:
+        split = [
+            part
+            for group in groups
+            for part in ([group - {one}, group - {other}] if {one, other} <= group else [group])
+        ]
+        unique = list(dict.fromkeys(split))
+        groups = [group for group in unique if not any(group < larger for larger in unique)]
+    groups.sort(key=lambda group: sorted(order.index(model) for model in group))
+    return {model: "".join(_letter(n) for n, group in enumerate(groups) if model in group) for model in order}
+
+
+def _letter(number: int) -> str:
+    """a to z, then the letters of other alphabets that follow in Unicode: one character per group."""
+    return chr(ord("a") + number) if number < 26 else chr(0x3B1 + number - 26)
+
+
+def shortened(groups: str) -> str:
+    """Letters of groups, four or more that follow one another as a-d: abcdefhij -> "a-f hij"."""
+    runs: list[str] = []
+    for letter in groups:
+        if runs and ord(letter) == ord(runs[-1][-1]) + 1:
+            runs[-1] += letter
+        else:
+            runs.append(letter)
+    if max(map(len, runs), default=0) < _SHORTEST_RUN:
+        return groups
+    return " ".join(f"{run[0]}-{run[-1]}" if len(run) >= _SHORTEST_RUN else run for run in runs)
+
+
+def choose_baseline(results: Results, board: Leaderboard) -> str | None:
+    """The model that others are compared with: that of the experiment, or else its first one; not the best itself."""
+    named = results.about.get("baseline")
+    known = [model for model in [named, *results.models] if model in board.models]
+    others = [model for model in known if model != board.best.model]
+    return others[0] if others else None
+
+
+def against_baseline(board: Leaderboard, baseline: str) -> dict[str, PairComparison]:
+    """Every other model compared with the baseline; p-values after Holm, for the number of these comparisons."""
+    compared = compare_values(
+        {model: board.values.columns[model] for model in [baseline, *(m for m in board.models if m != baseline)]},
+        [query for _, query in board.values.keys],
+        metric=board.metric,
+        policy=board.policy,
+        query_weight=board.values.weights,
+        higher_is_better=higher_is_better(board.metric),
+        settings=Settings(level=LEVEL, moved=0),
+    )
+    return {row.system: row for row in compared.rows}
+
+
+def hardness(board: Leaderboard) -> list[tuple[int, float]]:
+    """(place of the query, mean over the models), the hardest query first.
+
+    Queries without a value are left out, and those on which all models have the same: most of them have no relevant
+    document, or nothing else.
+    """
+    columns = np.array([board.values.columns[model] for model in board.models])
+    defined = ~np.isnan(columns).any(axis=0)
+    if len(columns) > 1:
+        defined &= np.ptp(columns, axis=0) > TOLERANCE
+    means = columns[:, defined].mean(axis=0) if defined.any() else np.empty(0)
+    order = np.argsort(means if higher_is_better(board.metric) else -means, kind="stable")
+    return [(int(np.flatnonzero(defined)[place]), float(means[place])) for place in order]

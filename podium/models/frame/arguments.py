@@ -1,0 +1,222 @@
+"""Arguments of fit, predict and score: rows, labels and query ids, checked and made RankingData.
+
+scikit-learn checks shapes and names, and remembers them on the model; what it does not know (numbers that float32
+merges, sparse indices, categories as text) is checked here.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from podium._runtime.warn import warn
+from podium.data.columns import SAME_COLUMNS, first_difference, refuse_other_columns
+from podium.data.precision import merged_columns, warn_of_merged
+from podium.data.ranking import RankingData, as_features, refuse_beside_data
+from podium.data.sparse import Features, as_sparse, is_sparse
+from podium.formats.frames import merged_in_frame
+from podium.formats.names import Names, encode
+from podium.learners.rows import are_scorable
+from podium.models.frame.weights import with_scaled_weights
+
+_VALIDATION: dict[str, Any] = {
+    "dtype": [np.float64, np.float32],  # the first for lists and objects: what float32 makes infinite is still seen
+    "ensure_all_finite": "allow-nan",
+    "accept_sparse": "csr",
+}
+
+
+class CheckedArguments(BaseEstimator):  # type: ignore[misc]
+    """What every model does with the rows it is given, before and after it is fitted."""
+
+    categories_: Names
+
+    # What rows may hold; where they hold something else, the error says what to do.
+    _ALLOWS_MISSING: ClassVar[bool] = True
+    _ALLOWS_SPARSE: ClassVar[bool] = True
+
+    def _allows_missing(self, fitted: bool) -> bool:
+        return self._ALLOWS_MISSING
+
+    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+        """The rows, or an error that says what the model does not support, to be trained or where it is fitted."""
+        name = type(self).__name__
+        if is_sparse(X) and not self._ALLOWS_SPARSE:
+            raise ValueError(f"{name} does not support sparse rows ({where}). Use X.toarray(), or a model of trees.")
+        if not self._allows_missing(fitted) and not is_sparse(X):
+            missing = np.isnan(X).any(axis=0)
+            if missing.any():
+                column = int(missing.argmax())
+                found = f"column {column} of {where} has NaN"
+                advice = "Fill them first, for example with scikit-learn's SimpleImputer, or use a model of trees."
+                raise ValueError(f"{name} does not support missing values; {found}. {advice}")
+        return X
+
+    def _rows(self, X: Any) -> Features:
+        """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
+        if not hasattr(self, "n_features_in_"):  # scikit-learn's own question takes longer than a document's score
+            check_is_fitted(self)
+        if isinstance(X, RankingData):
+            refuse_other_columns(self, X, "the data")
+            return X.X
+        if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_") and not self.categories_:
+            return X
+        return _as_float32(self._validated(X))
+
+    def _validated(self, X: Any, *more: Any, **options: Any) -> Any:
+        """What scikit-learn makes of rows for a fitted model; where names differ, the error also says which."""
+        X = self._known_to_sklearn(X, getattr(self, "feature_names_in_", None))
+        try:
+            return validate_data(self, X, *more, reset=False, **options, **_VALIDATION)
+        except ValueError as error:
+            names, trained = getattr(X, "columns", None), getattr(self, "feature_names_in_", None)
+            found = None if names is None or trained is None else first_difference(list(names), trained, "the model")
+            if found is None:
+                raise
+            raise ValueError(f"{error}\n{found[0].upper()}{found[1:]}. {SAME_COLUMNS}") from error
+
+    def _known_to_sklearn(self, X: Any, columns: Any) -> Any:
+        """scikit-learn knows pandas and polars, but no names; an Arrow table becomes pandas on its way.
+
+        `columns` are the names of the features in training, None where there are none yet.
+
+        It trusts the indices of a sparse matrix, so these are checked before.
+        """
+        names = getattr(self, "categories_", {})
+        if is_sparse(X):
+            if names:
+                found = next(iter(names))
+                raise ValueError(f"the model numbers the categories of column {found!r}; give dense rows or a table.")
+            return as_sparse(X)
+        X = encode(X, names, columns)
+        X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
+        if type(X) is np.ndarray and X.dtype.kind in "biu":
+            return X.astype(np.float32)  # directly: float64 on the way would take twice the memory
+        return X
+
+    def _find_names(self, X: Any) -> Names:
+        """Of each column of names in the training data, the names; members that know categories look for them."""
+        return {}
+
+    def _training_data(
+        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any, *, known: bool = False
+    ) -> RankingData:
+        """What `fit` is given. The model takes note of the columns or, where they are `known`, they must be its own."""
+        if isinstance(X, RankingData):
+            given = {"y": y, "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight}
+            refuse_beside_data("fit", **given)
+            _refuse_empty(X)
+            X.labels_for("fit")
+            if known:
+                refuse_other_columns(self, X, "the data")
+            else:
+                self._note_columns(X)
+            return with_scaled_weights(X)
+        self._warn_of_merged(X)
+        if known:
+            X, y = self._validated(X, y, y_numeric=True)
+        else:
+            X, y = validate_data(self, self._known_to_sklearn(X, None), y, y_numeric=True, **_VALIDATION)
+        if qid is None and group is None:
+            warn(one_query_warning(len(y)))
+            group = [len(y)]
+        data = RankingData.from_arrays(
+            _as_float32(X),
+            y,
+            qid,
+            group=group,
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+        )
+        return with_scaled_weights(data)
+
+    def _warn_of_merged(self, X: Any) -> None:
+        """Of numbers that float32 merges, in columns whose categories are not numbered here."""
+        coded = getattr(self, "categories_", {})
+        if isinstance(X, (np.ndarray, list, tuple)) or is_sparse(X):
+            found = merged_columns(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+            merged: dict[Any, Any] = {column: pair for column, pair in found.items() if str(column) not in coded}
+        else:
+            merged = {**merged_in_frame(X, coded)}
+        warn_of_merged(merged, stacklevel=5)
+
+    def _note_columns(self, data: RankingData) -> None:
+        self.n_features_in_ = data.n_features
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+
+    def _eval_data(self, part: Any, number: int) -> RankingData:
+        """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
+        if isinstance(part, RankingData):
+            refuse_other_columns(self, part, f"eval_set[{number}]", stacklevel=5)
+            part.labels_for(f"eval_set[{number}]")
+            return part.grouped()
+        if not isinstance(part, (tuple, list)) or len(part) != 3 or isinstance(part[0], RankingData):
+            raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
+        data = RankingData.from_arrays(_as_float32(self._validated(part[0])), part[1], part[2])
+        data.labels_for(f"eval_set[{number}]")
+        return data.grouped()
+
+
+def one_query_warning(n_rows: int) -> str:
+    """scikit-learn's tools hand on what they are asked to; `groups` alone never reaches `fit`."""
+    routed = (
+        "sklearn.set_config(enable_metadata_routing=True), "
+        "model.set_fit_request(qid=True).set_score_request(qid=True), "
+        "and cross_val_score(model, X, y, cv=GroupKFold(), params={'qid': qid, 'groups': qid})"
+    )
+    found = f"qid not given: all {n_rows} rows are treated as one query."
+    return f"{found} Give one query id per row; to cross-validate: {routed}."
+
+
+def _is_ready(X: Any, n_features: int) -> bool:
+    """Whether a row-major float32 matrix of the right width came: nothing to convert, only infinity to look for."""
+    return are_scorable(X, n_features) and len(X) > 0 and not np.isinf(X).any()
+
+
+def _as_float32(X: Any) -> Features:
+    """What scikit-learn has looked at, which knows no numbers that only float32 makes infinite.
+
+    A sparse matrix was made float32 before.
+    """
+    if is_sparse(X):
+        return X
+    return np.ascontiguousarray(X) if X.dtype == np.float32 else as_features(X)
+
+
+def _refuse_empty(data: RankingData) -> None:
+    for number, what, advice in (
+        (data.n_rows, "rows", "Check how the data were read."),
+        (data.n_features, "features", "All documents look the same without any; add at least one column."),
+    ):
+        if number == 0:
+            raise ValueError(f"fit: the data have no {what}, so there is nothing to learn from. {advice}")
+
+
+def check_early_stopping(rounds: Any, eval_set: Any) -> None:
+    if rounds is None or rounds is False:
+        return
+    if isinstance(rounds, (bool, np.bool)) or not isinstance(rounds, Integral) or rounds < 1:
+        raise ValueError(f"early_stopping_rounds must be an integer from 1, None or False (never); got {rounds!r}.")
+    if eval_set is None or (isinstance(eval_set, (list, tuple)) and len(eval_set) == 0):
+        raise ValueError("early_stopping_rounds needs an eval_set to look at; got none. Add eval_set=(X, y, qid).")
+
+
+def refuse_number_as_qid(qid: Any) -> None:
+    if isinstance(qid, Integral):
+        raise ValueError(
+            f"predict: qid must have one id per row; got {qid}. For the first trees only, give n_trees={qid}."
+        )
+
+
+def as_eval_sets(eval_set: Any) -> list[Any]:
+    if eval_set is None or (isinstance(eval_set, tuple) and not eval_set):
+        return []
+    if isinstance(eval_set, list) and not (len(eval_set) == 3 and not isinstance(eval_set[0], (tuple, RankingData))):
+        return eval_set
+    return [eval_set]

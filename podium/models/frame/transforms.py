@@ -1,0 +1,324 @@
+"""Transforms: features as the learner sees them, compared within their query or over the training rows.
+
+    within the query    zscore      (x - mean) / standard deviation, 0 where the query is constant, at most 4 from 0
+                        rank        (average rank - 0.5) / n, the smallest value first
+                        minmax      (x - min) / (max - min), 0 where the query is constant
+    over training rows  standard    (x - mean) / standard deviation
+                        signed_log  sign(x) log(1 + |x|)
+                        quantile    the share of training rows below x, between 256 quantiles by interpolation
+    neither             raw         x
+
+Each one makes one column per feature; columns that are constant over the training rows are dropped. A missing value
+stays missing and counts in no mean, rank or quantile. All of them rise with x, so a monotone constraint on a feature is
+one on all of its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from podium._runtime.compiler import readonly
+from podium._runtime.threads import map_blocks, over_queries
+from podium.data.ranking import RankingData, group_rows
+from podium.data.sparse import Features, is_sparse
+from podium.models.frame.query_kernels import feature_ranges, minmax_queries, moments, rank_queries, zscore_queries
+
+KINDS = ("raw", "zscore", "rank", "minmax", "standard", "signed_log", "quantile")  # by number in model files
+WITHIN_QUERY = ("zscore", "rank", "minmax")
+TRANSFORM_ARRAYS = ("kinds", "features", "centre", "scale", "quantiles")
+_KEEP_ZEROS = ("raw", "signed_log")
+_LARGEST_ZSCORE = 4.0
+_QUANTILES = 256
+_BLOCK_ROWS = 8192
+_LARGEST = float(np.finfo(np.float32).max)
+
+Queries = tuple[np.ndarray, np.ndarray]
+"""The rows of query 0, then those of query 1, ..., and offsets into them."""
+
+
+def queries_of(data: RankingData) -> Queries:
+    return data.rows, data.offsets
+
+
+def queries_by_id(ids: np.ndarray) -> Queries:
+    order, offsets, _ = group_rows(ids)
+    return (np.arange(len(ids)) if order is None else order), offsets
+
+
+def one_query(n: int) -> Queries:
+    return np.arange(n), np.array([0, n])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TransformedData(RankingData):
+    """Ranking data whose X has transformed columns; `source` has the features they were made of."""
+
+    source: RankingData | None = None
+
+
+def source_of(data: RankingData) -> RankingData:
+    """The data as they came to the model."""
+    return data.source if isinstance(data, TransformedData) and data.source is not None else data
+
+
+def without_source(data: RankingData) -> RankingData:
+    """The data for another model, which sees the columns as its features."""
+    return replace(data, source=None) if isinstance(data, TransformedData) else data
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Fitted transforms: one kind and one feature per column, and what the training rows were like."""
+
+    kinds: np.ndarray  # (columns,) uint8: numbers of KINDS
+    features: np.ndarray  # (columns,) uint32
+    centre: np.ndarray  # (features,) float64, of "standard"
+    scale: np.ndarray  # (features,) float64, above 0
+    quantiles: np.ndarray  # (points, features) float32, rising; no points without "quantile"
+
+    @classmethod
+    def fit(cls, kinds: Sequence[str], data: RankingData, unchanged: Sequence[int], n_jobs: int | None) -> Transform:
+        """On training data. Features `unchanged` (categories) have one column, as they are."""
+        refuse_sparse(kinds, data.X)
+        free = [feature for feature in range(data.n_features) if feature not in set(unchanged)]
+        pairs = [(0, feature) for feature in unchanged]
+        pairs += [(KINDS.index(kind), feature) for kind in kinds for feature in free]
+        columns = np.array(pairs, np.int64).reshape(-1, 2)
+        centre, scale = _standardisation(data.X) if "standard" in kinds else _no_change(data.n_features)
+        found = cls(
+            kinds=columns[:, 0].astype(np.uint8),
+            features=columns[:, 1].astype(np.uint32),
+            centre=centre,
+            scale=scale,
+            quantiles=_quantiles(data.X) if "quantile" in kinds else np.empty((0, data.n_features), np.float32),
+        )
+        return found._without_constants(data, n_jobs)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.centre)
+
+    @property
+    def needs_queries(self) -> bool:
+        """Whether a column depends on the other documents of the query."""
+        return any(KINDS[kind] in WITHIN_QUERY for kind in np.unique(self.kinds))
+
+    def names(self, features: Sequence[str]) -> tuple[str, ...]:
+        """`bm25`, `zscore(bm25)`, ...: one per column."""
+        return tuple(_column_name(KINDS[kind], features[feature]) for kind, feature in zip(self.kinds, self.features))
+
+    def columns_of(self, feature: int) -> list[int]:
+        """The columns that are made of a feature; none where all were constant."""
+        return np.flatnonzero(self.features == feature).tolist()
+
+    def apply(self, X: Features, queries: Queries | None, n_jobs: int | None = None) -> Features:
+        """The columns of rows X; `queries` is not looked at where no column depends on it."""
+        if is_sparse(X):
+            refuse_sparse([KINDS[kind] for kind in np.unique(self.kinds)], X)
+            return self._apply_sparse(X)
+        out, X = np.empty((len(X), self.n_columns), np.float32), readonly(np.ascontiguousarray(X))
+        for kind, first, features in self._runs():
+            if kind in WITHIN_QUERY:
+                if queries is None:
+                    raise ValueError(f"{kind} is computed within the query; give one query id per row.")
+                transform_queries(kind, X, queries, features, _LARGEST_ZSCORE, first, out, n_jobs)
+            else:
+                self._apply_rowwise(kind, X, features, out[:, first : first + len(features)], n_jobs)
+        return out
+
+    def apply_to(self, data: RankingData, names: Sequence[str], n_jobs: int | None) -> TransformedData:
+        """Ranking data with the columns in place of the features, which are called `names`."""
+        known = {field.name: getattr(data, field.name) for field in fields(RankingData)}
+        made = {"X": self.apply(data.X, queries_of(data), n_jobs), "feature_names": self.names(names)}
+        return TransformedData(**known | made, source=data)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For a model file."""
+        return {name: getattr(self, name) for name in TRANSFORM_ARRAYS}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray], n_features: int) -> Transform:
+        """What `arrays` returned, all of it checked."""
+        found = cls(**{name: arrays[name] for name in TRANSFORM_ARRAYS})
+        width, points = (n_features,), found.quantiles.shape[:1]
+        for name, dtype, shape in (
+            ("kinds", np.uint8, found.kinds.shape[:1]),
+            ("features", np.uint32, found.kinds.shape[:1]),
+            ("centre", np.float64, width),
+            ("scale", np.float64, width),
+            ("quantiles", np.float32, points + width),
+        ):
+            array = arrays[name]
+            if array.dtype != dtype or array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"transform/{name} must have finite numbers of {np.dtype(dtype)} and shape {shape}")
+        if not found.n_columns or (found.kinds >= len(KINDS)).any() or (found.features >= n_features).any():
+            raise ValueError("a column is of a transform or a feature that is not there, or there is none")
+        if len(np.unique(np.stack([found.kinds, found.features]), axis=1).T) < found.n_columns:
+            raise ValueError("two columns are the same transform of the same feature")
+        if (found.scale <= 0).any() or (np.diff(found.quantiles, axis=0) < 0).any():
+            raise ValueError("a scale is not above 0, or quantiles fall")
+        if not points[0] and KINDS.index("quantile") in found.kinds:
+            raise ValueError("there are no quantiles")
+        return found
+
+    def _runs(self) -> Iterator[tuple[str, int, np.ndarray]]:
+        """Columns of the same kind that follow one another: (kind, first column, features)."""
+        starts = np.flatnonzero(np.diff(self.kinds.astype(np.int64), prepend=-1))
+        for first, last in zip(starts.tolist(), [*starts[1:].tolist(), self.n_columns]):
+            yield KINDS[self.kinds[first]], first, self.features[first:last].astype(np.int64)
+
+    def _apply_rowwise(self, kind: str, X: np.ndarray, features: np.ndarray, out: np.ndarray, n_jobs: Any) -> None:
+        formula = self._formula(kind, features)
+
+        def work(block: int) -> None:
+            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+            out[part] = formula(X[part][:, features])
+
+        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+
+    def _formula(self, kind: str, features: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Of a kind that looks at one value at a time: the values of these features, (rows, features), transformed."""
+        if kind == "raw":
+            return lambda values: values
+        if kind == "signed_log":
+            return _signed_log
+        if kind == "standard":
+            centre, scale = self.centre[features], self.scale[features]
+            return lambda values: np.clip((values - centre) / scale, -_LARGEST, _LARGEST)
+        quantiles = self.quantiles[:, features]
+        return lambda values: np.stack([_shares_below(v, q) for v, q in zip(values.T, quantiles.T)], axis=1)
+
+    def _apply_sparse(self, X: Any) -> Any:
+        from scipy.sparse import csr_array, hstack
+
+        parts = []
+        for kind, _, features in self._runs():
+            part = csr_array(X[:, features])
+            values = part.data if kind == "raw" else _signed_log(part.data)
+            parts.append(csr_array((values, part.indices, part.indptr), shape=part.shape))
+        return hstack(parts, format="csr")
+
+    def _without_constants(self, data: RankingData, n_jobs: int | None) -> Transform:
+        varying = _varying(self.apply(data.X, queries_of(data), n_jobs))
+        if not varying.any():
+            raise ValueError(
+                f"transform: all columns are constant over the training rows (n_samples={data.n_rows}), so there is "
+                "nothing to learn from. Add features, or transforms that vary within the training rows."
+            )
+        return Transform(self.kinds[varying], self.features[varying], self.centre, self.scale, self.quantiles)
+
+
+def same_transforms(one: Transform | None, other: Transform | None) -> bool:
+    """Whether both make the same columns."""
+    if one is None or other is None:
+        return one is other
+    return all(np.array_equal(array, other.arrays()[name]) for name, array in one.arrays().items())
+
+
+def transform_queries(
+    kind: str,
+    X: np.ndarray,
+    queries: Queries,
+    features: np.ndarray,
+    largest_zscore: float,
+    first: int,
+    out: np.ndarray,
+    n_jobs: int | None,
+) -> None:
+    """One of WITHIN_QUERY, of these features of X, to the columns of `out` from `first` on."""
+    rows, offsets = readonly(queries[0]), readonly(queries[1])
+
+    def work(start: int, stop: int) -> None:
+        own = X, rows, offsets[start : stop + 1], features
+        if kind == "zscore":
+            zscore_queries(*own, largest_zscore, first, out)
+        elif kind == "rank":
+            rank_queries(*own, first, out)
+        else:
+            minmax_queries(*own, first, out)
+
+    over_queries(work, offsets, n_jobs)
+
+
+def refuse_sparse(kinds: Sequence[str], X: Features) -> None:
+    changing = [kind for kind in kinds if kind not in _KEEP_ZEROS]
+    if changing and is_sparse(X):
+        raise ValueError(
+            f"transform: zeros would not stay zeros under {changing[0]!r}, so sparse rows would be filled up; "
+            f"with sparse rows use {' and '.join(map(repr, _KEEP_ZEROS))}, or X.toarray()."
+        )
+
+
+def are_transforms(value: Any) -> bool:
+    """Whether a parameter has names of transforms, each once."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        return False
+    return all(isinstance(kind, str) and kind in KINDS for kind in value) and len(set(value)) == len(value)
+
+
+def _column_name(kind: str, feature: str) -> str:
+    return feature if kind == "raw" else f"{kind}({feature})"
+
+
+def _signed_log(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.copysign(np.log1p(np.abs(values)), values))
+
+
+def _shares_below(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Where values lie among quantiles, from 0 to 1; a value that is several quantiles lies in their middle."""
+    shares = np.linspace(0, 1, len(quantiles))
+    below = np.interp(values, quantiles, shares)
+    above = -np.interp(-values, -quantiles[::-1], -shares[::-1])
+    return np.asarray(0.5 * (below + above))
+
+
+def _no_change(n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(n_features), np.ones(n_features)
+
+
+def _standardisation(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation per feature; those of constant ones, which are dropped, change nothing."""
+    width = X.shape[1]
+    low, high, count = np.empty(width), np.empty(width), np.empty(width, np.int64)
+    mean, deviation = np.empty(width), np.empty(width)
+    moments(readonly(X), np.arange(len(X)), np.arange(width), low, high, count, mean, deviation)
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def _quantiles(X: np.ndarray) -> np.ndarray:
+    found = np.zeros((_QUANTILES, X.shape[1]), np.float32)
+    for feature, values in enumerate(X.T):
+        present = values[~np.isnan(values)]
+        if len(present):
+            own = np.quantile(present.astype(np.float64), np.linspace(0, 1, _QUANTILES))
+            found[:, feature] = np.maximum.accumulate(own)  # interpolation may round downwards
+    return found
+
+
+def _varying(X: Features) -> np.ndarray:
+    """Which columns have two different values, a missing one being one."""
+    if is_sparse(X):
+        return _varying_sparse(X)
+    width = X.shape[1]
+    low, high, count = np.empty(width), np.empty(width), np.empty(width, np.int64)
+    feature_ranges(readonly(X), np.arange(len(X)), np.arange(width), low, high, count)
+    return np.asarray((low < high) | ((count > 0) & (count < len(X))))
+
+
+def _varying_sparse(X: Any) -> np.ndarray:
+    n, width = X.shape
+    missing = np.isnan(X.data)
+    count = n - np.bincount(X.indices[missing], minlength=width)
+    zeros = n - np.bincount(X.indices, minlength=width)
+    low, high = np.where(zeros > 0, 0.0, np.inf), np.where(zeros > 0, 0.0, -np.inf)
+    np.minimum.at(low, X.indices[~missing], X.data[~missing])
+    np.maximum.at(high, X.indices[~missing], X.data[~missing])
+    return np.asarray((low < high) | ((count > 0) & (count < n)))

@@ -1,0 +1,1 @@
+"""Models of trees: boosted trees, the named models, and what is done with a fitted forest."""

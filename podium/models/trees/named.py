@@ -1,0 +1,132 @@
+"""The named models, each a product of a learner and an objective; `registry.py` lists them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from podium.models.frame.parameters import (
+    LambdaParameters,
+    MetricParameter,
+    ObjectiveParameter,
+    PairExponent,
+    parameter,
+    parametrized,
+)
+from podium.models.trees.boosted import BoostedTrees, BoostingParameters, GrowthParameters
+from podium.objectives.base import Objective
+from podium.objectives.registry import parse_objective
+
+if TYPE_CHECKING:
+    from podium.learners.trees.training.boosting import BoostingRules
+
+
+@parametrized
+class _AnyObjective(ObjectiveParameter, MetricParameter, PairExponent, BoostedTrees):
+    """Boosted trees with any objective; "lambda" takes the metric."""
+
+    def _objective(self) -> Any:
+        return self._named_objective(self.objective, normalize="lightgbm")
+
+    def _aim(self) -> Any:
+        return super()._aim() if isinstance(self.objective, Objective) else self.metric
+
+
+@parametrized
+class Boosted(BoostingParameters, GrowthParameters, _AnyObjective):
+    """Boosted trees with any objective: a name, an Objective or a Python function."""
+
+
+@parametrized
+class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameters, BoostedTrees):
+    """Multiple additive regression trees.
+
+    They fit squared error, "logistic", "ordinal" or any other objective.
+    """
+
+    objective: Any = "squared"
+
+    def _objective(self) -> Any:
+        return self._named_objective(self.objective)
+
+
+@parametrized
+class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
+    """One least-squares tree: the score of a document is the mean label of its leaf."""
+
+    n_estimators: int = 1
+    learning_rate: float = 1.0
+
+    def _objective(self) -> Any:
+        return parse_objective("squared")
+
+
+@parametrized
+class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, BoostedTrees):
+    """Boosted trees that optimize a ranking metric by lambda gradients.
+
+    With `init=` a model or its scores this is LambdaSMART.
+    """
+
+    def _objective(self) -> Any:
+        return self._named_objective("lambda", sigma=self.sigma, normalize=self.normalize)
+
+    def _aim(self) -> Any:
+        return self.metric
+
+
+@parametrized
+class LambdaSMART(LambdaMART):
+    """LambdaMART that starts from the scores of a base model; init is required."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.init is None:
+            message = "LambdaSMART: init must be a model, fitted or not, or one score per training row; got None."
+            raise ValueError(f"{message} On the command line, name a model's file: --set init=FILE, or a model.")
+
+
+@parametrized
+class MatrixNet(BoostingParameters, _AnyObjective):
+    """Boosted trees with one split per level.
+
+    They fit the Plackett-Luce likelihood, "lambda" with a metric, or any other objective.
+    """
+
+    objective: Any = "listmle"
+    max_depth: int = parameter(6, "Maximum depth of a tree; no tree has more than 16 levels.", low=1, high=2**16)
+
+    growth = "oblivious"
+    _fixed = ("growth",)
+    _unused = ("max_leaf_nodes", "min_samples_leaf", "max_impurity")
+
+
+@parametrized
+class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
+    """Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.
+
+    The score of a document is the mean over the trees.
+    """
+
+    objective: Any = "squared"
+    max_leaf_nodes: int = 100
+    min_samples_leaf: int = 5
+    feature_fraction: float = 0.3
+
+    _fixed = ("learning_rate", "row_fraction", "query_fraction", "goss", "drop_rate")
+    _unused = ("goss_by", "skip_drop", "max_drop")
+
+    def _objective(self) -> Any:
+        return self._named_objective(self.objective)
+
+    def _check_line_search(self) -> None:
+        if self.step == "line_search":
+            found = "step='line_search' is for trees that are added to earlier ones"
+            raise ValueError(f"RandomForest: {found}; its trees are averaged. Choose another step.")
+
+    def _rules(self) -> BoostingRules:
+        rules = super()._rules()
+        return replace(rules, average=True, sampling=replace(rules.sampling, bootstrap=True))
+
+    def fit_more(self, X: Any, y: Any = None, qid: Any = None, *, n_estimators: int, **options: Any) -> BoostedTrees:
+        raise ValueError("RandomForest: fit_more is not supported; fit with a larger n_estimators.")

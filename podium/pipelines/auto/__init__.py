@@ -1,0 +1,1 @@
+"""AutoRanker, and what it chooses by: divisions of the queries, cross-validation, criteria."""

@@ -1,0 +1,254 @@
+"""AutoRanker: the recipe as one call. Linear models, trees and nets are cross-validated, and the best are blended.
+
+`plan_` says what was chosen, as plain JSON: `AutoRanker(plan=fitted.plan_, random_state=1)` trains the same blend with
+another seed, or on other data, without choosing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podium._runtime.words import check_choice
+from podium.data.ranking import RankingData
+from podium.data.sparse import Features
+from podium.metrics.base import Metric
+from podium.metrics.policies import POLICIES
+from podium.models.frame.parameters import NAME, NAMES, Kind, SeedParameter, parameter, parametrized
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.starting import refuse_fitted_bases
+from podium.models.frame.transforms import Queries
+from podium.persistence.validation import Fact, is_number
+from podium.persistence.values import from_plain, to_plain
+from podium.pipelines.auto.candidates import FAMILIES, make_candidates, nets_each, seeded, with_batches
+from podium.pipelines.auto.choosing import Choice, Report, choose
+from podium.pipelines.auto.criteria import criterion_words, parse_criterion
+from podium.pipelines.ensembles.ensemble import Ensemble
+from podium.pipelines.ensembles.stack import FoldsParameter
+from podium.pipelines.ensembles.training import Task, Trained
+from podium.pipelines.ensembles.weighting import weighted_sum
+
+_MOST_ROWS = 100_000  # of the choice; larger data are judged by a sample of their queries
+_PLAN_KEYS = {"members", "weights"}
+
+
+def _is_plan(value: Any) -> bool:
+    try:
+        read_plan(value)
+    except (ValueError, TypeError, KeyError, IndexError):
+        return False
+    return True
+
+
+def _are_families(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and len(set(map(str, value))) == len(value)
+
+
+def _read_json(text: str) -> Any:
+    import json
+
+    return json.loads(text)
+
+
+@parametrized
+class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
+    """A blend of linear models, trees and nets that cross-validation chooses for the data.
+
+    `fit(train, eval_set=valid)`: the queries of evaluation sets take part in the choice, and with refit="all" in the
+    final training; early_stopping_rounds has no effect, because the number of trees is part of the choice. `tried_` has
+    one record per candidate and blend, `notes_` what was left out and why, `plan_` what was chosen.
+    """
+
+    budget: float = parameter(
+        600.0,
+        "Seconds. Candidates are left out where it would not be enough for them; at least one is tried.",
+        low=1e-6,
+        high=1e9,
+    )
+    criterion: Any = parameter(
+        "ndcg@10",
+        "What the choice maximises: a metric, or a sum of metrics.",
+        kind=NAME,
+        words='a metric, or a sum such as "map+meanndcg"',
+    )
+    policy: str = parameter("standard", "Policy of the criterion.", choices=tuple(POLICIES))
+    families: Any = parameter(
+        FAMILIES,
+        "Kinds of models to try.",
+        kind=NAMES,
+        holds=_are_families,
+        words=f"names, each once, out of {', '.join(FAMILIES)}",
+    )
+    divisions: int = parameter(
+        2, "Number of divisions of the queries into folds; further ones try the best candidates only.", low=1, high=100
+    )
+    refit: str = parameter(
+        "train",
+        'What the chosen blend is trained on: the "train" rows, or "all", those of evaluation sets too.',
+        choices=("train", "all"),
+    )
+    plan: Any = parameter(
+        None,
+        "The plan_ of a fitted AutoRanker: nothing is chosen, the blend is trained.",
+        kind=Kind("a plan", _is_plan, _read_json),
+        optional=True,
+        words="the plan_ of a fitted AutoRanker, or None",
+    )
+
+    folds: int = 4
+
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = (*Ensemble._FITTED_PARAMETERS, "criterion", "policy")
+    _FACTS: ClassVar[Mapping[str, Fact]] = {
+        "plan": Fact("members and weights", _is_plan),
+        "tried": Fact("records", lambda value: isinstance(value, list) and all(map(_is_record, value))),
+        "notes": Fact("sentences", lambda value: isinstance(value, list) and all(isinstance(n, str) for n in value)),
+    }
+
+    # --- training
+
+    def _n_steps(self) -> int:
+        return len(self.plan_["members"])
+
+    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+        pool = _pooled(data, eval_sets)
+        if self.plan is not None:
+            self._set_choice(self.plan, [], ["The plan was given."])
+        else:
+            self._choose(pool)
+        members, self.weights_ = read_plan(self.plan_)
+        rows = pool if self.refit == "all" else data
+        return [partial(self._train_member, member, len(members), rows) for member in members]
+
+    def _choose(self, pool: RankingData) -> None:
+        started = perf_counter()
+        candidates, notes = make_candidates(pool, tuple(self.families))
+        data, sampled = _sample(pool, self.random_state)
+        given: dict[str, Any] = {"folds": self.folds, "divisions": self.divisions, "budget": float(self.budget)}
+        given |= {"seed": self.random_state, "n_jobs": self.n_jobs, "report": getattr(self, "_report", None)}
+        found = choose(data, candidates, self._criterion(), **given)
+        self._set_choice(make_plan(found), found.tried, [*notes, *sampled, *found.notes])
+        self.choice_seconds_ = perf_counter() - started
+
+    def _set_choice(self, plan: Mapping[str, Any], tried: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
+        self.plan_, self.tried_, self.notes_ = dict(plan), list(tried), list(notes)
+
+    def _train_member(self, member: Ranker, n_members: int, data: RankingData) -> Trained:
+        model = seeded(with_batches(self._copy(member, n_members), data.n_rows), self.random_state)
+        return Trained(model.fit(data))
+
+    def _criterion(self) -> Metric:
+        return parse_criterion(self.criterion, self.policy)
+
+    # --- scoring
+
+    def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
+        return weighted_sum(self.weights_[: len(scores)], scores)
+
+    def _weights(self) -> list[float]:
+        return [float(weight) for weight in self.weights_]
+
+    # --- what an ensemble asks of its members, before there are any
+
+    def _unfitted(self) -> list[Ranker]:
+        return [] if self.plan is None else read_plan(self.plan)[0]
+
+    def _needs_pairs(self) -> bool:
+        return True
+
+    def _aim(self) -> Any:
+        found = self._criterion()
+        return found if isinstance(self.criterion, Metric) or "+" not in str(self.criterion) else "ndcg@10"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for family in self.families:
+            check_choice("AutoRanker: a family", family, FAMILIES)
+        refuse_fitted_bases(self.plan, "AutoRanker")
+        self._criterion()
+
+    # --- the file
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        return {"plan": self.plan_, "tried": self.tried_, "notes": self.notes_}
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self._set_choice(meta["plan"], meta["tried"], meta["notes"])
+        self.weights_ = read_plan(self.plan_)[1]
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if len(self.weights_) < len(self.members_):
+            raise ValueError(f"there are {len(self.weights_)} weights for {len(self.members_)} members")
+
+    def _fitted_criterion(self) -> Metric:
+        """What the choice was made by."""
+        return parse_criterion(self._fitted_parameter("criterion"), self._fitted_parameter("policy"))
+
+    def watch(self, report: Report | None) -> None:
+        """Call `report(done, of, what)` after each candidate of the next choice."""
+        self._report = report
+
+    def why(self) -> list[str]:
+        """What was chosen, and what was left out, in sentences."""
+        if not self.tried_:
+            return ["The members of the plan, with its weights.", *self.notes_]
+        chosen, metric = self.tried_[-1], self._fitted_criterion()
+        compared = [one for one in self.tried_ if one["kind"] != "candidate"]
+        best = (max if metric.higher_is_better else min)(compared, key=lambda one: float(one["value"]))
+        value = f"{criterion_words(metric)} {chosen['value']:.4f} on queries that were not trained on"
+        beside = "" if best["value"] == chosen["value"] else f", the best was {best['value']:.4f} ({best['what']})"
+        return [f"Chosen: {chosen['what']}.", f"{value}{beside}.", *self.notes_]
+
+
+def make_plan(choice: Choice) -> dict[str, Any]:
+    """What was chosen, as plain JSON."""
+    n_nets = nets_each([member.candidate for member in choice.members])
+    members = [to_plain(member.candidate.final(member.step, n_nets)) for member in choice.members]
+    return {"members": members, "weights": [1 / len(members)] * len(members)}
+
+
+def read_plan(plan: Any) -> tuple[list[Ranker], np.ndarray]:
+    """The unfitted members and their weights; ValueError for anything else."""
+    if not isinstance(plan, Mapping) or set(plan) != _PLAN_KEYS:
+        raise ValueError(f"a plan must have {' and '.join(sorted(_PLAN_KEYS))}")
+    members, weights = plan["members"], plan["weights"]
+    if not isinstance(members, (list, tuple)) or not isinstance(weights, (list, tuple)) or not members:
+        raise ValueError("members and weights of a plan must be lists")
+    if len(members) != len(weights) or not all(is_number(weight) and weight >= 0 for weight in weights):
+        raise ValueError("a plan must have one weight per member, 0 or larger")
+    found = [from_plain(member, f"member {number}") for number, member in enumerate(members, 1)]
+    if not all(isinstance(member, Ranker) and not isinstance(member, AutoRanker) for member in found):
+        raise ValueError("the members of a plan must be models")
+    return found, np.array(weights, np.float64)
+
+
+def _is_record(value: Any) -> bool:
+    plain = (str, int, float, bool, type(None))
+    return isinstance(value, Mapping) and all(isinstance(k, str) and isinstance(v, plain) for k, v in value.items())
+
+
+def _pooled(data: RankingData, eval_sets: Sequence[RankingData]) -> RankingData:
+    """All rows; queries of different sets are different queries, whatever their ids are."""
+    if not eval_sets:
+        return data
+    parts, start = [], 0
+    for part in (data, *eval_sets):
+        ids = np.arange(start, start + part.n_queries)
+        parts.append(replace(part, query_ids=ids, docid_texts=None, comment_texts=None))
+        start += part.n_queries
+    return RankingData.concat(parts)
+
+
+def _sample(data: RankingData, seed: int) -> tuple[RankingData, list[str]]:
+    """The data, or so many of the queries that there are few enough rows to choose by."""
+    if data.n_rows <= _MOST_ROWS:
+        return data, []
+    order = np.random.default_rng(seed).permutation(data.n_queries)
+    enough = int(np.searchsorted(np.cumsum(data.group[order]), _MOST_ROWS)) + 1
+    note = f"The choice was made on {enough:,} of {data.n_queries:,} queries, drawn at random."
+    return data.subset(np.sort(order[:enough])), [note]

@@ -1,0 +1,186 @@
+"""Candidates: what AutoRanker tries on any data, a few settings per family.
+
+- linear: one weight per column (features, their z-scores and ranks within the query), pairwise logistic loss;
+- trees: small boosted trees with random split points, pairwise or lambda gradients, and a plain LambdaMART; the number
+  of trees is chosen by staged scores;
+- nets: small ones with strong dropout and weight decay, by pairs (RankNet) and by whole lists (ListMLE).
+
+They were chosen on validation parts of small and medium-sized collections, where averaging and regularisation matter
+more than size. A blend has at most one candidate of a group: linear, trees, RankNet, ListMLE. The first one of a group
+is what a small budget is spent on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from podium.data.ranking import RankingData
+from podium.data.sparse import is_sparse
+from podium.models.frame.ranker import Ranker
+from podium.models.linear import Linear
+from podium.models.nets import ListMLE, NetRanker, RankNet
+from podium.models.trees.named import Boosted, LambdaMART
+from podium.pipelines.ensembles.bagged import Bagged
+
+FAMILIES = ("linear", "trees", "nets")
+_VIEWS = ("raw", "zscore", "rank")
+_PENALTIES = (0.03, 0.1, 0.01, 0.3)
+_TREES, _EVERY = 300, 20
+_EPOCHS = 50
+_HIDDEN = ((32, 32), (32,))
+_BATCHES, _LARGEST_BATCH = 8, 4096
+_TRIED_NETS, _FINAL_NETS, _FINAL_FORESTS = 4, 10, 5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model to be tried."""
+
+    name: str
+    family: str
+    group: str  # of which a blend has one
+    model: Ranker
+    every: int = 0  # scores are looked at after every so many trees; 0: at the end only
+
+    @property
+    def steps(self) -> list[int]:
+        """The numbers of trees to choose from; [0] where there is nothing to choose."""
+        if not self.every:
+            return [0]
+        return list(range(self.every, self.model.get_params()["n_estimators"] + 1, self.every))
+
+    def final(self, step: int, n_nets: int = _FINAL_NETS) -> Ranker:
+        """What is trained in the end: with the chosen number of trees, or so many nets, and averaged."""
+        model: Ranker = clone(self.model)
+        if self.family == "trees":
+            model.set_params(n_estimators=step)
+            return Bagged(model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
+        if self.family == "nets":
+            model.set_params(n_nets=n_nets)
+        return model
+
+
+def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[Candidate], list[str]]:
+    """Candidates for these data, in the order in which a budget is spent, and sentences about what is left out."""
+    notes: list[str] = []
+    groups: dict[str, list[Candidate]] = {}
+    for family in families:
+        reason = _reason_against(family, data)
+        if reason:
+            notes.append(f"{family}: left out, because {reason}.")
+            continue
+        if _views(data) is None:
+            views = " and ".join(view for view in _VIEWS if view != "raw")
+            notes.append(
+                f"{family}: tried without {views} of the features within the query, which would fill up sparse rows. "
+                "Dense rows (X.toarray()) have all candidates."
+            )
+        for candidate in _MAKERS[family](data):
+            groups.setdefault(candidate.group, []).append(candidate)
+    if not groups:
+        raise ValueError(f"AutoRanker: no family is left to try. {' '.join(notes)} Name others by families=....")
+    return _in_turns(list(groups.values())), notes
+
+
+def nets_each(candidates: Sequence[Candidate]) -> int:
+    """How many nets a member of a blend has: those that are nets share ten."""
+    return _FINAL_NETS // max(1, sum(one.family == "nets" for one in candidates))
+
+
+def with_batches(model: Ranker, n_rows: int) -> Ranker:
+    """A net with eight batches per epoch, however many rows there are."""
+    if isinstance(model, NetRanker):
+        model.set_params(batch_size=int(min(max(32, -(-n_rows // _BATCHES)), _LARGEST_BATCH)))
+    return model
+
+
+def seeded(model: Ranker, seed: int) -> Ranker:
+    """The same model with other random numbers; seeds of a bag count upwards, so they are kept apart."""
+    if isinstance(model, Bagged):
+        model.set_params(random_state=seed, model__random_state=seed * 1000)
+    elif "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=seed)
+    return model
+
+
+def _draws(model: Ranker) -> bool:
+    return bool(model.get_params()["feature_fraction"] < 1)
+
+
+def _in_turns(groups: list[list[Candidate]]) -> list[Candidate]:
+    """The first of every group, then the second of every group, ..."""
+    longest = max(map(len, groups))
+    return [group[place] for place in range(longest) for group in groups if place < len(group)]
+
+
+def _reason_against(family: str, data: RankingData) -> str:
+    values = data.X.data if is_sparse(data.X) else data.X
+    if family == "linear" and np.isnan(values).any():
+        return "it does not support missing values"
+    if family != "trees" and is_sparse(data.X):
+        return "it does not support sparse rows"
+    if family == "nets" and (find_spec("jax") is None or find_spec("optax") is None):
+        return 'it needs JAX (pip install "podium[neural]")'
+    return ""
+
+
+def _views(data: RankingData) -> tuple[str, ...] | None:
+    """Sparse rows stay as they are: z-scores and ranks would fill them up."""
+    return None if is_sparse(data.X) else _VIEWS
+
+
+def _linear(data: RankingData) -> list[Candidate]:
+    common: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5, "transform": _views(data), "max_iter": 200}
+    return [
+        Candidate(f"linear, penalty {penalty:g}", "linear", "linear", Linear(l2_regularization=penalty, **common))
+        for penalty in _PENALTIES
+    ]
+
+
+def _trees(data: RankingData) -> list[Candidate]:
+    small, large = (int(np.clip(data.n_rows // share, low, high)) for share, low, high in ((200, 3, 40), (70, 5, 120)))
+    common: dict[str, Any] = {
+        "n_estimators": _TREES,
+        "learning_rate": 0.05,
+        "feature_fraction": 0.4,
+        "extra_trees": True,
+        "transform": _views(data),
+    }
+    pairs: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5}
+    settings = [
+        ("pairwise, 7 leaves", pairs | {"max_leaf_nodes": 7, "min_samples_leaf": small}),
+        ("pairwise, 12 leaves", pairs | {"max_leaf_nodes": 12, "min_samples_leaf": large}),
+        ("lambda, 12 leaves", {"objective": "lambda", "max_leaf_nodes": 12, "min_samples_leaf": large}),
+    ]
+    found = [Candidate(f"trees, {name}", "trees", "trees", Boosted(**own, **common), _EVERY) for name, own in settings]
+    plain = LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small))
+    return [found[0], Candidate("trees, LambdaMART", "trees", "trees", plain, _EVERY), *found[1:]]
+
+
+def _nets(data: RankingData) -> list[Candidate]:
+    common: dict[str, Any] = {
+        "transform": ("zscore", "rank"),
+        "max_epochs": _EPOCHS,
+        "dropout": 0.3,
+        "learning_rate": 5e-3,
+        "schedule": "linear",
+        "weight_decay": 3e-2,
+        "n_nets": _TRIED_NETS,
+        "derivatives": "device",  # one program to compile, not one per size of batch
+    }
+    kinds: dict[str, Callable[..., NetRanker]] = {"RankNet": partial(RankNet, pair_exponent=0.5), "ListMLE": ListMLE}
+    return [
+        Candidate(f"nets, {name} {' x '.join(map(str, sizes))}", "nets", name, kind(hidden_layer_sizes=sizes, **common))
+        for name, kind in kinds.items()
+        for sizes in _HIDDEN
+    ]
+
+
+_MAKERS = {"linear": _linear, "trees": _trees, "nets": _nets}

@@ -1,0 +1,1 @@
+"""Cascades: retrieve, compute features, re-rank."""

@@ -1,0 +1,322 @@
+"""Cascade: retrieve, compute features, re-rank by a learned model; as many stages as wanted.
+
+    query -> first stage -> the best n -> features -> model -> list (-> the best m -> features -> model -> list ...)
+
+Training data and searches get their rows from the same function, so that a document has the same features and score,
+bit for bit, wherever it is met. A cascade never changes; any number of threads may search.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from podium._runtime.threads import map_blocks
+from podium._runtime.words import check_choice, counted
+from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
+from podium.data.ranking import RankingData
+from podium.formats.trec import Qrels, Run
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.transforms import one_query
+from podium.search.features.declaring import Features
+from podium.search.features.extracting import Extractor
+from podium.search.queries import gather_run
+from podium.search.reading import Fields, Hit, Hits, Index, open_index
+from podium.search.retrieval.weightings import Weighting, parse_weighting
+
+_QUERIES_PER_BLOCK = 8
+_UNJUDGED = ("irrelevant", "skip")
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Re-ranks the best `n` documents by a model of their features; those behind keep their order, behind.
+
+    `features` are `podium.search.Features`, "letor" or the path of a TOML file. Without a model, the order stays:
+    `Cascade.training_data` has what one can be trained on.
+    """
+
+    model: Ranker | None = None
+    features: Any = "letor"
+    n: int = 1000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", Features.of(self.features))
+        if isinstance(self.n, bool) or not isinstance(self.n, (int, np.integer)) or self.n < 1:
+            raise ValueError(f"n, the documents that a stage re-ranks, must be an integer from 1; got {self.n!r}.")
+        if self.model is None:
+            return
+        if not isinstance(self.model, Ranker):
+            raise ValueError(f"a stage needs a model of Podium, such as podium.LambdaMART; got {self.model!r:.80}.")
+        check_is_fitted(self.model)
+        names = getattr(self.model, "feature_names_in_", None)
+        if names is not None and not are_positions(names):
+            found = first_difference(self.features.names, list(names), "the model")
+            if found:
+                raise ValueError(f"{found}. {SAME_COLUMNS} Declare the features that the model was trained on.")
+        if self.model.n_features_in_ != len(self.features):
+            given = f"{counted(len(self.features), 'feature')} declared, the model has {self.model.n_features_in_:,}"
+            raise ValueError(f"{given}. Declare the features that it was trained on.")
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        """One score per candidate of a query."""
+        assert self.model is not None
+        return self.model._score_rows(self.model._supported(rows, "the features", fitted=True), one_query(len(rows)))
+
+
+@dataclass(frozen=True)
+class CascadeHit(Hit):
+    """A document that was found, and where the first stage had it: rank from 1."""
+
+    first_rank: int
+    first_score: float
+
+    def __repr__(self) -> str:
+        return f"CascadeHit(id={self.id!r}, score={self.score:.4f}, first_rank={self.first_rank})"
+
+
+class CascadeHits(Hits):
+    """Documents, best first. `first_ranks` and `first_scores` are those of the first stage."""
+
+    __slots__ = ("first_ranks", "first_scores")
+
+    def __init__(self, searched: Index, query: str, ranked: Ranked) -> None:
+        ids = [searched.id(document) for document in ranked.documents.tolist()]
+        super().__init__(searched, query, (ranked.documents, ranked.scores.tolist(), ids))
+        self.first_ranks, self.first_scores = (ranked.places + 1).tolist(), ranked.first_scores.tolist()
+
+    @overload
+    def __getitem__(self, place: int) -> CascadeHit: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Hit]: ...
+    def __getitem__(self, place: int | slice) -> CascadeHit | list[Hit]:
+        if isinstance(place, slice):
+            return super().__getitem__(place)
+        hit = super().__getitem__(place)
+        first = self.first_ranks[place], self.first_scores[place]
+        return CascadeHit(hit.id, hit.score, hit.document, self, *first)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        firsts = zip(self.first_ranks, self.first_scores)
+        return [
+            hit | {"first_rank": rank, "first_score": score} for hit, (rank, score) in zip(super().to_json(), firsts)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """The documents of a query in the order of a stage."""
+
+    documents: np.ndarray  # (n,) int64
+    scores: np.ndarray  # (n,) float64, falling
+    places: np.ndarray  # (n,) int64: where the first stage has them, from 0
+    first_scores: np.ndarray  # (n,) float64
+
+    def top(self, n: int) -> Ranked:
+        return Ranked(self.documents[:n], self.scores[:n], self.places[:n], self.first_scores[:n])
+
+    def reordered(self, scores: np.ndarray) -> Ranked:
+        """With new scores of the first documents. Equal ones keep their order; the others follow, below all of them."""
+        n = len(scores)
+        order = np.concatenate([np.argsort(-scores, kind="stable"), np.arange(n, len(self.documents))])
+        behind = scores.min() - 1.0 - (self.scores[n - 1] - self.scores[n:]) if n else self.scores
+        new = np.concatenate([scores, behind])[order]
+        return Ranked(self.documents[order], new, self.places[order], self.first_scores[order])
+
+
+class Cascade:
+    """An index and the stages that re-rank what it finds.
+
+    `stages` is a list of `Stage`s, or of models for LETOR's 46 features; without any there is one without a model, for
+    `training_data`. `weighting` and `fields` are those of the first stage, as in `Index.search`.
+    """
+
+    def __init__(
+        self,
+        index: Index | str | os.PathLike[str],
+        stages: Sequence[Stage | Ranker] | Stage | Ranker = (),
+        *,
+        weighting: str | Weighting = "bm25",
+        fields: Fields = "whole",
+    ) -> None:
+        self.index = index if isinstance(index, Index) else open_index(index)
+        self.weighting, self.fields = parse_weighting(weighting), fields
+        given = [stages] if isinstance(stages, (Stage, Ranker)) else list(stages)
+        self.stages = tuple(stage if isinstance(stage, Stage) else Stage(stage) for stage in given) or (Stage(),)
+        for before, stage in zip(self.stages, self.stages[1:]):
+            if stage.n > before.n:
+                raise ValueError(
+                    f"a stage re-ranks at most the {before.n} documents of the one before; got n={stage.n}."
+                )
+        self.index.ranker(self.weighting, fields)  # refuses bad fields
+        self._extractors = [Extractor(self.index, stage.features) for stage in self.stages]
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{type(stage.model).__name__} of {stage.n}" for stage in self.stages if stage.model)
+        return f"Cascade({str(self.index.folder)!r}, {self.weighting}{', ' if names else ''}{names})"
+
+    def with_model(self, model: Ranker, stage: int = -1) -> Cascade:
+        """The same cascade with this model in one of its stages."""
+        stages = list(self.stages)
+        stages[stage] = replace(stages[stage], model=model)
+        return Cascade(self.index, stages, weighting=self.weighting, fields=self.fields)
+
+    def search(self, text: str, k: int = 10) -> CascadeHits:
+        """The k best documents of a query, as `Index.search` reads it."""
+        return CascadeHits(self.index, text, self._ranked(text, self.index._checked_k(k)).top(k))
+
+    def search_many(self, texts: Sequence[str], k: int = 10, *, n_jobs: int | None = None) -> list[CascadeHits]:
+        """`search` for many queries, on all cores."""
+        return _over_queries(lambda text: self.search(text, k), texts, n_jobs)
+
+    def run(self, queries: Mapping[str, str], k: int = 1000, *, n_jobs: int | None = None, report: Any = None) -> Run:
+        """The k best documents per query as a TREC run."""
+        return gather_run(lambda texts: self.search_many(texts, k, n_jobs=n_jobs), queries, report)
+
+    def _ranked(self, text: str, k: int, n_stages: int | None = None) -> Ranked:
+        """At least the k best documents (if there are so many) after the first stages, all of them by default."""
+        stages = self.stages[:n_stages]
+        depth = max([k, *(stage.n for stage in stages if stage.model is not None)])
+        hits = self.index.search(text, depth, weighting=self.weighting, fields=self.fields)
+        scores = np.array(hits.scores, np.float64)
+        found = Ranked(hits.documents, scores, np.arange(len(hits)), scores)
+        for number, stage in enumerate(stages):
+            if stage.model is not None and len(hits):
+                found = found.reordered(stage.scores(self.rows(number, text, found.top(stage.n))))
+        return found
+
+    def rows(self, stage: int, text: str, ranked: Ranked, n_ranged: int | None = None) -> np.ndarray:
+        """(documents, features) float32: what the model of a stage sees."""
+        return self._extractors[stage].values(text, ranked.documents, ranked.scores, n_ranged=n_ranged)
+
+    def training_data(
+        self,
+        queries: Mapping[str, str],
+        qrels: Qrels | Mapping[str, Mapping[str, float]] | None = None,
+        n: int | None = None,
+        *,
+        unjudged: str = "irrelevant",
+        add_judged: bool = False,
+        stage: int = -1,
+        n_jobs: int | None = None,
+        report: Any = None,
+    ) -> RankingData:
+        """The features of the best n documents per query before a stage, by default the last, with their labels.
+
+        `queries` are {id: text}; n is that of the stage, 1,000 unless it says otherwise. Documents without a judgement
+        have label 0, or are left out with `unjudged="skip"`; queries without any judgement are left out. `add_judged`
+        adds judged documents that are not among the n; min-max then keeps the range of the n. Without qrels the data
+        has no labels.
+        """
+        check_choice("unjudged", unjudged, _UNJUDGED)
+        stage = range(len(self.stages))[stage]
+        n = self.stages[stage].n if n is None else self.index._checked_k(n)
+        labels = qrels.to_dict() if isinstance(qrels, Qrels) else qrels
+        if labels is None and (unjudged == "skip" or add_judged):
+            raise ValueError("unjudged='skip' and add_judged need qrels.")
+        if add_judged:
+            self._refuse_unknown_scores(stage)
+        asked = [name for name in queries if labels is None or labels.get(name)]
+
+        def rows_of(name: str) -> _Rows:
+            judged = None if labels is None else {str(id): float(label) for id, label in labels[name].items()}
+            return self._training_rows(stage, queries[name], judged, n, unjudged == "skip", add_judged)
+
+        parts = _over_queries(rows_of, asked, n_jobs, report)
+        names = [name for name, part in zip(asked, parts) for _ in part.ids]
+        if not names:
+            known = "no query has judgements" if not asked else "no query has candidates"
+            raise ValueError(
+                f"no training data: {known}. Are the queries, judgements and documents those of one collection?"
+            )
+        return RankingData.from_arrays(
+            np.concatenate([part.X for part in parts]),
+            None if labels is None else np.concatenate([part.y for part in parts]),
+            names,
+            docids=[id for part in parts for id in part.ids],
+            feature_names=self.stages[stage].features.names,
+        )
+
+    def _training_rows(
+        self, stage: int, text: str, judged: Mapping[str, float] | None, n: int, only_judged: bool, add_judged: bool
+    ) -> _Rows:
+        found = self._ranked(text, n, stage).top(n)
+        n_ranged = len(found.documents)
+        if judged is not None and add_judged:
+            found = self._with_judged(text, found, judged)
+        X = self.rows(stage, text, found, n_ranged)
+        ids = [self.index.id(document) for document in found.documents.tolist()]
+        if judged is None:
+            return _Rows(X, np.zeros(len(ids)), ids)
+        y = np.array([max(judged.get(id, 0.0), 0.0) for id in ids])
+        if not only_judged:
+            return _Rows(X, y, ids)
+        kept = [place for place, id in enumerate(ids) if id in judged]
+        return _Rows(X[kept], y[kept], [ids[place] for place in kept])
+
+    def _with_judged(self, text: str, found: Ranked, judged: Mapping[str, float]) -> Ranked:
+        """Judged documents that were not found come behind, by id."""
+        numbers, seen = [self.index.number(id) for id in sorted(judged)], set(found.documents.tolist())
+        more = [number for number in numbers if number is not None and number not in seen]
+        scores = np.full(len(more), np.nan)
+        if more and any(item.kind == "score" for item in self.stages[0].features.features):
+            every = self.index.search(text, max(1, self.index.n_slots), weighting=self.weighting, fields=self.fields)
+            known = dict(zip(every.documents.tolist(), every.scores))
+            lowest = min([0.0, *every.scores])  # of those without any term of the query
+            scores = np.array([known.get(number, lowest) for number in more])
+        new = np.array(more, np.int64)
+        return Ranked(
+            np.concatenate([found.documents, new]),
+            np.concatenate([found.scores, scores]),
+            np.concatenate([found.places, np.arange(len(found.places), len(found.places) + len(more))]),
+            np.concatenate([found.first_scores, scores]),
+        )
+
+    def _refuse_unknown_scores(self, stage: int) -> None:
+        named = next((item.name for item in self.stages[stage].features.features if item.kind == "score"), None)
+        if stage and named is not None:
+            message = f"add_judged: feature {named!r} is the score of stage {stage}, which judged documents that it"
+            raise ValueError(f"{message} has not seen do not have. Leave the feature or add_judged out.")
+
+    def explain(self, text: str, k: int = 10) -> Any:
+        """The k best documents with their features and what each adds to the score: `podium search DIR --explain`."""
+        from podium.pipelines.cascades.explaining import explain_search
+
+        return explain_search(self, text, k)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write index, models and declarations as one new folder, which `podium.load` reads. Nothing in it is code."""
+        from podium.pipelines.cascades.saving import save_cascade
+
+        save_cascade(self, folder)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of one query."""
+
+    X: np.ndarray
+    y: np.ndarray
+    ids: list[str]
+
+
+def _over_queries(work: Any, queries: Sequence[str], n_jobs: int | None, report: Any = None) -> list[Any]:
+    """`work(query)` of each, on threads, in order."""
+    done = 0
+
+    def block(number: int) -> list[Any]:
+        nonlocal done
+        own = queries[number * _QUERIES_PER_BLOCK : (number + 1) * _QUERIES_PER_BLOCK]
+        results = [work(query) for query in own]
+        done += len(own)
+        if report is not None:
+            report(done, len(queries))
+        return results
+
+    parts = map_blocks(block, -(-len(queries) // _QUERIES_PER_BLOCK), n_jobs)
+    return [result for part in parts for result in part]

@@ -1,0 +1,126 @@
+"""Why a cascade ranks as it does: the features of each document, and what each adds to its score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from podium.data.sparse import as_dense
+from podium.explain.attributions import attribute, centre
+from podium.explain.subjects import columns_for
+from podium.models.frame.transforms import one_query
+from podium.pipelines.cascades.cascade import Cascade, CascadeHits, Stage
+
+
+@dataclass(frozen=True)
+class FeatureShare:
+    """A feature (or a column that the model's transform made of one) of a document, and its Shapley value.
+
+    Shares are centred: they add up to the score minus the mean score of the documents that the stage re-ranked.
+    """
+
+    name: str
+    value: float | None  # None: missing
+    share: float | None  # None: the model is no sum of trees and linear functions
+
+
+@dataclass(frozen=True)
+class ExplainedHit:
+    """A document in its place; `features` has the largest shares first, and is empty behind the last stage's n."""
+
+    rank: int
+    id: str
+    score: float
+    first_rank: int
+    first_score: float
+    features: tuple[FeatureShare, ...]
+
+    def sentence(self, most: int = 5) -> str:
+        """The largest shares in words."""
+        shown = [
+            f"{one.name} {'missing' if one.value is None else format(one.value, '.4g')}"
+            + ("" if one.share is None else f" ({one.share:+.3g})")
+            for one in self.features
+            if one.share != 0
+        ]
+        return ", ".join(shown[:most])
+
+
+@dataclass(frozen=True)
+class ExplainedSearch:
+    """The best documents of a query, explained."""
+
+    query: str
+    mean_score: float  # of the documents that the last stage re-ranked
+    hits: tuple[ExplainedHit, ...]
+    found: CascadeHits
+    formulas: Mapping[str, str]  # of the features, by name
+    note: str = ""  # why there are no shares
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"query": self.query, "mean_score": self.mean_score}
+        found |= {"hits": [asdict(hit) for hit in self.hits], "formulas": dict(self.formulas)}
+        return found | ({"note": self.note} if self.note else {})
+
+
+def explain_search(cascade: Cascade, text: str, k: int) -> ExplainedSearch:
+    number, stage = _last_stage(cascade)
+    hits = cascade.search(text, k)
+    before = cascade._ranked(text, stage.n, number).top(stage.n)
+    mean, note = 0.0, ""
+    shares: Mapping[int, tuple[FeatureShare, ...]] = {}
+    if len(before.documents):
+        rows = cascade.rows(number, text, before)
+        mean, note = float(stage.scores(rows).mean()), _why_not(stage)
+        shares = _shares(stage, rows, before.documents, note == "")
+    columns = zip(hits.ids, hits.scores, hits.first_ranks, hits.first_scores, hits.documents.tolist())
+    explained = (
+        ExplainedHit(rank, id, score, first_rank, first_score, shares.get(document, ()))
+        for rank, (id, score, first_rank, first_score, document) in enumerate(columns, 1)
+    )
+    formulas = {feature.name: feature.formula for feature in stage.features.features}
+    return ExplainedSearch(text, mean, tuple(explained), hits, formulas, note)
+
+
+def _last_stage(cascade: Cascade) -> tuple[int, Stage]:
+    found = [(number, stage) for number, stage in enumerate(cascade.stages) if stage.model is not None]
+    if not found:
+        raise ValueError("no stage of the cascade has a model, so there is nothing to explain.")
+    return found[-1]
+
+
+def _why_not(stage: Stage) -> str:
+    assert stage.model is not None
+    try:
+        stage.model._summands()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _shares(
+    stage: Stage, rows: np.ndarray, documents: np.ndarray, with_shares: bool
+) -> Mapping[int, tuple[FeatureShare, ...]]:
+    assert stage.model is not None
+    if not with_shares:
+        own = {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
+        return own
+    columns = as_dense(stage.model._columns(rows, one_query(len(rows))))
+    found = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))
+    values = centre(found.values, np.zeros(len(rows), np.int64))
+    return {doc: _feature_shares(found.names, row, own) for doc, row, own in zip(documents.tolist(), columns, values)}
+
+
+def _feature_shares(names: tuple[str, ...], row: np.ndarray, shares: np.ndarray | None) -> tuple[FeatureShare, ...]:
+    order = range(len(names)) if shares is None else np.argsort(-np.abs(shares), kind="stable").tolist()
+    return tuple(
+        FeatureShare(
+            names[place],
+            None if np.isnan(row[place]) else float(row[place]),
+            None if shares is None else float(shares[place]),
+        )
+        for place in order
+    )

@@ -1,0 +1,132 @@
+"""A cascade on disk: one folder.
+
+cascade.podium      the stages, weighting and fields: a checked container
+stage-1.podium      the model of stage 1, stage-1.toml its features; stage-2...
+index/              the index as the cascade sees it; its files never change, so they are linked where that works
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields as fields_of
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from podium.formats.container import open_container, write_container
+from podium.formats.kinds import CASCADE
+from podium.models.frame.ranker import Ranker
+from podium.persistence.saving import CASCADE_FILE, load, save
+from podium.pipelines.cascades.cascade import Cascade, Stage
+from podium.search.features.declaring import Features
+from podium.search.index.manifest import write_manifest
+from podium.search.reading import Fields, open_index
+from podium.search.retrieval.weightings import WEIGHTINGS, Weighting
+
+if TYPE_CHECKING:
+    from podium.search.reading import Index
+
+_INDEX = "index"
+_MOST_STAGES = 100
+
+
+def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
+    """Write a new folder, wholly or not at all."""
+    folder = Path(folder)
+    declarations = []
+    for number, stage in enumerate(cascade.stages, 1):
+        if stage.model is None:
+            raise ValueError(f"{folder}: stage {number} has no model. Train one on Cascade.training_data first.")
+        try:
+            declarations.append(stage.features.to_toml())
+        except ValueError as error:
+            raise ValueError(f"{folder}: stage {number} cannot be saved: {error}") from error
+    refuse_bad_folder(folder)
+    part = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(6)}.part")
+    part.mkdir()
+    try:
+        for number, (stage, text) in enumerate(zip(cascade.stages, declarations), 1):
+            assert stage.model is not None
+            save(stage.model, part / f"stage-{number}.podium")
+            (part / f"stage-{number}.toml").write_text(text, encoding="utf-8")
+        (part / _INDEX).mkdir()
+        _copy_index(cascade.index, part / _INDEX)
+        write_container(part / CASCADE_FILE, CASCADE, _facts(cascade), {})
+        if folder.is_dir():
+            folder.rmdir()  # it is empty
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def refuse_bad_folder(folder: Path) -> None:
+    """A cascade is written to a new folder; others may be reading an old one."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} is there already. Choose a new folder for the cascade, or delete it.")
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"{folder}: the folder {folder.parent} does not exist. Create it first.")
+
+
+def _copy_index(index: Index, target: Path) -> None:
+    for name in index.manifest.files:
+        try:
+            os.link(index.folder / name, target / name)
+        except FileNotFoundError:
+            message = f"{index.folder} has changed since it was opened: {name} is gone"
+            raise ValueError(f"{message}. Open the index again and make the cascade anew.") from None
+        except OSError:  # another disk, or no links there
+            shutil.copyfile(index.folder / name, target / name)
+    write_manifest(target, index.manifest)
+
+
+def _facts(cascade: Cascade) -> dict[str, Any]:
+    weighting = cascade.weighting
+    settings = {item.name: getattr(weighting, item.name) for item in fields_of(weighting)}
+    stages = [{"n": int(stage.n)} for stage in cascade.stages]
+    return {"stages": stages, "weighting": settings, "fields": _plain_fields(cascade.fields)}
+
+
+def _plain_fields(fields: Fields) -> Any:
+    if isinstance(fields, str):
+        return fields
+    return dict(fields) if isinstance(fields, Mapping) else list(fields)
+
+
+def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
+    """Read a folder that `save` wrote; every file in it is checked."""
+    folder = Path(folder)
+    with open_container(folder / CASCADE_FILE, CASCADE) as file:
+        facts = file.meta
+    try:
+        weighting, depths = _read_weighting(facts["weighting"]), [item["n"] for item in facts["stages"]]
+        if set(facts) != {"stages", "weighting", "fields"} or not 1 <= len(depths) <= _MOST_STAGES:
+            raise ValueError("it does not list its stages")
+        fields: Any = facts["fields"]
+        if not isinstance(fields, (str, list, dict)):
+            raise ValueError(f"fields are {fields!r:.60}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CASCADE.damaged(folder / CASCADE_FILE, f"its facts are not understood: {error}") from error
+    stages = [_read_stage(folder, number, n) for number, n in enumerate(depths, 1)]
+    index = open_index(folder / _INDEX)
+    try:
+        return Cascade(index, stages, weighting=weighting, fields=fields)
+    except (TypeError, ValueError) as error:
+        raise CASCADE.damaged(folder / CASCADE_FILE, str(error)) from error
+
+
+def _read_stage(folder: Path, number: int, n: Any) -> Stage:
+    model = load(folder / f"stage-{number}.podium")
+    features = Features.read(folder / f"stage-{number}.toml")
+    if not isinstance(model, Ranker):
+        raise CASCADE.damaged(folder / f"stage-{number}.podium", "it is no model")
+    try:
+        return Stage(model, features, n)
+    except ValueError as error:
+        raise CASCADE.damaged(folder / f"stage-{number}.toml", str(error)) from error
+
+
+def _read_weighting(settings: dict[str, Any]) -> Weighting:
+    made: Any = WEIGHTINGS[settings["variant"]]
+    return made(**settings)  # type: ignore[no-any-return]

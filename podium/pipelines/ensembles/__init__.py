@@ -1,0 +1,1 @@
+"""Models made of models: Bagged, Blend, Stack."""

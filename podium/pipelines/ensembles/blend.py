@@ -1,0 +1,159 @@
+"""Blend: a weighted sum of the scores of different models, normalized within the query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podium.data.ranking import RankingData
+from podium.data.sparse import Features
+from podium.models.frame.parameters import Kind, parameter, parametrized
+from podium.models.frame.transforms import Queries
+from podium.persistence.validation import Fact, is_number
+from podium.pipelines.ensembles.ensemble import Ensemble, MembersParameter
+from podium.pipelines.ensembles.training import Task, Trained
+from podium.pipelines.ensembles.weighting import coordinate_weights, greedy_weights, weighted_sum
+
+
+def _read_weights(text: str) -> Any:
+    return json.loads(text) if text.lstrip().startswith("[") else text
+
+
+def _are_weights(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in WEIGHTS
+    try:
+        numbers = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return False
+    return numbers.ndim == 1 and len(numbers) > 0 and bool(np.isfinite(numbers).all() and (numbers >= 0).all())
+
+
+WEIGHTS = ("equal", "greedy", "coordinate")
+
+
+@parametrized
+class Blend(MembersParameter, Ensemble):
+    """A weighted sum of the scores of different models, normalized within the query.
+
+    Equal weights are hard to beat; others are chosen by exact line search on an evaluation set. Members are trained
+    side by side on `n_jobs` threads.
+    """
+
+    weights: Any = parameter(
+        "equal",
+        'Weights of the members: equal; chosen for the metric of evaluation sets on the first one, "greedy" or '
+        '"coordinate" by coordinate; or one number per member.',
+        kind=Kind("weights", _are_weights, _read_weights),
+        words=f"{', '.join(WEIGHTS)}, or numbers such as [2, 1], 0 or larger",
+    )
+
+    _FACTS: ClassVar[Mapping[str, Fact]] = {
+        "weights": Fact("finite numbers", lambda value: isinstance(value, list) and all(map(is_number, value)))
+    }
+
+    def _n_steps(self) -> int:
+        return len(self._unfitted())
+
+    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+        if self.weights in ("greedy", "coordinate") and not eval_sets:
+            raise ValueError(
+                f'Blend: weights="{self.weights}" are chosen on an evaluation set; got none. Add eval_set=(X, y, qid).'
+            )
+        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, given) for number in range(self._n_steps())]
+
+    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
+        return Trained(self._copy(self._unfitted()[number], self._n_steps()).fit(data, **given))
+
+    def _finish(
+        self,
+        trained: Sequence[Trained],
+        scores: Sequence[np.ndarray],
+        data: RankingData,
+        eval_sets: Sequence[RankingData],
+    ) -> None:
+        if self.weights in ("greedy", "coordinate"):
+            choose = greedy_weights if self.weights == "greedy" else coordinate_weights
+            chosen = choose(scores[0], eval_sets[0], self._judging_metric(), self.n_jobs)
+        elif isinstance(self.weights, str):
+            chosen = np.ones(len(trained))
+        else:
+            chosen = np.asarray(self.weights, np.float64)[: len(trained)]
+        total = chosen.sum()
+        self.weights_ = chosen / total if total > 0 else chosen
+
+    def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
+        return weighted_sum(self.weights_, scores)
+
+    def _weights(self) -> list[float]:
+        return [float(weight) for weight in self.weights_]
+
+    def _fitted_meta(self) -> dict[str, Any]:
+        return {"weights": self.weights_.tolist()}
+
+    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        self.weights_ = np.array(meta["weights"], np.float64)
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if len(self.weights_) != len(self.members_):
+            raise ValueError(f"there are {len(self.weights_)} weights for {len(self.members_)} members")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.weights, str) and len(self.weights) != self._n_steps():
+            raise ValueError(f"Blend: weights has {len(self.weights)} numbers for {self._n_steps()} members.")
+
+
+def yahoo_blend(n_estimators: int = 300, random_state: int = 0, *, max_epochs: int = 30, nets: bool = True) -> Blend:
+    """A blend after the ensemble that won the Yahoo! learning to rank challenge (Burges et al., 2011).
+
+    Eight LambdaMARTs that differ in size, shrinkage and sampling, for NDCG and for ERR; two LambdaRank nets, for NDCG
+    and for ERR, and two logistic regressions with different penalties, all four on the features, their z-scores and
+    ranks within the query; equal weights. Nets need JAX to be trained; `nets=False` leaves them out. A logistic
+    regression takes no missing values.
+    """
+    from podium.models.linear import Linear
+    from podium.models.nets import LambdaRank, require_jax
+    from podium.models.trees.named import LambdaMART
+
+    if nets:
+        require_jax("yahoo_blend", otherwise="leave the nets out: yahoo_blend(nets=False)")
+    shapes = [(15, 0.1), (31, 0.1), (63, 0.05), (127, 0.05)]
+    trees = [
+        LambdaMART(
+            n_estimators=n_estimators,
+            max_leaf_nodes=leaves,
+            learning_rate=rate,
+            metric=metric,
+            feature_fraction=0.7,
+            query_fraction=0.8,
+            random_state=random_state + number,
+        )
+        for number, (metric, (leaves, rate)) in enumerate(
+            (metric, shape) for metric in ("ndcg@10", "err@10") for shape in shapes
+        )
+    ]
+    networks = [
+        LambdaRank(
+            metric=metric,
+            hidden_layer_sizes=widths,
+            dropout=0.2,
+            max_epochs=max_epochs,
+            learning_rate=2e-3,
+            schedule="linear",
+            transform=("raw", "zscore", "rank"),
+            random_state=random_state + len(trees) + number,
+        )
+        for number, (metric, widths) in enumerate([("ndcg@10", (64,)), ("err@10", (128, 64))])
+    ]
+    regressions = [
+        Linear(objective="logistic", l2_regularization=penalty, transform=("raw", "zscore", "rank"))
+        for penalty in (1e-4, 1e-2)
+    ]
+    return Blend(members=[*trees, *(networks if nets else []), *regressions])

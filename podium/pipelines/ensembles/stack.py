@@ -1,0 +1,167 @@
+"""Stack: a second ranker on top of the scores of others.
+
+A model scores the queries it was trained on too well. So the second ranker is trained on scores of unseen queries: the
+queries are divided into folds, and those of a fold are scored by copies of the models that were trained on the others.
+Then every model is trained on all queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podium.data.ranking import RankingData
+from podium.data.sparse import Features, as_dense
+from podium.models.frame.nested import MODEL
+from podium.models.frame.parameters import SeedParameter, parameter, parametrized
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
+from podium.models.frame.transforms import Queries, queries_of
+from podium.pipelines.ensembles.ensemble import Ensemble, MembersParameter
+from podium.pipelines.ensembles.normalizing import normalize
+from podium.pipelines.ensembles.training import Task, Trained
+
+_FINAL = "final"
+
+
+@parametrized
+class FoldsParameter:
+    """The parts that queries are divided into."""
+
+    folds: int = parameter(
+        5, "Number of parts of the queries; each is scored by models of the others.", low=2, high=10**4
+    )
+
+
+@parametrized
+class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
+    """A second ranker on top of the scores that models give to queries they have not seen.
+
+    Members are trained side by side on `n_jobs` threads. If there is one query only, its documents are divided into
+    folds.
+    """
+
+    final: Any = parameter(
+        None,
+        "The second ranker, with its parameters. None: a Linear.",
+        kind=MODEL,
+        optional=True,
+        words='a model such as Linear(objective="lambda") (as text: "linear(objective=lambda)"), or None',
+    )
+    passthrough: bool = parameter(False, "Whether the second ranker sees the features too, behind the scores.")
+
+    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = (*Ensemble._FITTED_PARAMETERS, "passthrough")
+
+    def _n_steps(self) -> int:
+        return len(self._unfitted())
+
+    def _last(self) -> Ranker:
+        if self.final is not None:
+            found: Ranker = self.final
+            return found
+        from podium.models.linear import Linear
+
+        return Linear()
+
+    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+        self._refuse_few(data)
+        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, given) for number in range(self._n_steps())]
+
+    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
+        model, scores = self._unfitted()[number], np.empty(data.n_rows)
+        part_of = divide_rows(data, self.folds, self.random_state)
+        for fold in range(self.folds):
+            unseen = take_rows(data, part_of == fold)
+            member = self._copy(model, self._n_steps()).fit(take_rows(data, part_of != fold), **given)
+            scores[part_of == fold] = member._score_rows(unseen.X, queries_of(unseen))
+        normalized = normalize(scores, self.normalization, queries_of(data), 1)
+        return Trained(self._copy(model, self._n_steps()).fit(data, **given), normalized)
+
+    def _refuse_few(self, data: RankingData) -> None:
+        """There must be something in each fold."""
+        if data.n_queries == 1 and self.folds > data.n_rows:
+            raise ValueError(
+                f"Stack: folds must be at most the number of documents if there is one query, n_samples={data.n_rows}; "
+                f"got {self.folds}."
+            )
+        if 1 < data.n_queries < self.folds:
+            raise ValueError(f"Stack: folds must be at most the number of queries, {data.n_queries}; got {self.folds}.")
+
+    def _finish(
+        self,
+        trained: Sequence[Trained],
+        scores: Sequence[np.ndarray],
+        data: RankingData,
+        eval_sets: Sequence[RankingData],
+    ) -> None:
+        unseen = np.stack([one.unseen for one in trained if one.unseen is not None])
+        final: Ranker = self._copy(self._last(), 1)
+        sets = [self._as_data(own, part) for own, part in zip(scores, eval_sets)]
+        self.final_ = final.fit(self._as_data(unseen, data), eval_set=sets or None)
+
+    def _as_data(self, scores: np.ndarray, data: RankingData) -> RankingData:
+        return replace(data, X=self._features(scores, data.X), feature_names=None)
+
+    def _features(self, scores: np.ndarray, columns: Features) -> np.ndarray:
+        """What the second ranker sees: one column per member and, if asked for, the features."""
+        own = np.ascontiguousarray(scores.T, dtype=np.float32)
+        return np.hstack([own, as_dense(columns)]) if self._fitted_parameter("passthrough") else own
+
+    def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
+        return self.final_._score_rows(self._features(scores, columns), queries)
+
+    def _needs_qid(self) -> bool:
+        final = getattr(self, "final_", None)
+        return super()._needs_qid() or (final is not None and final._needs_qid())
+
+    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+        super()._supported(X, where, fitted)
+        if self._fitted_parameter("passthrough") if fitted else self.passthrough:
+            final = self.final_ if fitted else self._last()
+            final._supported(X, where, fitted)
+        return X
+
+    def _weights(self) -> list[float]:
+        return []
+
+    def _children(self) -> dict[str, Ranker]:
+        return super()._children() | {_FINAL: self.final_}
+
+    def _set_child(self, name: str, child: Ranker) -> None:
+        if name == _FINAL:
+            self.final_ = child
+        else:
+            super()._set_child(name, child)
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if not hasattr(self, "final_"):
+            raise ValueError("there is no second ranker")
+        self._check_member(self.final_, len(self.members_) + self._fitted_parameter("passthrough") * self._n_columns)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._last()._check_parameters()
+        refuse_fitted_bases(self._unfitted(), "Stack")
+        refuse_given_scores(self._unfitted(), "Stack")
+
+
+def divide_rows(data: RankingData, folds: int, seed: int) -> np.ndarray:
+    """(rows,) the fold of each row: whole queries or, where there is one query only, its documents."""
+    rng = np.random.default_rng(seed)
+    if data.n_queries == 1:
+        return np.asarray(rng.permutation(np.arange(data.n_rows) % folds))
+    return np.asarray(rng.permutation(np.arange(data.n_queries) % folds)[data.query_numbers])
+
+
+def take_rows(data: RankingData, chosen: np.ndarray) -> RankingData:
+    """The chosen rows, in their order; of several queries, whole ones are chosen."""
+    if data.n_queries > 1:
+        return data.subset(np.unique(data.query_numbers[chosen]))
+    taken = np.flatnonzero(chosen)
+    return data._take(taken, rows=np.arange(len(taken)), offsets=np.array([0, len(taken)]))
