@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 BACKENDS = ("pandas", "polars", "pyarrow")
 LABEL, QID = "label", "qid"
-LABELS = ("required", "optional", "ignored")  # what is expected of a file
 KNOWN = ("docid", "sample_weight", "query_weight")  # used as such if present and not listed as features
 _OLD_WEIGHT = "document_weight"  # the column of sample weights in tables of earlier versions
 

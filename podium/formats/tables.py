@@ -24,11 +24,11 @@ from podium._runtime.words import check_choice, did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense
+from podium.formats import LABELS
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round_texts, write_float32, write_integer
 from podium.formats.errors import FormatError
 from podium.formats.frames import (
     LABEL,
-    LABELS,
     QID,
     arrays_from_frame,
     choose_columns,
