@@ -16,7 +16,8 @@ import numpy as np
 from podium._runtime.deprecation import renamed_argument
 from podium._runtime.words import did_you_mean
 from podium.data.precision import Pair, merged_columns, warn_of_merged
-from podium.data.ranking import RankingData, as_query_ids, group_rows
+from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.ranking import RankingData
 from podium.data.sparse import refuse_sparse
 
 if TYPE_CHECKING:

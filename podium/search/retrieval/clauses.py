@@ -21,7 +21,7 @@ from podium.search.retrieval.topk import END, START, UNITS, push
 from podium.search.retrieval.weightings import BM25F
 
 if TYPE_CHECKING:
-    from podium.search.retrieval.ranking import Found, Lists, Ranker, Source, Workspace
+    from podium.search.retrieval.ranking import Found, Lists, Ranker, SearchWorkspace, Source
 
 _NO_PRIOR, ANY = np.empty(0, np.int64), np.empty(0, bool)
 
@@ -100,7 +100,7 @@ def _allowed(ranker: Ranker, clauses: list[ClauseTerms]) -> list[np.ndarray]:
 
 def _best_of_words(
     ranker: Ranker, source: Source, counts: Mapping[str, int], allowed: list[np.ndarray], n_query: int, k: int
-) -> tuple[Workspace, int]:
+) -> tuple[SearchWorkspace, int]:
     """Words in one field: its own tables."""
     prepared = [(lists, count) for term, count in counts.items() if (lists := source.prepare(term)) is not None]
     n_words = sum(count for _, count in prepared)
@@ -116,7 +116,7 @@ def _best_of_words(
 
 def _best_of_sums(
     ranker: Ranker, scored: Mapping[Asked, int], allowed: list[np.ndarray], n_query: int, k: int
-) -> tuple[Workspace, int]:
+) -> tuple[SearchWorkspace, int]:
     """Anything: the scores of all documents."""
     index, work, n = ranker.index, ranker.workspace(k, 0), 0
     sums = [np.zeros(segment.n_documents, np.int64) for segment in index.segments]

@@ -48,7 +48,7 @@ Lists = list[tuple[np.ndarray, np.ndarray]]  # per segment: documents, impacts
 Word = tuple[Any, ...]  # its list in each segment; in a language model, also what it adds to all scores
 
 
-class Workspace:
+class SearchWorkspace:
     """Arrays that one search at a time uses."""
 
     def __init__(self, k: int, n_terms: int, dtype: type = np.uint32) -> None:
@@ -78,7 +78,7 @@ class Ranker:
         self._sources: dict[tuple[str, float], Source] = {}
         self._lock = threading.Lock()
         self._words: Memo[str, Word | None] = Memo(WORD_MEMORY)
-        self._spare: list[Workspace] = []
+        self._spare: list[SearchWorkspace] = []
         self.names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
         self.main = None if len(fields) > 1 or weighting.joins_fields else self.source(*_only(self.fields))
 
@@ -120,7 +120,7 @@ class Ranker:
             n = self.search_table(table, place, len(counts), source.priors[place], n_query, ANY, work, n)
         return self.finish(work, n, add + n_query * source.largest_prior)
 
-    def _search_only(self, source: Source, n_terms: int, n_query: int, add: float, work: Workspace) -> Found:
+    def _search_only(self, source: Source, n_terms: int, n_query: int, add: float, work: SearchWorkspace) -> Found:
         """The only segment: one call of compiled code does everything."""
         table, names, work_lists = source.tables[0], self.names, work.lists
         n, used = search_segment(
@@ -161,7 +161,7 @@ class Ranker:
         prior: np.ndarray,
         n_query: int,
         allowed: np.ndarray,
-        work: Workspace,
+        work: SearchWorkspace,
         n: int,
     ) -> int:
         return best_of_segment(
@@ -170,16 +170,16 @@ class Ranker:
             work.lists, work.window, work.scores, work.best, n,
         )  # fmt: skip
 
-    def workspace(self, k: int, n_terms: int, long: bool = False) -> Workspace:
+    def workspace(self, k: int, n_terms: int, long: bool = False) -> SearchWorkspace:
         if long:
-            return Workspace(k, n_terms, np.uint64)
+            return SearchWorkspace(k, n_terms, np.uint64)
         try:
             work = self._spare.pop()
         except IndexError:
-            return Workspace(k, max(n_terms, 16))
-        return work if work.k == k and work.room >= n_terms else Workspace(k, max(n_terms, 16))
+            return SearchWorkspace(k, max(n_terms, 16))
+        return work if work.k == k and work.room >= n_terms else SearchWorkspace(k, max(n_terms, 16))
 
-    def finish(self, work: Workspace, n: int, add: float) -> Found:
+    def finish(self, work: SearchWorkspace, n: int, add: float) -> Found:
         """The heap as documents, scores and ids."""
         index, used = self.index, -1
         if index.only_segment is None:
@@ -191,7 +191,7 @@ class Ranker:
             used = collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
         return self._collected(work, n, used)
 
-    def _collected(self, work: Workspace, n: int, used: int) -> Found:
+    def _collected(self, work: SearchWorkspace, n: int, used: int) -> Found:
         documents, values = work.best[:n].copy(), work.values[:n]
         if used < 0:
             ids = [self.index.id(document) for document in documents.tolist()]
@@ -201,7 +201,7 @@ class Ranker:
         self.return_workspace(work)
         return documents, scores, ids
 
-    def return_workspace(self, work: Workspace) -> None:
+    def return_workspace(self, work: SearchWorkspace) -> None:
         """Keep a workspace for later searches."""
         if len(self._spare) < _SPARE and work.is_short:
             self._spare.append(work)
