@@ -25,6 +25,7 @@ from podium.data.ranking import RankingData
 from podium.data.texts import Texts
 from podium.evaluation.evaluating import Evaluation, evaluate, evaluate_run, evaluate_under_all
 from podium.formats import read_data
+from podium.formats.kinds import CASCADE_FILE
 from podium.formats.scores import read_scores, score_lines, write_scores
 from podium.formats.trec import Run, read_qrels, read_run, run_lines, write_run
 from podium.persistence.storage import refuse_bad_model_path
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from podium.search.documents.collections import Faults
     from podium.search.features.declaring import Features
     from podium.search.indexing import Built
-    from podium.search.reading import Index
+    from podium.search.searcher import Searcher
 
 RANKING_FORMATS = ("scores", "trec")
 
@@ -217,17 +218,25 @@ def index_files(
         return index_documents(sources, out, report=report, **settings), faults
 
 
-def open_searched(folder: Path) -> Index | Cascade:
-    """Open an index folder or a cascade folder."""
-    from podium.persistence.saving import CASCADE_FILE, load
+def is_cascade(folder: Path) -> bool:
+    return (folder / CASCADE_FILE).exists()
+
+
+def open_cascade(folder: Path) -> Cascade:
+    from podium.pipelines.cascades.saving import load_cascade
+
+    return load_cascade(folder)
+
+
+def open_searched(folder: Path) -> Searcher:
+    """Open an index folder or a cascade folder. An index needs none of the modules of models."""
     from podium.search import open_index
 
-    found: Index | Cascade = load(folder) if (folder / CASCADE_FILE).exists() else open_index(folder)
-    return found
+    return open_cascade(folder) if is_cascade(folder) else open_index(folder)
 
 
 def search_file(
-    searched: Index | Cascade,
+    searched: Searcher,
     queries: Path,
     out: Path,
     *,
@@ -238,15 +247,12 @@ def search_file(
     **options: Any,
 ) -> Run:
     """Search an index or a cascade for the queries of a file, and write a TREC run."""
-    from podium.search import Index, read_queries, search_run
+    from podium.search import read_queries, search_run
 
     refuse_bad_target(out)
     texts = read_queries(locate(queries), by_position=by_position)
     with progress("searching") as report:
-        if isinstance(searched, Index):
-            run = search_run(searched, texts, k, report=report, **options)
-        else:
-            run = searched.run(texts, k, report=report)
+        run = search_run(searched, texts, k, report=report, **options)
     write_run(run, out, tag)
     return run
 

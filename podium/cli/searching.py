@@ -94,28 +94,29 @@ def search_command(
     """Search an index or a cascade for one query, or for a file of queries."""
     from podium import workflows
     from podium.cli import terminal as _terminal
-    from podium.search import Index
 
     if (query is None) == (queries is None) or (queries is None) != (out is None):
         raise ValueError("Give a query, or --queries FILE with --out RUN.")
-    opened = workflows.open_searched(folder)
-    if not isinstance(opened, Index) and (weighting or field):
-        raise ValueError(f"{folder} is a cascade, which has a weighting and fields of its own. Leave the option out.")
-    if explain and (isinstance(opened, Index) or query is None):
-        raise ValueError("--explain is for one query to a cascade; podium cascade makes one of an index and a model.")
-    options = _first_stage(weighting, field) if isinstance(opened, Index) else {}
+    options: dict[str, Any] = {"weighting": weighting} if weighting else {}
+    options |= {"fields": _field_weights(field)} if field else {}
+    if explain and (query is None or options or not workflows.is_cascade(folder)):
+        raise ValueError(
+            "--explain is for one query to a cascade, whose weighting and fields are set; "
+            "podium cascade makes one of an index and a model."
+        )
     if queries is not None and out is not None:
-        _search_file(opened, queries, out, k or 1000, by_position, tag, options, as_json)
+        searcher = workflows.open_searched(folder)
+        _search_file(searcher, queries, out, k or 1000, by_position, tag, options, as_json)
         return
     text = cast(str, query)
-    if explain and not isinstance(opened, Index):
-        explained = opened.explain(text, k or 10)
+    if explain:
+        explained = workflows.open_cascade(folder).explain(text, k or 10)
         if as_json:
             print_json(explained.as_dict())
         else:
             _terminal.print_hits(explained.found, [hit.sentence() for hit in explained.hits], explained.note)
         return
-    hits = opened.search(text, k or 10, **options)
+    hits = workflows.open_searched(folder).search(text, k or 10, **options)
     if as_json:
         print_json({"query": text, "hits": hits.as_dicts()})
     else:

@@ -1129,6 +1129,16 @@ def test_features_are_written_with_names_labels_and_ids(podium, collection):
     assert (code, err) == (2, "podium: normalize must be one of minmax; got 'zscore'.\n")
 
 
+def test_searching_an_index_loads_no_library_of_models(collection):
+    heavy = ("sklearn", "pandas", "scipy.sparse", "matplotlib", "narwhals", "podium.models", "podium.lab")
+    code = (
+        "import sys; from podium import cli; sys.argv = ['podium', 'search', 'ix', 'tail flow', '--json']\n"
+        f"try: cli.main()\nexcept SystemExit: print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=collection)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_a_cascade_is_made_searched_and_explained(podium, collection):
     options = ["--features", "more.toml", "--n", "25"]
     assert podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "train.podium-data", *options)[0] == 0
