@@ -372,7 +372,7 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
             ["lambdamart", "--set", "growth=leafs"],
             "growth must be one of leaf, level, oblivious; got 'leafs'. Did you mean 'leaf'",
         ),
-        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, lightgbm, xgboost; got 'l2'"),
+        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, auto, lightgbm, xgboost; got 'l2'"),
         (["lambdamart", "--set", "sigma=0"], "LambdaMART: sigma must be above 0; got 0.0"),
         (["lambdamart", "--set", "metric=ndgc@10"], "Did you mean 'ndcg@10'?"),
         (["boosted", "--set", "objective=ranket"], "Did you mean 'ranknet'?"),
@@ -582,7 +582,7 @@ def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
 
 def test_ctrl_c_writes_the_trees_so_far_and_leaves_the_checkpoint(podium, work, monkeypatch):
     import podium as package
-    from podium import workflows as training
+    from podium.workflows import training
 
     def interrupt_at(step):
         def after(progress):
