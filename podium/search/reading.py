@@ -20,12 +20,11 @@ from podium._runtime.words import check_choice
 from podium.search.analysis.analyser import Analyser
 from podium.search.index.links import FACTS, open_links
 from podium.search.index.manifest import Manifest, read_manifest
+from podium.search.index.opening import open_segment, read_deleted
 from podium.search.index.segments import FIELDS, find_text
 from podium.search.index.storing import Store
-from podium.search.index.writing import open_segment, read_deleted
 from podium.search.retrieval.fields import Field
 from podium.search.retrieval.impacts import NO_DELETIONS
-from podium.search.retrieval.many import search_many
 from podium.search.retrieval.ranking import Found, Ranker
 from podium.search.retrieval.snippets import Snippet, make_snippet
 from podium.search.retrieval.terms import query_terms
@@ -129,6 +128,8 @@ class Index:
         n_jobs: int | None = None,
     ) -> list[Hits]:
         """`search` for many queries, on all cores."""
+        from podium.search.retrieval.many import search_many  # one query needs none of it
+
         found = search_many(self.ranker(weighting, fields), texts, self._checked_k(k), n_jobs)
         return [Hits(self, text, own) for text, own in zip(texts, found)]
 

@@ -13,8 +13,8 @@ from podium._runtime.progress import NotedReport, progress
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, evaluate
-from podium.models.frame.ranker import Callback, Progress
 from podium.models.frame.estimator import is_fitted
+from podium.models.frame.ranker import Callback, Progress
 from podium.models.registry import Plan
 from podium.persistence.checkpoints import Checkpoints
 from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out

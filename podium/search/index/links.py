@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, open_container, write_container
 from podium.formats.kinds import SEGMENT
-from podium.search.analysis.words import TermNumbers
 from podium.search.index.checking import (
     MOST_TERMS,
     PARTS,
@@ -32,6 +32,9 @@ from podium.search.index.checking import (
 from podium.search.index.manifest import Manifest
 from podium.search.index.postings import Postings, Tokens, invert
 from podium.search.index.segments import Segment, sorted_terms
+
+if TYPE_CHECKING:
+    from podium.search.analysis.words import TermNumbers
 
 DAMPING = 0.85
 _TOLERANCE = 1e-12

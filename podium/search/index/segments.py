@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, MappedArray, open_container, write_container
 from podium.formats.kinds import SEGMENT
-from podium.search.analysis.words import TermNumbers
 from podium.search.documents.document import Batch
 from podium.search.index.checking import (
     MOST_DOCUMENTS,
@@ -37,6 +37,9 @@ from podium.search.index.checking import (
 from podium.search.index.postings import Postings, Tokens, invert, merge
 from podium.search.index.sorting import sorted_order, taken
 from podium.search.index.storing import Store, StoreWriter, stored_text
+
+if TYPE_CHECKING:
+    from podium.search.analysis.words import TermNumbers
 
 OWN_FIELDS = ("body", "title", "url")  # that are analysed
 FIELDS = ("whole", "body", "title", "anchor", "url")

@@ -150,7 +150,6 @@ class BM25(Weighting):
         return self.idf(term.n_documents, term.df), 0.0, 0.0
 
 
-@dataclass(frozen=True)
 class BM25Robertson(BM25):
     """As first published."""
 
@@ -165,7 +164,6 @@ class BM25Robertson(BM25):
         return idf * (self.k1 + 1.0), idf * self.delta, 0.0
 
 
-@dataclass(frozen=True)
 class BM25Atire(BM25Robertson):
     """As ATIRE has it."""
 
@@ -214,7 +212,6 @@ class BM25L(BM25):
         return self.idf(term.n_documents, term.df) * (self.k1 + 1.0), self.delta, self.k1 + self.delta
 
 
-@dataclass(frozen=True)
 class BM25F(BM25):
     """BM25 of the fields' weighted frequencies; the weights are those of the search."""
 
@@ -227,7 +224,6 @@ class BM25F(BM25):
         return BM25(self.k1, self.b)
 
 
-@dataclass(frozen=True)
 class TFIDF(Weighting):
     """Lucene's classic similarity with exact lengths."""
 
@@ -242,7 +238,6 @@ class TFIDF(Weighting):
         return (1.0 + math.log((term.n_documents + 1) / (term.df + 1))) ** 2, 0.0, 0.0
 
 
-@dataclass(frozen=True)
 class LanguageModel(Weighting):
     """The logarithm of the probability of the query, given the document."""
 
