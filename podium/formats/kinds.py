@@ -107,8 +107,8 @@ _KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE)
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:
     """Refuse foreign files by what they begin with, and other files of ours by what they hold."""
     if not start or start[:8] != MAGIC[: len(start)]:
-        found = f"begins with {start[:8]!r}" if start else "is empty"
-        raise FormatError(path, f"is no {kind.name}; it {found}. {kind.make}")
+        what = f"begins with {start[:8]!r}" if start else "is empty"
+        raise FormatError(path, f"is no {kind.name}; it {what}. {kind.make}")
     if len(start) < 16:
         raise kind.damaged(path, f"it has only {len(start)} bytes")
     mark = start[8:16].rstrip(b"\0")

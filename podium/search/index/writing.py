@@ -354,7 +354,7 @@ def _alike(parts: tuple[Part, ...]) -> list[int]:
     """The places of eight or more segments of one order of magnitude; none without."""
     sizes = [part.n_live.bit_length() // 3 for part in parts]
     for size in sorted(set(sizes)):
-        places = [place for place, own in enumerate(sizes) if own == size]
+        places = [number for number, other in enumerate(sizes) if other == size]
         if len(places) >= _SAME_SIZE:
             return places
     return []
