@@ -263,7 +263,7 @@ def _read_header(path: FilePath, kind: FileKind, stream: IO[bytes], size: int) -
         raise kind.damaged(path, f"it has only {size} bytes")
     _, _, version, length, expected = _PREAMBLE.unpack_from(start)
     if version != kind.format:
-        raise FormatError(path, f"uses format {version}; this version reads {kind.format}. {kind.upgrade}")
+        raise FormatError(path, f"uses format {version}; this version reads {kind.format}. {kind.upgrade or kind.mend}")
     if size > kind.largest:
         raise FormatError(path, f"has {size} bytes; a {kind.name} has at most {kind.largest}. {kind.make}")
     if expected != size:

@@ -55,7 +55,7 @@ _EXACT_SHIFT = 12  # a middle has 25 bits and 5**12 has 28: their product is exa
 def power_table() -> np.ndarray:
     """Powers of ten for the kernels, one row per power from -342 to 308.
 
-    (651, 3) uint64: `10**power = (high * 2**64 + low) * 2**(shift - 2048)`, cut off below 128 bits.
+    (651, 3) uint64: `10**power = (high * 2**64 + low) * 2**(shift - 2048)`, truncated below 128 bits.
     """
     rows = [_power_row(power) for power in range(_LOWEST, _HIGHEST + 1)]
     return np.array(rows, dtype=np.uint64)
@@ -117,11 +117,13 @@ def _eight_digits(digits: np.uint64) -> np.uint64:
 @kernel
 def read_decimal(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> tuple[float, np.uint64, Whole]:
     """The number at `position`: (value, position after it, READ or NO_NUMBER or UNDECIDED). powers: `power_table()`."""
-    mantissa, exponent, cut, end = scan_decimal(text, position)
+    mantissa, exponent, truncated, end = scan_decimal(text, position)
     if end == position:
         return 0.0, end, NO_NUMBER
     row = power_row(exponent)
-    value, sure = nearest_float64(mantissa, exponent, cut, powers[row, U(0)], powers[row, U(1)], powers[row, U(2)])
+    value, sure = nearest_float64(
+        mantissa, exponent, truncated, powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
+    )
     return (-value if text[position] == _MINUS else value), end, (READ if sure else UNDECIDED)
 
 
@@ -134,7 +136,7 @@ def scan_decimal(text: np.ndarray, position: np.uint64) -> tuple[np.uint64, np.i
     """
     here = position + U(text[position] == _MINUS or text[position] == _PLUS)
     mantissa, exponent, n_digits = U(0), np.int64(0), U(0)
-    cut: Truth = False
+    truncated: Truth = False
     point, first = np.int64(0), here
     while True:
         word = word_at(text, here)
@@ -158,15 +160,15 @@ def scan_decimal(text: np.ndarray, position: np.uint64) -> tuple[np.uint64, np.i
                 n_digits += U(1)
                 exponent -= point
             else:
-                cut = cut or digit > U(0)
+                truncated = truncated or digit > U(0)
                 exponent += 1 - point
         here += count
     if here == first:  # nothing but a sign and a point
-        return mantissa, exponent, cut, position
+        return mantissa, exponent, truncated, position
     if word & U(0xDF) == U(69):  # e or E
         shift, end = _read_exponent(text, here + U(1))
-        return mantissa, exponent + shift, cut, (end if end > here + U(1) else position)
-    return mantissa, exponent, cut, here
+        return mantissa, exponent + shift, truncated, (end if end > here + U(1) else position)
+    return mantissa, exponent, truncated, here
 
 
 @kernel
@@ -192,26 +194,26 @@ def power_row(exponent: Whole) -> np.uint64:
 def nearest_float64(
     mantissa: np.uint64,
     exponent: Whole,
-    cut: Truth,
+    truncated: Truth,
     power_high: np.uint64,
     power_low: np.uint64,
     shift: np.uint64,
 ) -> tuple[float, Truth]:
     """The float64 nearest to `mantissa * 10**exponent`, and whether that is sure; the power is a row of the table.
 
-    `cut`: the mantissa lost digits, so that the number lies between it and the next one; sure if both agree.
+    `truncated`: the mantissa lost digits, so that the number lies between it and the next one; sure if both agree.
     """
     if mantissa == U(0) or exponent < _LOWEST:
         return 0.0, True
     if exponent > _HIGHEST:
         return np.inf, True
-    if mantissa <= U(1 << 53) and not cut and -23 < exponent < 23:
+    if mantissa <= U(1 << 53) and not truncated and -23 < exponent < 23:
         whole = np.float64(np.int64(mantissa))
         return (whole * EXACT_POWERS[U(exponent)] if exponent >= 0 else whole / EXACT_POWERS[U(-exponent)]), True
-    uncut = 0 <= exponent <= _UNCUT
-    bits, sure = _nearest_bits(mantissa, power_high, power_low, np.int64(shift) - _BIAS, uncut)
-    if cut:
-        bits_above, sure_above = _nearest_bits(mantissa + U(1), power_high, power_low, np.int64(shift) - _BIAS, uncut)
+    exact = 0 <= exponent <= _UNCUT
+    bits, sure = _nearest_bits(mantissa, power_high, power_low, np.int64(shift) - _BIAS, exact)
+    if truncated:
+        bits_above, sure_above = _nearest_bits(mantissa + U(1), power_high, power_low, np.int64(shift) - _BIAS, exact)
         sure = sure and sure_above and bits == bits_above
     return np.uint64(bits).view(np.float64), sure
 
@@ -220,15 +222,15 @@ def nearest_float64(
 def nearest_float32(
     mantissa: np.uint64,
     exponent: Whole,
-    cut: Truth,
+    truncated: Truth,
     power_high: np.uint64,
     power_low: np.uint64,
     shift: np.uint64,
 ) -> tuple[np.float32, Truth]:
     """The float32 nearest to `mantissa * 10**exponent`, rounded once, and whether that is sure; else as above."""
-    wide, sure = nearest_float64(mantissa, exponent, cut, power_high, power_low, shift)
+    wide, sure = nearest_float64(mantissa, exponent, truncated, power_high, power_low, shift)
     if in_the_middle(wide):
-        if cut or mantissa > U(1 << 53) or not -_EXACT_SHIFT <= exponent <= 0:
+        if truncated or mantissa > U(1 << 53) or not -_EXACT_SHIFT <= exponent <= 0:
             return np.float32(wide), False
         middle, text = wide * EXACT_POWERS[U(-exponent)], np.float64(np.int64(mantissa))  # both without an error
         wide = U(np.float64(wide).view(np.uint64) + U(text > middle) - U(text < middle)).view(np.float64)
@@ -270,12 +272,12 @@ def _towards(number: float, text: str | bytes) -> float:
 
 @kernel
 def _nearest_bits(
-    mantissa: np.uint64, power_high: np.uint64, power_low: np.uint64, shift: Whole, uncut: Truth
+    mantissa: np.uint64, power_high: np.uint64, power_low: np.uint64, shift: Whole, exact: Truth
 ) -> tuple[np.uint64, Truth]:
     """The bits of the float64 nearest to `mantissa * power * 2**shift` (mantissa > 0), and whether they are sure.
 
-    Unless the power is `uncut`, the product is short of the true one by less than 4 units of its last place (one for
-    the table's cut, one for the product's, doubled when moved up). It is unsure only if such an error could move it
+    Unless the power is `exact`, the product is short of the true one by less than 4 units of its last place (one for
+    the table, one for the product, doubled when moved up). It is unsure only if such an error could move it
     to or across the middle between two neighbours.
     """
     zeros = _leading_zeros(mantissa)
@@ -293,7 +295,7 @@ def _nearest_bits(
         return U(0), n_bits < 0
     half = U(1) << U(63 - n_bits)
     upper, rest = high >> U(64 - n_bits), high & (half + half - U(1))
-    if uncut:
+    if exact:
         up = rest > half or (rest == half and (low > U(0) or upper & U(1) == U(1)))
         sure = True
     else:

@@ -29,13 +29,13 @@ def line_blocks(path: FilePath) -> Iterator[tuple[int, bytes]]:
     for piece in _pieces(path):
         if not rest and line == 1:
             piece = piece.removeprefix(b"\xef\xbb\xbf")
-        cut = piece.rfind(b"\n") + 1
-        if cut:
-            block = _checked_text(path, line, b"".join([*rest, piece[:cut]]))
+        end = piece.rfind(b"\n") + 1
+        if end:
+            block = _checked_text(path, line, b"".join([*rest, piece[:end]]))
             yield line, block
             line += block.count(b"\n")
             rest = []
-        rest.append(piece[cut:])
+        rest.append(piece[end:])
         if sum(map(len, rest)) > _LONGEST_LINE:
             raise FormatError(path, f"longer than {_LONGEST_LINE >> 20} MiB; is this a text file of lines?", line)
     if any(rest):

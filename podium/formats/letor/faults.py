@@ -24,7 +24,7 @@ def explain(piece: Piece, rules: Rules, lines_before: int, row: int, fault: int,
     message = _not_text(piece.buffer, start, newline)
     if message is None:
         text, last = _field_at(piece.buffer, start, newline, position)
-        message = _words(rules, fault, text, cut=last and piece.cut and newline == piece.end - 1)
+        message = _words(rules, fault, text, unterminated=last and piece.unterminated and newline == piece.end - 1)
     return FormatError(rules.path, message, line)
 
 
@@ -56,7 +56,7 @@ def _end_of(pattern: re.Pattern[bytes], buffer: bytearray, start: int, end: int)
     return start if match is None else match.end()
 
 
-def _words(rules: Rules, fault: int, text: bytes, cut: bool) -> str:
+def _words(rules: Rules, fault: int, text: bytes, unterminated: bool) -> str:
     shown = shown_token(text)
     index, _, value = text.partition(b":")
     feature = f"feature {shortened(index.decode('ascii', 'backslashreplace'))}"
@@ -68,7 +68,7 @@ def _words(rules: Rules, fault: int, text: bytes, cut: bool) -> str:
         return f"expected 'qid:<id>' as 2nd field, found {shown}. Every line needs its query there."
     if fault in (kernels.NO_QID, kernels.BAD_QID):
         return f"expected 'qid:<id>' as 2nd field, found {shown if text else 'the end of the line'}. Name the query."
-    if cut and fault in (kernels.NO_FIELD, kernels.BAD_VALUE):
+    if unterminated and fault in (kernels.NO_FIELD, kernels.BAD_VALUE):
         return f"the line ends inside 'feature:value', with {shown}. Is the file cut off?"
     if fault == kernels.NO_FIELD:
         return f"expected 'feature:value', found {shown}. Comments start with '#'."

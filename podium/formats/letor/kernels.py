@@ -253,10 +253,10 @@ def read_features(
                 # In the middle between two float32 the text decides; numbers this short are never that small.
                 short = short and behind <= U(_BLANK) and np.float64(wide).view(np.uint64) & BELOW_FLOAT32 != MIDDLE
                 if not short:  # any other number
-                    mantissa, exponent, cut, position = scan_decimal(text, start)
+                    mantissa, exponent, truncated, position = scan_decimal(text, start)
                     power = power_row(exponent)
                     high, low, shift = powers[power, U(0)], powers[power, U(1)], powers[power, U(2)]
-                    value, sure = nearest_float32(mantissa, exponent, cut, high, low, shift)
+                    value, sure = nearest_float32(mantissa, exponent, truncated, high, low, shift)
                     value = -value if text[start] == _MINUS else value
                     short = sure and position > start and text[position] <= _BLANK and abs(value) <= _MOST
                 if not short:  # nan, a number for Python, or a fault
@@ -325,10 +325,10 @@ def _read_index(
 @kernel
 def _read_value(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> tuple[Whole, np.uint64, np.float32]:
     """Any number that is finite as float32, or `nan`: (fault, position after it, value)."""
-    mantissa, exponent, cut, end = scan_decimal(text, position)
+    mantissa, exponent, truncated, end = scan_decimal(text, position)
     row = power_row(exponent)
     high, low, shift = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
-    value, sure = nearest_float32(mantissa, exponent, cut, high, low, shift)
+    value, sure = nearest_float32(mantissa, exponent, truncated, high, low, shift)
     if end == position:
         value, sure, end = np.float32(np.nan), True, _skip_nan(text, position)
     if end == position or not _ends_field(text[end]):

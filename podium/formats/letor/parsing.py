@@ -93,7 +93,7 @@ def parse_piece(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules) -> Row
 
 def ends_without_features(piece: Piece) -> bool:
     """Whether a parsed piece ends in a row without features, comment and newline: `2 qid:1`, maybe cut off there."""
-    if not piece.cut or not len(piece.lines) or piece.lines[-1, kernels.NUMBER] != piece.n_lines - 1:
+    if not piece.unterminated or not len(piece.lines) or piece.lines[-1, kernels.NUMBER] != piece.n_lines - 1:
         return False
     start, newline = piece.lines[-1, kernels.FEATURES], piece.lines[-1, kernels.NEWLINE]
     return not piece.buffer[start:newline].strip()

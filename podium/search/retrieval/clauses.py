@@ -104,14 +104,8 @@ def _best_of_words(
     """Words in one field: its own tables."""
     prepared = [(lists, count) for term, count in counts.items() if (lists := source.prepare(term)) is not None]
     n_words = sum(count for _, count in prepared)
-    work, n = ranker.workspace(k, len(prepared), n_words * source.largest >= 2**32), 0
-    for j, (_, count) in enumerate(prepared):
-        work.counts[j] = count
-    for number, table in enumerate(source.tables):
-        for j, (lists, _) in enumerate(prepared):
-            work.terms[j] = lists[number]
-        n = ranker.search_table(table, number, len(prepared), source.priors[number], n_query, allowed[number], work, n)
-    return work, n
+    work = ranker.workspace(k, len(prepared), n_words * source.largest >= 2**32)
+    return work, ranker.search_lists(source, prepared, n_query, allowed, work)
 
 
 def _best_of_sums(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ class SearchWorkspace:
     """Arrays that one search at a time uses."""
 
     def __init__(self, k: int, n_terms: int, dtype: type = np.uint32) -> None:
-        self.k, self.room = k, n_terms
+        self.k, self.capacity = k, n_terms
         self.terms, self.counts = np.zeros(n_terms, np.int64), np.zeros(n_terms, np.int64)
         self.lists = np.zeros((ROWS, n_terms + 1), np.int64)
         self.window: np.ndarray = np.zeros(WINDOW, dtype)
@@ -112,13 +112,28 @@ class Ranker:
             for lists, count in counts.items():
                 terms[n], times[n], n = lists[0], count, n + 1
             return self._search_only(source, n, n_query, add + n_query * source.largest_prior, work)
-        for j, count in enumerate(counts.values()):
-            times[j] = count
-        for segment, table in enumerate(source.tables):
-            for j, lists in enumerate(counts):
-                terms[j] = lists[segment]
-            n = self.search_table(table, segment, len(counts), source.priors[segment], n_query, ANY, work, n)
+        n = self.search_lists(source, list(counts.items()), n_query, [ANY] * len(source.tables), work)
         return self.finish(work, n, add + n_query * source.largest_prior)
+
+    def search_lists(
+        self,
+        source: PostingSource,
+        lists: Sequence[tuple[Word, int]],
+        n_query: int,
+        allowed: Sequence[np.ndarray],
+        work: SearchWorkspace,
+    ) -> int:
+        """The best documents of all segments for lists and how often each is in the query: entries of the heap."""
+        n, n_lists, ranks = 0, len(lists), self.index.ranks
+        work.counts[:n_lists] = [count for _, count in lists]
+        for segment, table in enumerate(source.tables):
+            work.terms[:n_lists] = [numbers[segment] for numbers, _ in lists]
+            n = best_of_segment(
+                work.terms, work.counts, n_lists, table.facts, table.docs, table.impacts, table.block_maxima,
+                table.directory, table.hints, table.n_documents, source.priors[segment], n_query, allowed[segment],
+                ranks[segment], work.lists, work.window, work.scores, work.best, n,
+            )  # fmt: skip
+        return n
 
     def _search_only(
         self, source: PostingSource, n_terms: int, n_query: int, add: float, work: SearchWorkspace
@@ -155,23 +170,6 @@ class Ranker:
         self._words.keep(word, lists, _WORD_BYTES + 40 * len(lists or ()))
         return lists
 
-    def search_table(
-        self,
-        table: ImpactTable,
-        segment: int,
-        n_terms: int,
-        prior: np.ndarray,
-        n_query: int,
-        allowed: np.ndarray,
-        work: SearchWorkspace,
-        n: int,
-    ) -> int:
-        return best_of_segment(
-            work.terms, work.counts, n_terms, table.facts, table.docs, table.impacts, table.block_maxima,
-            table.directory, table.hints, table.n_documents, prior, n_query, allowed, self.index.ranks[segment],
-            work.lists, work.window, work.scores, work.best, n,
-        )  # fmt: skip
-
     def workspace(self, k: int, n_terms: int, long: bool = False) -> SearchWorkspace:
         if long:
             return SearchWorkspace(k, n_terms, np.uint64)
@@ -179,7 +177,7 @@ class Ranker:
             work = self._spare.pop()
         except IndexError:
             return SearchWorkspace(k, max(n_terms, 16))
-        return work if work.k == k and work.room >= n_terms else SearchWorkspace(k, max(n_terms, 16))
+        return work if work.k == k and work.capacity >= n_terms else SearchWorkspace(k, max(n_terms, 16))
 
     def finish(self, work: SearchWorkspace, n: int, add: float) -> BestDocuments:
         """The heap as documents, scores and ids."""
