@@ -40,7 +40,7 @@ def document_prior(code: int, p: float, dl: Numbers, unique: Numbers) -> Numbers
     if code == DIRICHLET:
         return np.log(p / (p + dl))
     if code == JELINEK_MERCER:
-        return np.log(p)
+        return p
     return np.log(p * np.maximum(unique, 1) / np.maximum(dl, 1))
 
 

@@ -271,7 +271,7 @@ class JelinekMercer(LanguageModel):
         _check_range("lambda", self.lambda_, 1e-9, 1.0 - 1e-9)
 
     def document_parameters(self) -> tuple[float, float]:
-        return self.lambda_, 0.0
+        return math.log(self.lambda_), 0.0
 
     def per_term(self, term: Statistics) -> tuple[float, float, float]:
         return (1.0 - self.lambda_) / (self.lambda_ * term.probability), 0.0, 0.0
