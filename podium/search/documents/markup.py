@@ -75,9 +75,7 @@ class Token:
 
 
 _NAME = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*+)")
-_ATTRIBUTE = re.compile(
-    r"""[\s/]*+(?:(>)|([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]*+)))?)""",
-)
+_ATTRIBUTE = re.compile(r"""[\s/]*+(?:(>)|([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]*+)))?)""")
 _RAW = ("script", "style")  # what is inside is no markup
 
 
