@@ -74,7 +74,7 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
     With `init=` a model or its scores this is LambdaSMART.
     """
 
-    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": [None, "lightgbm"]}
+    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": [None, "auto"]}
 
     def _objective(self) -> Any:
         return self._named_objective("lambda", sigma=self.sigma, normalize=self._normalization())
