@@ -261,7 +261,7 @@ class FeatureFile:
     labelled: bool
     skipped: int  # queries without rows
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         data = self.data
         found = {"rows": data.n_rows, "queries": data.n_queries, "features": list(data.feature_names or ())}
         declared = None if self.declaration is None else str(self.declaration)
@@ -396,14 +396,14 @@ class Training:
     def unit(self) -> str:
         return self.plan.model._UNIT
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "model": self.name.lower(),
             "out": str(self.out),
             f"{self.unit}s": self.steps,
             "best_iteration": self.steps,
             "policy": self.plan.model._judging_metric().policy.name,
-            "metrics": {name: found.to_json()["metrics"] for name, found in self.evaluations.items()},
+            "metrics": {name: found.as_dict()["metrics"] for name, found in self.evaluations.items()},
             "seconds": self.seconds,
             "parameters": self.plan.parameters,
             "interrupted": self.interrupted,
@@ -514,7 +514,7 @@ class Ranking:
         """What `write` writes."""
         return score_lines(self.scores) if self.format == "scores" else run_lines(self.run, self.tag)
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         if self.format == "scores":
             return {"scores": self.scores.tolist()}
         return {"run": self.run.to_dict()}

@@ -26,7 +26,7 @@ def check_command(
 
     report = check_files(files, locate=inputs.path_of)
     if as_json:
-        print_json(report.to_json())
+        print_json(report.as_dict())
     else:
         show("\n".join(report.sentences()))
     raise typer.Exit(report.exit_code)
@@ -66,7 +66,7 @@ def eval_command(
         judged, ranked = cast(Path, qrels), cast(Path, run)
         evaluations = workflows.evaluate_run_files(judged, ranked, metric, policy or "trec", missing=missing, **rules)
     if as_json:
-        found = [evaluation.to_json(per_query) for evaluation in evaluations]
+        found = [evaluation.as_dict(per_query) for evaluation in evaluations]
         print_json({"policies": found} if policy == "all" else found[0])
     else:
         _terminal.print_evaluations(evaluations, metric, per_query=per_query)
@@ -106,7 +106,7 @@ def compare_command(
         seed=seed,
     )
     if as_json:
-        print_json(comparison.to_json())
+        print_json(comparison.as_dict())
     elif latex:
         show(comparison.to_latex())
     else:
@@ -163,7 +163,7 @@ def models_command(
 
     entries = catalogue() if model is None else [find_model(model)]
     if as_json:
-        print_json({"models": [entry.to_json() for entry in entries]} if model is None else entries[0].to_json(True))
+        print_json({"models": [entry.as_dict() for entry in entries]} if model is None else entries[0].as_dict(True))
     elif model is None:
         _terminal.print_models(entries)
     else:
@@ -218,7 +218,7 @@ def train_command(
     given: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": kept, "locate": inputs.path_of}
     trained = workflows.train_files(plan, train, valid, out, **given)
     if as_json:
-        print_json(trained.to_json())
+        print_json(trained.as_dict())
     else:
         show("\n".join(trained.sentences()), file=report)
         show(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
@@ -254,7 +254,7 @@ def rank_command(
     if out is not None:
         ranking.write(out)
     if as_json:
-        print_json(ranking.overview() | (ranking.to_json() if out is None else {"written": str(out)}))
+        print_json(ranking.overview() | (ranking.as_dict() if out is None else {"written": str(out)}))
     elif out is None:
         sys.stdout.buffer.writelines(ranking.lines())
     else:
@@ -359,7 +359,7 @@ def demo_command(
 
     tour = take_tour(out)
     if as_json:
-        print_json(tour.to_json())
+        print_json(tour.as_dict())
     else:
         show_demo(tour)
 

@@ -50,7 +50,7 @@ def index_command(
     if not built.read:
         say(f"no document in {', '.join(map(str, documents))}: no index was written or changed.")
     if as_json:
-        print_json(built.to_json() | {"left_out": faults.count})
+        print_json(built.as_dict() | {"left_out": faults.count})
     elif built.read:
         left_out = f" {counted(faults.count, 'record')} left out." if faults.count else ""
         show(f"{out}: {built.sentence()}{left_out}")
@@ -111,13 +111,13 @@ def search_command(
     if explain and not isinstance(opened, Index):
         explained = opened.explain(text, k or 10)
         if as_json:
-            print_json(explained.to_json())
+            print_json(explained.as_dict())
         else:
             _terminal.print_hits(explained.found, [hit.sentence() for hit in explained.hits], explained.note)
         return
     hits = opened.search(text, k or 10, **options)
     if as_json:
-        print_json({"query": text, "hits": hits.to_json()})
+        print_json({"query": text, "hits": hits.as_dicts()})
     else:
         _terminal.print_hits(hits)
 
@@ -156,7 +156,7 @@ def features_command(
     options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
     written = workflows.features_file(index, asked, out, **options, **_first_stage(weighting, field))
     if as_json:
-        print_json(written.to_json())
+        print_json(written.as_dict())
     else:
         show(f"{out}: {written.sentence()}", file=report)
 

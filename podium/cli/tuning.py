@@ -57,7 +57,7 @@ def tune_command(
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
     found = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.as_dict())
         return
     _print_tuned(found.tuned, report)
     show(f"{out}: written", file=report)
@@ -83,7 +83,7 @@ def cross_validate_command(
     given: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
     found = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **given)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.as_dict())
     else:
         _print_folds(found, metric)
 
@@ -113,7 +113,7 @@ def auto_command(
     given = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
     found = auto_files(plan_model("autoranker", given, jobs, seed), train, valid, out, page=page, locate=inputs.path_of)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.as_dict())
         return
     _print_auto(found.model, report)
     show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)

@@ -80,7 +80,7 @@ class Hits(Sequence[Hit]):
             return [self[number] for number in range(*place.indices(len(self)))]
         return Hit(self.ids[place], self.scores[place], int(self.documents[place]), self)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, Any]]:
         return [{"id": id, "score": score} for id, score in zip(self.ids, self.scores)]
 
     def __repr__(self) -> str:

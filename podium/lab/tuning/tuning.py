@@ -66,7 +66,7 @@ class Tuned:
         listed = ", ".join([f"{len(self.trials) - len(notes)} complete", *others])
         return f"{counted(len(self.trials), 'trial')} ({self.sampler}): {listed}"
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         plain = {name: plain_value(value) for name, value in self.chosen.items()}
         trials = [
             {"settings": one.settings, "value": one.value, "step": one.step, "seconds": one.seconds, "note": one.note}

@@ -149,7 +149,7 @@ class Parameter:
     def about(self) -> str:
         return self.declaration.about
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {"name": self.name, "default": self.default, "allowed": self.allowed, "about": self.about}
 
 

@@ -45,9 +45,9 @@ class CrossValidation:
         values = [fold[metric] for fold in self.folds]
         return float(np.std(values, ddof=1))
 
-    def to_json(self) -> dict[str, Any]:
-        found = self.evaluation.to_json()
-        folds = [fold.to_json() for fold in self.folds]
+    def as_dict(self) -> dict[str, Any]:
+        found = self.evaluation.as_dict()
+        folds = [fold.as_dict() for fold in self.folds]
         return found | {"folds": [{"queries": fold["queries"], "metrics": fold["metrics"]} for fold in folds]}
 
 

@@ -101,10 +101,10 @@ class CascadeHits(Hits):
         first = self.first_ranks[place], self.first_scores[place]
         return CascadeHit(hit.id, hit.score, hit.document, self, *first)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, Any]]:
         firsts = zip(self.first_ranks, self.first_scores)
         return [
-            hit | {"first_rank": rank, "first_score": score} for hit, (rank, score) in zip(super().to_json(), firsts)
+            hit | {"first_rank": rank, "first_score": score} for hit, (rank, score) in zip(super().as_dicts(), firsts)
         ]
 
 
