@@ -73,7 +73,7 @@ def train_files(
     locate: Locate = itself,
 ) -> Training:
     """Train the model on one file, evaluated on the others after each step, and write it to `out`."""
-    from podium.models.frame.starting import is_fitted
+    from podium.models.frame.estimator import is_fitted
 
     refuse_bad_out(out, [train_file, *valid_files], model=True)
     data = read_file(train_file, locate)

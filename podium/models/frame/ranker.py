@@ -12,8 +12,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
 from podium._runtime.warn import warn
@@ -32,6 +30,7 @@ from podium.models.frame.arguments import (
     one_query_warning,
     refuse_number_as_qid,
 )
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import (
     INTEGER,
     NAME,
@@ -130,13 +129,6 @@ class Ranker(CheckedArguments):
         holds=are_transforms,
         words=f'names such as ("raw", "zscore", "rank"), each once, out of {", ".join(KINDS)}; or None',
     )
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name; with `deep`, those of a model that is a parameter too, as `model__n_estimators`."""
-        found = {name: value_of(self, name) for name in self._get_param_names()}
-        nested = {name: value for name, value in found.items() if deep and isinstance(value, BaseEstimator)}
-        inner = {f"{name}__{key}": own for name, value in nested.items() for key, own in value.get_params().items()}
-        return found | inner
 
     @all_or_nothing
     def fit(
@@ -372,7 +364,7 @@ class Ranker(CheckedArguments):
 
         Where scores depend on the other documents of the query, the rows of one call are one query.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         exact = lambda X: self._row_scores(X, one_query(len(X)))  # noqa: E731
         return RowScorer(exact, self.n_features_in_, type(self).__name__)
 
@@ -463,7 +455,7 @@ class Ranker(CheckedArguments):
         """What the model is made of. Print it."""
         from podium.models.frame.inspection import ModelInspection, shown_parameters
 
-        check_is_fitted(self)
+        check_fitted(self)
         return ModelInspection(type(self).__name__, self.n_features_in_, *shown_parameters(self))
 
     def save(self, target: Any, *, score_only: bool = False) -> None:
@@ -474,7 +466,7 @@ class Ranker(CheckedArguments):
         """
         from podium.persistence.saving import save
 
-        check_is_fitted(self)
+        check_fitted(self)
         save(self, target, score_only)
 
     _UNIT: ClassVar[str] = "step"  # what the learner calls a step

@@ -15,31 +15,18 @@ from copy import copy
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.words import did_you_mean
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData
 from podium.data.sparse import Features
 from podium.learners.rows import finite_scores
+from podium.models.frame.estimator import clone, is_estimator, is_fitted
 from podium.models.frame.nested import read_model
 from podium.models.frame.parameters import Kind, parameter, parametrized
 from podium.models.frame.ranker import Interrupted, Ranker
 from podium.models.frame.transforms import Queries, queries_of, source_of
 from podium.models.registry import REGISTRY
-
-
-def is_fitted(model: Any) -> bool:
-    """Whether there is nothing to train before it can score; so what has no `fit` counts as fitted."""
-    if not hasattr(model, "fit"):
-        return True
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
 
 
 def _is_base(value: Any) -> bool:
@@ -203,7 +190,7 @@ class StartingRanker(Ranker):
 
 def _held(value: Any) -> Iterator[Any]:
     """What a model is made of, one level down: parameters, and items of lists and mappings."""
-    if isinstance(value, BaseEstimator) and not isinstance(value, type):
+    if is_estimator(value):
         yield from value.get_params(deep=False).values()
     elif isinstance(value, Mapping):
         yield from value.values()
@@ -250,7 +237,7 @@ def _prefix(where: str) -> str:
 
 def copy_unfitted(model: Ranker) -> Ranker:
     """An unfitted copy, as scikit-learn's `clone` makes it, but with the same `init`, here and in models inside it."""
-    made: Ranker = clone(model)
+    made = clone(model)
     for old, new in zip(starting_models(model), starting_models(made), strict=True):
         if not isinstance(old.init, Ranker) or is_fitted(old.init):
             new.init = old.init

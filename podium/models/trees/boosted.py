@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
@@ -20,6 +19,7 @@ from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.scoring.walking import Scorer
 from podium.metrics.registry import parse_metric
 from podium.models.frame.arguments import refuse_number_as_qid
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import (
     ABOVE_0,
     INTEGER,
@@ -187,7 +187,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
 
         With a checkpoint, begin again from the same fitted model: the file knows which trees it started from.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         more: Any = n_estimators
         if isinstance(more, bool) or not isinstance(more, Integral) or int(more) < 1:
             raise ValueError(f"fit_more: n_estimators must be an integer from 1; got {more!r}.")
@@ -211,7 +211,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         """
         from podium.learners.trees.training.boosting import refit_values
 
-        check_is_fitted(self)
+        check_fitted(self)
         if not 0 <= decay <= 1:
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
         self._check_parameters()
@@ -229,7 +229,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         """
         from podium.models.trees.pruning import Pruning, prune_forest
 
-        check_is_fitted(self)
+        check_fitted(self)
         if isinstance(X, RankingData):
             refuse_beside_data("prune", y=y, qid=qid)
         data = self._transformed(self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0))
@@ -371,7 +371,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
 
         With a transform within the query, the rows of one call are one query.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         forest = self.forest_ if n_trees is None else self.forest_.first(self._check_trees(n_trees))
         base: Any = self._base_model()
         if base is not None:

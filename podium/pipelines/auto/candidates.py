@@ -19,10 +19,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from podium.data.ranking import RankingData
 from podium.data.sparse import is_sparse
+from podium.models.frame.estimator import clone
 from podium.models.frame.ranker import Ranker
 from podium.models.linear import Linear
 from podium.models.nets import ListMLE, NetRanker, RankNet
@@ -61,7 +61,7 @@ class Candidate:
         model: Ranker = clone(self.model)
         if self.family == "trees":
             model.set_params(n_estimators=step)
-            return Bagged(model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
+            return Bagged(model=model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
         if self.family == "nets":
             model.set_params(n_nets=n_nets)
         return model

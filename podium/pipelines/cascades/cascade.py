@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.threads import map_blocks
 from podium._runtime.words import check_choice, counted
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
 from podium.formats.trec import Qrels, Run
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import one_query
 from podium.search.features.declaring import Features
@@ -53,7 +53,7 @@ class Stage:
             return
         if not isinstance(self.model, Ranker):
             raise ValueError(f"a stage needs a model of Podium, such as podium.LambdaMART; got {self.model!r:.80}.")
-        check_is_fitted(self.model)
+        check_fitted(self.model)
         names = getattr(self.model, "feature_names_in_", None)
         if names is not None and not are_positions(names):
             found = first_difference(self.features.names, list(names), "the model")
