@@ -72,6 +72,7 @@ PUBLIC = [
     "lab",
     "load",
     "metrics",
+    "models",
     "objectives",
     "parse_metric",
     "parse_objective",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
     from podium.explain import Why
     from podium.explain.queries import QueryExplained
-    from podium.models.registry import Entry
+    from podium.models.registry import ModelEntry
     from podium.search import Hits
 
 
@@ -55,14 +55,14 @@ def print_comparison(comparison: Comparison) -> None:
         show(row.explain())
 
 
-def print_models(entries: Sequence[Entry]) -> None:
+def print_models(entries: Sequence[ModelEntry]) -> None:
     table = Table("model", "learner", "objective", "what it is")
     for entry in entries:
         table.add_row(*map(Text, (entry.name, entry.learner, entry.objective, entry.about)))
     console().print(table)
 
 
-def print_parameters(entry: Entry) -> None:
+def print_parameters(entry: ModelEntry) -> None:
     """The model in a line, then one row per parameter."""
     show(f"{entry.name}: {entry.learner} x {entry.objective}")
     table = Table("parameter", "default", "allowed", "what it means")

@@ -70,9 +70,9 @@ def draw_curves(model: Any, path: str | os.PathLike[str]) -> None:
     for part, curves in model.evals_.items():
         for metric, curve in curves.items():
             axes.plot(range(1, len(curve) + 1), curve, label=f"{part}: {metric}")
-    kept = counted(model.best_iteration_, model._UNIT)
+    kept = counted(model.best_iteration_, model.step_word)
     axes.axvline(model.best_iteration_, color=_PALE, linestyle="--", label=f"kept: {kept}")
-    axes.set_xlabel(f"{model._UNIT}s")
+    axes.set_xlabel(f"{model.step_word}s")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(", ".join(sorted({metric for curves in model.evals_.values() for metric in curves})))
     axes.legend(frameon=False)

@@ -14,7 +14,7 @@ from podium.learners.net.scoring import Inputs
 from podium.models.frame.inspection import NetInspection, shown_parameters
 from podium.models.frame.parameters import MetricParameter, ObjectiveParameter, PairExponent, parameter, parametrized
 from podium.models.frame.transforms import Queries, queries_of
-from podium.models.nets import TrainedNet, require_jax
+from podium.models.nets import TRAINING_SPACE, TrainedNet, require_jax
 from podium.objectives.base import Objective
 from podium.persistence.validation import Fact
 
@@ -39,6 +39,7 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
         2, "Number of heads per layer; embedding_size must be a multiple.", low=1, high=_MOST["n_heads"]
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE | {"embedding_size": [16, 32, 64], "n_layers": [1, 2]}
     _FACTS: ClassVar[Mapping[str, Fact]] = {name: _is_size(name) for name in _MOST}
 
     def _objective(self) -> Any:

@@ -14,6 +14,7 @@ from podium.models.frame.inspection import LinearInspection, shown_parameters
 from podium.models.frame.parameters import (
     LARGE,
     NAME,
+    TRANSFORM_SPACE,
     MetricParameter,
     ObjectiveParameter,
     PairExponent,
@@ -29,6 +30,9 @@ from podium.persistence.validation import Fact, is_number
 
 if TYPE_CHECKING:
     from podium.learners.linear.lbfgs import LinearTraining
+
+
+LINEAR_SPACE: dict[str, Any] = {"l2_regularization": {"low": 1e-4, "high": 1.0, "log": True}, **TRANSFORM_SPACE}
 
 
 @parametrized
@@ -127,7 +131,8 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         high=1e6,
     )
 
-    _UNIT: ClassVar[str] = "round"
+    step_word: ClassVar[str] = "round"
+    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE
     _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("basis", "degree", "width")
     _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
 
@@ -214,6 +219,8 @@ class Linear(ObjectiveParameter, MetricParameter, PairExponent, LinearRanker):
     """
 
     objective: Any = "ranknet"
+
+    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
 
     def _objective(self) -> Any:
         return self._named_objective(self.objective)

@@ -19,6 +19,7 @@ from podium.models.frame.parameters import (
     LARGE,
     NUMBER,
     STRUCTURE,
+    TRANSFORM_SPACE,
     LambdaParameters,
     MetricParameter,
     ObjectiveParameter,
@@ -36,6 +37,13 @@ from podium.persistence.validation import Fact
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = ("constant", "linear", "cosine")
+TRAINING_SPACE: dict[str, Any] = {
+    "learning_rate": {"low": 3e-4, "high": 1e-2, "log": True},
+    "dropout": {"low": 0.0, "high": 0.5},
+    "weight_decay": [0.0, 1e-3, 1e-2, 3e-2],
+    **TRANSFORM_SPACE,
+}
+NET_SPACE: dict[str, Any] = {**TRAINING_SPACE, "hidden_layer_sizes": [(32,), (64,), (128,), (64, 32)]}
 _WIDEST = 2**16
 _PATIENCE = 10  # epochs without progress on an evaluation set, unless another number is given
 
@@ -112,7 +120,9 @@ class TrainingParameters:
 class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanker):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
-    _UNIT: ClassVar[str] = "epoch"
+    step_word: ClassVar[str] = "epoch"
+    steps_parameter: ClassVar[str | None] = "max_epochs"
+    search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "flagged")
 
@@ -199,6 +209,7 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanke
 class NetRanker(LayerParameters, TrainedNet):
     """A multilayer perceptron trained on the derivatives of an objective. Subclasses define the objective."""
 
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE
     _FACTS: ClassVar[Mapping[str, Fact]] = {
         "hidden": Fact("a list of widths", lambda value: isinstance(value, list) and _are_widths(value)),
         "activation": Fact(f"one of {', '.join(ACTIVATIONS)}", lambda value: value in ACTIVATIONS),
@@ -284,6 +295,8 @@ class Net(ObjectiveParameter, MetricParameter, PairExponent, NetRanker):
 
     objective: Any = "ranknet"
 
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"objective": ["ranknet", "lambda", "xendcg"]}
+
     def _objective(self) -> Any:
         return self._named_objective(self.objective)
 
@@ -302,6 +315,8 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         "weights after every pair, as the first RankNet did: the same in expectation, and much slower.",
         choices=("batch", "pair"),
     )
+
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
 
     @all_or_nothing
     def fit(
@@ -417,6 +432,8 @@ class ApproxNDCG(NetRanker):
     """A net trained on NDCG of smooth ranks."""
 
     steepness: float = parameter(10.0, "Steepness of the smooth ranks.", low=ABOVE_0, high=LARGE)
+
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"steepness": [3.0, 10.0, 30.0]}
 
     def _objective(self) -> Any:
         return parse_objective("approxndcg", alpha=float(self.steepness))

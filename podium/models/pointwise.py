@@ -20,7 +20,7 @@ from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import clone
-from podium.models.frame.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
+from podium.models.frame.parameters import LARGE, NAME, NUMBER, TRANSFORM_SPACE, SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.weights import row_weights
 from podium.persistence.validation import Fact, is_number
@@ -36,7 +36,7 @@ class _EstimatorRanker(SeedParameter, Ranker):
         True, "Standardize the features for the estimator, by means and standard deviations of the training rows."
     )
 
-    _UNIT: ClassVar[str] = EstimatorTraining.unit
+    step_word: ClassVar[str] = "fit"
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _WRAPPED: ClassVar[str] = "estimator"  # the parameter that is the estimator
     _NAMES: ClassVar[Mapping[str, Any]] = ESTIMATORS
@@ -218,6 +218,11 @@ class Pointwise(_EstimatorRanker):
         optional=True,
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "estimator": ["ridge", "logistic_regression", "linear_svr"],
+        **TRANSFORM_SPACE,
+    }
+
     def _needs_pairs(self) -> bool:
         return False
 
@@ -289,6 +294,10 @@ class Pairwise(_EstimatorRanker):
         16, "Classifiers that are not linear: training rows that a document is compared with.", low=1, high=10**4
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "classifier": ["logistic_regression", "linear_svc"],
+        **TRANSFORM_SPACE,
+    }
     _WRAPPED: ClassVar[str] = "classifier"
     _NAMES: ClassVar[Mapping[str, Any]] = CLASSIFIERS
 

@@ -12,7 +12,7 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
 from podium.models.frame.inspection import ModelInspection, shown_parameters
-from podium.models.frame.parameters import ABOVE_0, BinParameter, parameter, parametrized
+from podium.models.frame.parameters import ABOVE_0, TRANSFORM_SPACE, BinParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
 from podium.objectives.base import judge
 
@@ -63,7 +63,14 @@ class RankBoost(BinParameter, Ranker):
         choices=PREFERENCES,
     )
 
-    _UNIT: ClassVar[str] = "round"
+    step_word: ClassVar[str] = "round"
+    steps_parameter: ClassVar[str | None] = "n_estimators"
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "weak_ranker": list(RANKERS),
+        "selection": list(SELECTIONS),
+        "preference": list(PREFERENCES),
+        **TRANSFORM_SPACE,
+    }
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _ARRAYS: ClassVar[tuple[str, ...]] = RANKER_ARRAYS
 

@@ -30,7 +30,7 @@ from podium.metrics.registry import METRICS
 from podium.models.estimators import ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import is_fitted
 from podium.models.frame.ranker import Ranker
-from podium.models.registry import MODELS
+from podium.models.registry import MODELS, is_registered, refuse_unregistered
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES
 from podium.persistence.validation import known_parameters
@@ -97,7 +97,7 @@ def to_plain(value: Any) -> Any:
         return _plain_fields(value)
     if isinstance(value, type) and issubclass(value, Objective) and OBJECTIVES.get(value.name) is value:
         return {"type": "objective class", "name": value.name}
-    if is_dataclass(value) and MODELS.get(type(value).__name__) is type(value):
+    if is_dataclass(value) and is_registered(type(value)):
         return _plain_model(value)
     if name_of(value) is not None:
         plain = {name: to_plain(item) for name, item in value.get_params(deep=False).items()}
@@ -244,7 +244,8 @@ def _read_class(plain: Mapping[str, Any], where: str, depth: int) -> type[Object
 
 def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
     _check_keys(plain, where, {"name", "parameters"})
-    kind: Any = _named(MODELS, plain, where)
+    refuse_unregistered(str(plain["name"]))
+    kind: Any = MODELS[plain["name"]]
     if not isinstance(plain["parameters"], dict):
         raise ValueError(f"{where}: parameters must be an object; got {type(plain['parameters']).__name__}")
     own = {name: from_plain(item, f"{where}: {name}", depth) for name, item in plain["parameters"].items()}

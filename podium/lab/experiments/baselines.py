@@ -18,13 +18,16 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import Features
 from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAMES, SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
-from podium.models.registry import Entry
+from podium.models.registry import ModelEntry
 
 PEERS = {
     entry.name: entry
     for entry in (
-        Entry("LightGBM", __name__, "boosted trees", "lambdarank, rank_xendcg or regression", "LightGBM's trees."),
-        Entry("XGBoost", __name__, "boosted trees", "rank:ndcg, rank:pairwise or regression", "XGBoost's trees."),
+        ModelEntry(name, __name__, "trees", "boosted trees", objectives, f"{name}'s trees.")
+        for name, objectives in (
+            ("LightGBM", "lambdarank, rank_xendcg or regression"),
+            ("XGBoost", "rank:ndcg, rank:pairwise or regression"),
+        )
     )
 }
 
@@ -87,7 +90,8 @@ class _Peer(SeedParameter, Ranker):
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
     learning_rate: float = parameter(0.1, "Shrinkage of each tree.", low=ABOVE_0, high=10)
 
-    _UNIT: ClassVar[str] = "tree"
+    step_word: ClassVar[str] = "tree"
+    steps_parameter: ClassVar[str | None] = "n_estimators"
     _ALLOWS_SPARSE: ClassVar[bool] = False
 
     def _n_steps(self) -> int:

@@ -36,7 +36,6 @@ from podium.models.frame.inspection import feature_names
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import KINDS
 
-STEPS = ("n_estimators", "max_epochs", "n_rounds")
 """Parameters that say how many steps a learner takes."""
 _PERMUTATION_SECONDS = 3.0  # what permutation importances may take per run
 
@@ -143,7 +142,7 @@ class Session:
         if picked is None:
             model, validation = self._train(task, spec, chosen, fold)
         else:
-            model = self._folded(source, chosen, fold, _steps_in(picked.settings))
+            model = self._folded(source, chosen, fold, picked.settings)
             validation = Validation(picked.validation, picked.validation_values)
         fit_seconds, memory = time.perf_counter() - started, peak_memory()
         started = time.perf_counter()
@@ -223,10 +222,12 @@ class Session:
         return self._folded(task, chosen, fold, steps), validation
 
     def _folded(self, task: Task, chosen: Mapping[str, Any], fold: Fold, steps: Mapping[str, Any]) -> Ranker:
-        """The model trained on the training and the validation part, with a number of steps that is known."""
+        """The model trained on the training and the validation part, with the number of steps in `steps`."""
         both = RankingData.concat([fold.train, fold.valid])
         model = self._make(task, chosen)
-        model.set_params(**steps)
+        name = model.steps_parameter
+        if name is not None and name in steps:
+            model.set_params(**{name: steps[name]})
         return model.fit(both)
 
     def _is_picked_from(self, name: str) -> bool:
@@ -276,12 +277,8 @@ def _json_value(value: Any) -> Any:
 
 def _steps_of(model: Ranker) -> dict[str, Any]:
     """The number of steps of a fitted model, by the name of its parameter."""
-    names = model.get_params(deep=False)
-    return {name: int(model.best_iteration_) for name in STEPS if name in names and hasattr(model, "best_iteration_")}
-
-
-def _steps_in(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name in STEPS}
+    name = model.steps_parameter
+    return {} if name is None or not hasattr(model, "best_iteration_") else {name: int(model.best_iteration_)}
 
 
 def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:

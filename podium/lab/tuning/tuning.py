@@ -17,7 +17,6 @@ import numpy as np
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.lab.experiments.results import Trial
-from podium.lab.tuning.default_spaces import default_space
 from podium.lab.tuning.samplers import Proposal, Sampler, make_sampler
 from podium.lab.tuning.spaces import Choices, Space, parse_space
 from podium.metrics.base import Metric
@@ -27,7 +26,6 @@ from podium.models.frame.ranker import Progress, Ranker
 from podium.models.frame.starting import refuse_fitted_bases
 from podium.pipelines.auto.criteria import criterion_value, criterion_words, parse_criterion
 
-STEP_PARAMETERS = ("n_estimators", "max_epochs", "n_rounds")  # those that a learning curve can decide
 _NOTES = {"pruned": "pruned", "out": "out of time", "failed": "failed"}  # by the first word of a note
 _ASKED_PER_TRIAL = 20  # settings that were tried already are not tried again
 
@@ -247,14 +245,20 @@ def plain_value(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
+def default_space(model: Ranker) -> Mapping[str, Any]:
+    """The space of the model's class, or an error that asks for one."""
+    if not model.search_space:
+        raise ValueError(f'{type(model).__name__} has no default space; give one, such as {{"parameter": [1, 2]}}.')
+    return model.search_space
+
+
 def _deciding_parameter(model: Ranker, space: Space) -> str | None:
     """The parameter that the learning curve decides: the number of steps, unless it is searched for or shapes them.
 
     Where the learning rate falls until the last epoch, a net that stops at its best epoch is another one than a net
     with so many epochs.
     """
-    own = model.get_params(deep=False)
-    found = next((name for name in STEP_PARAMETERS if name in own), None)
+    own, found = model.get_params(deep=False), model.steps_parameter
     if found is None or found in space.dimensions:
         return None
     shaping = {"schedule": "constant", "warmup": 0.0}

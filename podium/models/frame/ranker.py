@@ -469,7 +469,9 @@ class Ranker(CheckedArguments):
         check_fitted(self)
         save(self, target, score_only)
 
-    _UNIT: ClassVar[str] = "step"  # what the learner calls a step
+    step_word: ClassVar[str] = "step"  # what a step of the training is called
+    steps_parameter: ClassVar[str | None] = None  # with the number of steps, where a learning curve can decide it
+    search_space: ClassVar[Mapping[str, Any]] = {}  # what `podium tune` searches, with the defaults in it
 
     # Parameters that a fitted model still reads, to score or to tell about itself. `fit` keeps their values: a
     # parameter that is set afterwards is for the next training. All else that scores depend on is in fitted attributes.

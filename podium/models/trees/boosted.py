@@ -26,6 +26,7 @@ from podium.models.frame.parameters import (
     LARGE,
     STRUCTURE,
     SWITCH,
+    TRANSFORM_SPACE,
     BinParameter,
     SeedParameter,
     parameter,
@@ -48,6 +49,17 @@ if TYPE_CHECKING:
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree", "line_search")
 GOSS_UNITS = ("row", "query")
+LEAF_SPACE: dict[str, Any] = {
+    "max_leaf_nodes": {"low": 4, "high": 127, "log": True},
+    "min_samples_leaf": {"low": 5, "high": 200, "log": True},
+}
+BOOSTED_SPACE: dict[str, Any] = {
+    "learning_rate": {"low": 0.02, "high": 0.3, "log": True},
+    **LEAF_SPACE,
+    "feature_fraction": {"low": 0.3, "high": 1.0},
+    "l2_regularization": [0.0, 1.0, 10.0],
+    **TRANSFORM_SPACE,
+}
 
 
 def _is_goss_pair(value: Any) -> bool:
@@ -282,7 +294,9 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
     def _n_steps(self) -> int:
         return self.n_estimators
 
-    _UNIT: ClassVar[str] = "tree"
+    step_word: ClassVar[str] = "tree"
+    steps_parameter: ClassVar[str | None] = "n_estimators"
+    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE
     _FACTS: ClassVar[Mapping[str, Fact]] = TREE_FACTS
     _ARRAYS: ClassVar[tuple[str, ...]] = FOREST_ARRAYS
 
