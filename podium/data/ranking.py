@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.compiler import readonly
-from podium._runtime.deprecation import renamed_argument, warn_renamed
 from podium._runtime.once import once
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.sparse import Features, as_dense, as_sparse, is_sparse
@@ -63,16 +62,13 @@ class RankingData:
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
         query_weight: Any = None,
-        document_weight: Any = None,
     ) -> Self:
         """Create ranking data from arrays: one query id per row in any order, or `group` sizes as in LightGBM.
 
         Without y the data has no labels: it can be ranked, but not trained on or evaluated. X may be any scipy sparse
         matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
         `sample_weight` has one weight per row, `query_weight` one per query, in order of first appearance.
-        `document_weight` is the deprecated name of `sample_weight`.
         """
-        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         X = as_features(X, feature_names, stacklevel=3)
         n = X.shape[0]
         y = None if y is None else as_labels(y, n)
@@ -106,16 +102,13 @@ class RankingData:
         features: Sequence[str] | None = None,
         sample_weight: str | None = None,
         query_weight: str | None = None,
-        document_weight: str | None = None,
     ) -> Self:
         """Create ranking data from a pandas, polars or pyarrow table; columns not named here are features.
 
-        With `label=None` the data has no labels, and a column that is called "label" is left out. `document_weight` is
-        the deprecated name of `sample_weight`.
+        With `label=None` the data has no labels, and a column that is called "label" is left out.
         """
         from podium.formats.frames import arrays_from_frame
 
-        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         return cls.from_arrays(
             **arrays_from_frame(
                 frame,
@@ -158,12 +151,6 @@ class RankingData:
     @property
     def n_features(self) -> int:
         return int(self.X.shape[1])
-
-    @property
-    def document_weight(self) -> np.ndarray | None:
-        """The deprecated name of `sample_weight`."""
-        warn_renamed("RankingData.document_weight", "sample_weight")
-        return self.sample_weight
 
     @property
     def group(self) -> np.ndarray:
