@@ -69,7 +69,7 @@ class RankingData:
         matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
         `sample_weight` has one weight per row, `query_weight` one per query, in order of first appearance.
         """
-        X = as_features(X, feature_names, stacklevel=3)
+        X = as_features(X, feature_names, warns=True)
         n = X.shape[0]
         y = None if y is None else as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
@@ -276,14 +276,15 @@ def refuse_beside_data(what: str, **given: Any) -> None:
         )
 
 
-def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | None = None) -> Features:
+def as_features(X: Any, names: Sequence[str] | None = None, warns: bool = False) -> Features:
     """A C-ordered float32 matrix, NaN for missing; anything that is no finite number or NaN is refused by place.
 
-    A sparse one stays sparse. With a `stacklevel`, columns with numbers that float32 merges are warned of, by name.
+    A sparse one stays sparse. `warns`: of columns with numbers that float32 merges, by name.
     """
     if is_sparse(X):
         sparse = as_sparse(X)
-        _warn_of_merged(X, names, stacklevel)
+        if warns:
+            _warn_of_merged(X, names)
         return sparse
     matrix = np.asarray(X)
     if matrix.ndim != 2:
@@ -302,17 +303,14 @@ def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | No
         raise ValueError(
             f"X[{row}, {column}] is {matrix[row, column]}; features must be finite as float32, or NaN for missing."
         )
-    _warn_of_merged(matrix, names, stacklevel, large)
+    if warns:
+        _warn_of_merged(matrix, names, large)
     return result
 
 
-def _warn_of_merged(
-    X: Any, names: Sequence[str] | None, stacklevel: int | None, columns: np.ndarray | None = None
-) -> None:
-    if stacklevel is None:
-        return
+def _warn_of_merged(X: Any, names: Sequence[str] | None, columns: np.ndarray | None = None) -> None:
     called = list(range(X.shape[1])) if names is None or len(names) != X.shape[1] else list(names)
-    warn_of_merged({called[column]: pair for column, pair in merged_columns(X, columns).items()}, stacklevel + 2)
+    warn_of_merged({called[column]: pair for column, pair in merged_columns(X, columns).items()})
 
 
 def as_labels(y: Any, n: int) -> np.ndarray:

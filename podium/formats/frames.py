@@ -162,7 +162,7 @@ def _matrix(table: nw.DataFrame[Any], features: Sequence[Any]) -> np.ndarray:
         merged |= {str(name): pair for name, pair in _merged(columns).items()}
         stacked = [_feature(table.get_column(name), values) for name, values in columns.items()]
         matrix[:, start : start + 16] = np.stack(stacked, axis=1)
-    warn_of_merged(merged, stacklevel=4)
+    warn_of_merged(merged)
     return matrix
 
 

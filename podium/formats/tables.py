@@ -119,10 +119,10 @@ class LargeCells:
         for place in np.flatnonzero(np.abs(values) >= EXACT).tolist():
             self.texts[names[place % len(names)]].add(cells[place])
 
-    def warn(self, path: FilePath, stacklevel: int) -> None:
+    def warn(self, path: FilePath) -> None:
         pairs = {name: merged_texts(texts) for name, texts in self.texts.items()}
         found = {name: pair for name, pair in pairs.items() if pair is not None}
-        warn_of_merged(found, stacklevel + 1, f"{os.fspath(path)}: ")
+        warn_of_merged(found, f"{os.fspath(path)}: ")
 
 
 def cell_numbers(
@@ -235,7 +235,7 @@ def _gather(path: FilePath, records: Iterator[Record], header: list[str], names:
             docids += [row[header.index(names["docid"])] for _, row in chunk]
     if not features:
         raise FormatError(path, "has no rows below the header.")
-    large.warn(path, stacklevel=5)
+    large.warn(path)
     found = dict(zip(amounts, np.concatenate(numbers).T)) if amounts else {}
     return {
         "X": joined(features),
