@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.warn import warn
+from podium._runtime.warn import LossWarning, warn
 
 EXACT = 2**24  # integers below it are all different in float32
 _PIECE = 1 << 19  # values looked at in one go: they stay in the cache
@@ -116,7 +116,8 @@ def warn_of_merged(merged: Mapping[Any, Pair], where: str = "") -> None:
     warn(
         f"{where}column {column!r}: {one} and {other} become one number in float32, which distinguishes integers "
         f"up to {EXACT:,} only.{more} Subtract a start, so that the numbers get smaller; if they are ids, give fit the "
-        "array or table itself and list the column in categorical=."
+        "array or table itself and list the column in categorical=.",
+        LossWarning,
     )
 
 

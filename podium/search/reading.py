@@ -30,11 +30,10 @@ from podium.search.retrieval.ranking import Found, Ranker
 from podium.search.retrieval.snippets import Snippet, make_snippet
 from podium.search.retrieval.terms import query_terms
 from podium.search.retrieval.weightings import Weighting, parse_weighting
+from podium.search.searcher import Fields
 
 _TRIES = 10  # a writer may replace files between the reading of a manifest and the opening of its parts
 _MOST_RANKERS = 16
-
-Fields = str | Sequence[str] | Mapping[str, float]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from podium._runtime.exact import exact_sum
 from podium.data.precision import divisors
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.linear.basis import Basis
 from podium.learners.linear.products import multiply, multiply_transposed
 from podium.learners.protocol import Target
@@ -116,7 +116,7 @@ class LinearTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._scores(X, self.point) + offset
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         rows = self._expanded(X)
         self._followed_rows.append((rows, offset))
         self.followed.append(self._scores(rows, self.point) + offset)
@@ -166,7 +166,7 @@ class LinearTraining:
         self._moves = [(step, change) for step, change in zip(steps, changes)]
         return read_count(meta, "best_rounds", rounds), best
 
-    def _expanded(self, X: Features) -> np.ndarray:
+    def _expanded(self, X: FeatureMatrix) -> np.ndarray:
         return np.asarray(X) if self.basis is None else self.basis.expand(np.asarray(X), self.rules.n_jobs)
 
     def _coefficients(self, point: np.ndarray) -> tuple[np.ndarray, float]:

@@ -15,7 +15,7 @@ from podium._runtime.warn import warn
 from podium.data.columns import SAME_COLUMNS, first_difference, refuse_other_columns
 from podium.data.precision import merged_columns, warn_of_merged
 from podium.data.ranking import RankingData, as_features, refuse_beside_data
-from podium.data.sparse import Features, as_sparse, is_sparse
+from podium.data.sparse import FeatureMatrix, as_sparse, is_sparse
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
 from podium.learners.rows import are_scorable
@@ -41,7 +41,7 @@ class CheckedArguments(Estimator):
     def _allows_missing(self, fitted: bool) -> bool:
         return self._ALLOWS_MISSING
 
-    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
         """The rows, or an error that says what the model does not support, to be trained or where it is fitted."""
         name = type(self).__name__
         if is_sparse(X) and not self._ALLOWS_SPARSE:
@@ -55,7 +55,7 @@ class CheckedArguments(Estimator):
                 raise ValueError(f"{name} does not support missing values; {found}. {advice}")
         return X
 
-    def _rows(self, X: Any) -> Features:
+    def _rows(self, X: Any) -> FeatureMatrix:
         """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
         check_fitted(self)
         if isinstance(X, RankingData):
@@ -188,7 +188,7 @@ def _plain_rows(X: Any, n_features: int) -> np.ndarray | None:
     return X if len(X) > 0 and not np.isinf(X).any() else None
 
 
-def _as_float32(X: Any) -> Features:
+def _as_float32(X: Any) -> FeatureMatrix:
     """What scikit-learn has looked at, which knows no numbers that only float32 makes infinite.
 
     A sparse matrix was made float32 before.

@@ -17,7 +17,7 @@ from podium._runtime.interrupts import check_interrupts, deferred_interrupts, un
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData, as_query_ids, group_rows, refuse_beside_data
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.evaluation.evaluating import evaluate
 from podium.learners.rows import finite_scores
 from podium.metrics.base import Metric
@@ -333,7 +333,7 @@ class Ranker(CheckedArguments):
         """Take over what was learned."""
         raise NotImplementedError
 
-    def _scores(self, X: Features) -> np.ndarray:
+    def _scores(self, X: FeatureMatrix) -> np.ndarray:
         """One score per row, of checked rows that were transformed: the columns that the learner saw."""
         raise NotImplementedError
 
@@ -368,7 +368,7 @@ class Ranker(CheckedArguments):
         exact = lambda X: self._row_scores(X, one_query(len(X)))  # noqa: E731
         return RowScorer(exact, self.n_features_in_, type(self).__name__)
 
-    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _score_rows(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """One score per row of rows that were checked but not transformed; all are finite, or it is an error.
 
         Every way to scores goes through here, also that of members and base models: a NaN within an ensemble would
@@ -376,11 +376,11 @@ class Ranker(CheckedArguments):
         """
         return finite_scores(self._row_scores(rows, queries), type(self).__name__)
 
-    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _row_scores(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """What `_score_rows` checks."""
         return self._scores(self._columns(rows, queries))
 
-    def _asked(self, X: Any, qid: Any) -> tuple[Features, Queries | None]:
+    def _asked(self, X: Any, qid: Any) -> tuple[FeatureMatrix, Queries | None]:
         """Rows to be scored, checked; and their queries, where scores depend on them."""
         rows = self._supported(self._rows(X), "the rows", fitted=True)
         if not self._needs_qid():
@@ -500,7 +500,7 @@ class Ranker(CheckedArguments):
 
         return self.transform_.apply_to(data, feature_names(self), self.n_jobs)
 
-    def _columns(self, rows: Features, queries: Queries | None) -> Features:
+    def _columns(self, rows: FeatureMatrix, queries: Queries | None) -> FeatureMatrix:
         """Checked rows as the learner sees them."""
         return rows if self.transform_ is None else self.transform_.apply(rows, queries, self.n_jobs)
 

@@ -12,7 +12,7 @@ import numpy as np
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData, refuse_beside_data
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.formats.names import Names, find_names
 from podium.learners.rows import finite_scores
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
@@ -402,7 +402,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             raise ValueError(f"n_trees must be an integer from 0 to {there}, the number of trees; got {n_trees!r}.")
         return int(n_trees)
 
-    def _scores(self, X: Features, n_trees: int | None = None) -> np.ndarray:
+    def _scores(self, X: FeatureMatrix, n_trees: int | None = None) -> np.ndarray:
         """By the trees alone."""
         return self.forest_.scores(X, n_trees, self.n_jobs)
 
