@@ -7,14 +7,13 @@ no harm to an ordinary decimal.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
 
-from podium._runtime.warn import LossWarning
+from podium._runtime.warn import LossWarning, warn
 
 EXACT = 2**24  # integers below it are all different in float32
 _PIECE = 1 << 19  # values looked at in one go: they stay in the cache
@@ -108,18 +107,17 @@ def merged_columns(X: Any, among: np.ndarray | None = None) -> dict[int, Pair]:
     return {column: pair for column, pair in pairs.items() if pair is not None}
 
 
-def warn_of_merged(merged: Mapping[Any, Pair], stacklevel: int, where: str = "") -> None:
+def warn_of_merged(merged: Mapping[Any, Pair], where: str = "") -> None:
     """One warning for all columns, called by their name or number; `where` stands before it."""
     if not merged:
         return
     column, (one, other) = next(iter(merged.items()))
     more = f" The same holds for {len(merged) - 1} more: {_listed(list(merged)[1:])}." if len(merged) > 1 else ""
-    warnings.warn(
+    warn(
         f"{where}column {column!r}: {one} and {other} become one number in float32, which distinguishes integers "
         f"up to {EXACT:,} only.{more} Subtract a start, so that the numbers get smaller; if they are ids, give fit the "
         "array or table itself and list the column in categorical=.",
         LossWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.deprecation import renamed_argument
 from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
 from podium.metrics.base import Metric
 from podium.metrics.lists import RankedLists, rank_lists
@@ -89,7 +88,6 @@ def evaluate(
     relevant: float | None = None,
     bracket: bool = False,
     n_jobs: int | None = None,
-    document_weight: Any = None,
 ) -> Evaluation:
     """Evaluate scores.
 
@@ -98,10 +96,8 @@ def evaluate(
     `query_weight` one per query in order of first appearance. `policy` defaults to "standard"; a Metric with a policy
     of its own keeps it, and a different `policy` is then refused. `gain`, `label_gain` and `relevant` override parts of
     the policy. `bracket=True` adds the lowest and highest value over all orders of tied documents.
-    `document_weight` is the deprecated name of `sample_weight`.
     """
     metrics = _listed(metrics)
-    sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
     judged = _judged_rows(y, qid, group, docids, query_weight, sample_weight)
     scores = as_scores(scores, len(judged.labels))

@@ -158,7 +158,7 @@ def _columns(path: FilePath, records: Iterator[Record], names: list[str]) -> tup
         if (labels[-1] < 0).any():
             place = int(np.flatnonzero(labels[-1] < 0)[0])
             raise FormatError(path, f"the label must be 0 or larger; found {labels[-1][place, 0]}.", chunk[place][0])
-    large.warn(path, stacklevel=5)
+    large.warn(path)
     return np.concatenate(labels)[:, 0], joined(features)
 
 

@@ -112,14 +112,12 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     if not isinstance(meta, Mapping) or not isinstance(meta.get("children", {}), Mapping):
         raise ValueError("meta and its children must have keys")
     children = dict(meta.get("children", {}))
-    if "init" in meta:  # as files of the first format have it
-        children["init"] = meta["init"]
     if _TRANSFORM in children:
         raise ValueError(f"no part of a model is called {_TRANSFORM!r}")
     own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
     transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
     check_parts(meta, own, made._FACTS, [*made._ARRAYS, *transformed])
-    parameters = known_parameters(made, made._renamed(read_parameters(meta["parameters"])))
+    parameters = known_parameters(made, read_parameters(meta["parameters"]))
     model: Ranker = made(**parameters)
     model.fitted_parameters_ = fitted_parameters(made, parameters, read_parameters(meta.get("fitted", {})))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])

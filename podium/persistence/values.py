@@ -57,7 +57,7 @@ def plain_parameters(model: Any, names: Sequence[str], score_only: bool = False)
 
 
 def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """What `plain_parameters` wrote, or a ValueError. Files of older versions have plain mappings and no types."""
+    """What `plain_parameters` wrote, or a ValueError."""
     return _checked_base({name: from_plain(value, name) for name, value in plain.items()})
 
 
@@ -126,9 +126,7 @@ def from_plain(plain: Any, where: str = "value", depth: int = 0) -> Any:
         return [from_plain(item, where, depth + 1) for item in plain]
     if not isinstance(plain, dict):
         return plain
-    kind = plain.get("type")
-    if not isinstance(kind, str):  # of an older version: features by name or number, and signs
-        return {key: from_plain(item, where, depth + 1) for key, item in plain.items()}
+    kind = str(plain.get("type"))
     check_choice(f"{where}: a type", kind, _READERS)
     return _READERS[kind](plain, where, depth + 1)
 

@@ -482,10 +482,6 @@ class Ranker(CheckedArguments):
         known: Mapping[str, Any] = self.__dict__.get("fitted_parameters_", {})
         return known[name] if name in known else value_of(self, name)
 
-    # Parameters of older model files: those with a fixed value now, and those that never had an effect.
-    _fixed: ClassVar[tuple[str, ...]] = ()
-    _unused: ClassVar[tuple[str, ...]] = ()
-
     # --- transforms: what rows become before the learner sees them
 
     def _fit_transform(self, data: RankingData) -> Transform | None:
@@ -556,11 +552,6 @@ class Ranker(CheckedArguments):
     def _unsaved_parameters(self) -> tuple[str, ...]:
         """Parameters that are not in the model file: threads are the machine's affair."""
         return ("n_jobs",)
-
-    @classmethod
-    def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters as they are spelt today; older files may hold other spellings."""
-        return dict(parameters)
 
     def _check_parameters(self) -> None:
         """Refuse values that the parameters do not take; subclasses add what holds between parameters."""

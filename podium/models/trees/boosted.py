@@ -310,10 +310,6 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         self.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
         self.forest_ = Forest(**arrays, start=float(meta["start"]), n_features=self._n_columns)
 
-    @classmethod
-    def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        return {**parameters, "step": "tree"} if parameters.get("step") == "length" else dict(parameters)
-
     def _check_fitted(self) -> None:
         super()._check_fitted()
         self._check_goss()

@@ -109,8 +109,6 @@ class MatrixNet(BoostingParameters, _AnyObjective):
         "max_depth": {"low": 2, "high": 8},
         **{name: values for name, values in BOOSTED_SPACE.items() if name not in LEAF_SPACE},
     }
-    _fixed = ("growth",)
-    _unused = ("max_leaf_nodes", "min_samples_leaf", "max_impurity")
 
 
 @parametrized
@@ -131,8 +129,6 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
         "feature_fraction": BOOSTED_SPACE["feature_fraction"],
         **TRANSFORM_SPACE,
     }
-    _fixed = ("learning_rate", "row_fraction", "query_fraction", "goss", "drop_rate")
-    _unused = ("goss_by", "skip_drop", "max_drop")
 
     def _objective(self) -> Any:
         return self._named_objective(self.objective)
