@@ -192,7 +192,7 @@ def cascade_command(
         listed = "; ".join(
             f"{stage['model']} re-ranks {stage['n']:,} by {stage['features']} features" for stage in stages
         )
-        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {listed}")
+        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.name}; {listed}")
 
 
 def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
+from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
 from podium.metrics.base import Metric
 from podium.metrics.lists import RankedLists, rank_lists
 from podium.metrics.lists import as_scores as as_scores

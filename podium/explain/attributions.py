@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium.data.ranking import RankingData, as_query_ids, group_rows
+from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths

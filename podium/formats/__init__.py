@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from podium._runtime.files import plain_suffix
+from podium._runtime.registry import register
 from podium._runtime.words import check_choice, did_you_mean
 from podium.formats.errors import FormatError
 
@@ -15,7 +19,9 @@ if TYPE_CHECKING:
     from podium.data.ranking import RankingData
     from podium.formats.lines import FilePath
 
-__all__ = ["Format", "formats", "read_data", "write_data"]
+__all__ = ["Format", "formats", "read_data", "register_format", "write_data"]
+
+LABELS = ("required", "optional", "ignored")  # what is expected of a file
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,11 @@ class Format:
     suffixes: tuple[str, ...]
     about: str
     keeps: tuple[str, ...]  # of what only some data has, named as in RankingData where it has a name there
+    reader: Callable[..., RankingData]  # of a path
+    writer: Callable[..., None] | None  # of data and a path
+    passed: tuple[str, ...] = ()  # arguments of `read_data` that the reader takes too
+    needs_labels: bool = False
+    side_files: Callable[[FilePath], Sequence[str]] | None = None  # files that belong to one of this name
 
     def drops(self, data: RankingData) -> list[str]:
         """What this data has and a file of this format does not keep."""
@@ -36,21 +47,83 @@ class Format:
         return [name for name in ["query_ids", *present] if name not in self.keeps]
 
 
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is imported when it is called: a start needs one format at most."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(import_module(f"podium.formats.{module}"), name)(*arguments, **options)
+
+    return call
+
+
+def _table(name: str, about: str) -> Format:
+    reader, writer = (partial(_late("tables", f"{verb}_table"), kind=name) for verb in ("read", "write"))
+    return Format(name, (f".{name}",), about, _TABLE, reader, writer, passed=("labels",))
+
+
 _ORDER = "the order of interleaved rows"
 _TABLE = (_ORDER, "query_ids", "docids", "feature_names", "sample_weight", "query_weight")
 _LETOR = ("", ".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
 _TEXT = (_ORDER, "query_ids", "docids", "comments")
 _FORMATS = {
-    item.name: item
-    for item in (
-        Format("letor", _LETOR, "LETOR text: label qid:ID 1:value ... # comment", _TEXT),
-        Format("csv", (".csv",), "a table of text, columns separated by commas", _TABLE),
-        Format("tsv", (".tsv",), "a table of text, columns separated by tabs", _TABLE),
-        Format("parquet", (".parquet",), "a table in Apache Parquet; needs podium[arrow]", _TABLE),
-        Format("lightgbm", (), "LightGBM text without qid, and a FILE.query next to it", ("sample_weight",)),
-        Format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments")),
+    row.name: row
+    for row in (
+        Format(
+            "letor",
+            _LETOR,
+            "LETOR text: label qid:ID 1:value ... # comment",
+            _TEXT,
+            _late("letor", "read_letor"),
+            _late("letor", "write_letor"),
+            passed=("progress",),
+            needs_labels=True,
+        ),
+        _table("csv", "a table of text, columns separated by commas"),
+        _table("tsv", "a table of text, columns separated by tabs"),
+        _table("parquet", "a table in Apache Parquet; needs podium[arrow]"),
+        Format(
+            "lightgbm",
+            (),
+            "LightGBM text without qid, and a FILE.query next to it",
+            ("sample_weight",),
+            _late("lightgbm", "read_lightgbm"),
+            _late("lightgbm", "write_lightgbm"),
+            needs_labels=True,
+            side_files=_late("lightgbm", "side_files"),
+        ),
+        Format(
+            "cache",
+            (".podium-data",),
+            "binary, checked, opens at once",
+            (*_TABLE, "comments"),
+            _late("cache", "read_cache"),
+            _late("cache", "write_cache"),
+        ),
     )
 }
+
+
+def register_format(
+    name: str,
+    *,
+    suffixes: Sequence[str],
+    reader: Callable[..., RankingData],
+    writer: Callable[..., None] | None = None,
+    about: str = "",
+    keeps: Sequence[str] = (),
+) -> None:
+    """Add a format: `reader(path)` returns RankingData, `writer(data, path)` writes a file.
+
+    Both also get further options of `read_data` and `write_data`. `suffixes`, such as [".xyz"], are those of its file
+    names, and no other format's. `keeps` names what it keeps beside features, labels and queries, as in RankingData:
+    "query_ids", "docids", "comments", "feature_names", "sample_weight", "query_weight".
+    """
+    row = Format(name, tuple(suffixes), about, (_ORDER, *keeps), reader, writer)
+    for other in _FORMATS.values():
+        for suffix in set(row.suffixes) & set(other.suffixes):
+            if other.name != name:
+                raise ValueError(f"format {name!r}: names that end in {suffix!r} are those of {other.name!r}.")
+    register(_FORMATS, "format", name, row)
 
 
 def formats() -> tuple[Format, ...]:
@@ -87,11 +160,7 @@ def _refuse_unknown(path: str | os.PathLike[str], suffix: str) -> NoReturn:
 
 def files_of(path: str | os.PathLike[str], kind: Format) -> list[str]:
     """The file of this name, and those that this format has next to it, whether they are there or not."""
-    if kind.name != "lightgbm":
-        return [os.fspath(path)]
-    from podium.formats.lightgbm import side_files
-
-    return [os.fspath(path), *side_files(path)]
+    return [os.fspath(path), *(() if kind.side_files is None else kind.side_files(path))]
 
 
 def read_data(
@@ -109,50 +178,18 @@ def read_data(
     ignored. `progress(done, total)` is called while a LETOR file is read; the other formats are done before it would
     matter.
     """
-    from podium.formats.frames import LABELS
-
     check_choice("labels", labels, LABELS)
-    kind = format_of(path, format).name
-    if kind in ("csv", "tsv", "parquet"):
-        from podium.formats.tables import read_table
-
-        return read_table(path, kind=kind, labels=labels, **options)
-    data = _read(path, kind, progress, options)
+    kind = format_of(path, format)
+    passed = {name: value for name, value in (("labels", labels), ("progress", progress)) if name in kind.passed}
+    data = kind.reader(path, **passed, **options)
     if data.y is None and labels == "required":
         raise FormatError(path, 'has no labels. To rank its documents, read it with labels="optional".')
     return replace(data, y=None) if labels == "ignored" and data.y is not None else data
 
 
-def _read(path: FilePath, kind: str, progress: Report | None, options: dict[str, Any]) -> RankingData:
-    if kind == "letor":
-        from podium.formats.letor import read_letor
-
-        return read_letor(path, progress=progress, **options)
-    if kind == "lightgbm":
-        from podium.formats.lightgbm import read_lightgbm
-
-        return read_lightgbm(path, **options)
-    from podium.formats.cache import read_cache
-
-    return read_cache(path, **options)
-
-
 def write_data(data: RankingData, path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> None:
     """Write ranking data; `options` go to the writer of its format. The file is wholly old or wholly new."""
-    kind = format_of(path, format, reading=False).name
-    if kind == "letor":
-        from podium.formats.letor import write_letor
-
-        write_letor(data, path, **options)
-    elif kind == "lightgbm":
-        from podium.formats.lightgbm import write_lightgbm
-
-        write_lightgbm(data, path, **options)
-    elif kind == "cache":
-        from podium.formats.cache import write_cache
-
-        write_cache(data, path, **options)
-    else:
-        from podium.formats.tables import write_table
-
-        write_table(data, path, kind=kind, **options)
+    kind = format_of(path, format, reading=False)
+    if kind.writer is None:
+        raise ValueError(f"{os.fspath(path)}: format {kind.name!r} has no writer; it can only be read.")
+    kind.writer(data, path, **options)

@@ -21,7 +21,7 @@ from podium._runtime.once import once
 from podium.data.ranking import RankingData, as_feature_names, as_labels, as_weights
 from podium.data.sparse import refuse_sparse
 from podium.data.texts import Texts
-from podium.formats.container import Entry, MappedArray, open_container, write_container
+from podium.formats.container import ArrayEntry, MappedArray, open_container, write_container
 from podium.formats.errors import FormatError
 from podium.formats.kinds import DATA
 from podium.formats.lines import FilePath
@@ -48,7 +48,7 @@ _LONGEST = 2**31 - 1  # rows or features
 class MappedRankingData(RankingData):
     """Ranking data whose features lie in a cache file: they are checked when `X` is first used."""
 
-    _features: _Features
+    _features: _MappedFeatures
 
     @once
     def X(self) -> np.ndarray:  # a field of the class above, found late here
@@ -75,7 +75,7 @@ def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
     with open_container(path, DATA) as container:
         _check_arrays(path, container.entries, container.meta)
         arrays = {name: container.read(name) for name in container.entries if name != "X"}
-        features = _Features(container.map("X"))
+        features = _MappedFeatures(container.map("X"))
     try:
         data = _assembled(arrays, features)
     except (ValueError, IndexError, KeyError) as error:
@@ -110,7 +110,7 @@ def _text_arrays(name: str, texts: Texts) -> dict[str, np.ndarray]:
     return {f"{name}.text": texts.data, f"{name}.ends": texts.offsets}
 
 
-def _check_arrays(path: FilePath, entries: dict[str, Entry], meta: dict[str, Any]) -> None:
+def _check_arrays(path: FilePath, entries: dict[str, ArrayEntry], meta: dict[str, Any]) -> None:
     for name, entry in entries.items():
         dtypes, dimensions = _ARRAYS.get(name, ((), 0))
         if entry.dtype not in dtypes or len(entry.shape) != dimensions:
@@ -135,7 +135,7 @@ def _other_part(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Features:
+class _MappedFeatures:
     """The features in the mapped file, not yet looked at."""
 
     array: MappedArray
@@ -153,7 +153,7 @@ class _Features:
         return features
 
 
-def _assembled(arrays: dict[str, np.ndarray], features: _Features) -> MappedRankingData:
+def _assembled(arrays: dict[str, np.ndarray], features: _MappedFeatures) -> MappedRankingData:
     n_rows, n_features = features.shape
     offsets = _rising(arrays["offsets"], n_rows, "offsets")
     names = _texts(arrays, "feature_names", n_features)

@@ -49,7 +49,7 @@ _DTYPES = ("<b1", "<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<u8", "<f2",
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArrayEntry:
     """Where an array lies in the file, and what its blocks must add up to."""
 
     name: str
@@ -116,7 +116,7 @@ class Container:
     kind: FileKind
     meta: dict[str, Any]
     seal: str
-    entries: dict[str, Entry]
+    entries: dict[str, ArrayEntry]
     start: int
     size: int
     stream: IO[bytes]
@@ -146,7 +146,7 @@ class Container:
         """The file in memory, once for all its arrays: each mapping keeps a file descriptor open."""
         return mmap.mmap(self.stream.fileno(), self.size, access=mmap.ACCESS_READ)
 
-    def _content(self, entry: Entry) -> bytes:
+    def _content(self, entry: ArrayEntry) -> bytes:
         self.stream.seek(self.start + entry.offset)
         content = self.stream.read(entry.padded)
         if len(content) < entry.padded:  # cut short since it was opened
@@ -154,7 +154,7 @@ class Container:
         _check_blocks(self.path, self.kind, entry, np.frombuffer(content, dtype=np.uint8))
         return content
 
-    def _as_array(self, entry: Entry, content: bytes) -> np.ndarray:
+    def _as_array(self, entry: ArrayEntry, content: bytes) -> np.ndarray:
         array = np.frombuffer(content, entry.dtype, math.prod(entry.shape)).reshape(entry.shape)
         if array.dtype == bool and (array.view(np.uint8) > 1).any():  # no truth value for NumPy: anything could follow
             raise self.kind.damaged(self.path, f"{entry.name} has truth values other than 0 and 1")
@@ -169,7 +169,7 @@ class MappedArray:
     kind: FileKind
     mapped: mmap.mmap
     start: int
-    entry: Entry
+    entry: ArrayEntry
 
     def verified(self) -> np.ndarray:
         """The array in place, after every block was compared with its checksum."""
@@ -276,7 +276,7 @@ def _read_header(path: FilePath, kind: FileKind, stream: IO[bytes], size: int) -
     return start, header
 
 
-def _parsed(header: bytes, kind: FileKind) -> tuple[dict[str, Any], str, list[Entry]]:
+def _parsed(header: bytes, kind: FileKind) -> tuple[dict[str, Any], str, list[ArrayEntry]]:
     facts = _from_json(header)
     meta, seal, items = facts["meta"], facts["digest"] if kind.sealed else "", facts["arrays"]
     if not isinstance(meta, dict) or not isinstance(items, list) or len(items) > _MOST_ARRAYS:
@@ -285,7 +285,7 @@ def _parsed(header: bytes, kind: FileKind) -> tuple[dict[str, Any], str, list[En
     return meta, seal, [_entry(item) for item in items]
 
 
-def _placed(path: FilePath, kind: FileKind, listed: list[Entry], room: int) -> dict[str, Entry]:
+def _placed(path: FilePath, kind: FileKind, listed: list[ArrayEntry], room: int) -> dict[str, ArrayEntry]:
     """The arrays by name, after it is sure that they lie one after the other and fill the file."""
     end = 0
     for entry in listed:
@@ -298,7 +298,7 @@ def _placed(path: FilePath, kind: FileKind, listed: list[Entry], room: int) -> d
     return entries
 
 
-def _entry(item: Any) -> Entry:
+def _entry(item: Any) -> ArrayEntry:
     name, dtype, shape, offset, checksums = (item[key] for key in ("name", "dtype", "shape", "offset", "checksums"))
     if not _is_name(name):
         raise ValueError("the name of an array is no name")
@@ -308,10 +308,10 @@ def _entry(item: Any) -> Entry:
         raise ValueError(f"{name} has a length or checksum that is not an integer")
     if _elements(shape) > _LARGEST:
         raise ValueError(f"{name} is too large")
-    return Entry(name, dtype, tuple(shape), offset, tuple(checksums))
+    return ArrayEntry(name, dtype, tuple(shape), offset, tuple(checksums))
 
 
-def _check_blocks(path: FilePath, kind: FileKind, entry: Entry, content: np.ndarray) -> None:
+def _check_blocks(path: FilePath, kind: FileKind, entry: ArrayEntry, content: np.ndarray) -> None:
     """Compare every block with its checksum, on all cores."""
 
     def matches(place: int) -> bool:

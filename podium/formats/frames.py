@@ -15,7 +15,8 @@ import numpy as np
 
 from podium._runtime.words import did_you_mean
 from podium.data.precision import Pair, merged_columns, warn_of_merged
-from podium.data.ranking import RankingData, as_query_ids, group_rows
+from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.ranking import RankingData
 from podium.data.sparse import refuse_sparse
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 BACKENDS = ("pandas", "polars", "pyarrow")
 LABEL, QID = "label", "qid"
-LABELS = ("required", "optional", "ignored")  # what is expected of a file
 KNOWN = ("docid", "sample_weight", "query_weight")  # used as such if present and not listed as features
 
 

@@ -23,11 +23,11 @@ from podium._runtime.words import check_choice, did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense
+from podium.formats import LABELS
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round_texts, write_float32, write_integer
 from podium.formats.errors import FormatError
 from podium.formats.frames import (
     LABEL,
-    LABELS,
     QID,
     arrays_from_frame,
     choose_columns,
@@ -40,7 +40,7 @@ from podium.formats.lines import FilePath, line_blocks, number_text
 from podium.formats.parquet_seal import SealedSink, check_seal
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-KINDS = (*DELIMITERS, "parquet")
+TABLE_FORMATS = (*DELIMITERS, "parquet")
 _CELLS_AT_ONCE = 1 << 16
 
 Record = tuple[int, list[str]]  # the number of a line, and its cells
@@ -193,9 +193,9 @@ def joined(parts: list[np.ndarray]) -> np.ndarray:
 
 def _kind_of(path: FilePath, kind: str | None) -> str:
     found = plain_suffix(path).removeprefix(".") if kind is None else kind
-    if found not in KINDS:
+    if found not in TABLE_FORMATS:
         what = f"{path}: a table's name ends in .csv, .tsv or .parquet" if kind is None else "kind must be a known one"
-        raise ValueError(f"{what} ({', '.join(KINDS)}); got {found!r}.{did_you_mean(found, KINDS)}")
+        raise ValueError(f"{what} ({', '.join(TABLE_FORMATS)}); got {found!r}.{did_you_mean(found, TABLE_FORMATS)}")
     return found
 
 

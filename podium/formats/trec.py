@@ -17,7 +17,8 @@ import numpy as np
 from podium._runtime.compiler import readonly
 from podium._runtime.files import write_whole
 from podium._runtime.once import once
-from podium.data.ranking import RankingData, group_rows
+from podium.data.query_ids import group_rows
+from podium.data.ranking import RankingData
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, parse_numbers, shown

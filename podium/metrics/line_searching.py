@@ -17,7 +17,8 @@ import numpy as np
 from podium._runtime.compiler import readonly
 from podium._runtime.exact import units_for
 from podium._runtime.threads import map_blocks
-from podium.data.ranking import RankingData, as_labels, as_query_ids, as_weights, group_rows, refuse_beside_data
+from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
 from podium.metrics.base import Metric
 from podium.metrics.closed_forms import ADDITIVE, ClosedForm
 from podium.metrics.crossings import LARGEST_SCORE, Events, sweep_queries

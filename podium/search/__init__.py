@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from podium.search.features.declaring import Features as Features
     from podium.search.features.extracting import Extractor as Extractor
     from podium.search.features.extracting import QueryDocuments as QueryDocuments
+    from podium.search.features.kinds import register_feature as register_feature
     from podium.search.index.writing import IndexWriter as IndexWriter
     from podium.search.index.writing import build_index as build_index
     from podium.search.queries import read_queries as read_queries
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from podium.search.reading import Hits as Hits
     from podium.search.reading import Index as Index
     from podium.search.reading import open_index as open_index
+    from podium.search.retrieval.functions import register_weighting as register_weighting
     from podium.search.retrieval.weightings import WEIGHTINGS as WEIGHTINGS
     from podium.search.retrieval.weightings import parse_weighting as parse_weighting
     from podium.search.searcher import Searcher as Searcher
@@ -45,6 +47,8 @@ _HOME = {
     "parse_weighting": "retrieval.weightings",
     "read_documents": "documents.collections",
     "read_queries": "queries",
+    "register_feature": "features.kinds",
+    "register_weighting": "retrieval.functions",
     "search_run": "queries",
 }
 

@@ -145,7 +145,7 @@ def features_file(
     with progress("features") as report:
         data = cascade.training_data(texts, judged, unjudged=unjudged, add_judged=add_judged, report=report)
     written = data
-    if data.y is None and kind.name in ("letor", "lightgbm"):
+    if data.y is None and kind.needs_labels:
         written = replace(data, y=np.zeros(data.n_rows))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # names are in the declaration

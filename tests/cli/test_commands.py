@@ -1,5 +1,6 @@
 """The command line: results on standard output, one sentence for an error, exit codes 0, 1 and 2."""
 
+import importlib
 import io
 import json
 import os
@@ -17,7 +18,10 @@ import numpy as np
 import pytest
 
 from podium import cli
+from podium.formats import _FORMATS, read_data
 from podium.metrics import METRICS, POLICIES
+from podium.search import WEIGHTINGS
+from podium.search.features.kinds import _KINDS
 
 SPLITS = ["test.txt", "train.txt", "valid.txt"]
 COMMANDS = [command.name for command in cli.app.registered_commands]
@@ -1127,6 +1131,29 @@ def test_features_are_written_with_names_labels_and_ids(podium, collection):
     assert podium("features", "ix", "texts.tsv", "--out", "a.xyz")[0] == 2
     code, _, err = podium("features", "ix", "texts.tsv", "--out", "a.txt", "--normalize", "zscore")
     assert (code, err) == (2, "podium: normalize must be one of minmax; got 'zscore'.\n")
+
+
+def test_what_a_module_registers_is_known_to_the_command_line(podium, collection, monkeypatch):
+    (collection / "more_names.py").write_text(
+        "from podium.formats import register_format\n"
+        "from podium.formats.letor import read_letor, write_letor\n"
+        "from podium.search import register_feature, register_weighting\n"
+        "register_weighting('raw', lambda tf, lengths, df, n, average: tf, formula='tf')\n"
+        "register_feature('rank', lambda asked: range(len(asked.documents)), formula='rank from 0')\n"
+        "register_format('backup', suffixes=['.bak'], reader=read_letor, writer=write_letor)\n"
+    )
+    (collection / "rank.toml").write_text('[[feature]]\nname = "rank"\nkind = "rank"\n')
+    for table, name in ((WEIGHTINGS, "raw"), (_KINDS, "rank"), (_FORMATS, "backup")):
+        monkeypatch.setitem(table, name, None)  # so that it is removed at the end
+        del table[name]
+    monkeypatch.syspath_prepend(collection)
+    importlib.import_module("more_names")
+    _, out, _ = podium("search", "ix", "flow", "--weighting", "raw", "--json", "--k", "2")
+    assert [hit["score"] for hit in json.loads(out)["hits"]] == [2.0, 2.0]
+    options = ("--features", "rank.toml", "--weighting", "raw", "--qrels", "judged")
+    assert podium("features", "ix", "texts.tsv", *options, "--out", "f.bak")[0] == 0
+    assert read_data(collection / "f.bak").X[:3, 0].tolist() == [0.0, 1.0, 2.0]
+    assert podium("convert", "f.bak", "f.csv")[0] == 0
 
 
 def test_searching_an_index_loads_no_library_of_models(collection):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csc_array, csr_array
 
 from podium import check, write_data, write_letor
-from podium.data.ranking import RankingData, group_rows
+from podium.data.query_ids import group_rows
+from podium.data.ranking import RankingData
 
 
 def make(qid, **more):

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.progress import Report
-from podium.data.ranking import RankingData, as_query_ids, group_rows
+from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.letor.faults import shortened
 from podium.formats.letor.parsing import make_rules

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 
 import numpy as np
 
+from podium._runtime.machine import memory
 from podium._runtime.progress import Report
 from podium._runtime.threads import threads_for, usable_threads
 from podium.data.texts import Texts
@@ -99,15 +98,9 @@ def _refuse_more_than_memory(rules: Rules, rows: int, width: int) -> None:
         )
 
 
-@lru_cache(maxsize=1)
 def _memory_limit() -> int:
-    """Bytes that a matrix may take: most of the machine, or of the container that it runs in."""
-    sizes = [2**62]
-    with suppress(AttributeError, OSError, ValueError):  # not on Windows
-        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as limit:
-        sizes.append(int(limit.read()))
-    return int(_MEMORY_SHARE * min(sizes))
+    """Bytes that a matrix may take."""
+    return int(_MEMORY_SHARE * memory())
 
 
 class _Runs:

@@ -16,7 +16,8 @@ import numpy as np
 from podium._runtime.interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
-from podium.data.ranking import RankingData, as_query_ids, group_rows, refuse_beside_data
+from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import FeatureMatrix
 from podium.evaluation.evaluating import evaluate
 from podium.learners.rows import finite_scores

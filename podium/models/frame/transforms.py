@@ -23,7 +23,8 @@ import numpy as np
 
 from podium._runtime.compiler import readonly
 from podium._runtime.threads import map_blocks, over_queries
-from podium.data.ranking import RankingData, group_rows
+from podium.data.query_ids import group_rows
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.models.frame.query_kernels import feature_ranges, minmax_queries, moments, rank_queries, zscore_queries
 

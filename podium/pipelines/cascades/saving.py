@@ -11,10 +11,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podium._runtime.words import check_choice
 from podium.formats.container import open_container, write_container
 from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.models.frame.ranker import Ranker
@@ -83,8 +83,7 @@ def _copy_index(index: Index, target: Path) -> None:
 
 
 def _facts(cascade: Cascade) -> dict[str, Any]:
-    weighting = cascade.weighting
-    settings = {item.name: getattr(weighting, item.name) for item in fields_of(weighting)}
+    settings = {"variant": cascade.weighting.name, **cascade.weighting.settings}
     stages = [{"n": int(stage.n)} for stage in cascade.stages]
     return {"stages": stages, "weighting": settings, "fields": _plain_fields(cascade.fields)}
 
@@ -129,5 +128,5 @@ def _read_stage(folder: Path, number: int, n: Any) -> Stage:
 
 
 def _read_weighting(settings: dict[str, Any]) -> Weighting:
-    made: Any = WEIGHTINGS[settings["variant"]]
-    return made(**settings)  # type: ignore[no-any-return]
+    check_choice("weighting", settings["variant"], WEIGHTINGS)
+    return WEIGHTINGS[settings["variant"]].make({name: settings[name] for name in settings if name != "variant"})

@@ -24,7 +24,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any
@@ -32,77 +32,14 @@ from typing import Any
 from podium._runtime.once import once
 from podium._runtime.words import check_choice, excerpt
 from podium.formats.errors import FormatError
+from podium.search.features.columns import fits_float32
+from podium.search.features.kinds import FUNCTION, FeatureKind, feature_kinds
 from podium.search.index.links import FACTS
 from podium.search.index.segments import FIELDS
-from podium.search.retrieval.weightings import WEIGHTINGS, Weighting, parse_weighting
+from podium.search.retrieval.weightings import BM25, WEIGHTINGS, Weighting
 
 LETOR_FIELDS = ("body", "anchor", "title", "url", "whole")
 NORMALIZATIONS = ("minmax",)
-FUNCTION = "function"
-_LARGEST = (2.0 - 2.0**-23) * 2.0**127  # of float32, the type of features
-
-
-def fits_float32(value: Any) -> bool:
-    """Whether this is a number that a feature can have; integers may have any number of digits."""
-    return isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How features of a kind are computed."""
-
-    formula: str
-    of_field: bool = False
-    settings: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-
-
-_SUM = "sum over the terms of the query of"
-_WEIGHTED = {
-    "bm25": "idf tf / (tf + k1 (1 - b + b dl / avgdl)), idf = ln(1 + (N - df + 1/2) / (df + 1/2))",
-    "bm25-robertson": "idf (k1 + 1) tf / (tf + k1 (1 - b + b dl / avgdl)), idf = ln((N - df + 1/2) / (df + 1/2)) or 0",
-    "bm25-atire": "idf (k1 + 1) tf / (tf + k1 (1 - b + b dl / avgdl)), idf = ln(N / df)",
-    "bm25+": "idf ((k1 + 1) tf / (tf + k1 (1 - b + b dl / avgdl)) + delta), idf = ln((N + 1) / df)",
-    "bm25l": "idf (k1 + 1) (c + delta) / (k1 + c + delta), c = tf / (1 - b + b dl / avgdl), "
-    "idf = ln((N + 1) / (df + 1/2))",
-    "tfidf": "sqrt(tf) idf^2 / sqrt(dl), idf = 1 + ln((N + 1) / (df + 1))",
-    "lmir-dir": "ln((tf + mu p) / (dl + mu)), p = cf / terms of the collection",
-    "lmir-jm": "ln((1 - lambda) tf / dl + lambda p), p = cf / terms of the collection",
-    "lmir-abs": "ln(max(tf - delta, 0) / dl + delta u / dl p), p = cf / terms of the collection",
-}
-_BY_BM25 = ("bigrams", "feedback")
-# Of a term that no document has in the field, none of these sums has a part.
-KINDS: dict[str, Kind] = {
-    "tf": Kind("occurrences of the terms of the query", True),
-    "idf": Kind(f"{_SUM} ln(N / df)", True),
-    "tf*idf": Kind("TF times IDF: (occurrences of the terms) x (sum of ln(N / df))", True),
-    "tf*idf-sum": Kind(f"{_SUM} tf ln(N / df)", True),
-    "dl": Kind("number of terms in the field", True),
-    "coverage": Kind("share of the distinct terms of the query that occur", True),
-    **{
-        name: Kind(
-            f"{_SUM} {formula}",
-            True,
-            tuple(item.name.rstrip("_") for item in fields(WEIGHTINGS[name]) if item.name != "variant"),
-        )
-        for name, formula in _WEIGHTED.items()
-    },
-    "bigrams": Kind(
-        "sum over neighbouring terms of the query of BM25 of both as a phrase, which is a term of its own",
-        True,
-        ("k1", "b"),
-    ),
-    "feedback": Kind(
-        "BM25 of the most typical terms of the best documents, weighted by the mean of tf / dl times ln(N / df)",
-        True,
-        ("documents", "terms", "k1", "b"),
-    ),
-    "fact": Kind("a fact about the document in the collection", settings=("fact",), required=("fact",)),
-    "stored": Kind("a number stored with the document", settings=("key", "default"), required=("key",)),
-    "score": Kind("the score of the stage before"),
-    "query-length": Kind("number of terms in the query"),
-    FUNCTION: Kind("a Python function"),
-}
 
 
 @dataclass(frozen=True)
@@ -119,62 +56,64 @@ class Feature:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ValueError(f"a feature needs a name; got {self.name!r}.")
-        check_choice(f"feature {self.name!r}: kind", self.kind, KINDS)
-        kind = KINDS[self.kind]
-        if kind.of_field:
+        check_choice(f"feature {self.name!r}: kind", self.kind, feature_kinds())
+        if self.row.of_field:
             check_choice(f"feature {self.name!r}: field", self.field, FIELDS)
         elif self.field is not None:
             raise ValueError(f"feature {self.name!r}: kind {self.kind} is not about a field; got {self.field!r}.")
         for name in self.settings:
-            check_choice(f"feature {self.name!r}: setting", name, kind.settings)
-        for name in kind.required:
+            check_choice(f"feature {self.name!r}: setting", name, self.row.settings)
+        for name in self.row.required:
             if name not in self.settings:
                 raise ValueError(f"feature {self.name!r}: kind {self.kind} needs {name}.")
         if self.kind == "fact":
             check_choice(f"feature {self.name!r}: fact", self.settings["fact"], FACTS)
         if (self.kind == FUNCTION) != callable(self.function):
             raise ValueError(f"feature {self.name!r}: kind function and a Python function belong together.")
-        self._check_numbers()
+        self._check_values()
 
-    def _check_numbers(self) -> None:
+    def _check_values(self) -> None:
         for name, value in self.settings.items():
-            if name in ("fact", "key"):
+            if name in self.row.texts:
                 if not isinstance(value, str) or not value:
                     raise ValueError(f"feature {self.name!r}: {name} must be text; got {value!r}.")
             elif isinstance(value, bool) or not fits_float32(value):
                 raise ValueError(f"feature {self.name!r}: {name} must be a finite number; got {excerpt(value)}.")
+        _ = self.weighting  # checks its parameters
+        if self.kind != "feedback":
+            return
         for name in ("documents", "terms"):
             value = self.settings.get(name, 1)
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"feature {self.name!r}: {name} must be an integer from 1; got {value!r}.")
-        if self.kind == "feedback" and self.field == "anchor":
+        if self.field == "anchor":
             raise ValueError(
                 f"feature {self.name!r}: feedback reads the documents' own texts; anchor is not among them."
             )
-        if self.kind in _WEIGHTED or self.kind in _BY_BM25:
-            _ = self.weighting
+
+    @property
+    def row(self) -> FeatureKind:
+        return feature_kinds()[self.kind]
 
     @once
     def weighting(self) -> Weighting:
-        """The weighting whose scores this feature has."""
-        own = {name: value for name, value in self.settings.items() if name not in ("documents", "terms")}
-        given = ",".join(f"{name}={value!r}" for name, value in own.items())
+        """The weighting whose scores this feature has; BM25 unless the kind is another."""
+        weighting = WEIGHTINGS.get(self.kind, BM25)
+        settings = {name: value for name, value in self.settings.items() if name in weighting.parameters()}
         try:
-            return parse_weighting(f"{'bm25' if self.kind in _BY_BM25 else self.kind}({given})")
+            return weighting.make(settings if self.is_weighted or self.row.expands else {})
         except ValueError as error:
             raise ValueError(f"feature {self.name!r}: {error}") from error
 
     @property
     def is_weighted(self) -> bool:
-        return self.kind in _WEIGHTED
+        return self.kind in WEIGHTINGS
 
     @property
     def formula(self) -> str:
         """In words."""
-        if self.about:
-            return self.about
-        found = KINDS[self.kind].formula
-        return f"{found}: {self.settings['fact']}" if self.kind == "fact" else found
+        formula = self.about or self.row.formula
+        return f"{formula}: {self.settings['fact']}" if self.kind == "fact" and not self.about else formula
 
     def as_dict(self) -> dict[str, Any]:
         """As a row of a TOML table."""

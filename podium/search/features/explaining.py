@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from podium.search.features.declaring import Feature
-from podium.search.retrieval.weightings import BM25, Weighting
 
 if TYPE_CHECKING:
     from podium.search.features.extracting import Extractor
@@ -59,18 +58,13 @@ def _inputs(extractor: Extractor, feature: Feature, document: int) -> dict[str, 
         return {}
     found = {"N": index.n_documents}
     if feature.is_weighted:
-        found |= {"dl": int(field.lengths[document])} | _settings(feature.weighting)
-        if isinstance(feature.weighting, BM25):
+        settings = {name: value for name, value in feature.weighting.settings.items() if value or name != "delta"}
+        found |= {"dl": int(field.lengths[document])} | settings  # without a delta that the formula does not have
+        if feature.weighting.uses_average:
             found["avgdl"] = field.average_length
-        elif feature.kind.startswith("lmir"):
+        if feature.weighting.has_prior:
             found |= {"u": int(field.uniques[document]), "terms of the collection": field.n_terms}
     return found
-
-
-def _settings(weighting: Weighting) -> dict[str, float]:
-    """Parameters of a weighting; a delta that its formula does not have is left out."""
-    given = {item.name.rstrip("_"): getattr(weighting, item.name) for item in fields(weighting)}
-    return {name: value for name, value in given.items() if name != "variant" and not (name == "delta" and not value)}
 
 
 def _facts_of(extractor: Extractor, feature: Feature, term: str, document: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ import math
 import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +19,12 @@ import numpy as np
 
 from podium._runtime.memo import Memo
 from podium._runtime.once import once
-from podium._runtime.words import excerpt
 from podium.search.analysis.analyser import split_words
-from podium.search.features import kernels
-from podium.search.features.declaring import FUNCTION, Feature, Features, fits_float32
-from podium.search.features.expanding import EXPANSIONS, Expansion
+from podium.search.features.declaring import Feature, Features
 from podium.search.features.kernels import fill_columns, fill_frequencies, scale_to_range
 from podium.search.retrieval.syntax import is_plain
 from podium.search.retrieval.terms import MOST_TERMS, query_terms
-from podium.search.retrieval.weightings import BM25, TFIDF, AbsoluteDiscounting, Dirichlet, JelinekMercer, Statistics
+from podium.search.retrieval.weightings import Statistics
 
 if TYPE_CHECKING:
     from podium.search.features.explaining import FeatureValue
@@ -36,14 +33,6 @@ if TYPE_CHECKING:
 MEMORY = 1 << 26  # bytes that an extractor uses for terms it has seen
 _TERM_BYTES = 700  # of an object with four arrays, without their values
 _BLOCK_BYTES = 1 << 25  # of frequencies, lengths and uniques at a time
-_PLAIN = {
-    "tf": kernels.TF,
-    "idf": kernels.CONSTANT,
-    "tf*idf": kernels.TFIDF_TOTALS,
-    "tf*idf-sum": kernels.TFIDF_SUM,
-    "dl": kernels.LENGTH,
-    "coverage": kernels.COVERAGE,
-}
 
 
 @dataclass(frozen=True)
@@ -86,29 +75,38 @@ class Extractor:
     def __init__(self, index: Index, features: Features, memory: int = MEMORY) -> None:
         """`memory`: bytes for what is known of terms, and for phrases and feedback terms."""
         self.index, self.features = index, features
-        n_expanded = sum(feature.kind in EXPANSIONS for feature in features.features)
-        share = memory // (2 + 2 * n_expanded)  # two memos here, and two shares per expansion
-        own = [(place, item) for place, item in enumerate(features.features) if item.is_weighted or item.kind in _PLAIN]
-        self._text_features = [feature for _, feature in own]
-        self._places = np.array([place for place, _ in own], np.int64)
+        n_expanded = sum(feature.row.expands for feature in features.features)
+        self.memo_bytes = memory // (2 + 2 * n_expanded)  # two memos here, and two more per expansion
+        codes = [feature.row.code for feature in features.features]
+        self._codes = np.array([code for code in codes if code is not None], np.int64)
+        self._columns = np.array([column for column, code in enumerate(codes) if code is not None], np.int64)
+        self._text_features = [features.features[column] for column in self._columns]
         self._field_names = list(dict.fromkeys(feature.field or "" for feature in self._text_features))
         self._fields = [index.field(name) for name in self._field_names]
-        self._others = [pair for pair in enumerate(features.features) if pair not in own]
-        self._expanded = {
-            place: self._expansion(item, share) for place, item in self._others if item.kind in EXPANSIONS
-        }
-        self._codes = np.array([_code(feature) for feature in self._text_features], np.int64)
+        self._others = [
+            (column, feature.row.prepare(self, feature))
+            for column, feature in enumerate(features.features)
+            if feature.row.code is None and feature.row.prepare is not None
+        ]
         self._column_fields = np.array([self._field_names.index(item.field or "") for item in self._text_features])
         self._column_fields = self._column_fields.astype(np.int64)
-        self._terms: Memo[str, _Term] = Memo(share)
-        self._words: Memo[str, str | None] = Memo(share)
-        self._stored: dict[str, np.ndarray] = {}
+        self._terms: Memo[str, _Term] = Memo(self.memo_bytes)
+        self._words: Memo[str, str | None] = Memo(self.memo_bytes)
+        self._per_document: dict[Hashable, np.ndarray] = {}
         self._lock = threading.Lock()
 
-    def _expansion(self, feature: Feature, share: int) -> Expansion:
-        own = {name: value for name, value in feature.settings.items() if name in ("k1", "b")}
-        plain = Features((Feature("bm25", "bm25", feature.field, own),))
-        return Expansion(self.index, feature, Extractor(self.index, plain, share).weighted_sums, share)
+    def bm25_sums(self, feature: Feature) -> Callable[[Mapping[str, float], np.ndarray], np.ndarray]:
+        """`weighted_sums` of BM25 alone, with the settings of a feature."""
+        settings = {name: value for name, value in feature.settings.items() if name in ("k1", "b")}
+        plain = Features((Feature("bm25", "bm25", feature.field, settings),))
+        return Extractor(self.index, plain, self.memo_bytes).weighted_sums
+
+    def per_document(self, key: Hashable, compute: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
+        """Numbers of all documents, computed once."""
+        with self._lock:
+            if key not in self._per_document:
+                self._per_document[key] = compute(*arguments)
+            return self._per_document[key]
 
     def values(
         self, text: str, documents: Any, scores: Any = None, *, n_ranged: int | None = None, normalize: bool = True
@@ -121,11 +119,13 @@ class Extractor:
         documents = self._checked(documents)
         out = np.zeros((len(documents), len(self.features)), np.float32)
         terms = self.terms(text)
-        if len(self._places) and len(documents):
+        if len(self._columns) and len(documents):
             self._fill_text_columns(terms, documents, out)
         if self._others and len(documents):
-            given = np.full(len(documents), np.nan) if scores is None else np.asarray(scores, np.float64)
-            self._fill_others(QueryDocuments(self.index, text, terms, documents, given), out)
+            before = np.full(len(documents), np.nan) if scores is None else np.asarray(scores, np.float64)
+            asked = QueryDocuments(self.index, text, terms, documents, before)
+            for column, values in self._others:
+                out[:, column] = values(asked)
         if self.features.normalize == "minmax" and normalize:
             scale_to_range(out, len(out) if n_ranged is None else n_ranged)
         return out
@@ -174,7 +174,7 @@ class Extractor:
         """A block of candidates at a time, so that a query of many terms needs no more memory than one of few."""
         known = [self._term(term) for term in terms]
         counts = np.array(list(terms.values()), np.float64)
-        n_columns, n_fields = len(self._places), len(self._fields)
+        n_columns, n_fields = len(self._columns), len(self._fields)
         numbers = np.array([term.numbers for term in known]).reshape(len(known), n_columns, 3)
         constants, n_known = np.zeros(n_columns), np.zeros(n_columns)
         for count, term in zip(counts.tolist(), known):
@@ -188,7 +188,7 @@ class Extractor:
             rows = order[first : first + size]
             fill_columns(
                 *self._frequencies(documents[rows], ranges), counts, self._codes, self._column_fields,
-                self._document_numbers, numbers, constants, n_known, rows, self._places, out,
+                self._document_numbers, numbers, constants, n_known, rows, self._columns, out,
             )  # fmt: skip
 
     def _frequencies(self, wanted: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -212,12 +212,13 @@ class Extractor:
 
     @once
     def _document_numbers(self) -> np.ndarray:
-        """(columns, 2): what the formula of a column knows of the collection."""
-        found = np.zeros((len(self._text_features), 2))
+        """(columns, 3): p and q of the weighting, and the average length."""
+        numbers = np.zeros((len(self._text_features), 3))
         for column, feature in enumerate(self._text_features):
             if feature.is_weighted:
-                found[column] = _numbers_of(feature, self.index.field(feature.field or "").average_length)
-        return found
+                average = self.index.field(feature.field or "").average_length
+                numbers[column] = *feature.weighting.document_parameters(), average or 1.0
+        return numbers
 
     def _term(self, term: str) -> _Term:
         found = self._terms.values.get(term)
@@ -242,96 +243,9 @@ class Extractor:
                 numbers[column], constants[column] = _term_numbers(feature, found)
         return _Term(ranges, numbers, constants, known)
 
-    def _fill_others(self, asked: QueryDocuments, out: np.ndarray) -> None:
-        for place, feature in self._others:
-            if feature.kind == "fact":
-                out[:, place] = self._fact(feature.settings["fact"])[asked.documents]
-            elif feature.kind == "stored":
-                out[:, place] = self._stored_numbers(feature)[asked.documents]
-            elif feature.kind == "score":
-                out[:, place] = asked.scores
-            elif feature.kind == "query-length":
-                out[:, place] = sum(asked.terms.values())
-            elif feature.kind in EXPANSIONS:
-                out[:, place] = self._expanded[place].values(asked.text, asked.documents)
-            else:
-                out[:, place] = _computed(feature, asked)
-
-    def _fact(self, name: str) -> np.ndarray:
-        found = self._stored.get(f"fact {name}")
-        if found is None:
-            found = self._stored[f"fact {name}"] = self.index.fact(name)
-        return found
-
-    def _stored_numbers(self, feature: Feature) -> np.ndarray:
-        """A stored number of all documents; they are read from the texts once."""
-        key, default = feature.settings["key"], float(feature.settings.get("default", 0.0))
-        with self._lock:
-            found = self._stored.get(f"stored {key} {default!r}")
-            if found is None:
-                found = self._stored[f"stored {key} {default!r}"] = self._read_stored(feature.name, key, default)
-        return found
-
-    def _read_stored(self, name: str, key: str, default: float) -> np.ndarray:
-        values = np.full(self.index.n_slots, default)
-        for place, segment in enumerate(self.index.segments):
-            if segment.store is None:
-                raise ValueError(
-                    f"feature {name!r}: {self.index.folder} was built with keep_texts=False and has no {key}."
-                )
-            everything = np.arange(segment.n_documents)
-            for doc, document in segment.store.documents(everything):
-                value = document.get("fields", {}).get(key)
-                if value is None or self.index.deleted[place][doc]:
-                    continue
-                if not fits_float32(value):
-                    message = f"feature {name!r}: {key} of document {excerpt(segment.ids[doc])} is {excerpt(value)}"
-                    raise ValueError(f"{message}; expected a finite number, from -3.4e38 to 3.4e38 as of float32.")
-                values[self.index.bases[place] + doc] = value
-        return values
-
-
-def _code(feature: Feature) -> int:
-    if not feature.is_weighted:
-        return _PLAIN[feature.kind]
-    weighting = feature.weighting
-    if isinstance(weighting, BM25):
-        return kernels.SHIFTED if feature.kind == "bm25l" else kernels.SATURATION
-    classes = {
-        TFIDF: kernels.ROOT,
-        Dirichlet: kernels.DIRICHLET,
-        JelinekMercer: kernels.JELINEK_MERCER,
-        AbsoluteDiscounting: kernels.ABSOLUTE,
-    }
-    return classes[type(weighting)]
-
-
-def _numbers_of(feature: Feature, average: float) -> tuple[float, float]:
-    """p and q of `fill_columns`: of BM25 the saturation is p + q dl."""
-    weighting = feature.weighting
-    if isinstance(weighting, BM25):
-        factor = 1.0 if feature.kind == "bm25l" else weighting.k1
-        return factor * (1.0 - weighting.b), factor * weighting.b / (average or 1.0)
-    if isinstance(weighting, Dirichlet):
-        return weighting.mu, 0.0
-    if isinstance(weighting, JelinekMercer):
-        return math.log(weighting.lambda_), 0.0
-    return (weighting.delta if isinstance(weighting, AbsoluteDiscounting) else 0.0), 0.0
-
 
 def _term_numbers(feature: Feature, found: Statistics) -> tuple[tuple[float, float, float], float]:
     if feature.is_weighted:
         return feature.weighting.per_term(found), feature.weighting.constant(found)
     idf = math.log(found.n_documents / found.df)
     return (idf, 0.0, 0.0), idf
-
-
-def _computed(feature: Feature, asked: QueryDocuments) -> np.ndarray:
-    assert feature.kind == FUNCTION
-    assert feature.function is not None
-    with np.errstate(over="ignore"):
-        found = np.asarray(feature.function(asked), np.float32)
-    if found.shape != (len(asked.documents),) or np.isinf(found).any():
-        message = f"feature {feature.name!r}: expected one number per document ({len(asked.documents)})"
-        raise ValueError(f"{message}, finite as float32 or NaN; got shape {found.shape}.")
-    return found

@@ -13,9 +13,15 @@ import math
 import numpy as np
 
 from podium._runtime.compiler import bare_kernel
+from podium.search.retrieval.formulas import (
+    ABSOLUTE,
+    DIRICHLET,
+    document_number,
+    document_prior,
+    term_value,
+)
 
-TF, TFIDF_TOTALS, TFIDF_SUM, LENGTH, COVERAGE, CONSTANT = range(6)
-SATURATION, SHIFTED, ROOT, DIRICHLET, JELINEK_MERCER, ABSOLUTE = range(6, 12)
+TF, TFIDF_TOTALS, TFIDF_SUM, LENGTH, COVERAGE, CONSTANT = range(ABSOLUTE + 1, ABSOLUTE + 7)
 
 
 @bare_kernel
@@ -83,17 +89,26 @@ def fill_columns(
 ) -> None:
     """out[rows[i], places[c]] of all candidates i and columns c.
 
-    document_numbers (C, 2): p and q; term_numbers (T, C, 3): a, c and e; constants (C,) and n_known (C,): sums over the
-    terms of the query. `retrieval/weightings.py` has the formulas, of which a term without occurrences has only the
-    prior.
+    document_numbers (C, 3): p, q and the average length; term_numbers (T, C, 3): a, c and e; constants (C,) and n_known
+    (C,): sums over the terms of the query. Codes up to ABSOLUTE are those of `retrieval/formulas.py`, where a term
+    without occurrences has only the prior.
     """
     for column in range(len(codes)):
         code, f = codes[column], fields[column]
-        p, q = document_numbers[column, 0], document_numbers[column, 1]
+        p, q, average = document_numbers[column, 0], document_numbers[column, 1], document_numbers[column, 2]
         constant, known, place = constants[column], n_known[column], places[column]
         for i in range(len(rows)):
             dl, unique, value = lengths[f, i], uniques[f, i], 0.0
-            if code == CONSTANT:
+            if code <= ABSOLUTE:
+                x = document_number(code, p, q, average, dl, unique)
+                if code >= DIRICHLET and known > 0.0:
+                    value = constant + known * document_prior(code, p, dl, unique)
+                for t in range(len(counts)):
+                    tf = float(frequencies[f, t, i])
+                    if tf > 0.0:
+                        a, c, e = term_numbers[t, column, 0], term_numbers[t, column, 1], term_numbers[t, column, 2]
+                        value += counts[t] * term_value(code, a, c, e, tf, x)
+            elif code == CONSTANT:
                 value = constant
             elif code == LENGTH:
                 value = dl
@@ -105,38 +120,10 @@ def fill_columns(
             elif code == TFIDF_SUM:
                 for t in range(len(counts)):
                     value += counts[t] * float(frequencies[f, t, i]) * term_numbers[t, column, 0]
-            elif code == COVERAGE:
+            else:
                 for t in range(len(counts)):
                     value += 1.0 if frequencies[f, t, i] > 0 else 0.0
                 value /= max(len(counts), 1)
-            elif code <= SHIFTED:
-                x = p + q * dl
-                for t in range(len(counts)):
-                    tf = float(frequencies[f, t, i])
-                    if tf > 0.0:
-                        a, c, e = term_numbers[t, column, 0], term_numbers[t, column, 1], term_numbers[t, column, 2]
-                        if code == SATURATION:
-                            value += counts[t] * (a * tf / (tf + x) + c)
-                        else:
-                            value += counts[t] * (a * (tf + c * x) / (tf + e * x))
-            elif code == ROOT:
-                x = 1.0 / math.sqrt(max(dl, 1.0))
-                for t in range(len(counts)):
-                    value += counts[t] * term_numbers[t, column, 0] * math.sqrt(float(frequencies[f, t, i])) * x
-            elif known > 0.0:
-                if code == DIRICHLET:
-                    prior, x = math.log(p / (p + dl)), 1.0
-                elif code == JELINEK_MERCER:
-                    prior, x = p, 1.0 / max(dl, 1.0)
-                else:
-                    prior, x = math.log(p * max(unique, 1.0) / max(dl, 1.0)), 1.0 / max(unique, 1.0)
-                value = constant + known * prior
-                for t in range(len(counts)):
-                    tf = float(frequencies[f, t, i])
-                    if tf > 0.0:
-                        value += counts[t] * math.log1p(
-                            term_numbers[t, column, 0] * (tf - term_numbers[t, column, 1]) * x
-                        )
             out[rows[i], place] = value
 
 

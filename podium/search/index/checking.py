@@ -16,7 +16,7 @@ import numpy as np
 from podium._runtime.compiler import bare_kernel
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.texts import Texts
-from podium.formats.container import Entry
+from podium.formats.container import ArrayEntry
 from podium.formats.kinds import SEGMENT
 from podium.search.index.postings import MOST, Postings
 
@@ -74,7 +74,7 @@ def segment_layout(n: int, n_terms: int, fields: list[str]) -> tuple[Layout, lis
 
 
 def check_layout(
-    path: Path, entries: Mapping[str, Entry], required: Layout, optional: list[Layout] | None = None
+    path: Path, entries: Mapping[str, ArrayEntry], required: Layout, optional: list[Layout] | None = None
 ) -> None:
     """Compare names, dtypes and lengths of all arrays, before any of them is read."""
     columns = dict(required)

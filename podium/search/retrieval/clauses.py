@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from podium._runtime.compiler import bare_kernel
+from podium.search.retrieval.formulas import saturation
 from podium.search.retrieval.terms import ClauseTerms
 from podium.search.retrieval.topk import END, START, UNITS, push
-from podium.search.retrieval.weightings import BM25F, LanguageModel, Statistics
+from podium.search.retrieval.weightings import BM25F
 
 if TYPE_CHECKING:
-    from podium.search.retrieval.ranking import Found, Lists, Ranker, Source, Workspace
+    from podium.search.retrieval.ranking import Found, Lists, Ranker, SearchWorkspace, Source
 
 _NO_PRIOR, ANY = np.empty(0, np.int64), np.empty(0, bool)
 
@@ -65,7 +66,7 @@ def _fields(ranker: Ranker, name: str | None) -> Mapping[str, float]:
 def _language_model_parts(ranker: Ranker, clauses: list[ClauseTerms]) -> tuple[int, float]:
     """How often a score has the prior of its document, and what all scores have: of terms that a document has."""
     n_query, add = 0, 0.0
-    if not isinstance(ranker.weighting, LanguageModel) or ranker.main is None:
+    if not ranker.weighting.has_prior or ranker.main is None:
         return n_query, add
     for own in clauses:
         if own.clause.must_not or own.clause.field not in (None, ranker.main.field.name):
@@ -99,7 +100,7 @@ def _allowed(ranker: Ranker, clauses: list[ClauseTerms]) -> list[np.ndarray]:
 
 def _best_of_words(
     ranker: Ranker, source: Source, counts: Mapping[str, int], allowed: list[np.ndarray], n_query: int, k: int
-) -> tuple[Workspace, int]:
+) -> tuple[SearchWorkspace, int]:
     """Words in one field: its own tables."""
     prepared = [(lists, count) for term, count in counts.items() if (lists := source.prepare(term)) is not None]
     n_words = sum(count for _, count in prepared)
@@ -115,7 +116,7 @@ def _best_of_words(
 
 def _best_of_sums(
     ranker: Ranker, scored: Mapping[Asked, int], allowed: list[np.ndarray], n_query: int, k: int
-) -> tuple[Workspace, int]:
+) -> tuple[SearchWorkspace, int]:
     """Anything: the scores of all documents."""
     index, work, n = ranker.index, ranker.workspace(k, 0), 0
     sums = [np.zeros(segment.n_documents, np.int64) for segment in index.segments]
@@ -157,9 +158,10 @@ def _joint_lists(ranker: Ranker, weighting: BM25F, part: Part, zeros: list[np.nd
     df = sum(len(docs) for docs, _ in joint)
     if df == 0:
         return []
-    idf = weighting.idf(Statistics(ranker.index.n_documents, df, 0, 1)) / ranker.scale
+    idf = weighting.idf(ranker.index.n_documents, df) / ranker.scale
     return [
-        (docs, np.maximum(1, np.rint(idf * tf / (weighting.k1 + tf) * UNITS)).astype(np.uint32)) for docs, tf in joint
+        (docs, np.maximum(1, np.rint(saturation(idf, tf, weighting.k1) * UNITS)).astype(np.uint32))
+        for docs, tf in joint
     ]
 
 
@@ -175,7 +177,7 @@ def _joint_frequencies(
         field = ranker.index.field(name)
         own, tfs = field.segment_postings(part, place)
         docs.append(own[zeros[own] == 0.0])
-        relative = 1.0 - weighting.b + weighting.b * field.lengths_of(place)[own] / (field.average_length or 1.0)
+        relative = weighting.relative_lengths(field.lengths_of(place)[own], field.average_length)
         zeros[own] += weight * ranker.scale * tfs / relative
     joined = np.concatenate(docs)
     sums = zeros[joined]

@@ -7,13 +7,13 @@ for the lists that were searched: the system gives an array its memory page by p
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from podium.search.index.postings import Postings
 from podium.search.retrieval.topk import BLOCK, END, FACTS, HINTS, RANGE, START, prepare_list
-from podium.search.retrieval.weightings import Weighting, fill_impacts
 
 NO_DELETIONS = np.empty(0, bool)
 
@@ -46,19 +46,14 @@ class ImpactTable:
         self,
         term: int,
         postings: Postings,
-        weighting: Weighting,
-        numbers: tuple[float, float, float],
-        weight: float,
-        per_document: np.ndarray,
-        deleted: np.ndarray,
+        fill: Callable[[np.ndarray, np.ndarray, np.ndarray], None],
     ) -> None:
-        """Compute the impacts of a term, once."""
+        """Compute the impacts of a term, once: `fill(docs, tfs, impacts)`."""
         with self._lock:
             if self._ready[term]:
                 return
             start, end = postings.starts[term : term + 2].tolist()
-            docs, tfs, impacts = self.docs[start:end], postings.tfs[start:end], self.impacts[start:end]
-            fill_impacts(weighting.kind, *numbers, weight, docs, tfs, per_document, deleted, impacts)
+            fill(self.docs[start:end], postings.tfs[start:end], self.impacts[start:end])
             self.set_list(term, start, end)
             self._ready[term] = True
 

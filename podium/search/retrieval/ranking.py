@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from podium.search.retrieval.topk import (
     search_segment,
     sort_heap,
 )
-from podium.search.retrieval.weightings import BM25F, LanguageModel, Weighting, fill_impacts
+from podium.search.retrieval.weightings import LARGEST_SCORE, Statistics, Weighting
 
 if TYPE_CHECKING:
     from podium.search.reading import Index
@@ -47,7 +48,7 @@ Lists = list[tuple[np.ndarray, np.ndarray]]  # per segment: documents, impacts
 Word = tuple[Any, ...]  # its list in each segment; in a language model, also what it adds to all scores
 
 
-class Workspace:
+class SearchWorkspace:
     """Arrays that one search at a time uses."""
 
     def __init__(self, k: int, n_terms: int, dtype: type = np.uint32) -> None:
@@ -68,19 +69,18 @@ class Ranker:
 
     def __init__(self, index: Index, weighting: Weighting, fields: Mapping[str, float]) -> None:
         self.index, self.weighting = index, weighting
-        largest = max(fields.values())
+        largest = max(fields.values()) * weighting.largest / LARGEST_SCORE
         # Impacts are integers below 2**32: weights are divided by a power of two, which scores are multiplied with.
         self.scale = 2.0 ** max(0, math.ceil(math.log2(largest)))
         self.fields = {name: weight / self.scale for name, weight in fields.items()}
-        if isinstance(weighting, LanguageModel) and len(fields) > 1:
-            raise ValueError(f"{weighting.variant} searches one field; got {', '.join(fields)}.")
+        if weighting.has_prior and len(fields) > 1:
+            raise ValueError(f"{weighting.name} searches one field; got {', '.join(fields)}.")
         self._sources: dict[tuple[str, float], Source] = {}
         self._lock = threading.Lock()
         self._words: Memo[str, Word | None] = Memo(WORD_MEMORY)
-        self._is_language_model = isinstance(weighting, LanguageModel)
-        self._spare: list[Workspace] = []
+        self._spare: list[SearchWorkspace] = []
         self.names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
-        self.main = None if len(fields) > 1 or isinstance(weighting, BM25F) else self.source(*_only(self.fields))
+        self.main = None if len(fields) > 1 or weighting.joins_fields else self.source(*_only(self.fields))
 
     def search(self, text: str, k: int) -> Found:
         if self.main is not None and is_plain(text):
@@ -103,7 +103,7 @@ class Ranker:
                 counts[found] = counts.get(found, 0) + 1
                 n_words += 1
         n_query, add = 0, 0.0
-        if self._is_language_model:
+        if self.weighting.has_prior:
             n_query = n_words
             add = sum(found[-1] * count for found, count in counts.items())
         work = self.workspace(k, len(counts), n_words * source.largest >= 2**32)
@@ -120,7 +120,7 @@ class Ranker:
             n = self.search_table(table, place, len(counts), source.priors[place], n_query, ANY, work, n)
         return self.finish(work, n, add + n_query * source.largest_prior)
 
-    def _search_only(self, source: Source, n_terms: int, n_query: int, add: float, work: Workspace) -> Found:
+    def _search_only(self, source: Source, n_terms: int, n_query: int, add: float, work: SearchWorkspace) -> Found:
         """The only segment: one call of compiled code does everything."""
         table, names, work_lists = source.tables[0], self.names, work.lists
         n, used = search_segment(
@@ -133,7 +133,7 @@ class Ranker:
     @property
     def batch_source(self) -> Source | None:
         """What `many.py` searches: one field of one segment, by sums of impacts alone; None for anything else."""
-        if self.index.only_segment is None or isinstance(self.weighting, LanguageModel):
+        if self.index.only_segment is None or self.weighting.has_prior:
             return None
         return self.main
 
@@ -148,7 +148,7 @@ class Ranker:
         """Prepare the lists of a word; None for stop words and words that no document has."""
         term = self.index.analyser.terms_of([word])[0]
         found: Word | None = None if term is None else source.prepare(term)
-        if found is not None and self._is_language_model:
+        if found is not None and self.weighting.has_prior:
             found = (*found, self.weighting.constant(source.field.statistics(term or "")))
         self._words.keep(word, found, _WORD_BYTES + 40 * len(found or ()))
         return found
@@ -161,7 +161,7 @@ class Ranker:
         prior: np.ndarray,
         n_query: int,
         allowed: np.ndarray,
-        work: Workspace,
+        work: SearchWorkspace,
         n: int,
     ) -> int:
         return best_of_segment(
@@ -170,16 +170,16 @@ class Ranker:
             work.lists, work.window, work.scores, work.best, n,
         )  # fmt: skip
 
-    def workspace(self, k: int, n_terms: int, long: bool = False) -> Workspace:
+    def workspace(self, k: int, n_terms: int, long: bool = False) -> SearchWorkspace:
         if long:
-            return Workspace(k, n_terms, np.uint64)
+            return SearchWorkspace(k, n_terms, np.uint64)
         try:
             work = self._spare.pop()
         except IndexError:
-            return Workspace(k, max(n_terms, 16))
-        return work if work.k == k and work.room >= n_terms else Workspace(k, max(n_terms, 16))
+            return SearchWorkspace(k, max(n_terms, 16))
+        return work if work.k == k and work.room >= n_terms else SearchWorkspace(k, max(n_terms, 16))
 
-    def finish(self, work: Workspace, n: int, add: float) -> Found:
+    def finish(self, work: SearchWorkspace, n: int, add: float) -> Found:
         """The heap as documents, scores and ids."""
         index, used = self.index, -1
         if index.only_segment is None:
@@ -191,7 +191,7 @@ class Ranker:
             used = collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
         return self._collected(work, n, used)
 
-    def _collected(self, work: Workspace, n: int, used: int) -> Found:
+    def _collected(self, work: SearchWorkspace, n: int, used: int) -> Found:
         documents, values = work.best[:n].copy(), work.values[:n]
         if used < 0:
             ids = [self.index.id(document) for document in documents.tolist()]
@@ -201,7 +201,7 @@ class Ranker:
         self.return_workspace(work)
         return documents, scores, ids
 
-    def return_workspace(self, work: Workspace) -> None:
+    def return_workspace(self, work: SearchWorkspace) -> None:
         """Keep a workspace for later searches."""
         if len(self._spare) < _SPARE and work.is_short:
             self._spare.append(work)
@@ -210,8 +210,9 @@ class Ranker:
         with self._lock:
             found = self._sources.get((name, weight))
             if found is None:
-                weighting = self.weighting.plain if isinstance(self.weighting, BM25F) else self.weighting
-                found = self._sources[name, weight] = Source(self.index, self.index.field(name), weighting, weight)
+                found = self._sources[name, weight] = Source(
+                    self.index, self.index.field(name), self.weighting.plain, weight
+                )
         return found
 
 
@@ -260,13 +261,12 @@ class Source:
         found = self.field.statistics(term)
         if found.df == 0:
             return None
-        numbers, lists = self.weighting.per_term(found), []
+        lists = []
         for place, number in enumerate(self.field.numbers(term)):
             table = self.tables[place]
             if number >= 0:
-                part = self.field.postings_by_segment[place]
-                deleted = self.index.deletions[place]
-                table.prepare(number, part, self.weighting, numbers, self.weight, self.per_document[place], deleted)
+                fill = partial(self._fill, found, place, self.index.deletions[place])
+                table.prepare(number, self.field.postings_by_segment[place], fill)
                 with self._lock:
                     self.largest = max(self.largest, int(table.facts[number, LARGEST]))
             lists.append(table.n_terms if number < 0 else number)
@@ -275,14 +275,24 @@ class Source:
     def phrase_lists(self, part: Part) -> Lists:
         """Documents and impacts of a phrase, per segment, made anew."""
         postings = [self.field.segment_postings(part, place) for place in range(len(self.index.segments))]
-        found, result = self.field.statistics_of(postings), []
-        for (docs, tfs), per_document in zip(postings, self.per_document):
+        statistics, result = self.field.statistics_of(postings), []
+        for place, (docs, tfs) in enumerate(postings):
             impacts = np.empty(len(docs), np.uint32)
             if len(docs):
-                numbers = self.weighting.per_term(found)
-                fill_impacts(self.weighting.kind, *numbers, self.weight, docs, tfs, per_document, NO_DELETIONS, impacts)
+                self._fill(statistics, place, NO_DELETIONS, docs, tfs, impacts)
             result.append((docs, impacts))
         return result
+
+    def _fill(
+        self,
+        term: Statistics,
+        place: int,
+        deleted: np.ndarray,
+        docs: np.ndarray,
+        tfs: np.ndarray,
+        impacts: np.ndarray,
+    ) -> None:
+        self.weighting.fill_impacts(term, self.weight, docs, tfs, self.per_document[place], deleted, impacts)
 
 
 def _only(fields: Mapping[str, float]) -> tuple[str, float]:

@@ -452,7 +452,7 @@ def test_what_is_no_file_is_an_os_error(tmp_path):
 
 
 def test_a_matrix_larger_than_memory_is_refused_before_it_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor_table, "_memory_limit", lambda: 1_000_000)
+    monkeypatch.setattr(letor_table, "memory", lambda: 1_250_000)
     rows = b"1 qid:1 1:1\n" * 300
     with pytest.raises(ValueError, match=r"rows or more with 100000 features take .* GB as a matrix"):
         read_letor(written(tmp_path, rows + b"1 qid:1 100000:1\n"))

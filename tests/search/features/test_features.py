@@ -8,8 +8,9 @@ import oracles
 import pytest
 from collection import WORDS, index_of, random_pages
 
-from podium.search import Analyser, Extractor, Feature, Features, build_index, open_index
-from podium.search.features.declaring import KINDS, LETOR
+from podium.search import WEIGHTINGS, Analyser, Extractor, Feature, Features, build_index, open_index
+from podium.search.features.declaring import LETOR
+from podium.search.features.kinds import feature_kinds
 
 HISTORIES = ["built", "segments", "merged"]
 N_PAGES = 50
@@ -78,7 +79,7 @@ def test_every_weighting_is_a_feature_and_settings_change_it(pages, indexes):
     index = indexes["segments"]
     own = {name: parts["whole"] for name, parts in oracles.page_terms(pages, terms_of).items()}
     query = f"{WORDS[0]} {WORDS[2]} {WORDS[0]}"
-    kinds = [name for name in KINDS if KINDS[name].of_field and name.startswith(("bm25", "lmir", "tfidf"))]
+    kinds = [name for name, row in feature_kinds().items() if row.code is not None and name in WEIGHTINGS]
     extractor = Extractor(index, Features([Feature(name, name, "whole") for name in kinds]))
     for column, kind in enumerate(kinds):
         scores = oracles.search_scores(own, terms_of(query), kind)
@@ -87,7 +88,7 @@ def test_every_weighting_is_a_feature_and_settings_change_it(pages, indexes):
     other = {"k1": 2.0, "b": 0.3, "mu": 10.0, "lambda": 0.5, "delta": 0.2}
     numbers = [index.number(name) for name in own]
     for kind in kinds:
-        for setting in KINDS[kind].settings:
+        for setting in feature_kinds()[kind].settings:
             if setting == "delta" and kind in ("bm25", "bm25-robertson", "bm25-atire"):
                 continue  # which have none
             changed = Features([Feature("x", kind, "whole", {setting: other[setting]})])
