@@ -368,7 +368,7 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
             ["lambdamart", "--set", "growth=leafs"],
             "growth must be one of leaf, level, oblivious; got 'leafs'. Did you mean 'leaf'",
         ),
-        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, lightgbm, xgboost; got 'l2'"),
+        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, auto, lightgbm, xgboost; got 'l2'"),
         (["lambdamart", "--set", "sigma=0"], "LambdaMART: sigma must be above 0; got 0.0"),
         (["lambdamart", "--set", "metric=ndgc@10"], "Did you mean 'ndcg@10'?"),
         (["boosted", "--set", "objective=ranket"], "Did you mean 'ranknet'?"),

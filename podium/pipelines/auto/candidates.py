@@ -157,9 +157,10 @@ def _trees(data: RankingData) -> list[Candidate]:
     settings = [
         ("pairwise, 7 leaves", pairs | {"max_leaf_nodes": 7, "min_samples_leaf": small}),
         ("pairwise, 12 leaves", pairs | {"max_leaf_nodes": 12, "min_samples_leaf": large}),
-        ("lambda, 12 leaves", {"objective": "lambda", "max_leaf_nodes": 12, "min_samples_leaf": large}),
+        ("lambda, 12 leaves", {"max_leaf_nodes": 12, "min_samples_leaf": large}),
     ]
-    found = [Candidate(f"trees, {name}", "trees", "trees", Boosted(**own, **common), _EVERY) for name, own in settings]
+    models = [Boosted(**own, **common) if "objective" in own else LambdaMART(**own, **common) for _, own in settings]
+    found = [Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for (name, _), model in zip(settings, models)]
     plain = LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small))
     return [found[0], Candidate("trees, LambdaMART", "trees", "trees", plain, _EVERY), *found[1:]]
 
