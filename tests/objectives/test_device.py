@@ -83,7 +83,7 @@ def test_a_metric_of_the_users_own_stays_on_the_host(rng):
     from podium.metrics.base import Metric
 
     class Own(Metric):
-        spelling = "own"
+        base_name = "own"
 
         def value(self, ranked_labels):
             return float(ranked_labels[0])
