@@ -25,12 +25,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
-from numba.core import config
-from numba.core.caching import FunctionCache, NullCache, _Cache
 
 from podium._runtime.once import once
+
+try:
+    import numba
+    from numba.core import config
+    from numba.core.caching import FunctionCache, NullCache, _Cache
+
+    _HAS_NUMBA = True
+except ModuleNotFoundError:  # the JAX half of an objective runs without; kernels are Python then
+    _HAS_NUMBA, _Cache = False, object  # type: ignore[assignment, misc]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -96,6 +102,8 @@ def kernels_are_kept() -> bool:
 
 
 def _compile(function: Function, options: dict[str, Any]) -> Function:
+    if not _HAS_NUMBA:
+        return function
     compiled: Any = numba.njit(**_OPTIONS, **options)(function)
     if hasattr(compiled, "enable_caching"):  # otherwise nothing is compiled: NUMBA_DISABLE_JIT
         compiled._cache = _KernelCache(function)

@@ -104,7 +104,7 @@ class RelevanceMetric(AdditiveMetric):
 class Precision(RelevanceMetric):
     """P@k: the share of relevant documents among the first k places, empty places counting as not relevant."""
 
-    spelling: ClassVar[str] = "p"
+    base_name: ClassVar[str] = "p"
     cut_by_policy: ClassVar[bool] = True
 
     def lambda_advice(self) -> str | None:
@@ -126,7 +126,7 @@ class Precision(RelevanceMetric):
 class Recall(RelevanceMetric):
     """recall@k: the share of a query's relevant documents that is found among the first k places."""
 
-    spelling: ClassVar[str] = "recall"
+    base_name: ClassVar[str] = "recall"
 
     def empty_value(self) -> float:
         return self.policy.empty_recall
@@ -149,7 +149,7 @@ class RBP(RelevanceMetric):
     The gain is 1 from the relevance threshold on; `graded` takes `r / rmax` instead.
     """
 
-    spelling: ClassVar[str] = "rbp"
+    base_name: ClassVar[str] = "rbp"
     positional: ClassVar[str] = "persistence"
 
     persistence: float = 0.8
@@ -181,7 +181,7 @@ class RBP(RelevanceMetric):
 class DCG(AdditiveMetric):
     """DCG@k: gains divided by the logarithm of their rank."""
 
-    spelling: ClassVar[str] = "dcg"
+    base_name: ClassVar[str] = "dcg"
 
     gain: Gain | None = None  # overrides the policy's
 
@@ -207,7 +207,7 @@ class DCG(AdditiveMetric):
 class NDCG(DCG):
     """NDCG@k: DCG@k divided by the DCG@k of the best order."""
 
-    spelling: ClassVar[str] = "ndcg"
+    base_name: ClassVar[str] = "ndcg"
     cut_by_policy: ClassVar[bool] = True
 
     empty: float | None = None  # overrides the policy's value of a query with nothing relevant
@@ -237,7 +237,7 @@ class NDCG(DCG):
 class MeanNDCG(DCG):
     """LETOR's MeanNDCG: the mean of NDCG@1 .. NDCG@n over a list's own n places (the first k of them at a cutoff)."""
 
-    spelling: ClassVar[str] = "meanndcg"
+    base_name: ClassVar[str] = "meanndcg"
 
     def values(self, lists: RankedLists) -> np.ndarray:
         gain, offsets = self.ranked_gains(lists)

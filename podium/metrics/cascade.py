@@ -18,7 +18,7 @@ from podium.metrics.terms import sum_terms
 class ReciprocalRank(KernelMetric):
     """RR@k: 1 / rank of the first relevant document, 0 if there is none in the first k. Its mean is MRR."""
 
-    spelling: ClassVar[str] = "rr"
+    base_name: ClassVar[str] = "rr"
 
     relevant: float | None = None
 
@@ -47,7 +47,7 @@ class ERR(KernelMetric):
     `rmax` is the largest label of the evaluated data unless given.
     """
 
-    spelling: ClassVar[str] = "err"
+    base_name: ClassVar[str] = "err"
 
     rmax: float | None = None
 

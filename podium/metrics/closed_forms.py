@@ -85,7 +85,7 @@ def cascade_drop(here: Any, stay: Any, total: Any, full: Any) -> Any:
     return here - (full - total) * stay
 
 
-def swap_changes(form: ClosedForm, i: int) -> np.ndarray:
+def swap_deltas(form: ClosedForm, i: int) -> np.ndarray:
     """What the value of one list, in its order, changes by if rank i (from 0) is swapped with i + 1, i + 2, ..."""
     value, ranks = form.values, np.arange(1, len(form.values) + 1)
     inverse = np.where(ranks <= form.cutoff, 1.0 / ranks, 0.0)

@@ -23,7 +23,7 @@ class Inversions(KernelMetric):
     product of its two weights.
     """
 
-    spelling: ClassVar[str] = "inversions"
+    base_name: ClassVar[str] = "inversions"
     higher_is_better: ClassVar[bool] = False
 
     def lambda_advice(self) -> str:
@@ -39,7 +39,7 @@ class Inversions(KernelMetric):
         return ClosedForm(PAIRS, lists.longest, lists.labels, np.full(lists.n_queries, -1.0), most)
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
-        return inversion_changes(np.asarray(ranked_labels, np.float64), i, self.cutoff)
+        return inversion_deltas(np.asarray(ranked_labels, np.float64), i, self.cutoff)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AUC(KernelMetric):
     document is among the first k places counts against it. `auc(pooled)` pairs documents of all queries.
     """
 
-    spelling: ClassVar[str] = "auc"
+    base_name: ClassVar[str] = "auc"
 
     pooled: bool = False
 
@@ -74,8 +74,8 @@ class AUC(KernelMetric):
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
         labels = np.asarray(ranked_labels, np.float64)
         pairs = float(pair_counts(RankedLists.one(labels), None)[1][0])
-        changes = inversion_changes(labels, i, self.cutoff)
-        return np.full(len(changes), np.nan) if pairs == 0 else -changes / pairs
+        deltas = inversion_deltas(labels, i, self.cutoff)
+        return np.full(len(deltas), np.nan) if pairs == 0 else -deltas / pairs
 
 
 def pair_counts(lists: RankedLists, cutoff: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -89,13 +89,13 @@ def pair_counts(lists: RankedLists, cutoff: int | None) -> tuple[np.ndarray, np.
     return inverted, pairs
 
 
-def inversion_changes(labels: np.ndarray, i: int, cutoff: int | None) -> np.ndarray:
-    changes = np.zeros(len(labels) - i - 1)
+def inversion_deltas(labels: np.ndarray, i: int, cutoff: int | None) -> np.ndarray:
+    deltas = np.zeros(len(labels) - i - 1)
     top = len(labels) if cutoff is None else min(cutoff, len(labels))
     codes = np.unique(labels, return_inverse=True)[1] if len(labels) else np.zeros(0, np.int64)
     if i < top:
-        _change_inversions(readonly(codes.astype(np.int64)), i, top, changes)
-    return changes
+        _inversion_deltas_from(readonly(codes.astype(np.int64)), i, top, deltas)
+    return deltas
 
 
 @kernel
@@ -158,7 +158,7 @@ def _count_pairs(
 
 
 @kernel
-def _change_inversions(codes: np.ndarray, i: int, top: int, changes: np.ndarray) -> None:
+def _inversion_deltas_from(codes: np.ndarray, i: int, top: int, deltas: np.ndarray) -> None:
     """Swap place i < top with each later place j; places above i see the same two labels and do not matter.
 
     With x the label at i and y the label at j, and [.] 1 or 0:
@@ -183,6 +183,6 @@ def _change_inversions(codes: np.ndarray, i: int, top: int, changes: np.ndarray)
                 after_j = n - j - 1
                 gone += after_j - _up_to(behind_j, y)
                 new += after_j - _up_to(behind_j, x)
-            changes[j - i - 1] = new - gone
+            deltas[j - i - 1] = new - gone
         if j < top:
             _add(between, y, 1.0)

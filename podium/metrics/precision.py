@@ -23,7 +23,7 @@ class AveragePrecision(KernelMetric):
     are one threshold, as in scikit-learn's `average_precision_score`.
     """
 
-    spelling: ClassVar[str] = "map"
+    base_name: ClassVar[str] = "map"
     cut_by_policy: ClassVar[bool] = True
 
     relevant: float | None = None

@@ -65,13 +65,12 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
     def _learner(self, data: RankingData, continued: bool) -> Any:
         require_jax(type(self).__name__)
         from podium.learners.net.training import AttentionTraining, DeviceEpochs, ListRunner
-        from podium.objectives.device import device_form
 
         base, data, rules = self._base_scores(data), data.grouped(), self._rules()
         inputs, target = Inputs.of(data.X), self._bind(data)
         shape = AttentionShape(inputs.width, int(self.embedding_size), int(self.n_layers), int(self.n_heads))
         rows = inputs.columns(data.X), data.offsets, target, shape, rules, base
-        runner = DeviceEpochs(*rows, form_of=device_form) if self._on_device(target) else ListRunner(*rows)
+        runner = (DeviceEpochs if self._on_device(target) else ListRunner)(*rows)
         return AttentionTraining(inputs, shape, rules, runner, target.start() if base is None else 0.0)
 
     def _needs_qid(self) -> bool:

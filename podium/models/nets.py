@@ -133,10 +133,8 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanke
         """Whether derivatives are computed where the net is; objectives that only the host knows are said so, once."""
         import jax
 
-        from podium.objectives.device import device_form
-
         wanted = self.derivatives == "device" or (self.derivatives == "auto" and jax.default_backend() == "gpu")
-        if wanted and device_form(target) is None:
+        if wanted and target.on_device() is None:
             name = getattr(target.objective, "name", type(target.objective).__name__)
             found = f"{type(self).__name__}: the objective {name!r} has no form for a device"
             warn(f"{found}; its derivatives are computed on the host, batch by batch.")
@@ -234,11 +232,8 @@ class NetRanker(LayerParameters, TrainedNet):
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         from podium.learners.net.training import DeviceEpochs, HostRunner
-        from podium.objectives.device import device_form
 
-        if self._on_device(rows[2]):
-            return DeviceEpochs(*rows, device_form)  # type: ignore[call-arg]
-        return HostRunner(*rows)
+        return (DeviceEpochs if self._on_device(rows[2]) else HostRunner)(*rows)
 
     def _scores(self, X: Any) -> np.ndarray:
         return np.asarray(self.net_.scores(X, self.n_jobs))
@@ -375,7 +370,7 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         if self.update == "batch":
             return super()._runner(rows)
         from podium.learners.net.pairs import PairRunner, given_pairs, label_pairs
-        from podium.objectives.given_pairs import BoundPairs
+        from podium.objectives.given_pairs import BoundPairs, PairGradient
 
         columns, offsets, target, shape, rules, base = rows
         if isinstance(target, BoundPairs):
@@ -383,7 +378,7 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         else:
             pairs_of = label_pairs(target.labels, offsets, bool(self.ties))
         weights = target.judged.weights, target.judged.query_weights
-        return PairRunner(columns, offsets, pairs_of, shape, rules, base, float(self.sigma), weights)
+        return PairRunner(columns, offsets, pairs_of, shape, rules, base, PairGradient(float(self.sigma)), weights)
 
 
 def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:

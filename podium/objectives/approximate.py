@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,16 +20,16 @@ from podium.metrics.additive import NDCG
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
-    BELL,
     BLOCK,
-    LOGISTIC,
     PairWorkspace,
     formula_row,
     load_scores,
     make_pair_workspace,
     store_derivatives,
 )
+from podium.objectives.pair_losses import BELL, LOGISTIC, pair_cost, pair_slopes
 from podium.objectives.rankings import longest_of
 
 
@@ -87,6 +87,19 @@ class BoundApproxNDCG(BoundObjective):
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         alpha, weights = float(self.objective.alpha), self.judged.query_weights
         _smooth_costs(alpha, scores, self.gains, weights, self.offsets, queries, costs)
+
+    def on_device(self) -> DeviceObjective:
+        queries, settings = {"weight": self.query_weights}, {"alpha": float(self.objective.alpha)}
+        return DeviceObjective.of(smooth_gradients, {"gain": self.gains}, queries, settings)
+
+
+def smooth_gradients(scores: Any, lists: PaddedLists, alpha: float) -> Any:
+    import jax.numpy as jnp
+
+    o, others = alpha * differences(scores), ~jnp.eye(scores.shape[1], dtype=bool)
+    rank = 1.0 + lists.both(others * pair_slopes(LOGISTIC, o)).sum(axis=2)  # [q, i, j]: j is above i
+    step = jnp.where(lists.mask, lists.rows["gain"], 0.0) * jnp.log(2.0) / ((1.0 + rank) * jnp.log(1.0 + rank) ** 2)
+    return alpha * lists.both(pair_slopes(BELL, o) * -differences(step)).sum(axis=2)
 
 
 @fast_kernel
@@ -175,6 +188,6 @@ def _smooth_costs(
             rank = 1.0
             for j in range(start, stop):
                 if i != j:
-                    rank += 1.0 / (1.0 + math.exp(min(alpha * (scores[i] - scores[j]), 700.0)))
+                    rank += pair_cost(BELL, alpha * (scores[i] - scores[j]))
             reached += gains[i] / math.log2(1.0 + rank)
         costs[queries[k]] = query_weights[queries[k]] * (1.0 - reached)

@@ -18,6 +18,7 @@ import numpy as np
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
+from podium.objectives.device import DeviceObjective
 
 NORMALIZATIONS = ("lightgbm", "xgboost")  # of lambdas, per query
 
@@ -107,7 +108,7 @@ class BoundObjective:
 
     def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None = None) -> None:
         self.objective, self.judged, self.n_jobs = objective, judged, n_jobs
-        self.labels, self.offsets = judged.labels, judged.offsets
+        self.labels, self.offsets, self.query_weights = judged.labels, judged.offsets, judged.query_weights
         self.n_queries = judged.n_queries
         self._all_queries = readonly(np.arange(self.n_queries, dtype=np.int64))
 
@@ -150,6 +151,13 @@ class BoundObjective:
         self._refuse_bad_scores(scores, self._all_queries)
         self._share_out(self._all_queries, lambda part: self._cost(scores, part, costs))
         return exact_sum(costs)
+
+    def on_device(self) -> DeviceObjective | None:
+        """The gradients at the current iteration for another device; None: they are computed on the host only."""
+        return None
+
+    def _document_weights(self) -> dict[str, np.ndarray]:
+        return {"document_weight": self.judged.weights} if len(self.judged.weights) else {}
 
     def start(self) -> float:
         """The constant score to start from: the best one for pointwise losses, 0 where only differences count."""

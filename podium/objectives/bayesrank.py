@@ -30,6 +30,7 @@ from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
 from podium.metrics.closed_forms import ADDITIVE
 from podium.metrics.policies import Policy
+from podium.metrics.registry import METRICS
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
 from podium.objectives.rankings import longest_of, place_worst_first
@@ -68,8 +69,8 @@ class BayesRank(Objective):
             object.__setattr__(self, "label_gain", tuple(float(gain) for gain in self.label_gain))
         if not isinstance(self.target, AdditiveMetric):
             raise ValueError(
-                f"bayesrank: {self.target.name} does not add up over places. "
-                "Take ndcg, dcg, rbp, p, recall or meanndcg."
+                f"bayesrank: {self.target.name} does not add up over places. Take one of "
+                f"{', '.join(name for name, kind in METRICS.items() if issubclass(kind, AdditiveMetric))}."
             )
 
     @property

@@ -7,13 +7,14 @@ that of the best constant for each query. CatBoost calls it QueryRMSE.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from podium._runtime.compiler import kernel
 from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium.objectives.device import DeviceObjective, PaddedLists
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,18 @@ class BoundQueryRMSE(BoundObjective):
 
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         _centred_costs(scores, self.labels, self.row_weights, self.offsets, queries, costs)
+
+    def on_device(self) -> DeviceObjective:
+        rows = {"label": self.labels, "row_weight": self.row_weights}
+        return DeviceObjective.of(centred_gradients, rows, {})
+
+
+def centred_gradients(scores: Any, lists: PaddedLists) -> Any:
+    import jax.numpy as jnp
+
+    weight, distance = jnp.where(lists.mask, lists.rows["row_weight"], 0.0), scores - lists.rows["label"]
+    total = weight.sum(axis=1, keepdims=True)
+    return weight * (distance - (weight * distance).sum(axis=1, keepdims=True) / jnp.where(total > 0, total, 1.0))
 
 
 @kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,22 +15,14 @@ from podium.objectives.base import BoundObjective, Judgements, Objective
 Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
 
 
-@dataclass(frozen=True)
-class Custom(Objective):
+class FunctionObjective(Objective):
     """`function(scores, labels, offsets) -> (gradients, hessians)`, of a cost to be minimised.
 
     scores and labels are float64 (n,), offsets int64 (queries + 1,); both results need one finite number per row.
     Sample weights and query weights multiply the results. There is no loss.
     """
 
-    name: ClassVar[str] = "custom"
     needs_pairs: ClassVar[bool] = False  # not known
-
-    function: Derivatives
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise ValueError(f"custom: expected a function of scores, labels and offsets; got {self.function!r}.")
 
     @property
     def has_loss(self) -> bool:
@@ -39,10 +32,31 @@ class Custom(Objective):
         return BoundCustom(self, judged, n_jobs)
 
 
+@dataclass(frozen=True)
+class Custom(FunctionObjective):
+    """An objective by its function."""
+
+    name: ClassVar[str] = "custom"
+
+    function: Derivatives
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"custom: expected a function of scores, labels and offsets; got {self.function!r}.")
+
+
+@cache
+def function_class(function: Derivatives) -> type[Objective]:
+    """A class without settings, with the name of the function."""
+    name: str = function.__name__
+    members = {"name": name, "function": staticmethod(function), "__doc__": function.__doc__}
+    return type(name, (FunctionObjective,), members | {"__module__": function.__module__})
+
+
 class BoundCustom(BoundObjective):
     """The user's function on one data set; it is called once, on one thread."""
 
-    objective: Custom
+    objective: Any  # of FunctionObjective
 
     @property
     def total_weight(self) -> float:

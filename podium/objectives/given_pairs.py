@@ -6,14 +6,15 @@ With `o = sigma (s_i - s_j)` and `P = 1 / (1 + e^-o)`, a pair with target p cost
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium.objectives.base import BoundObjective, Judgements
+from podium.objectives.pair_losses import sigmoid, softplus
 from podium.objectives.pairwise import RankNet
 
 
@@ -41,7 +42,7 @@ class BoundPairs(BoundObjective):
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
         sigma = float(self.objective.sigma)
-        _pull_pairs(sigma, scores, *self._sorted, self._starts, self.offsets, queries, gradients, hessians)
+        _derive_pairs(sigma, scores, *self._sorted, self._starts, self.offsets, queries, gradients, hessians)
 
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         _cost_pairs(float(self.objective.sigma), scores, *self._sorted, self._starts, queries, costs)
@@ -85,8 +86,20 @@ def _row_numbers(name: str, part: Any, n_rows: int) -> np.ndarray:
     return found.astype(np.int64)
 
 
+@dataclass(frozen=True)
+class PairGradient:
+    """g_i of pairs with score differences s_i - s_j, as arrays of JAX."""
+
+    sigma: float
+
+    def __call__(self, difference: Any, target: Any) -> Any:
+        from jax.nn import sigmoid
+
+        return self.sigma * (sigmoid(self.sigma * difference) - target)
+
+
 @kernel
-def _pull_pairs(
+def _derive_pairs(
     sigma: float,
     scores: np.ndarray,
     first: np.ndarray,
@@ -106,8 +119,8 @@ def _pull_pairs(
         gradient_sums, hessian_sums = np.zeros(end - begin), np.zeros(end - begin)
         for pair in range(starts[q], starts[q + 1]):
             i, j = first[pair] - begin, second[pair] - begin
-            o = min(max(sigma * (scores[begin + i] - scores[begin + j]), -700.0), 700.0)
-            above = 1.0 / (1.0 + math.exp(-o))
+            o = sigma * (scores[begin + i] - scores[begin + j])
+            above = sigmoid(o)
             gradient, hessian = weights[pair] * (above - target[pair]), weights[pair] * above * (1.0 - above)
             gradient_sums[i] += gradient
             gradient_sums[j] -= gradient
@@ -135,5 +148,5 @@ def _cost_pairs(
         total = 0.0
         for pair in range(starts[queries[k]], starts[queries[k] + 1]):
             o = sigma * (scores[first[pair]] - scores[second[pair]])
-            total += weights[pair] * (max(-o, 0.0) + math.log1p(math.exp(-abs(o))) + (1.0 - target[pair]) * o)
+            total += weights[pair] * (softplus(-o) + (1.0 - target[pair]) * o)
         costs[queries[k]] = total

@@ -15,7 +15,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -34,10 +34,9 @@ from podium.objectives.base import (
     check_positive,
     refuse_negative_labels,
 )
+from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
-    FLATTEST,
-    LOGISTIC,
     PairWorkspace,
     cost_row,
     load_powers,
@@ -46,9 +45,11 @@ from podium.objectives.kernels import (
     make_pair_workspace,
     store_derivatives,
 )
+from podium.objectives.pair_losses import FLATTEST, LOGISTIC, pair_slopes
 from podium.objectives.pairwise import pair_factors
 from podium.objectives.rankings import longest_of, order_by_label, order_of, place_queries, rows_of
 from podium.objectives.swap_deltas import (
+    DROPS,
     DeltaWorkspace,
     additive_row,
     closed_form_of,
@@ -58,6 +59,7 @@ from podium.objectives.swap_deltas import (
     load_weights,
     make_delta_workspace,
     metric_under,
+    ranks_of,
 )
 
 _NEAREST = 0.01  # LightGBM's and XGBoost's, so that equal scores do not divide by 0
@@ -144,16 +146,28 @@ class BoundLambda(BoundObjective):
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
         self._places = rows_of(judged.offsets)  # of the last call: the next one's are much the same
-        query_weights = judged.query_weights
         if objective.pair_exponent:
             factors = pair_factors(judged, order_by_label(judged, n_jobs), objective.pair_exponent)
-            query_weights = readonly(query_weights * factors)
-        self._lists: Lists = (judged.weights, query_weights, judged.offsets)
+            self.query_weights = readonly(judged.query_weights * factors)
+        self._lists: Lists = (judged.weights, self.query_weights, judged.offsets)
 
     @property
     def total_weight(self) -> float:
         """As of listwise objectives, with the mean weight squared: a pair counts by the product of two."""
-        return exact_sum(self._lists[1] * self.judged.mean_weights**2)
+        return exact_sum(self.query_weights * self.judged.mean_weights**2)
+
+    def on_device(self) -> DeviceObjective | None:
+        """Of metrics that have a closed form; weights of ranks that differ from query to query lie at its rows."""
+        form = self.form
+        if form is None:
+            return None
+        rows, table = {"value": form.values, **self._document_weights()}, form.table
+        if form.kind == ADDITIVE and form.starts.any():
+            rows["place_weight"], table = form.table, np.empty(0)
+        sigma, normalised, _ = self._options
+        settings = {"kind": form.kind, "cutoff": int(form.cutoff), "sigma": sigma, "normalised": normalised}
+        queries = {"weight": self.query_weights, "scale": form.scales}
+        return DeviceObjective.of(lambda_gradients, rows, queries, settings, table)
 
     def _work(self, lengths: np.ndarray) -> np.ndarray:
         if self.form is None:  # Python holds the interpreter lock: one thread
@@ -226,6 +240,22 @@ class BoundLambda(BoundObjective):
                     self._options[1], i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse
                 )
         _close_query(query, places, 1.0, total, self._options, self._lists, workspace, gradients, hessians, costs)
+
+
+def lambda_gradients(scores: Any, lists: PaddedLists, kind: int, cutoff: int, sigma: float, normalised: bool) -> Any:
+    import jax.numpy as jnp
+
+    drop = DROPS[kind](ranks_of(scores, lists.mask), lists, cutoff)
+    deltas = lists.both(differences(lists.rows["value"]) * jnp.abs(drop))  # positive where i is better
+    o, scale = differences(scores), lists.queries["scale"]
+    lambdas = lists.pair_weights * (deltas * pair_slopes(LOGISTIC, sigma * jnp.sign(deltas) * o))
+    if normalised:
+        most = jnp.where(lists.mask, scores, -jnp.inf).max(axis=1)
+        least = jnp.where(lists.mask, scores, jnp.inf).min(axis=1)
+        lambdas = lambdas / jnp.where((least < most)[:, None, None], _NEAREST + jnp.abs(o), 1.0)
+        total = sigma * scale * jnp.abs(lambdas).sum(axis=(1, 2))
+        scale = scale * jnp.where(total > 0, jnp.log2(1.0 + total) / jnp.where(total > 0, total, 1.0), 1.0)
+    return -sigma * scale[:, None] * lambdas.sum(axis=2)
 
 
 def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:

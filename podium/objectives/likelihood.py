@@ -1,6 +1,6 @@
 """The likelihood of an order under Plackett-Luce: documents are chosen one after the other, by softmax of those left.
 
-O(n) a call after one sort of the labels, in float64, from the largest score down: gaps of any size are safe. A
+O(n) per call after one sort of the labels, in float64, from the largest score down: gaps of any size are safe. A
 document's weight multiplies the term of its own choice.
 """
 
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from podium._runtime.compiler import kernel
 from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.rankings import order_by_label
 
 
@@ -46,12 +47,31 @@ class BoundListMLE(BoundObjective):
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
 
+    def on_device(self) -> DeviceObjective:
+        rows = {"label": self.labels, **self._document_weights()}
+        return DeviceObjective.of(likelihood_gradients, rows, {"weight": self.query_weights})
+
     def _run(
         self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
     ) -> None:
         judged, order = self.judged, self.order
         lists = judged.weights, judged.query_weights, judged.offsets
         _plackett_luce(scores, order.places, order.worse, lists, queries, gradients, hessians, costs)
+
+
+def likelihood_gradients(scores: Any, lists: PaddedLists) -> Any:
+    """Each document i that is better than the worst is chosen among those that are not better."""
+    import jax
+    import jax.numpy as jnp
+
+    label = jnp.where(lists.mask, lists.rows["label"], jnp.inf)
+    weight = jnp.where(lists.mask, lists.rows.get("document_weight", jnp.ones_like(scores)), 0.0)
+    chosen = weight * (label > label.min(axis=1, keepdims=True))
+    among = lists.both(label[:, None, :] <= label[:, :, None])  # [q, i, j]: j is left where i is chosen
+    level = jax.nn.logsumexp(jnp.where(among, scores[:, None, :], -jnp.inf), axis=2)
+    level = jnp.where(lists.mask, level, 0.0)
+    shares = jnp.where(among, jnp.exp(scores[:, None, :] - level[:, :, None]), 0.0)
+    return (chosen[:, :, None] * shares).sum(axis=1) - chosen
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------

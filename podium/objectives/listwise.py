@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from podium._runtime.compiler import kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.policies import gain_table, gains, known_gain
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, refuse_negative_labels
+from podium.objectives.device import DeviceObjective, PaddedLists
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,12 @@ class BoundSoftmax(BoundObjective):
         weights = self.judged.query_weights
         _cross_entropy_costs(scores, readonly(self.targets), weights, self.offsets, queries, costs)
 
+    def on_device(self) -> DeviceObjective:
+        queries = {"weight": self.query_weights}
+        return DeviceObjective.of(
+            softmax_gradients, {"target": self.targets}, queries, resampled=isinstance(self, BoundXENDCG)
+        )
+
 
 class BoundXENDCG(BoundSoftmax):
     """XE-NDCG at one iteration."""
@@ -124,6 +131,15 @@ class BoundXENDCG(BoundSoftmax):
             self._all_queries,
             lambda part: _drawn_targets(self._gains, drawn, stream, smoothing, weights, self.offsets, part, targets),
         )
+
+
+def softmax_gradients(scores: Any, lists: PaddedLists) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    target = jnp.where(lists.mask, lists.rows["target"], 0.0)
+    share = jax.nn.softmax(jnp.where(lists.mask, scores, -jnp.inf), axis=1, where=lists.mask)
+    return target.sum(axis=1, keepdims=True) * share - target
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------

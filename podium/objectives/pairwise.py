@@ -13,20 +13,16 @@ whose weights are not 0): 0 is the plain sum over pairs, 1 the sum of the means 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, check_positive
+from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
-    EVEN,
-    EXPONENTIAL,
-    HINGE,
-    LOGISTIC,
-    SQUARED_HINGE,
     PairWorkspace,
     cost_row,
     load_scores,
@@ -34,6 +30,7 @@ from podium.objectives.kernels import (
     pair_row,
     store_derivatives,
 )
+from podium.objectives.pair_losses import EVEN, EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE, pair_slopes
 from podium.objectives.rankings import LabelOrder, longest_of, order_by_label
 
 
@@ -41,7 +38,7 @@ from podium.objectives.rankings import LabelOrder, longest_of, order_by_label
 class PairwiseObjective(Objective):
     """The frame: a member names its formula and may set the slope and whether equal labels make pairs."""
 
-    form: ClassVar[int] = LOGISTIC
+    pair_loss: ClassVar[int] = LOGISTIC
 
     pair_exponent: float = field(default=0.0, kw_only=True)
 
@@ -70,7 +67,7 @@ class RankNet(PairwiseObjective):
     """
 
     name: ClassVar[str] = "ranknet"
-    form: ClassVar[int] = LOGISTIC
+    pair_loss: ClassVar[int] = LOGISTIC
 
     sigma: float = 1.0
     ties: bool = False
@@ -97,7 +94,7 @@ class Hinge(PairwiseObjective):
 
     name: ClassVar[str] = "hinge"
     hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
-    form: ClassVar[int] = HINGE
+    pair_loss: ClassVar[int] = HINGE
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ class SquaredHinge(PairwiseObjective):
     """Squared hinge: `max(0, 1 - o)^2`, with `dC/do = -2 max(0, 1 - o)` and second derivative 2 inside the margin."""
 
     name: ClassVar[str] = "squared_hinge"
-    form: ClassVar[int] = SQUARED_HINGE
+    pair_loss: ClassVar[int] = SQUARED_HINGE
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ class Exponential(PairwiseObjective):
     """
 
     name: ClassVar[str] = "exponential"
-    form: ClassVar[int] = EXPONENTIAL
+    pair_loss: ClassVar[int] = EXPONENTIAL
 
 
 class BoundPairwise(BoundObjective):
@@ -127,7 +124,6 @@ class BoundPairwise(BoundObjective):
     def __init__(self, objective: PairwiseObjective, judged: Judgements, n_jobs: int | None) -> None:
         super().__init__(objective, judged, n_jobs)
         self.order = order_by_label(judged, n_jobs)
-        self.query_weights = judged.query_weights
         if objective.pair_exponent:
             self.query_weights = readonly(
                 judged.query_weights * pair_factors(judged, self.order, objective.pair_exponent)
@@ -140,13 +136,18 @@ class BoundPairwise(BoundObjective):
         _sum_pairs(self.order.places, self.order.worse, self.judged.weights, self.offsets, sums)
         return exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
 
+    def on_device(self) -> DeviceObjective:
+        kind, rows = self.objective, {"label": self.labels, **self._document_weights()}
+        settings = {"loss": kind.pair_loss, "slope": float(kind.slope), "even": bool(kind.even_pairs)}
+        return DeviceObjective.of(pair_gradients, rows, {"weight": self.query_weights}, settings)
+
     def _work(self, lengths: np.ndarray) -> np.ndarray:
         return np.asarray(lengths + lengths * lengths // 32)
 
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
         kind, judged = self.objective, self.judged
         _pair_queries(
-            kind.form,
+            kind.pair_loss,
             kind.slope,
             kind.even_pairs,
             scores,
@@ -164,7 +165,7 @@ class BoundPairwise(BoundObjective):
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         kind, judged = self.objective, self.judged
         _pair_costs(
-            kind.form,
+            kind.pair_loss,
             kind.slope,
             kind.even_pairs,
             scores,
@@ -177,6 +178,17 @@ class BoundPairwise(BoundObjective):
             make_pair_workspace(longest_of(judged.offsets, queries)),
             costs,
         )
+
+
+def pair_gradients(scores: Any, lists: PaddedLists, loss: int, slope: float, even: bool) -> Any:
+    import jax.numpy as jnp
+
+    sign = lists.both(jnp.sign(differences(lists.rows["label"])))
+    o = slope * differences(scores)
+    slopes = sign * pair_slopes(loss, sign * o)
+    if even:
+        slopes += lists.both(jnp.where(sign == 0.0, pair_slopes(EVEN, o), 0.0))
+    return -slope * (lists.pair_weights * slopes).sum(axis=2)
 
 
 def pair_factors(judged: Judgements, order: LabelOrder, exponent: float) -> np.ndarray:
@@ -227,7 +239,7 @@ def _weigh_pairs(
 
 @fast_kernel
 def _pair_queries(
-    form: int,
+    loss: int,
     sigma: float,
     ties: bool,
     scores: np.ndarray,
@@ -265,14 +277,14 @@ def _pair_queries(
                 if turns > 1 or len(weights) > 0 or last != filled:
                     _weigh_pairs(i, first, last, start, own, weights, row)
                     filled = last
-                pair_row(form if turn == 0 else EVEN, i, last, single, row, gradient_sums, hessian_sums)
+                pair_row(loss if turn == 0 else EVEN, i, last, single, row, gradient_sums, hessian_sums)
         scale = query_weights[queries[k]] * sigma
         store_derivatives(own, scale, scale * sigma, workspace, gradients[start:stop], hessians[start:stop])
 
 
 @kernel
 def _pair_costs(
-    form: int,
+    loss: int,
     sigma: float,
     ties: bool,
     scores: np.ndarray,
@@ -295,7 +307,7 @@ def _pair_costs(
         for i in range(1, stop - start):
             count = worse[start + i]
             _weigh_pairs(i, 0, count, start, own, weights, row)
-            total += cost_row(form, i, count, exact, row)
+            total += cost_row(loss, i, count, exact, row)
             if ties:
                 _weigh_pairs(i, count, i, start, own, weights, row)
                 total += cost_row(EVEN, i, i, exact, row)

@@ -14,13 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
+from podium.objectives.device import DeviceObjective, PaddedLists
+from podium.objectives.pair_losses import sigmoid, softplus
 
 _MOST_CLASSES = 255
 _SMALLEST_STEP = 1e-3  # between two thresholds: a grade that (almost) no document has still needs some room
@@ -124,6 +126,10 @@ class BoundSquared(BoundObjective):
     def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
         _squared(scores, self.labels, self.row_weights, self.offsets, queries, gradients, hessians)
 
+    def on_device(self) -> DeviceObjective:
+        rows = {"label": self.labels, "row_weight": self.row_weights}
+        return DeviceObjective.of(squared_gradients, rows, {})
+
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         _squared_costs(scores, self.labels, self.row_weights, self.offsets, queries, costs)
 
@@ -178,6 +184,10 @@ class BoundThresholds(BoundObjective):
     def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
         _between_costs(scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, costs)
 
+    def on_device(self) -> DeviceObjective:
+        rows = {"lower": self.lower, "upper": self.upper, "row_weight": self.row_weights}
+        return DeviceObjective.of(threshold_gradients, rows, {}, {"slope": float(self.slope)})
+
 
 def _sum_classes(classes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
     """The weight of each class, the same for any order of rows."""
@@ -188,6 +198,20 @@ def _log_odds(amounts: np.ndarray, total: float) -> np.ndarray:
     share = np.clip(amounts / total if total > 0 else np.full(len(amounts), 0.5), _RAREST, 1.0 - _RAREST)
     odds: np.ndarray = np.log(share / (1.0 - share))
     return odds
+
+
+def squared_gradients(scores: Any, lists: PaddedLists) -> Any:
+    return lists.rows["row_weight"] * (scores - lists.rows["label"])
+
+
+def threshold_gradients(scores: Any, lists: PaddedLists, slope: float) -> Any:
+    from jax.nn import sigmoid
+
+    down, up = sigmoid(slope * (scores - lists.rows["upper"])), sigmoid(slope * (lists.rows["lower"] - scores))
+    return lists.rows["row_weight"] * slope * (down - up)
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -224,16 +248,6 @@ def _squared_costs(
 
 
 @kernel
-def _sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
-
-
-@kernel
-def _softplus(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-@kernel
 def _between(
     scores: np.ndarray,
     lower: np.ndarray,
@@ -251,8 +265,8 @@ def _between(
     """
     for k in range(len(queries)):
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            down = _sigmoid(slope * (scores[row] - upper[row]))
-            up = _sigmoid(slope * (lower[row] - scores[row]))
+            down = sigmoid(slope * (scores[row] - upper[row]))
+            up = sigmoid(slope * (lower[row] - scores[row]))
             second = down * (1.0 - down) + up * (1.0 - up)
             gradients[row] = np.float32(weights[row] * slope * (down - up))
             hessians[row] = np.float32(weights[row] * slope * slope * second)
@@ -273,8 +287,8 @@ def _between_costs(
     for k in range(len(queries)):
         total = 0.0
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            above = _softplus(slope * (scores[row] - upper[row])) if upper[row] < np.inf else 0.0
-            below = _softplus(slope * (lower[row] - scores[row])) if lower[row] > -np.inf else 0.0
+            above = softplus(slope * (scores[row] - upper[row])) if upper[row] < np.inf else 0.0
+            below = softplus(slope * (lower[row] - scores[row])) if lower[row] > -np.inf else 0.0
             width = math.log(-math.expm1(slope * (lower[row] - upper[row])))
             total += weights[row] * (above + below - width)
         costs[queries[k]] = total

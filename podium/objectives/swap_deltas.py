@@ -11,12 +11,15 @@ its divisor (the ideal DCG, the number of relevant documents), which multiplies 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel
 from podium.metrics.base import Metric
 from podium.metrics.closed_forms import (
+    ADDITIVE,
+    CASCADE,
     FIRST,
     PAIRS,
     PRECISION,
@@ -29,6 +32,7 @@ from podium.metrics.lists import RankedLists
 from podium.metrics.policies import Policy, get_policy
 from podium.metrics.registry import parse_metric
 from podium.objectives.base import Judgements
+from podium.objectives.device import PaddedLists, differences
 from podium.objectives.kernels import BLOCK
 
 
@@ -46,6 +50,84 @@ def closed_form_of(metric: Metric, judged: Judgements) -> ClosedForm | None:
     form = metric.closed_form(RankedLists(judged.labels, judged.offsets))
     return None if form is None or form.kind == PAIRS else form
 
+
+# --- drops in JAX, [q, i, j]: times the difference of the values, what swapping i and j loses -----------------------
+
+
+def ranks_of(scores: Any, mask: Any) -> Any:
+    """From 0: how many documents are above each, those with a higher score, and of equal ones the earlier."""
+    import jax.numpy as jnp
+
+    order = jnp.arange(scores.shape[1])
+    lower, upper = scores[:, :, None], scores[:, None, :]
+    above = (upper > lower) | ((upper == lower) & (order[None, :] < order[:, None]))
+    return (above & mask[:, None, :]).sum(axis=2, dtype=jnp.int32)
+
+
+def _additive(rank: Any, lists: PaddedLists, cutoff: int) -> Any:
+    import jax.numpy as jnp
+
+    weights = lists.rows.get("place_weight")
+    if weights is None:
+        return differences(lists.table[jnp.minimum(rank, lists.table.shape[0] - 1)])
+    return differences(jnp.take_along_axis(weights, jnp.minimum(rank, rank.shape[1] - 1), axis=1))
+
+
+def _precision(rank: Any, lists: PaddedLists, cutoff: int) -> Any:
+    import jax.numpy as jnp
+
+    relevant, inverse = jnp.where(lists.mask, lists.rows["value"], 0.0), _inverse_ranks(rank, cutoff)
+    until = rank[:, None, :] <= rank[:, :, None]
+    falling, rising = precision_weights(_sums(until, relevant), _sums(until, relevant * inverse), inverse)
+    return jnp.where(_upper(relevant, rank) > 0, differences(falling), differences(rising))
+
+
+def _first(rank: Any, lists: PaddedLists, cutoff: int) -> Any:
+    """Only the first relevant rank counts: the upper one is it and may fall after the second, or stands above it."""
+    import jax.numpy as jnp
+
+    inverse, n = _inverse_ranks(rank, cutoff), rank.shape[1]
+    relevant = jnp.where(lists.mask & (lists.rows["value"] > 0), rank, n)
+    first = relevant.min(axis=1, keepdims=True)
+    second = jnp.where(relevant > first, relevant, n).min(axis=1, keepdims=True)
+    worth = [jnp.where(at < n, _inverse_ranks(at, cutoff), 0.0)[:, :, None] for at in (first, second)]
+    upper, above = _upper(inverse, rank), jnp.minimum(rank[:, :, None], rank[:, None, :])
+    behind = jnp.where(above == first[:, :, None], jnp.maximum(_upper(inverse, -rank), worth[1]), worth[0])
+    return jnp.where(above <= first[:, :, None], upper - behind, 0.0)
+
+
+def _cascade(rank: Any, lists: PaddedLists, cutoff: int) -> Any:
+    import jax.numpy as jnp
+
+    stop, above = jnp.where(lists.mask, lists.rows["value"], 0.0), rank[:, None, :] < rank[:, :, None]
+    here = jnp.exp(_sums(above, jnp.log1p(-stop))) * _inverse_ranks(rank, cutoff)
+    total, full = cascade_sums(here, stop, _sums(above, here * stop))
+    here, stay, total = (_upper(numbers, rank) for numbers in (here, 1.0 / (1.0 - stop), total))
+    opened = jnp.minimum(rank[:, :, None], rank[:, None, :]) < cutoff
+    return jnp.where(opened, cascade_drop(here, stay, total, _upper(full, -rank)), 0.0)
+
+
+def _inverse_ranks(rank: Any, cutoff: int) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.where(rank < cutoff, 1.0 / (rank + 1.0), 0.0)
+
+
+def _sums(among: Any, values: Any) -> Any:
+    """[q, i]: the sum over those j that are among what belongs to i."""
+    import jax.numpy as jnp
+
+    return jnp.where(among, values[:, None, :], 0.0).sum(axis=2)
+
+
+def _upper(values: Any, rank: Any) -> Any:
+    """[q, i, j]: the value of whichever of i and j has the smaller rank."""
+    import jax.numpy as jnp
+
+    return jnp.where(rank[:, :, None] < rank[:, None, :], values[:, :, None], values[:, None, :])
+
+
+DROPS = {ADDITIVE: _additive, PRECISION: _precision, FIRST: _first, CASCADE: _cascade}
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 

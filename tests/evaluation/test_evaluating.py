@@ -242,7 +242,7 @@ def test_equal_cutoffs_are_equal_metrics():
 def test_a_custom_metric_says_itself_that_it_pools_queries_and_what_a_reader_should_know():
     @dataclass(frozen=True)
     class TopLabel(Metric):
-        spelling: ClassVar[str] = "top_label"
+        base_name: ClassVar[str] = "top_label"
 
         pools_queries = True
 

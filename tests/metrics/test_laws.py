@@ -130,7 +130,7 @@ def test_the_name_is_a_spelling_that_reads_back(spelling):
 class SecondPlace(Metric):
     """A user's metric: the label at the second place."""
 
-    spelling = "second"
+    base_name = "second"
 
     def value(self, ranked_labels, judged=None):
         return float(ranked_labels[1]) if len(ranked_labels) > 1 else 0.0

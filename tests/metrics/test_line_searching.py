@@ -24,7 +24,7 @@ RULES = {**POLICIES, "best": Policy("best", ties="best", precision="list")}
 class SecondPlace(Metric):
     """A user's metric: the label at the second place."""
 
-    spelling = "second"
+    base_name = "second"
 
     def value(self, ranked_labels, judged=None):
         return float(ranked_labels[1]) if len(ranked_labels) > 1 else 0.0

@@ -207,7 +207,7 @@ def test_refit_and_fit_more_work_on_a_loaded_model_as_on_the_saved_one(name, dat
 class Second(Metric):
     """A user's own."""
 
-    spelling = "second"
+    base_name = "second"
 
     def value(self, ranked_labels, judged=None):
         return float(ranked_labels[1]) if len(ranked_labels) > 1 else 0.0
@@ -419,7 +419,7 @@ def test_functions_and_metrics_of_the_users_own_are_reported_apart_by_code_and_c
 
     @dataclass(frozen=True)
     class Place(Metric):
-        spelling = "place"
+        base_name = "place"
         place: int = 1
 
         def value(self, ranked_labels, judged=None):

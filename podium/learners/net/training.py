@@ -47,6 +47,8 @@ class BatchTarget(Target, Protocol):
     def derivatives(
         self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, queries: np.ndarray | None = None
     ) -> None: ...
+    def on_device(self) -> Any:
+        """The `DeviceObjective` of the current iteration, or None."""
 
 
 @dataclass(frozen=True)
@@ -234,9 +236,9 @@ class HostRunner:
         x = np.zeros((size, self.columns.shape[1]), np.float32)
         np.take(self.columns, rows, axis=0, out=x[: len(rows)])
         forward, update = self._programs
-        scores, pull_back = forward(weights, x, key)
+        scores, backward = forward(weights, x, key)
         gradients = self._objective.gradients(np.asarray(scores), queries, rows)
-        return update(weights, memory, pull_back, gradients, np.float32(rate))  # type: ignore[no-any-return]
+        return update(weights, memory, backward, gradients, np.float32(rate))  # type: ignore[no-any-return]
 
 
 class ListRunner:
@@ -265,11 +267,11 @@ class ListRunner:
         key = jax.random.fold_in(jax.random.key(self.rules.seed % 2**32), number)
         for batch, rate in enumerate(self.rules.rates(number, self.classes.n_batches)):
             chosen = [part[batch] for part in parts]
-            scores, pull_back = forward(weights, self._data, chosen, jax.random.fold_in(key, batch))
+            scores, backward = forward(weights, self._data, chosen, jax.random.fold_in(key, batch))
             queries = np.concatenate(chosen)
             queries = queries[queries >= 0].astype(np.int64)
             gradients = self._objective.gradients(np.asarray(scores), queries, rows_of(queries, self.offsets))
-            weights, memory = update(weights, memory, pull_back, gradients, np.float32(rate))
+            weights, memory = update(weights, memory, backward, gradients, np.float32(rate))
         return weights, memory
 
 
@@ -284,22 +286,17 @@ class DeviceEpochs:
         shape: NetShape | AttentionShape,
         rules: NetRules,
         base: np.ndarray | None,
-        form_of: Callable[[Any], Any],
     ) -> None:
-        """form_of: from a bound objective to its form for a device."""
-        self.target, self._form_of, self._form = target, form_of, form_of(target)
-        own = DeviceRules(shape, rules.optimizer, rules.dropout, rules.n_nets, rules.precision)
-        data = columns, offsets, self._form_at, own, rules.batch_size, rules.rates
-        self.runner = DeviceRunner(*data, seed=rules.seed, base=base)
+        self.target, self._objective = target, target.on_device()
+        device_rules = DeviceRules(shape, rules.optimizer, rules.dropout, rules.n_nets, rules.precision)
+        data = columns, offsets, self._objective_at, device_rules, rules.batch_size, rules.rates
+        self.epoch = DeviceRunner(*data, seed=rules.seed, base=base).epoch
 
-    def epoch(self, number: int, weights: Any, memory: Any) -> tuple[Any, Any]:
-        return self.runner.epoch(number, weights, memory)
-
-    def _form_at(self, number: int) -> Any:
-        if self._form.redrawn:
+    def _objective_at(self, number: int) -> Any:
+        if self._objective.resampled:
             self.target.begin(number)
-            self._form = self._form_of(self.target)
-        return self._form
+            self._objective = self.target.on_device()
+        return self._objective
 
 
 @lru_cache(maxsize=32)
@@ -315,8 +312,8 @@ def host_programs(
         return jax.vjp(lambda given: network(given, x, key), weights)
 
     @jax.jit
-    def update(weights: Any, memory: Any, pull_back: Any, gradients: Any, rate: Any) -> Any:
-        (found,) = pull_back(gradients)
+    def update(weights: Any, memory: Any, backward: Any, gradients: Any, rate: Any) -> Any:
+        (found,) = backward(gradients)
         return step(weights, memory, found, rate)
 
     return forward, update
@@ -337,8 +334,8 @@ def list_programs(
         return jax.vjp(lambda given: network(given, x, key, chosen, plan, data), weights)
 
     @jax.jit
-    def update(weights: Any, memory: Any, pull_back: Any, gradients: Any, rate: Any) -> Any:
-        (found,) = pull_back(gradients)
+    def update(weights: Any, memory: Any, backward: Any, gradients: Any, rate: Any) -> Any:
+        (found,) = backward(gradients)
         return step(weights, memory, found, rate)
 
     return forward, update

@@ -15,7 +15,7 @@ from podium.learners.net.scoring import NetShape
 from podium.learners.net.training import HostRunner, NetRules
 from podium.objectives import RankNet, parse_objective
 from podium.objectives.base import judge
-from podium.objectives.given_pairs import BoundPairs, GivenPairs
+from podium.objectives.given_pairs import BoundPairs, GivenPairs, PairGradient
 
 
 def lists(rng, lengths=(6, 9, 1, 4)):
@@ -35,7 +35,9 @@ def test_small_steps_per_pair_add_up_to_the_step_of_the_batch(rng, ties, weighte
     start, base = shape.start(1, 2), rng.standard_normal(len(X))
     memory = start_memory(make_optimizer(optimizer, shape.penalised()), start)
     rules_of_bag = NetRules(optimizer=optimizer, batch_size=100, n_nets=2)
-    runner = PairRunner(X, offsets, label_pairs(y, offsets, ties), shape, rules_of_bag, base, 1.5, weights)
+    runner = PairRunner(
+        X, offsets, label_pairs(y, offsets, ties), shape, rules_of_bag, base, PairGradient(1.5), weights
+    )
     by_pair = np.asarray(runner.epoch(0, start, memory)[0]) - start
     objective = parse_objective("ranknet", sigma=1.5, ties=ties)
     target = objective.bind(y, offsets, weights[0] if weighted else None, weights[1])
