@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.exact import exact_sum
-from podium.data.precision import divisors
 from podium.data.sparse import Features
+from podium.data.standardising import Standardisation
 from podium.learners.linear.basis import Basis
 from podium.learners.linear.products import multiply, multiply_transposed
 from podium.learners.protocol import Target
@@ -44,25 +44,6 @@ class LinearRules:
     tolerance: float = 1e-5  # of the gradient's largest entry
     fit_intercept: bool = False
     n_jobs: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """Standardisation: z = (x - centre) / scale; a constant feature has scale 1 and so z = 0."""
-
-    centre: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> Scaling:
-        """Means and standard deviations of the columns, weighted if rows have weights; identity without any row."""
-        weights = np.ones(len(X)) if weights is None else weights
-        total = exact_sum(weights) if weights.any() else 1.0
-        centre = multiply_transposed(X, weights, n_jobs) / total
-        spread = np.zeros(X.shape[1])
-        for f in range(X.shape[1]):
-            spread[f] = exact_sum(weights * (X[:, f].astype(np.float64) - centre[f]) ** 2) / total
-        return cls(centre, divisors(centre, np.sqrt(spread)))
 
 
 @dataclass(eq=False)
@@ -91,7 +72,7 @@ class LinearTraining:
         """weights (n,): of the rows, for their standardisation; the target knows its own."""
         self.basis, self.target, self.rules = basis, target, rules
         self.X = X = self._expanded(X)
-        self.scaling = Scaling.of(X, rules.n_jobs, weights)
+        self.scaling = Standardisation.fit(X, weights)
         total = target.total_weight
         self._total = total if total > 0 else 1.0  # without any weight, every gradient is 0
         self.point = np.zeros(X.shape[1] + 1)
@@ -170,8 +151,8 @@ class LinearTraining:
         return np.asarray(X) if self.basis is None else self.basis.expand(np.asarray(X), self.rules.n_jobs)
 
     def _coefficients(self, point: np.ndarray) -> tuple[np.ndarray, float]:
-        weights = point[:-1] / self.scaling.scale
-        return weights, float(point[-1] - weights @ self.scaling.centre)
+        weights, shift = self.scaling.unscaled(point[:-1])
+        return weights, float(point[-1] - shift)
 
     def _scores(self, X: np.ndarray, point: np.ndarray) -> np.ndarray:
         weights, intercept = self._coefficients(point)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from podium.data.sparse import Features
-from podium.learners.linear.lbfgs import Scaling
+from podium.data.standardising import Standardisation
 from podium.learners.linear.products import multiply
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 
@@ -26,7 +26,7 @@ class WeightedFeatures:
 
     def __init__(self, X: np.ndarray, n_jobs: int | None) -> None:
         self.X, self.n_jobs = X, n_jobs
-        self.scaling = Scaling.of(X, n_jobs)
+        self.scaling = Standardisation.fit(X)
         self.weights = np.zeros(X.shape[1])
         self.n_steps, self.is_done = 0, False
         self.followed: list[np.ndarray] = []
@@ -45,20 +45,19 @@ class WeightedFeatures:
     @property
     def coefficients(self) -> tuple[np.ndarray, float]:
         """Weights of the features as they came, and the intercept."""
-        weights = self.weights / self.scaling.scale
-        return weights, float(-(weights @ self.scaling.centre))
+        weights, shift = self.scaling.unscaled(self.weights)
+        return weights, float(-shift)
 
     def scores(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """One score per row, with these weights of standardised features."""
-        scores, raw = np.empty(len(X)), weights / self.scaling.scale
+        scores, (raw, shift) = np.empty(len(X)), self.scaling.unscaled(weights)
         multiply(X, raw, scores, self.n_jobs)
-        scores -= raw @ self.scaling.centre
+        scores -= shift
         return scores
 
     def column(self, feature: int) -> np.ndarray:
         """A standardised feature of all training rows."""
-        centred = self.X[:, feature].astype(np.float64) - self.scaling.centre[feature]
-        return np.asarray(centred / self.scaling.scale[feature])
+        return self.scaling.take(feature).apply(self.X[:, feature])
 
     def _settle(self, weights: np.ndarray) -> None:
         """The step is done: these are the weights now."""
