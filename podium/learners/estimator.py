@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 from podium.data.sparse import Features
 from podium.data.standardising import Standardisation
 from podium.learners.kernel_functions import SKLEARN_NAMES, gaussian, polynomial, sigmoid
@@ -65,12 +65,11 @@ class Form:
         scores, weights, support = np.empty(len(X)), readonly(self.weights[0].copy()), readonly(self.support)
         kind, gamma, coef0, degree = KERNELS.index(self.link), self.gamma, self.coef0, self.degree
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        def work(part: slice) -> None:
             z = Standardisation(self.mean, self.scale).apply(X[part])
             _kernel_sums(z, support, weights, kind, gamma, coef0, degree, scores[part])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
         return np.asarray(scores + self.intercepts[0])
 
     def check(self, n_features: int) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 from podium.data.standardising import Standardisation
 from podium.learners.kernel_functions import gaussian
 
@@ -55,15 +55,14 @@ class Basis:
         over = 1.0 / (self.width * self.width * max(len(self.scaling.scale), 1))
         centres = readonly(self.centres)
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        def work(part: slice) -> None:
             z = self._standardised(X[part])
             if self.kind == "polynomial":
                 _powers(z, self.degree, values[part])
             else:
                 _centred(z, centres, over, self.kind == "gaussian", values[part])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
         return values
 
     def names(self, features: Sequence[str]) -> list[str]:

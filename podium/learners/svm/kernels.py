@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 from podium.learners.kernel_functions import KERNEL_FUNCTIONS, gaussian, polynomial, sigmoid
 from podium.learners.linear.products import multiply
 
@@ -90,12 +90,11 @@ class Documents:
         out, vectors = np.empty(len(X)), self.vectors
         squares = _squares(vectors.astype(np.float64)) if self.kernel.kind == "gaussian" else out
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        def work(part: slice) -> None:
             values = self._given(X[part]) if self.are_given else self.kernel.row_by_row(X[part], vectors, squares)
             multiply(values, factors, out[part], 1)
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), 1 if callable(self.kernel.kind) else n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, 1 if callable(self.kernel.kind) else n_jobs)
         return out
 
     def _given(self, X: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import readonly
-from podium._runtime.threads import map_blocks, over_queries
+from podium._runtime.threads import map_slices, over_queries
 from podium.data.ranking import RankingData, group_rows
 from podium.data.sparse import Features, is_sparse
 from podium.data.standardising import Standardisation
@@ -179,11 +179,10 @@ class Transform:
     def _apply_rowwise(self, kind: str, X: np.ndarray, features: np.ndarray, out: np.ndarray, n_jobs: Any) -> None:
         formula = self._formula(kind, features)
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        def work(part: slice) -> None:
             out[part] = formula(X[part][:, features])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
 
     def _formula(self, kind: str, features: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Of a kind that looks at one value at a time: the values of these features, (rows, features), transformed."""
