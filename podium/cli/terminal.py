@@ -16,8 +16,8 @@ from podium._runtime.words import printable
 from podium.cli.application import show
 
 if TYPE_CHECKING:
-    from podium.evaluation import Evaluation
     from podium.evaluation.comparison import Comparison
+    from podium.evaluation.evaluating import Evaluation
     from podium.explain import Why
     from podium.explain.queries import QueryExplained
     from podium.models.registry import ModelEntry

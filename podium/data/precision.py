@@ -17,7 +17,6 @@ from podium._runtime.warn import LossWarning, warn
 
 EXACT = 2**24  # integers below it are all different in float32
 _PIECE = 1 << 19  # values looked at in one go: they stay in the cache
-_ROUNDING = 1e-7  # of the mean: a smaller deviation is rounding in float32
 
 Pair = tuple[Any, Any]
 """Two numbers that become one."""
@@ -32,15 +31,6 @@ def columns_where(test: Callable[[np.ndarray], np.ndarray], matrix: np.ndarray) 
         if true.any():
             found |= true.any(axis=0)
     return np.flatnonzero(found)
-
-
-def divisors(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """What differences from the mean are divided by, per feature: the standard deviation; 1 if the feature is constant.
-
-    A constant need not be its own mean, and rounding errors of a large one are large: its divisor makes them small.
-    """
-    constant = deviation <= _ROUNDING * np.abs(mean)
-    return np.where(constant, np.maximum(1.0, deviation / _ROUNDING), deviation)
 
 
 def is_large(values: np.ndarray) -> np.ndarray:

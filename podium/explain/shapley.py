@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.learners.trees.scoring.forest import Forest
 
@@ -71,11 +71,10 @@ class Paths:
         if not is_sparse(X):
             X = readonly(np.ascontiguousarray(X, dtype=np.float32))
 
-        def work(block: int) -> None:
-            part = slice(block * _ROWS_A_BLOCK, min(len(out), (block + 1) * _ROWS_A_BLOCK))
+        def work(part: slice) -> None:
             self._add_values(as_dense(X[part]), out[part])
 
-        map_blocks(work, -(-len(out) // _ROWS_A_BLOCK), n_jobs)
+        map_slices(work, len(out), _ROWS_A_BLOCK, n_jobs)
         return out
 
     def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:

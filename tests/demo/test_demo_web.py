@@ -17,7 +17,7 @@ from podium.demo.web import make_web, write_web
 from podium.demo.web.grammar import Draws, expand
 from podium.demo.web.material import load_sentences, load_topics
 from podium.demo.web.questions import WORTH
-from podium.evaluation import compare_evaluations
+from podium.evaluation.comparing import compare_evaluations
 from podium.formats.trec import Qrels, Run
 from podium.search import Analyser, read_documents, read_queries, search_run
 

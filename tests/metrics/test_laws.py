@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import METRIC_ORACLES
 
-from podium.evaluation import evaluate
+from podium.evaluation.evaluating import evaluate
 from podium.metrics import METRICS, POLICIES, Metric, RankedLists, parse_metric
 
 SHORT_LISTS = [[0, 0, 1, 2], [0, 1, 1, 0], [3, 1, 0, 2, 2], [0, 0, 0], [1], [4, 4], [0, 3, 1, 2]]

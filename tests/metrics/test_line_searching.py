@@ -11,7 +11,7 @@ from oracles import exact_line, plateau_of
 
 import podium
 from podium.data.ranking import RankingData
-from podium.evaluation import evaluate
+from podium.evaluation.evaluating import evaluate
 from podium.metrics import METRICS, POLICIES, Metric, Policy, line_search, parse_metric
 from podium.metrics.line_searching import LONGEST_LINE
 

@@ -9,13 +9,13 @@ features that were missing in training have a further input that is 1 where they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from podium._runtime.once import once
+from podium.data.standardising import Standardisation
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "identity")
 NORM_EPSILON = 1e-5
@@ -129,29 +129,17 @@ class NetShape(Layout):
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
-    """What the features were like in training: z = (x - centre) / scale, and which ones had missing values."""
+class Inputs(Standardisation):
+    """What the features were like in training, and which ones had missing values."""
 
-    centre: np.ndarray  # (features,) float64
-    scale: np.ndarray  # (features,) float64, above 0
     flagged: np.ndarray  # (k,) int64: features with a further input that is 1 where they are missing
 
     @classmethod
     def of(cls, X: np.ndarray) -> Inputs:
-        """Means and standard deviations of the values that are there; a constant feature has scale 1, so z = 0."""
-        from podium.data.precision import divisors  # a device has this module without the package
-
-        width = X.shape[1]
-        count, total, squares = np.zeros(width), np.zeros(width), np.zeros(width)
-        for block in _blocks(X, _BLOCK_ROWS):
-            there = ~np.isnan(block)
-            count += there.sum(axis=0)
-            total += np.where(there, block, 0.0).sum(axis=0, dtype=np.float64)
-        centre = total / np.maximum(count, 1.0)
-        for block in _blocks(X, _BLOCK_ROWS):
-            squares += np.square(np.nan_to_num(block - centre, copy=False)).sum(axis=0)
-        scale = np.sqrt(squares / np.maximum(count, 1.0))
-        return cls(centre, divisors(centre, scale), np.flatnonzero(count < len(X)))
+        scaling, missing = Standardisation.fit(X), np.zeros(X.shape[1], np.bool_)
+        for start in range(0, len(X), _BLOCK_ROWS):
+            missing |= np.isnan(X[start : start + _BLOCK_ROWS]).any(axis=0)
+        return cls(scaling.centre, scaling.scale, np.flatnonzero(missing))
 
     @property
     def width(self) -> int:
@@ -164,7 +152,7 @@ class Inputs:
         for start in range(0, len(X), _BLOCK_ROWS):
             part = slice(start, start + _BLOCK_ROWS)
             with np.errstate(over="ignore"):  # a row that far from those of training has no finite score
-                standard = (X[part] - self.centre) / self.scale
+                standard = self.apply(X[part])
                 found[part, :features] = np.where(np.isnan(standard), 0.0, standard)
             found[part, features:] = np.isnan(X[part][:, self.flagged])
         return found
@@ -209,8 +197,7 @@ class NetFunction:
         if whole or len(self._far) or len(self._extreme):
             X = np.concatenate([X, np.zeros((whole, X.shape[1]), np.float32)])
             X[:, self._far] -= self.inputs.centre[self._far].astype(np.float32)
-            centre, scale = self.inputs.centre[self._extreme], self.inputs.scale[self._extreme]
-            X[:, self._extreme] = (X[:, self._extreme] - centre) / scale
+            X[:, self._extreme] = self.inputs.take(self._extreme).apply(X[:, self._extreme])
         matrix, bias, _ = self._folded
         z = multiply_rows(X, matrix)
         missing = np.flatnonzero(np.isnan(z[:rows, 0]))  # NaN times any weight is NaN
@@ -333,8 +320,3 @@ def activate(name: str, z: np.ndarray) -> None:
 
 def _sigmoid(z: np.ndarray) -> np.ndarray:
     return np.float32(0.5) * (np.float32(1.0) + np.tanh(np.float32(0.5) * z))
-
-
-def _blocks(X: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    for start in range(0, len(X), rows):
-        yield X[start : start + rows]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 
 _BLOCK_ROWS = 8192
 RANKER_ARRAYS = ("feature", "low", "high", "default", "alpha", "z")
@@ -73,14 +73,12 @@ class WeakRankers:
     def add_to(self, scores: np.ndarray, X: np.ndarray, n_jobs: int | None = None) -> None:
         """scores (n,) float64 += sum alpha h(X), one ranker after the other."""
         X = readonly(X)
-        which = readonly(self.feature), readonly(self.low), readonly(self.high)
-        weighed = readonly(self.default), readonly(self.alpha)
+        feature, low, high, default, alpha = (readonly(getattr(self, name)) for name in RANKER_ARRAYS[:-1])
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
-            _add_scores(X[part], *which, *weighed, scores[part])
+        def work(part: slice) -> None:
+            _add_scores(X[part], feature, low, high, default, alpha, scores[part])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
 
     def check(self, n_features: int) -> None:
         """Refuse arrays that are not those of weak rankers of so many features."""

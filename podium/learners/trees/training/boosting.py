@@ -21,7 +21,7 @@ from podium._runtime.random import stream_of
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.sparse import FeatureMatrix
 from podium.learners.protocol import Target
-from podium.learners.stored import read_count, read_numbers, refuse_other_names
+from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArrays
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
@@ -131,7 +131,7 @@ class Boosting:
         """
         forest = self.forest()
         arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS} | {"scores": self.scores}
-        arrays |= {f"eval_{number}/scores": scores for number, scores in enumerate(self.followed)}
+        arrays |= named_scores(self.followed)
         if any(kept is not tree for kept, tree in zip(best, self.trees)):
             # DART has changed trees since the best step: their values, never their shape
             arrays["best_leaves"] = np.concatenate([tree.value for tree in best])
@@ -141,13 +141,13 @@ class Boosting:
         return self._stored_forest(arrays).n_trees
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[TreeArrays]:
-        followed = [f"eval_{number}/scores" for number in range(len(self.followed))]
         refuse_other_names({"best_trees"}, meta)
-        refuse_other_names({*FOREST_ARRAYS, "scores", *followed}, arrays.keys() - {"best_leaves"})
+        names = {*FOREST_ARRAYS, "scores", *named_scores(self.followed)}
+        refuse_other_names(names, arrays.keys() - {"best_leaves"})
         forest = self._stored_forest(arrays)
         n_best = read_count(meta, "best_trees", forest.n_trees)
         scores = read_numbers(arrays, "scores", len(self.scores))
-        others = [read_numbers(arrays, name, len(own)) for name, own in zip(followed, self.followed)]
+        others = read_scores(arrays, self.followed)
         leaves = read_numbers(arrays, "best_leaves", int(forest.roots[n_best])) if "best_leaves" in arrays else None
 
         self.trees, self.scores, self.followed = forest.split(), scores, others
