@@ -36,11 +36,11 @@ def index_command(
     as_json: AsJson = False,
 ) -> None:
     """Index documents for podium search."""
-    from podium import workflows
+    from podium.workflows import searching
 
     settings: dict[str, Any] = {"language": language, "stop_words": False if all_words else None}
     settings |= {"update": update, "keep_texts": False if no_texts else None}
-    built, faults = workflows.index_files(
+    built, faults = searching.index_files(
         documents, out, format=format, strict=strict, locate=inputs.path_of, **settings
     )
     for message in faults.messages:
@@ -92,13 +92,13 @@ def search_command(
     as_json: AsJson = False,
 ) -> None:
     """Search an index or a cascade for one query, or for a file of queries."""
-    from podium import workflows
     from podium.cli import terminal as _terminal
     from podium.search import Index
+    from podium.workflows import searching
 
     if (query is None) == (queries is None) or (queries is None) != (out is None):
         raise ValueError("Give a query, or --queries FILE with --out RUN.")
-    opened = workflows.open_searched(folder)
+    opened = searching.open_searched(folder)
     if not isinstance(opened, Index) and (weighting or field):
         raise ValueError(f"{folder} is a cascade, which has a weighting and fields of its own. Leave the option out.")
     if explain and (isinstance(opened, Index) or query is None):
@@ -146,7 +146,7 @@ def features_command(
     as_json: AsJson = False,
 ) -> None:
     """Write the features of each query's candidates to a file for training or ranking."""
-    from podium import workflows
+    from podium.workflows import searching
 
     asked = queries_option if queries is None else queries
     if asked is None or (queries is not None and queries_option is not None):
@@ -154,7 +154,7 @@ def features_command(
     out, report = output(out, as_json)
     options: dict[str, Any] = {"qrels": qrels, "features": features, "normalize": normalize, "n": n}
     options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
-    written = workflows.features_file(index, asked, out, **options, **_first_stage(weighting, field))
+    written = searching.features_file(index, asked, out, **options, **_first_stage(weighting, field))
     if as_json:
         print_json(written.to_json())
     else:
@@ -176,10 +176,10 @@ def cascade_command(
     as_json: AsJson = False,
 ) -> None:
     """Save an index and the models that re-rank what it finds as one folder."""
-    from podium import workflows
+    from podium.workflows import searching
 
     options: dict[str, Any] = {"features": features, "normalize": normalize, "n": n, "locate": inputs.path_of}
-    made = workflows.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
+    made = searching.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
     stages = [
         {"model": type(stage.model).__name__.lower(), "features": len(stage.features), "n": stage.n}
         for stage in made.stages
@@ -201,10 +201,10 @@ def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:
 def _search_file(
     searched: Any, queries: Path, out: Path, k: int, by_position: bool, tag: str, options: dict[str, Any], as_json: bool
 ) -> None:
-    from podium import workflows
+    from podium.workflows import searching
 
     out, report = output(out, as_json)
-    run = workflows.search_file(
+    run = searching.search_file(
         searched, queries, out, k=k, tag=tag, by_position=by_position, locate=inputs.path_of, **options
     )
     if as_json:

@@ -49,8 +49,8 @@ def tune_command(
     as_json: AsJson = False,
 ) -> None:
     """Choose the settings of a model on validation data, and write the best model."""
-    from podium.lab.files import tune_files
     from podium.models.registry import plan_model
+    from podium.workflows.choosing import tune_files
 
     out, report = output(out, as_json)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
@@ -77,8 +77,8 @@ def cross_validate_command(
     as_json: AsJson = False,
 ) -> None:
     """Judge a model by cross-validation: each query by a model that was trained on others."""
-    from podium.lab.files import cross_validate_file
     from podium.models.registry import plan_model
+    from podium.workflows.choosing import cross_validate_file
 
     given: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
     found = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **given)
@@ -106,8 +106,8 @@ def auto_command(
     as_json: AsJson = False,
 ) -> None:
     """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
-    from podium.lab.files import auto_files
     from podium.models.registry import plan_model
+    from podium.workflows.choosing import auto_files
 
     out, report = output(out, as_json)
     given = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]

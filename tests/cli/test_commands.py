@@ -578,7 +578,7 @@ def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
 
 def test_ctrl_c_writes_the_trees_so_far_and_leaves_the_checkpoint(podium, work, monkeypatch):
     import podium as package
-    from podium import workflows as training
+    from podium.workflows import training
 
     def interrupt_at(step):
         def after(progress):

@@ -20,7 +20,7 @@ from podium.models.registry import Plan
 from podium.pipelines.auto.autoranker import AutoRanker
 from podium.pipelines.auto.cross_validation import CrossValidation, cross_validate
 from podium.pipelines.auto.page import refuse_bad_page, write_page
-from podium.workflows import Columns, Locate, itself, read_file, refuse_bad_out
+from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
 
 HISTORY_FORMATS = (".json", ".csv")
 
