@@ -165,18 +165,27 @@ def test_scoring_imports_no_training_code():
         assert "trees.training" not in path.read_text(), path
 
 
-# A folder of search imports from itself and those before it; the modules beside them put all of them together.
-SEARCH = ["documents", "analysis", "index", "retrieval", "features"]
+# A folder of these imports from itself and those before it; the modules beside them put all of them together.
+FOLDERS = {
+    "search": ["documents", "analysis", "index", "retrieval", "features"],
+    "lab": ["tuning", "experiments", "report"],
+}
 
 
-@pytest.mark.parametrize("folder", SEARCH)
-def test_folders_of_search_import_only_earlier_ones(folder):
-    earlier = SEARCH[: SEARCH.index(folder) + 1]
-    paths = sorted((PACKAGE / "search" / folder).glob("*.py"))
+@pytest.mark.parametrize(("part", "folder"), [(part, folder) for part in FOLDERS for folder in FOLDERS[part]])
+def test_folders_of_search_and_lab_import_only_earlier_ones(part, folder):
+    earlier = FOLDERS[part][: FOLDERS[part].index(folder) + 1]
+    paths = sorted((PACKAGE / part / folder).glob("*.py"))
     assert paths
     for path in paths:
-        imported = {name.split(".")[2] for name in imported_names(path) if name.startswith("podium.search.")}
+        imported = {name.split(".")[2] for name in imported_names(path) if name.startswith(f"podium.{part}.")}
         assert imported <= set(earlier), f"{path} imports from {imported - set(earlier)}"
+
+
+def test_importing_auto_ranker_loads_no_lab():
+    code = "import sys, podium; podium.AutoRanker; print([name for name in sys.modules if 'podium.lab' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_architecture_names_every_module():

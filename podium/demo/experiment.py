@@ -15,7 +15,8 @@ from podium import __version__
 from podium._runtime.machine import usable_cores
 from podium.evaluation.evaluating import Evaluation
 from podium.explain.importances import importance
-from podium.lab.experiments.results import Results, Run, save_about, save_run
+from podium.lab.experiments.records import ModelRun
+from podium.lab.experiments.results import Results, save_about, save_run
 from podium.models.trees.named import LambdaMART
 
 _PART = "test"  # the only fold
@@ -56,12 +57,12 @@ def store_results(
     return Results.load(folder)
 
 
-def _run(name: str, found: Evaluation, trained: dict[str, Any]) -> Run:
+def _run(name: str, found: Evaluation, trained: dict[str, Any]) -> ModelRun:
     per_query = {
         metric: [None if math.isnan(value) else value for value in found.per_query[metric].tolist()] for metric in found
     }
     values = {metric: None if math.isnan(value) else float(value) for metric, value in found.items()}
-    return Run(
+    return ModelRun(
         **{"settings": {}, **trained},
         model=name,
         fold=_PART,

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from podium._runtime.words import did_you_mean
-from podium.lab.experiments.baselines import PEERS, is_installed
+from podium.lab.experiments.baselines import BASELINES, is_installed
 from podium.models.frame.nested import MODEL, MODELS, read_model, read_models
 from podium.models.frame.parameters import INTEGER, NAMES, NUMBER, SWITCH, Declaration
 from podium.models.frame.ranker import Ranker
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from podium.lab.experiments.experiment import Experiment
 
 PICK = "pick"
-_KINDS = {entry.name: entry for entry in REGISTRY} | PEERS
+_KINDS = {entry.name: entry for entry in REGISTRY} | BASELINES
 _DECIDED = {"random_state": "the seeds of the experiment are used", "n_jobs": "podium lab run --jobs decides"}
 _MEMBERS_APART = 10_000  # between the seeds of two runs, so that bags of consecutive seeds share none
 Chosen = Mapping[str, Mapping[str, Any]]
@@ -122,7 +122,7 @@ def reason_to_leave_out(experiment: Experiment, name: str) -> str | None:
     """Why a model cannot be trained here, because what it needs is not installed."""
     spec = experiment.models[name]
     kind = spec.kind.lower()
-    if kind in PEERS and not is_installed(kind):
+    if kind in BASELINES and not is_installed(kind):
         return f"{kind} is not installed. Install it with: pip install {kind}"
     texts = [kind, *(str(value) for value in spec.settings.values())]
     if any(_is_net(text) for text in texts) and (find_spec("jax") is None or find_spec("optax") is None):
@@ -146,8 +146,8 @@ def _is_net(text: str) -> bool:
 
 
 def _unknown(key: str, entry: Entry, known: Iterable[str]) -> str:
-    """The nearest parameter, or where all of them are listed; those of peers are in their own documentation."""
-    where = "" if entry.name in PEERS else f" podium models {entry.name} lists them."
+    """The nearest parameter, or where all of them are listed; those of baselines are in their own documentation."""
+    where = "" if entry.name in BASELINES else f" podium models {entry.name} lists them."
     return f"unknown parameter.{did_you_mean(key, known) or where}"
 
 

@@ -267,8 +267,8 @@ def _table(table: Published, folds: Folds) -> dict[str, Any]:
         metric: [*row, table.mean.get(metric, sum(row) / len(row) if row else None)]
         for metric, row in table.values.items()
     }
-    place = table.model_dump(include={"title", "model", "policy", "part", "source"})
-    return place | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
+    about = {key: getattr(table, key) for key in ("title", "model", "policy", "part", "source")}
+    return about | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
 
 
 def _first_difference(old: Any, new: Any, place: str) -> tuple[str, str, str] | None:

@@ -20,16 +20,8 @@ from podium.lab.experiments.experiment import Experiment, ModelSpec
 from podium.lab.experiments.folds import Fold, Folds
 from podium.lab.experiments.making import PICK, make, members_of, needed_by
 from podium.lab.experiments.provenance import peak_memory, reset_peak_memory
-from podium.lab.experiments.results import (
-    Run,
-    Search,
-    read_run,
-    read_search,
-    run_file,
-    save_run,
-    save_search,
-    search_file,
-)
+from podium.lab.experiments.records import ModelRun, Search
+from podium.lab.experiments.results import read_model_run, read_search, run_file, save_run, save_search, search_file
 from podium.metrics.policies import get_policy
 from podium.metrics.registry import parse_metric
 from podium.models.frame.inspection import feature_names
@@ -130,7 +122,7 @@ class Session:
             )
         return model
 
-    def _run(self, task: Task) -> Run:
+    def _run(self, task: Task) -> ModelRun:
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         picked = self._picked(task)
         if picked is not None and not self._folds_in(spec):
@@ -152,7 +144,7 @@ class Session:
         per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
         own = experiment.models[source.model]
         settings = dict(own.settings) | own.by_fold.get(task.fold, {}) | dict(chosen[source.model]) | _steps_of(model)
-        return Run(
+        return ModelRun(
             task.model,
             task.fold,
             task.seed,
@@ -177,15 +169,15 @@ class Session:
     def _is_first(self, task: Task) -> bool:
         return task.seed == self.experiment.seeds_of(task.model)[0]
 
-    def _picked(self, task: Task) -> Run | None:
+    def _picked(self, task: Task) -> ModelRun | None:
         """Of a pick, the run of the member that is best on the validation part, on average over its seeds.
 
         A member without this seed, as nothing in it is random, has one run for all.
         """
-        best: tuple[float, Run] | None = None
+        best: tuple[float, ModelRun] | None = None
         for name in members_of(self.experiment, task.model):
             files = {seed: run_file(self.folder, name, task.fold, seed) for seed in self.experiment.seeds_of(name)}
-            runs = {seed: read_run(file) for seed, file in files.items()}
+            runs = {seed: read_model_run(file) for seed, file in files.items()}
             values = [run.validation for run in runs.values() if run.validation is not None]
             value = float(np.mean(values)) if values else math.nan
             if value > (-math.inf if best is None else best[0]):
@@ -194,7 +186,7 @@ class Session:
             raise ValueError(f"no member has a value on the validation part of fold {task.fold}.")
         return None if best is None else best[1]
 
-    def _copied(self, task: Task, run: Run) -> Run:
+    def _copied(self, task: Task, run: ModelRun) -> ModelRun:
         """The run of a member as that of the pick."""
         shown = self.experiment.metrics_of(task.model)
         per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
@@ -239,8 +231,7 @@ class Session:
         """What the best trial reached on the validation part."""
         if not self.experiment.models[task.model].space:
             return None
-        found = read_search(search_file(self.folder, task.model, task.fold)).trials
-        return max((trial.value for trial in found if trial.value is not None), default=None)
+        return read_search(search_file(self.folder, task.model, task.fold)).best_value
 
     def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
         scores, criterion = model.predict(data), self.experiment.judged_by.split("+")

@@ -7,6 +7,7 @@ the labels of a test.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -17,7 +18,7 @@ from sklearn.base import clone
 
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
-from podium.lab.experiments.results import Trial
+from podium.evaluation.leaderboard import Name, best_first
 from podium.lab.tuning.default_spaces import default_space
 from podium.lab.tuning.samplers import Proposal, Sampler, make_sampler
 from podium.lab.tuning.spaces import Choices, Space, parse_space
@@ -32,6 +33,27 @@ _NOTES = {"pruned": "pruned", "out": "out of time", "failed": "failed"}  # by th
 _ASKED_PER_TRIAL = 20  # settings that were tried already are not tried again
 
 Report = Callable[[int, int, str], None]  # trials done, trials in all, what is known
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting that tuning tried; `value` is None where the trial was pruned or failed, for the reason in `note`."""
+
+    settings: dict[str, Any]
+    value: float | None
+    step: int | None = None  # the best step: trees, rounds or epochs
+    seconds: float = 0.0
+    note: str = ""
+
+
+def rank_trials(trials: Mapping[Name, Trial], criterion: str) -> list[Name]:
+    """The best trial first; criterion: what was chosen by, such as "ndcg@10 (letor4)"."""
+    values = {name: math.nan if trial.value is None else trial.value for name, trial in trials.items()}
+    return best_first(values, is_maximised(criterion))
+
+
+def is_maximised(criterion: str) -> bool:
+    return parse_criterion(criterion.partition(" ")[0]).higher_is_better
 
 
 @dataclass(frozen=True)
@@ -54,10 +76,9 @@ class Tuned:
         return value
 
     def ranked(self) -> list[tuple[int, Trial]]:
-        """Trials that gave a model, with their places, best first."""
-        known = [(number, trial) for number, trial in enumerate(self.trials) if trial.value is not None]
-        sign = 1 if self.value == max(trial.value or 0.0 for _, trial in known) else -1
-        return sorted(known, key=lambda found: -sign * (found[1].value or 0.0))
+        """Trials that gave a model, with their numbers from 0, best first."""
+        known = {number: trial for number, trial in enumerate(self.trials) if trial.value is not None}
+        return [(number, known[number]) for number in rank_trials(known, self.criterion)]
 
     def summary(self) -> str:
         """`"20 trials (optuna): 12 complete, 7 pruned, 1 failed"`"""

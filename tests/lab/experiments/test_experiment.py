@@ -89,7 +89,7 @@ WRONG = {
     "init": (of_model("LambdaSMART"), "models.LambdaSMART: LambdaSMART: init must be"),
     "member": (of_model("Mix", kind="blend", members=["@LambdaMRT"]), "models.Mix: 'LambdaMRT' is no other model"),
     "text": (of_model("Mix", kind="blend", members=["lambdamrt"]), "models.Mix.members: model must be one of"),
-    "peer": (
+    "baseline's parameter": (
         of_model("LightGBM", num_leafs=3),
         "models.LightGBM.num_leafs: unknown parameter. Did you mean 'num_leaves'?",
     ),
@@ -195,7 +195,7 @@ FULL: dict[str, Any] = changed(
         "Smart": {"kind": "lambdasmart", "init": "@Lin"},
         "Mix": {"kind": "blend", "members": ["@Lin", "bagged(model=lambdamart, n_members=2)"], "weights": [2, 1]},
         "Best": {"kind": "pick", "members": ["Lin", "Mix"]},
-        "Peer": {"kind": "lightgbm", "objective": "rank_xendcg", "refit": "train+valid"},
+        "Trees of others": {"kind": "lightgbm", "objective": "rank_xendcg", "refit": "train+valid"},
     },
 )
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -190,23 +187,6 @@ def test_without_optuna_the_search_is_random_and_asking_for_it_is_an_error(parts
 def test_wrong_arguments_are_refused_before_any_work(parts, given: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tune(podium.LambdaMART(), SPACE, *parts, **given)
-
-
-# --- test labels --------------------------------------------------------------------------------------------------
-
-
-def test_choosing_code_is_never_given_test_data() -> None:
-    """Nothing in the modules that choose is called after a test part, and none of them reads files."""
-    folder = Path(tuning.__file__).parent
-    names = [*inspect.signature(tune).parameters]
-    assert not [name for name in names if "test" in name]
-    for module in ("tuning", "samplers", "spaces", "default_spaces", "criteria", "auto", "choosing", "candidates"):
-        tree = ast.parse((folder / f"{module}.py").read_text("utf-8"))
-        imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-        assert not [name for name in imported if name and name.startswith(("podium.formats", "podium.workflows"))]
-        named = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-        named |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-        assert not [name for name in named if "test" in name or name == "open"], module
 
 
 def test_labels_outside_the_two_parts_change_nothing() -> None:
