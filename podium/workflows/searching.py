@@ -14,11 +14,12 @@ from podium._runtime.files import is_stream, refuse_bad_target, refuse_own_input
 from podium._runtime.progress import progress
 from podium._runtime.warn import LossWarning
 from podium._runtime.words import counted
-from podium.data.ranking import RankingData
-from podium.formats.trec import Run, read_qrels, write_run
+from podium.formats.kinds import CASCADE_FILE
 from podium.workflows.reading import Locate, itself
 
-if TYPE_CHECKING:  # a search in an index needs no models
+if TYPE_CHECKING:  # one query to an index needs neither data nor models
+    from podium.data.ranking import RankingData
+    from podium.formats.trec import Run
     from podium.pipelines.cascades.cascade import Cascade
     from podium.search.documents.collections import Faults
     from podium.search.features.declaring import Features
@@ -47,11 +48,13 @@ def index_files(
 
 def open_searched(folder: Path) -> Index | Cascade:
     """Open an index folder or a cascade folder."""
-    from podium.persistence.saving import CASCADE_FILE, load
+    if (folder / CASCADE_FILE).exists():
+        from podium.pipelines.cascades.saving import load_cascade
+
+        return load_cascade(folder)
     from podium.search import open_index
 
-    found: Index | Cascade = load(folder) if (folder / CASCADE_FILE).exists() else open_index(folder)
-    return found
+    return open_index(folder)
 
 
 def search_file(
@@ -66,6 +69,7 @@ def search_file(
     **options: Any,
 ) -> Run:
     """Search an index or a cascade for the queries of a file, and write a TREC run."""
+    from podium.formats.trec import write_run
     from podium.search import Index, read_queries, search_run
 
     refuse_bad_target(out)
@@ -125,6 +129,7 @@ def features_file(
     LETOR and LightGBM text have labels in any case: without qrels they are 0.
     """
     from podium.formats import files_of, format_of, write_data
+    from podium.formats.trec import read_qrels
     from podium.pipelines.cascades.cascade import Cascade, Stage
     from podium.search import read_queries
 
