@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from podium._runtime import machine as _machine
+from podium._runtime.words import counted
 
 CORE = (
     "numpy",
@@ -70,7 +71,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("Python", found["python"]),
         ("tested with", ", ".join(f"Python {version} ({tests})" for version, tests in found["tested_pythons"].items())),
         ("platform", found["platform"]),
-        ("processor", f"{cpu['model']}, {cpu['count']} cores, {cpu['usable']:g} usable"),
+        ("processor", f"{cpu['model']}, {counted(cpu['count'], 'core')}, {cpu['usable']:g} usable"),
         ("memory", " of ".join(_gigabytes(memory[key]) for key in ("available", "total"))),
         ("packages", ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items())),
     ]
@@ -80,7 +81,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     state = "writable" if cache["writable"] else "not writable"
     return [
         *lines,
-        ("Numba", f"{numba['threads']} threads" if numba["compiles"] else "compilation is disabled"),
+        ("Numba", counted(numba["threads"], "thread") if numba["compiles"] else "compilation is disabled"),
         ("compiled code", f"{cache['folder']} ({state}, {cache['bytes'] / 1e6:.1f} MB)"),
         *_extra_rows(found),
     ]

@@ -192,7 +192,7 @@ def cascade_command(
         print_json(found | {"written": str(out)})
     else:
         listed = "; ".join(
-            f"{stage['model']} re-ranks {stage['n']:,} by {stage['features']} features" for stage in stages
+            f"{stage['model']} re-ranks {stage['n']:,} by {counted(stage['features'], 'feature')}" for stage in stages
         )
         show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {listed}")
 

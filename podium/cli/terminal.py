@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from podium._runtime.words import printable
+from podium._runtime.words import counted, printable
 from podium.cli.application import show
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
     """One row per metric, one column per policy; then the notes."""
     first = evaluations[0]
-    table = Table(title=f"{len(first.queries)} queries", title_justify="left")
+    table = Table(title=counted(len(first.queries), "query", "queries"), title_justify="left")
     table.add_column("metric")
     for evaluation in evaluations:
         table.add_column(evaluation.policy, justify="right")

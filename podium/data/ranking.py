@@ -15,6 +15,7 @@ import numpy as np
 from podium._runtime.compiler import readonly
 from podium._runtime.deprecation import renamed_argument, warn_renamed
 from podium._runtime.once import once
+from podium._runtime.words import counted
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.sparse import Features, as_dense, as_sparse, is_sparse
 from podium.data.texts import Texts
@@ -276,7 +277,13 @@ class RankingData:
 
     def __repr__(self) -> str:
         labels = ", no labels" if self.y is None else ""
-        return f"RankingData({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features{labels})"
+        return f"RankingData({self.sizes}{labels})"
+
+    @property
+    def sizes(self) -> str:
+        """`"5 rows, 1 query, 2 features"`"""
+        queries = counted(self.n_queries, "query", "queries")
+        return f"{counted(self.n_rows, 'row')}, {queries}, {counted(self.n_features, 'feature')}"
 
 
 def refuse_beside_data(what: str, **given: Any) -> None:
@@ -516,7 +523,7 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
     for number, part in enumerate(parts):
         if part.n_features != first.n_features:
             raise ValueError(
-                f"part {number} has {part.n_features} features, part 0 has {first.n_features}; all must be alike."
+                f"part {number} has {counted(part.n_features, 'feature')}, part 0 has {first.n_features}; all must be alike."
             )
         if (part.y is None) != (first.y is None):
             has, had = ("no labels", "some") if part.y is None else ("labels", "none")

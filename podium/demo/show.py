@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.demo.experiment import store_results
 from podium.demo.letor import demo_splits, write_demo
@@ -207,7 +208,8 @@ def _show_data(tour: Tour) -> None:
     web, topics = tour.web, len({page.topic.name for page in tour.web.pages})
     print(f"Data: a small web made for this demo, written to {tour.folder / 'web'}")
     print(f"   pages.jsonl: {len(web.pages):,} pages on {topics} topics, with titles, addresses and links")
-    print(f"   queries.tsv: {len(web.questions)} queries; qrels.txt: {_judged(web):,} relevant pages, grades 1 to 4")
+    queries = counted(len(web.questions), "query", "queries")
+    print(f"   queries.tsv: {queries}; qrels.txt: {_judged(web):,} relevant pages, grades 1 to 4")
 
 
 def _show_search(tour: Tour) -> None:
@@ -221,7 +223,7 @@ def _show_training(tour: Tour) -> None:
     print(
         f"Train: {data.n_features} features of the best {CANDIDATES} pages of {queries} queries, {data.n_rows:,} rows"
     )
-    print(f"   LambdaMART, {tour.model.forest_.n_trees} trees")
+    print(f"   LambdaMART, {counted(tour.model.forest_.n_trees, 'tree')}")
 
 
 def _show_cascade(tour: Tour) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.words import counted
 from podium.data.ranking import RankingData, as_query_ids, group_rows
 from podium.data.sparse import Features, as_dense, is_sparse
 from podium.explain.importances import Importance
@@ -53,9 +54,8 @@ class Attributions:
 
     def __repr__(self) -> str:
         centred = ", centred per query" if self.centred else ""
-        return (
-            f"Attributions({self.values.shape[0]} rows, {self.values.shape[1]} features, base {self.base:.4g}{centred})"
-        )
+        rows, features = self.values.shape
+        return f"Attributions({counted(rows, 'row')}, {counted(features, 'feature')}, base {self.base:.4g}{centred})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class ShapSummary:
         draw_summary(self, path)
 
     def headline(self) -> str:
-        return f"{self.importance().kind}, {len(self.rows):,} documents:"
+        return f"{self.importance().kind}, {counted(len(self.rows), 'document')}:"
 
     def __str__(self) -> str:
         return str(self.importance())
