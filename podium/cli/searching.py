@@ -183,18 +183,15 @@ def cascade_command(
 
     options: dict[str, Any] = {"features": features, "normalize": normalize, "n": n, "locate": inputs.path_of}
     made = searching.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
-    stages = [
-        {"model": type(stage.model).__name__.lower(), "features": len(stage.features), "n": stage.n}
-        for stage in made.stages
-    ]
+    stages = [(type(stage.model).__name__.lower(), len(stage.features), stage.n) for stage in made.stages]
     if as_json:
-        found = {"documents": len(made.index), "weighting": str(made.weighting), "stages": stages}
-        print_json(found | {"written": str(out)})
-    else:
-        listed = "; ".join(
-            f"{stage['model']} re-ranks {stage['n']:,} by {counted(stage['features'], 'feature')}" for stage in stages
+        listed = [dict(zip(("model", "features", "n"), stage)) for stage in stages]
+        print_json(
+            {"documents": len(made.index), "weighting": str(made.weighting), "stages": listed, "written": str(out)}
         )
-        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {listed}")
+    else:
+        lines = [f"{name} re-ranks {n:,} by {counted(features, 'feature')}" for name, features, n in stages]
+        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.variant}; {'; '.join(lines)}")
 
 
 def _print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None:

@@ -522,9 +522,8 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
     owner: dict[str, int] = {}
     for number, part in enumerate(parts):
         if part.n_features != first.n_features:
-            raise ValueError(
-                f"part {number} has {counted(part.n_features, 'feature')}, part 0 has {first.n_features}; all must be alike."
-            )
+            features = counted(part.n_features, "feature")
+            raise ValueError(f"part {number} has {features}, part 0 has {first.n_features}; all must be alike.")
         if (part.y is None) != (first.y is None):
             has, had = ("no labels", "some") if part.y is None else ("labels", "none")
             raise ValueError(f"part {number} has {has}, part 0 has {had}; all must be alike.")

@@ -26,7 +26,7 @@ from podium._runtime.deprecation import warn_renamed
 from podium._runtime.files import COMPRESSIONS, real_path, refuse_bad_target, remove_left_over
 from podium._runtime.threads import map_blocks
 from podium._runtime.warn import warn
-from podium._runtime.words import check_choice, counted
+from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
 from podium.data.sparse import arrays_of
 from podium.formats.container import open_container, write_container
@@ -197,8 +197,7 @@ def _describe_data(data: RankingData, n_jobs: int | None) -> str:
     weights = [np.empty(0) if given is None else given for given in (data.sample_weight, data.query_weight)]
     names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
     total = checksum([*arrays_of(data.X), data.labels_for("a checkpoint"), data.offsets, *weights, names], n_jobs)
-    sizes = f"{counted(data.n_rows, 'row')} of {counted(data.n_queries, 'query', 'queries')} with {counted(data.n_features, 'feature')}"
-    return f"{sizes}, checksum {total}"
+    return f"{data.sizes}, checksum {total}"
 
 
 def _describe(value: Any) -> str:

@@ -9,21 +9,10 @@ from podium.demo.web.grammar import Draws
 from podium.demo.web.material import Thing, Topic
 from podium.demo.web.writers import WRITERS, Slots
 
-BLOGS = [
-    "ninasnotebook",
-    "rainydays",
-    "the-slow-kitchen",
-    "oskarwrites",
-    "backgarden",
-    "tinyattic",
-    "leftoverpaint",
-    "muddyboots",
-    "letters-home",
-    "secondbreakfast",
-    "quietcorner",
-    "halfpastnine",
-    "bramblelane",
-]
+BLOGS = (
+    *("ninasnotebook", "rainydays", "the-slow-kitchen", "oskarwrites", "backgarden", "tinyattic", "leftoverpaint"),
+    *("muddyboots", "letters-home", "secondbreakfast", "quietcorner", "halfpastnine", "bramblelane"),
+)
 PAPERS = ("weeklypost", "valleyherald", "northern-courier")
 SHOPS = {"larder": "Larder", "oldmillgoods": "Old Mill Goods", "penny-and-sons": "Penny and Sons"}
 FINDERS = ("findit", "answerbox", "quick-results")
