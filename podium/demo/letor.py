@@ -143,9 +143,9 @@ def _make_queries(draws: _Draws, n: int) -> Columns:
 def _make_candidates(draws: _Draws, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The query and the document of each row; no document twice in a query."""
     of_query = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(of_query)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    number = np.arange(len(of_query)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     start, step = draws.whole(len(lengths), 0, _COLLECTION - 1), draws.whole(len(lengths), 1, _COLLECTION - 1)
-    return of_query, (start[of_query] + place * step[of_query]) % _COLLECTION
+    return of_query, (start[of_query] + number * step[of_query]) % _COLLECTION
 
 
 def _make_matches(draws: _Draws, n: int) -> Columns:
