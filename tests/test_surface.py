@@ -167,6 +167,22 @@ def test_importing_podium_and_asking_for_help_load_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+def test_searching_an_index_loads_no_models_and_nothing_heavy(tmp_path):
+    from podium.search import build_index
+
+    build_index([{"id": "a", "body": "red fox"}], tmp_path / "index")
+    code = (
+        "import sys; sys.argv[1:] = ['search', 'index', 'fox']; from podium.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy = ('sklearn', 'pandas', 'matplotlib', 'jax', 'rich', 'narwhals', 'podium.models', 'podium.lab')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    first, *_, last = done.stdout.splitlines()
+    assert first.split()[-1] == "a"
+    assert last == "[]"
+
+
 def test_scoring_imports_no_training_code():
     for path in (PACKAGE / "learners" / "trees" / "scoring").glob("*.py"):
         assert "trees.training" not in path.read_text(), path

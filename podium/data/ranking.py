@@ -14,6 +14,7 @@ import numpy as np
 
 from podium._runtime.compiler import readonly
 from podium._runtime.once import once
+from podium._runtime.words import counted
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.query_ids import as_query_ids, concat_ids, group_rows, offsets_of
 from podium.data.sparse import FeatureMatrix, as_dense, as_sparse, is_sparse
@@ -264,7 +265,13 @@ class RankingData:
 
     def __repr__(self) -> str:
         labels = ", no labels" if self.y is None else ""
-        return f"RankingData({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features{labels})"
+        return f"RankingData({self.sizes}{labels})"
+
+    @property
+    def sizes(self) -> str:
+        """`"5 rows, 1 query, 2 features"`"""
+        queries = counted(self.n_queries, "query", "queries")
+        return f"{counted(self.n_rows, 'row')}, {queries}, {counted(self.n_features, 'feature')}"
 
 
 def refuse_beside_data(what: str, **given: Any) -> None:
@@ -376,9 +383,8 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
     owner: dict[str, int] = {}
     for number, part in enumerate(parts):
         if part.n_features != first.n_features:
-            raise ValueError(
-                f"part {number} has {part.n_features} features, part 0 has {first.n_features}; all must be alike."
-            )
+            features = counted(part.n_features, "feature")
+            raise ValueError(f"part {number} has {features}, part 0 has {first.n_features}; all must be alike.")
         if (part.y is None) != (first.y is None):
             has, had = ("no labels", "some") if part.y is None else ("labels", "none")
             raise ValueError(f"part {number} has {has}, part 0 has {had}; all must be alike.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.words import check_choice
+from podium._runtime.words import check_choice, counted
 from podium.evaluation.intervals import INTERVALS, TOO_FEW_DIFFERENCES
 from podium.evaluation.significance import (
     CORRECTIONS,
@@ -119,9 +119,10 @@ class PairComparison:
         settings = self.settings
         after = "" if settings.correction == "none" else f" after {_title(settings.correction)}"
         left_out = f"; {self.left_out} more are left out" if self.left_out else ""
+        queries = f"{counted(self.queries, 'query', 'queries')}{left_out}"
         return (
             f"{self._verdict()}, {_title(settings.test)} p {_p_text(self.p)}{after}; "
-            f"better on {self.wins}, worse on {self.losses}, equal on {self.ties} of {self.queries} queries{left_out}."
+            f"better on {self.wins}, worse on {self.losses}, equal on {self.ties} of {queries}."
         )
 
     def _verdict(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
 from podium.metrics.base import Metric
@@ -53,7 +54,7 @@ class Evaluation(Mapping[str, float]):
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
-        return f"Evaluation({numbers}; {len(self.queries)} queries, policy {self.policy})"
+        return f"Evaluation({numbers}; {counted(len(self.queries), 'query', 'queries')}, policy {self.policy})"
 
     def as_dict(self, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, unrounded; undefined ones are None."""
@@ -339,7 +340,8 @@ def _missing_notes(absent: list[str], unjudged: list[str], n_judged: int, missin
         what = "score 0" if missing == "zero" else 'are left out (missing="zero" counts them as 0, as trec_eval -c)'
         yield f"{len(absent)} of {n_judged} judged queries are not in the run ({_some(absent)}); they {what}."
     if unjudged:
-        yield f"{len(unjudged)} queries of the run have no judgements ({_some(unjudged)}); they are left out."
+        queries = counted(len(unjudged), "query", "queries")
+        yield f"{queries} of the run without judgements ({_some(unjudged)}) left out."
 
 
 def _under(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
@@ -54,9 +55,8 @@ class Attributions:
 
     def __repr__(self) -> str:
         centred = ", centred per query" if self.centred else ""
-        return (
-            f"Attributions({self.values.shape[0]} rows, {self.values.shape[1]} features, base {self.base:.4g}{centred})"
-        )
+        rows, features = self.values.shape
+        return f"Attributions({counted(rows, 'row')}, {counted(features, 'feature')}, base {self.base:.4g}{centred})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class ShapSummary:
         draw_summary(self, path)
 
     def headline(self) -> str:
-        return f"{self.importance().kind}, {len(self.rows):,} documents:"
+        return f"{self.importance().kind}, {counted(len(self.rows), 'document')}:"
 
     def __str__(self) -> str:
         return str(self.importance())

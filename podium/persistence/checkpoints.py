@@ -193,8 +193,7 @@ def _describe_data(data: RankingData, n_jobs: int | None) -> str:
     weights = [np.empty(0) if given is None else given for given in (data.sample_weight, data.query_weight)]
     names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
     total = checksum([*arrays_of(data.X), data.labels_for("a checkpoint"), data.offsets, *weights, names], n_jobs)
-    sizes = f"{data.n_rows:,} rows of {data.n_queries:,} queries with {data.n_features:,} features"
-    return f"{sizes}, checksum {total}"
+    return f"{data.sizes}, checksum {total}"
 
 
 def _describe(value: Any) -> str:

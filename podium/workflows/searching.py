@@ -14,12 +14,12 @@ from podium._runtime.files import is_stream, refuse_bad_target, refuse_own_input
 from podium._runtime.progress import progress
 from podium._runtime.warn import LossWarning
 from podium._runtime.words import counted
-from podium.data.ranking import RankingData
 from podium.formats.kinds import CASCADE_FILE
-from podium.formats.trec import Run, read_qrels, write_run
 from podium.workflows.reading import Locate, itself
 
-if TYPE_CHECKING:  # a search in an index needs no models
+if TYPE_CHECKING:  # one query to an index needs neither data nor models
+    from podium.data.ranking import RankingData
+    from podium.formats.trec import Run
     from podium.pipelines.cascades.cascade import Cascade
     from podium.search.documents.collections import Faults
     from podium.search.features.declaring import Features
@@ -75,6 +75,7 @@ def search_file(
     **options: Any,
 ) -> Run:
     """Search an index or a cascade for the queries of a file, and write a TREC run."""
+    from podium.formats.trec import write_run
     from podium.search import read_queries, search_run
 
     refuse_bad_target(out)
@@ -104,11 +105,9 @@ class FeatureFile:
         return found | {"relevant": relevant, "queries_left_out": self.skipped} | written
 
     def sentence(self) -> str:
-        data = self.data
-        sizes = f"{counted(data.n_rows, 'row')}, {counted(data.n_queries, 'query', 'queries')}"
         left_out = f"; {counted(self.skipped, 'query', 'queries')} without rows" if self.skipped else ""
         declared = "" if self.declaration is None else f"; names and formulas in {self.declaration}"
-        return f"{sizes}, {counted(data.n_features, 'feature')}{left_out}{declared}"
+        return f"{self.data.sizes}{left_out}{declared}"
 
 
 def features_file(
@@ -131,6 +130,7 @@ def features_file(
     LETOR and LightGBM text have labels in any case: without qrels they are 0.
     """
     from podium.formats import files_of, format_of, write_data
+    from podium.formats.trec import read_qrels
     from podium.pipelines.cascades.cascade import Cascade, Stage
     from podium.search import read_queries
 

@@ -161,7 +161,7 @@ def test_queries_missing_on_either_side_are_reported():
     result = evaluate_run(Qrels.from_dict(QRELS), Run.from_dict(RUN), metrics=["rr"])
     assert result["rr"] == (1 / 2 + 1) / 2
     assert result.notes[0].startswith("1 of 3 judged queries are not in the run ('q3'); they are left out")
-    assert result.notes[1] == "1 queries of the run have no judgements ('q9'); they are left out."
+    assert result.notes[1] == "1 query of the run without judgements ('q9') left out."
 
 
 def test_missing_queries_can_count_as_zero():

@@ -186,7 +186,7 @@ def test_other_models_data_and_evaluation_sets_are_refused(parts, path):
             model.fit(rows, checkpoint=path, **options)
 
     refused(MART(**SMALL), data, "the model is MART here and LambdaMART there", eval_set=[valid])
-    refused(LambdaMART(**SMALL), moved, "the training data is .* rows of 12 queries", eval_set=[valid])
+    refused(LambdaMART(**SMALL), moved, "the training data is .* rows, 12 queries", eval_set=[valid])
     refused(LambdaMART(**SMALL), weighted, "the training data is", eval_set=[valid])
     refused(LambdaMART(**SMALL), data, "evaluation set 0 is", eval_set=[test])
     refused(LambdaMART(**SMALL), data, "the number of evaluation sets is 2 here and 1 there", eval_set=[valid, test])

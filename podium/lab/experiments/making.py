@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from podium.lab.experiments.experiment import Experiment
 
 PICK = "pick"
-_KINDS = {entry.name: entry for entry in catalogue()} | BASELINES
 _DECIDED = {"random_state": "the seeds of the experiment are used", "n_jobs": "podium lab run --jobs decides"}
 _MEMBERS_APART = 10_000  # between the seeds of two runs, so that bags of consecutive seeds share none
 Chosen = Mapping[str, Mapping[str, Any]]
@@ -72,8 +71,13 @@ def with_seed(model: Ranker, seed: int, n_jobs: int | None = 1) -> Ranker:
     return model
 
 
+def known_kinds() -> dict[str, ModelEntry]:
+    """Models of the registry, those of plugins too, and baselines."""
+    return {entry.name: entry for entry in catalogue()} | BASELINES
+
+
 def entry_of(kind: str) -> ModelEntry:
-    return _KINDS[kind.lower()]
+    return known_kinds()[kind.lower()]
 
 
 def uses_seed(experiment: Experiment, name: str) -> bool:
@@ -139,7 +143,8 @@ def reason_to_leave_out(experiment: Experiment, name: str) -> str | None:
 
 def _missing_extra(text: str) -> str | None:
     kind = text.partition("(")[0].strip().lower()
-    return _KINDS[kind].missing_extra if kind in _KINDS else None
+    kinds = known_kinds()
+    return kinds[kind].missing_extra if kind in kinds else None
 
 
 # --- checks --------------------------------------------------------------------------------------------------------
@@ -155,9 +160,10 @@ def problems_of(experiment: Experiment, name: str) -> Iterator[str]:
     """What is wrong with a model of an experiment, as `path: sentence`."""
     spec, path = experiment.models[name], f"models.{name}"
     kind = spec.kind.lower()
-    if kind != PICK and kind not in _KINDS:
-        known = [*(entry.class_name for entry in _KINDS.values()), PICK]
-        guess = did_you_mean(spec.kind, [*known, *_KINDS])
+    kinds = known_kinds()
+    if kind != PICK and kind not in kinds:
+        known = [*(entry.class_name for entry in kinds.values()), PICK]
+        guess = did_you_mean(spec.kind, [*known, *kinds])
         yield f"{path}.kind: unknown model {spec.kind!r}.{guess or ' Known: ' + ', '.join(known) + '.'}"
         return
     others = list(spec.members) if kind == PICK else list(_references(spec.settings))

@@ -67,6 +67,7 @@ class Session:
     folds: Folds
     folder: Path
     threads: int = 1
+    plugins: tuple[str, ...] = ()
     _fold: Fold | None = field(default=None, repr=False)
 
     def perform(self, task: Task) -> None:

@@ -53,16 +53,19 @@ def lead(results: Results, board: Leaderboard) -> str:
 def facts(results: Results, board: Leaderboard) -> list[Fact]:
     folds = {run.fold for run in results.runs}
     seeds = {run.seed for run in results.runs}
+    part = "validation" if results.about.get("on") == "valid" else "test"
     return [
         Fact(number(board.best.mean), f"{shown_metric(board.metric)} of the best model"),
-        Fact(f"{len(board.rows):,}", "models" if len(board.rows) != 1 else "model"),
-        Fact(
-            f"{len(board.values.keys):,}", f"{'validation' if results.about.get('on') == 'valid' else 'test'} queries"
-        ),
-        Fact(f"{len(folds)}", "fold" if len(folds) == 1 else "folds"),
-        Fact(f"{len(seeds)}", "seed per model" if len(seeds) == 1 else "seeds per model"),
-        Fact(f"{len(results.runs):,}", "runs" if len(results.runs) != 1 else "run"),
+        _count(len(board.rows), "model"),
+        _count(len(board.values.keys), f"{part} query", f"{part} queries"),
+        _count(len(folds), "fold"),
+        _count(len(seeds), "seed per model", "seeds per model"),
+        _count(len(results.runs), "run"),
     ]
+
+
+def _count(number: int, one: str, several: str | None = None) -> Fact:
+    return Fact(*counted(number, one, several).split(" ", 1))
 
 
 def leaderboards(results: Results, boards: Sequence[Leaderboard]) -> Section:
