@@ -20,7 +20,7 @@ _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _LONG, _INT = ir.IntType(64), ir.IntType(32)
 
 
-def _load(typing: Any, array: Any, place: Any) -> Any:
+def _load(typing: Any, array: Any, index: Any) -> Any:
     """array[place], int64, as it is now."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -29,7 +29,7 @@ def _load(typing: Any, array: Any, place: Any) -> Any:
     return types.int64(array, types.intp), code
 
 
-def _add(typing: Any, array: Any, place: Any, value: Any) -> Any:
+def _add(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """array[place] += value, also when several threads do it at once; returns what was there before."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -39,7 +39,7 @@ def _add(typing: Any, array: Any, place: Any, value: Any) -> Any:
     return types.int64(array, types.intp, types.int64), code
 
 
-def _sleep(typing: Any, array: Any, place: Any, value: Any) -> Any:
+def _sleep(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """Block until another thread calls `wake`, unless array[place] (below 2**31) is no longer `value`.
 
     It may return early. Where the system has no futex, it lets other threads run first.
@@ -56,7 +56,7 @@ def _sleep(typing: Any, array: Any, place: Any, value: Any) -> Any:
     return types.void(array, types.intp, types.int64), code
 
 
-def _wake(typing: Any, array: Any, place: Any) -> Any:
+def _wake(typing: Any, array: Any, index: Any) -> Any:
     """Wake all threads that sleep on array[place]."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -118,38 +118,38 @@ class _KernelCache(_Cache):
         self._named = cache_folder()  # the sources may be others by the time the function is compiled
 
     @once
-    def _kept(self) -> Any:
+    def _numba_cache(self) -> Any:
         folder = _usable_folder(self._named)
         if folder is not None:
             with suppress(RuntimeError), _cache_in(folder):  # Numba found no place at all
-                kept: Any = FunctionCache(self._function)  # type: ignore[no-untyped-call]
-                if Path(kept.cache_path).is_relative_to(folder):  # it looks on where it cannot write: `__pycache__`
-                    return kept
+                cache: Any = FunctionCache(self._function)  # type: ignore[no-untyped-call]
+                if Path(cache.cache_path).is_relative_to(folder):  # it looks on where it cannot write: `__pycache__`
+                    return cache
             _report_once(str(folder), "Numba refuses it")
         return NullCache()
 
     @property
     def cache_path(self) -> str | None:
-        return self._kept.cache_path  # type: ignore[no-any-return]
+        return self._numba_cache.cache_path  # type: ignore[no-any-return]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        return self._kept.load_overload(sig, target_context)
+        return self._numba_cache.load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled kernel. It is ready, so a disk that has become full is no reason to fail."""
         try:
-            self._kept.save_overload(sig, data)
+            self._numba_cache.save_overload(sig, data)
         except OSError as error:
             _report_once(str(self._named), error.strerror or str(error))
 
     def enable(self) -> None:
-        self._kept.enable()
+        self._numba_cache.enable()
 
     def disable(self) -> None:
-        self._kept.disable()
+        self._numba_cache.disable()
 
     def flush(self) -> None:
-        self._kept.flush()
+        self._numba_cache.flush()
 
 
 @cache

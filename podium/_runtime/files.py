@@ -90,10 +90,10 @@ class _Streams(io.RawIOBase):
                 return content
 
     def _next_stream(self) -> bytes:
-        found: bytes = self._codec.unused_data or self._source.read(_CHUNK)
-        while found and not found.lstrip(b"\0"):
-            found = self._source.read(_CHUNK)
-        return found.lstrip(b"\0")
+        start: bytes = self._codec.unused_data or self._source.read(_CHUNK)
+        while start and not start.lstrip(b"\0"):
+            start = self._source.read(_CHUNK)
+        return start.lstrip(b"\0")
 
 
 class _Decompressed(io.BufferedReader):
@@ -197,8 +197,8 @@ def is_standard_output(path: str | os.PathLike[str]) -> bool:
 def _descriptor(path: str | os.PathLike[str]) -> int | None:
     """The open file that a name such as /dev/stdout stands for; it may be a regular one that must not be replaced."""
     name = os.path.normpath(os.fspath(path))
-    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,6})", name)
-    return _DESCRIPTORS.get(name) if found is None else int(found.group(1))
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,6})", name)
+    return _DESCRIPTORS.get(name) if match is None else int(match.group(1))
 
 
 _DESCRIPTORS = {os.path.normpath("/dev/stdout"): 1, os.path.normpath("/dev/stderr"): 2}

@@ -58,9 +58,9 @@ def cpu_model() -> str:
 def control_groups() -> list[Path]:
     """The folders of this process's control group and those above it; each may set a limit."""
     root = Path("/sys/fs/cgroup")
-    own = next((line[3:] for line in read(Path("/proc/self/cgroup")).splitlines() if line.startswith("0::")), "/")
-    folder = root / own.strip().lstrip("/")
-    return [folder, *(place for place in folder.parents if place.is_relative_to(root))]
+    group = next((line[3:] for line in read(Path("/proc/self/cgroup")).splitlines() if line.startswith("0::")), "/")
+    folder = root / group.strip().lstrip("/")
+    return [folder, *(parent for parent in folder.parents if parent.is_relative_to(root))]
 
 
 def read(path: Path) -> str:

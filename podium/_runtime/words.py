@@ -14,11 +14,11 @@ def did_you_mean(word: Any, choices: Iterable[str], cutoff: float = 0.6) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def check_choice(what: str, given: Any, choices: Iterable[str]) -> None:
+def check_choice(what: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse a name that is none of the choices."""
     choices = list(choices)
-    if given not in choices:
-        raise ValueError(f"{what} must be one of {', '.join(choices)}; got {given!r}.{did_you_mean(given, choices)}")
+    if value not in choices:
+        raise ValueError(f"{what} must be one of {', '.join(choices)}; got {value!r}.{did_you_mean(value, choices)}")
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:

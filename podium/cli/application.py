@@ -7,6 +7,7 @@ failure or problems found, 2 bad input.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import warnings
@@ -65,6 +66,7 @@ PolicyName = Annotated[
 
 def main() -> None:
     """Run the command line; errors in the user's input are printed as one sentence, not as a traceback."""
+    gc.set_threshold(100_000, 50, 50)  # imports make many objects and no garbage: looking for it is 5 % of a start
     try:
         with inputs, warnings.catch_warnings():
             warnings.showwarning = _show_warning

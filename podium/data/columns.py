@@ -21,9 +21,9 @@ def refuse_other_columns(model: Any, data: RankingData, where: str) -> None:
     """Refuse ranking data with other features than the fitted model's; `where` is what the data are called."""
     trained, names = getattr(model, "feature_names_in_", None), data.feature_names
     if trained is not None and names is not None:
-        found = first_difference(names, trained, "the model")
-        if found:
-            raise ValueError(f"{where}: {found}. {SAME_COLUMNS} model.feature_names_in_ lists those of the model.")
+        difference = first_difference(names, trained, "the model")
+        if difference:
+            raise ValueError(f"{where}: {difference}. {SAME_COLUMNS} model.feature_names_in_ lists those of the model.")
     if data.n_features != model.n_features_in_:
         message = f"{where} has {counted(data.n_features, 'feature')}, the model {model.n_features_in_:,}"
         raise ValueError(f"{message}. Give the features that the model was trained on.")
@@ -51,7 +51,7 @@ def are_positions(names: Any) -> bool:
 
 def first_difference(names: Sequence[str], wanted: Sequence[str], whose: str) -> str | None:
     """`feature 2 is 'b', that of the model 'a'`, counted from 1; None if there is none in what both have."""
-    for number, (own, other) in enumerate(zip(names, wanted), 1):
-        if own != other:
-            return f"feature {number} is {own!r}, that of {whose} {other!r}"
+    for number, (name, other) in enumerate(zip(names, wanted), 1):
+        if name != other:
+            return f"feature {number} is {name!r}, that of {whose} {other!r}"
     return None

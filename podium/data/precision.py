@@ -24,13 +24,13 @@ Pair = tuple[Any, Any]
 
 def columns_where(test: Callable[[np.ndarray], np.ndarray], matrix: np.ndarray) -> np.ndarray:
     """The columns with a value for which the test is true, in one pass."""
-    found = np.zeros(matrix.shape[1], dtype=bool)
+    holds = np.zeros(matrix.shape[1], dtype=bool)
     step = max(1, _PIECE // max(1, matrix.shape[1]))
     for start in range(0, len(matrix), step):
         true = test(matrix[start : start + step])
         if true.any():
-            found |= true.any(axis=0)
-    return np.flatnonzero(found)
+            holds |= true.any(axis=0)
+    return np.flatnonzero(holds)
 
 
 def is_large(values: np.ndarray) -> np.ndarray:

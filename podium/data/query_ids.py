@@ -112,8 +112,8 @@ def _ids_from_sizes(group: Any, n: int) -> np.ndarray:
     if sizes.ndim != 1 or (sizes.dtype.kind not in "iu" and not np.array_equal(sizes, np.floor(sizes))):
         raise ValueError("group must be a list of integers, the number of rows of each query.")
     if len(sizes) and sizes.min() <= 0:
-        place = int(np.flatnonzero(sizes <= 0)[0])
-        raise ValueError(f"group[{place}] = {sizes[place]}; sizes must be positive.")
+        query = int(np.flatnonzero(sizes <= 0)[0])
+        raise ValueError(f"group[{query}] = {sizes[query]}; sizes must be positive.")
     if sum(sizes.tolist()) != n:
         raise ValueError(f"group sizes add up to {sum(sizes.tolist())}, X has {n} rows.")
     return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes.astype(np.int64))

@@ -274,9 +274,9 @@ class RankingData:
         return f"{counted(self.n_rows, 'row')}, {queries}, {counted(self.n_features, 'feature')}"
 
 
-def refuse_beside_data(what: str, **given: Any) -> None:
+def refuse_beside_data(what: str, **arguments: Any) -> None:
     """Refuse arguments that a RankingData contains itself: they would be ignored, or contradict it."""
-    names = [name for name, value in given.items() if value is not None]
+    names = [name for name, value in arguments.items() if value is not None]
     if names:
         raise ValueError(
             f"{what}: got {', '.join(names)} together with a RankingData, which has its own labels and weights. "
@@ -334,8 +334,8 @@ def as_weights(weights: Any, n: int, name: str, unit: str) -> np.ndarray:
     result = _as_numbers(weights, name, n, unit)
     bad = ~(np.isfinite(result) & (result >= 0))
     if bad.any():
-        place = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{name}[{place}] is {result[place]}; weights must be finite numbers, 0 or larger.")
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{name}[{row}] is {result[row]}; weights must be finite numbers, 0 or larger.")
     if n and not result.any():
         raise ValueError(f"{name} is zero everywhere, so nothing would count; at least one {unit} needs a weight.")
     return result

@@ -92,7 +92,7 @@ def _known_to_scipy(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32) if values.dtype == np.float16 else values
 
 
-def _check_arrays(X: Any, length: int, width: int, line: str, place: str) -> None:
+def _check_arrays(X: Any, length: int, width: int, line: str, column: str) -> None:
     """Refuse arrays that lead outside of themselves or of the matrix."""
     values, indices, ends = (np.asarray(array) for array in (X.data, X.indices, X.indptr))
     if indices.dtype.kind not in "iu" or ends.dtype.kind not in "iu" or {values.ndim, indices.ndim, ends.ndim} != {1}:
@@ -109,14 +109,14 @@ def _check_arrays(X: Any, length: int, width: int, line: str, place: str) -> Non
     used = indices[: ends[-1]]
     if len(used) and (used.min() < 0 or used.max() >= width):
         at = int(np.flatnonzero((used < 0) | (used >= width))[0])
-        raise ValueError(f"X is not a valid sparse matrix: indices[{at}] is {used[at]}, but it has {width} {place}s.")
+        raise ValueError(f"X is not a valid sparse matrix: indices[{at}] is {used[at]}, but it has {width} {column}s.")
 
 
 def _refuse_infinite(rows: Any, values: np.ndarray) -> None:
     for start in range(0, len(values), _PIECE):
-        found = np.flatnonzero(np.isinf(values[start : start + _PIECE]))
-        if len(found):
-            at = start + int(found[0])
+        infinite = np.flatnonzero(np.isinf(values[start : start + _PIECE]))
+        if len(infinite):
+            at = start + int(infinite[0])
             row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
             raise ValueError(
                 f"X[{row}, {rows.indices[at]}] is {rows.data[at]}; "

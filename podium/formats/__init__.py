@@ -141,14 +141,14 @@ def format_of(path: str | os.PathLike[str], name: str | None = None, *, reading:
         check_choice("format", name, _FORMATS)
         return _FORMATS[name]
     suffix = plain_suffix(path)
-    found = next((item for item in _FORMATS.values() if suffix in item.suffixes), None)
+    row = next((item for item in _FORMATS.values() if suffix in item.suffixes), None)
     if not reading:
-        return _refuse_unknown(path, suffix) if found is None else found
-    if found is None or found.name in ("letor", "csv", "tsv"):
+        return _refuse_unknown(path, suffix) if row is None else row
+    if row is None or row.name in ("letor", "csv", "tsv"):
         from podium.formats.lightgbm import beside
 
-        return found or _FORMATS["letor"] if beside(path, ".query") is None else _FORMATS["lightgbm"]
-    return found
+        return row or _FORMATS["letor"] if beside(path, ".query") is None else _FORMATS["lightgbm"]
+    return row
 
 
 def _refuse_unknown(path: str | os.PathLike[str], suffix: str) -> NoReturn:

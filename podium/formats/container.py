@@ -69,13 +69,13 @@ def write_container(path: FilePath, kind: FileKind, meta: dict[str, Any], arrays
     _check_meta(path, meta)
     header = _header(kind, meta, stored)
     size = _START + len(header) + sum(_padded(array.nbytes) for array in stored.values())
-    for found, limit, what in (
+    for number, limit, what in (
         (len(stored), _MOST_ARRAYS, "arrays"),
         (len(header), _LONGEST_HEADER, "bytes of facts"),
         (size, kind.largest, "bytes"),
     ):
-        if found > limit:
-            raise ValueError(f"{os.fspath(path)}: a {kind.name} has at most {limit} {what}; this one has {found}.")
+        if number > limit:
+            raise ValueError(f"{os.fspath(path)}: a {kind.name} has at most {limit} {what}; this one has {number}.")
     preamble = _preamble(kind, header, size)
     with write_whole(path) as stream:
         stream.write(preamble)
@@ -173,10 +173,10 @@ class MappedArray:
 
     def verified(self) -> np.ndarray:
         """The array in place, after every block was compared with its checksum."""
-        place = self.start + self.entry.offset
-        content = np.ndarray(self.entry.padded, np.uint8, self.mapped, place)
+        start = self.start + self.entry.offset
+        content = np.ndarray(self.entry.padded, np.uint8, self.mapped, start)
         _check_blocks(self.path, self.kind, self.entry, content)
-        return readonly(np.ndarray(self.entry.shape, self.entry.dtype, self.mapped, place))
+        return readonly(np.ndarray(self.entry.shape, self.entry.dtype, self.mapped, start))
 
 
 def _stored(path: FilePath, name: str, array: np.ndarray) -> np.ndarray:
@@ -233,7 +233,7 @@ def _checksums(array: np.ndarray) -> list[int]:
     """The CRC-32 of every block, on all cores (zlib works without the interpreter lock)."""
     blocks = list(_blocks(array))
     threads = 1 if array.nbytes < _WORTH_THREADS else None
-    return map_blocks(lambda place: zlib.crc32(blocks[place]), len(blocks), threads)
+    return map_blocks(lambda block: zlib.crc32(blocks[block]), len(blocks), threads)
 
 
 def _blocks(array: np.ndarray) -> Iterator[Any]:
@@ -263,7 +263,7 @@ def _read_header(path: FilePath, kind: FileKind, stream: IO[bytes], size: int) -
         raise kind.damaged(path, f"it has only {size} bytes")
     _, _, version, length, expected = _PREAMBLE.unpack_from(start)
     if version != kind.format:
-        raise FormatError(path, f"uses format {version}; this version reads {kind.format}. {kind.upgrade}")
+        raise FormatError(path, f"uses format {version}; this version reads {kind.format}. {kind.upgrade or kind.mend}")
     if size > kind.largest:
         raise FormatError(path, f"has {size} bytes; a {kind.name} has at most {kind.largest}. {kind.make}")
     if expected != size:
@@ -314,8 +314,8 @@ def _entry(item: Any) -> ArrayEntry:
 def _check_blocks(path: FilePath, kind: FileKind, entry: ArrayEntry, content: np.ndarray) -> None:
     """Compare every block with its checksum, on all cores."""
 
-    def matches(place: int) -> bool:
-        return zlib.crc32(content.data[place * _BLOCK : (place + 1) * _BLOCK]) == entry.checksums[place]
+    def matches(block: int) -> bool:
+        return zlib.crc32(content.data[block * _BLOCK : (block + 1) * _BLOCK]) == entry.checksums[block]
 
     results = map_blocks(matches, len(entry.checksums), 1 if entry.padded < _WORTH_THREADS else None)
     if not all(results):

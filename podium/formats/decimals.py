@@ -55,7 +55,7 @@ _EXACT_SHIFT = 12  # a middle has 25 bits and 5**12 has 28: their product is exa
 def power_table() -> np.ndarray:
     """Powers of ten for the kernels, one row per power from -342 to 308.
 
-    (651, 3) uint64: `10**power = (high * 2**64 + low) * 2**(shift - 2048)`, cut off below 128 bits.
+    (651, 3) uint64: `10**power = (high * 2**64 + low) * 2**(shift - 2048)`, truncated below 128 bits.
     """
     rows = [_power_row(power) for power in range(_LOWEST, _HIGHEST + 1)]
     return np.array(rows, dtype=np.uint64)
@@ -72,17 +72,17 @@ def _power_row(power: int) -> tuple[int, int, int]:
 
 
 @kernel
-def word_at(text: np.ndarray, place: np.uint64) -> np.uint64:
+def word_at(text: np.ndarray, position: np.uint64) -> np.uint64:
     """Eight bytes as one number, the first byte lowest. The compiler makes a single load of it."""
     return (
-        U(text[place])
-        | (U(text[place + U(1)]) << U(8))
-        | (U(text[place + U(2)]) << U(16))
-        | (U(text[place + U(3)]) << U(24))
-        | (U(text[place + U(4)]) << U(32))
-        | (U(text[place + U(5)]) << U(40))
-        | (U(text[place + U(6)]) << U(48))
-        | (U(text[place + U(7)]) << U(56))
+        U(text[position])
+        | (U(text[position + U(1)]) << U(8))
+        | (U(text[position + U(2)]) << U(16))
+        | (U(text[position + U(3)]) << U(24))
+        | (U(text[position + U(4)]) << U(32))
+        | (U(text[position + U(5)]) << U(40))
+        | (U(text[position + U(6)]) << U(48))
+        | (U(text[position + U(7)]) << U(56))
     )
 
 
@@ -115,26 +115,28 @@ def _eight_digits(digits: np.uint64) -> np.uint64:
 
 
 @kernel
-def read_decimal(text: np.ndarray, place: np.uint64, powers: np.ndarray) -> tuple[float, np.uint64, Whole]:
-    """The number at `place`: (value, position after it, READ or NO_NUMBER or UNDECIDED). powers: `power_table()`."""
-    mantissa, exponent, cut, end = scan_decimal(text, place)
-    if end == place:
+def read_decimal(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> tuple[float, np.uint64, Whole]:
+    """The number at `position`: (value, position after it, READ or NO_NUMBER or UNDECIDED). powers: `power_table()`."""
+    mantissa, exponent, truncated, end = scan_decimal(text, position)
+    if end == position:
         return 0.0, end, NO_NUMBER
     row = power_row(exponent)
-    value, sure = nearest_float64(mantissa, exponent, cut, powers[row, U(0)], powers[row, U(1)], powers[row, U(2)])
-    return (-value if text[place] == _MINUS else value), end, (READ if sure else UNDECIDED)
+    value, sure = nearest_float64(
+        mantissa, exponent, truncated, powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
+    )
+    return (-value if text[position] == _MINUS else value), end, (READ if sure else UNDECIDED)
 
 
 @kernel
-def scan_decimal(text: np.ndarray, place: np.uint64) -> tuple[np.uint64, np.int64, Truth, np.uint64]:
+def scan_decimal(text: np.ndarray, position: np.uint64) -> tuple[np.uint64, np.int64, Truth, np.uint64]:
     """Take `sign? digits .? digits (e sign? digits)?` apart: (mantissa, power of ten, lost digits?, position after it).
 
     text: uint8, with a byte that is part of no number at its end. The place is the given one if there is no number;
     the caller checks what follows the number. The mantissa has up to 19 digits, and no sign.
     """
-    here = place + U(text[place] == _MINUS or text[place] == _PLUS)
-    mantissa, exponent, kept = U(0), np.int64(0), U(0)
-    cut: Truth = False
+    here = position + U(text[position] == _MINUS or text[position] == _PLUS)
+    mantissa, exponent, n_digits = U(0), np.int64(0), U(0)
+    truncated: Truth = False
     point, first = np.int64(0), here
     while True:
         word = word_at(text, here)
@@ -146,40 +148,40 @@ def scan_decimal(text: np.ndarray, place: np.uint64) -> tuple[np.uint64, np.int6
                 break
             point, count = np.int64(1), U(1)
             first += U(1)
-        elif kept + count <= _MOST_DIGITS:
+        elif n_digits + count <= _MOST_DIGITS:
             mantissa = mantissa * SMALL_POWERS[count] + _eight_digits(digits << (U(64) - (count << U(3))))
-            kept = kept + count if mantissa > U(0) else U(0)  # zeros in front do not count
+            n_digits = n_digits + count if mantissa > U(0) else U(0)  # zeros in front do not count
             exponent -= point * np.int64(count)
         else:
             digit, count = digits & U(255), U(1)
-            kept = _digit_count(mantissa)  # zeros in front, within the first eight, were counted so far
-            if kept < _MOST_DIGITS:
+            n_digits = _digit_count(mantissa)  # zeros in front, within the first eight, were counted so far
+            if n_digits < _MOST_DIGITS:
                 mantissa = mantissa * U(10) + digit
-                kept += U(1)
+                n_digits += U(1)
                 exponent -= point
             else:
-                cut = cut or digit > U(0)
+                truncated = truncated or digit > U(0)
                 exponent += 1 - point
         here += count
     if here == first:  # nothing but a sign and a point
-        return mantissa, exponent, cut, place
+        return mantissa, exponent, truncated, position
     if word & U(0xDF) == U(69):  # e or E
         shift, end = _read_exponent(text, here + U(1))
-        return mantissa, exponent + shift, cut, (end if end > here + U(1) else place)
-    return mantissa, exponent, cut, here
+        return mantissa, exponent + shift, truncated, (end if end > here + U(1) else position)
+    return mantissa, exponent, truncated, here
 
 
 @kernel
-def _read_exponent(text: np.ndarray, place: np.uint64) -> tuple[np.int64, np.uint64]:
+def _read_exponent(text: np.ndarray, position: np.uint64) -> tuple[np.int64, np.uint64]:
     """The digits after `e` and the position after them, which is the given one if there are none."""
-    negative = text[place] == _MINUS
-    first = place + U(negative or text[place] == _PLUS)
+    negative = text[position] == _MINUS
+    first = position + U(negative or text[position] == _PLUS)
     exponent, end = U(0), first
     while U(text[end]) - U(48) < U(10):
         exponent = min(exponent * U(10) + U(text[end]) - U(48), _FAR)
         end += U(1)
     size = np.int64(exponent)
-    return (-size if negative else size), (end if end > first else place)
+    return (-size if negative else size), (end if end > first else position)
 
 
 @kernel
@@ -192,26 +194,26 @@ def power_row(exponent: Whole) -> np.uint64:
 def nearest_float64(
     mantissa: np.uint64,
     exponent: Whole,
-    cut: Truth,
+    truncated: Truth,
     power_high: np.uint64,
     power_low: np.uint64,
     shift: np.uint64,
 ) -> tuple[float, Truth]:
     """The float64 nearest to `mantissa * 10**exponent`, and whether that is sure; the power is a row of the table.
 
-    `cut`: the mantissa lost digits, so that the number lies between it and the next one; sure if both agree.
+    `truncated`: the mantissa lost digits, so that the number lies between it and the next one; sure if both agree.
     """
     if mantissa == U(0) or exponent < _LOWEST:
         return 0.0, True
     if exponent > _HIGHEST:
         return np.inf, True
-    if mantissa <= U(1 << 53) and not cut and -23 < exponent < 23:
+    if mantissa <= U(1 << 53) and not truncated and -23 < exponent < 23:
         whole = np.float64(np.int64(mantissa))
         return (whole * EXACT_POWERS[U(exponent)] if exponent >= 0 else whole / EXACT_POWERS[U(-exponent)]), True
-    uncut = 0 <= exponent <= _UNCUT
-    bits, sure = _nearest_bits(mantissa, power_high, power_low, np.int64(shift) - _BIAS, uncut)
-    if cut:
-        bits_above, sure_above = _nearest_bits(mantissa + U(1), power_high, power_low, np.int64(shift) - _BIAS, uncut)
+    exact = 0 <= exponent <= _UNCUT
+    bits, sure = _nearest_bits(mantissa, power_high, power_low, np.int64(shift) - _BIAS, exact)
+    if truncated:
+        bits_above, sure_above = _nearest_bits(mantissa + U(1), power_high, power_low, np.int64(shift) - _BIAS, exact)
         sure = sure and sure_above and bits == bits_above
     return np.uint64(bits).view(np.float64), sure
 
@@ -220,15 +222,15 @@ def nearest_float64(
 def nearest_float32(
     mantissa: np.uint64,
     exponent: Whole,
-    cut: Truth,
+    truncated: Truth,
     power_high: np.uint64,
     power_low: np.uint64,
     shift: np.uint64,
 ) -> tuple[np.float32, Truth]:
     """The float32 nearest to `mantissa * 10**exponent`, rounded once, and whether that is sure; else as above."""
-    wide, sure = nearest_float64(mantissa, exponent, cut, power_high, power_low, shift)
+    wide, sure = nearest_float64(mantissa, exponent, truncated, power_high, power_low, shift)
     if in_the_middle(wide):
-        if cut or mantissa > U(1 << 53) or not -_EXACT_SHIFT <= exponent <= 0:
+        if truncated or mantissa > U(1 << 53) or not -_EXACT_SHIFT <= exponent <= 0:
             return np.float32(wide), False
         middle, text = wide * EXACT_POWERS[U(-exponent)], np.float64(np.int64(mantissa))  # both without an error
         wide = U(np.float64(wide).view(np.uint64) + U(text > middle) - U(text < middle)).view(np.float64)
@@ -255,8 +257,8 @@ def round_texts(numbers: np.ndarray, texts: Sequence[str | bytes]) -> np.ndarray
         )
         if middle.any():
             numbers = numbers.copy()
-            for place in np.flatnonzero(middle).tolist():
-                numbers[place] = _towards(float(numbers[place]), texts[place])
+            for row in np.flatnonzero(middle).tolist():
+                numbers[row] = _towards(float(numbers[row]), texts[row])
         return numbers.astype(np.float32)
 
 
@@ -270,12 +272,12 @@ def _towards(number: float, text: str | bytes) -> float:
 
 @kernel
 def _nearest_bits(
-    mantissa: np.uint64, power_high: np.uint64, power_low: np.uint64, shift: Whole, uncut: Truth
+    mantissa: np.uint64, power_high: np.uint64, power_low: np.uint64, shift: Whole, exact: Truth
 ) -> tuple[np.uint64, Truth]:
     """The bits of the float64 nearest to `mantissa * power * 2**shift` (mantissa > 0), and whether they are sure.
 
-    Unless the power is `uncut`, the product is short of the true one by less than 4 units of its last place (one for
-    the table's cut, one for the product's, doubled when moved up). It is unsure only if such an error could move it
+    Unless the power is `exact`, the product is short of the true one by less than 4 units of its last place (one for
+    the table, one for the product, doubled when moved up). It is unsure only if such an error could move it
     to or across the middle between two neighbours.
     """
     zeros = _leading_zeros(mantissa)
@@ -288,12 +290,12 @@ def _nearest_bits(
     if high < U(1 << 63):
         high, low, top = (high << U(1)) | (low >> U(63)), low << U(1), top - 1  # ... and less than twice that
     biased = top + 1023
-    kept = 53 if biased > 0 else 52 + biased  # bits of the result: fewer below 2**-1022
-    if kept < 1:
-        return U(0), kept < 0
-    half = U(1) << U(63 - kept)
-    upper, rest = high >> U(64 - kept), high & (half + half - U(1))
-    if uncut:
+    n_bits = 53 if biased > 0 else 52 + biased  # bits of the result: fewer below 2**-1022
+    if n_bits < 1:
+        return U(0), n_bits < 0
+    half = U(1) << U(63 - n_bits)
+    upper, rest = high >> U(64 - n_bits), high & (half + half - U(1))
+    if exact:
         up = rest > half or (rest == half and (low > U(0) or upper & U(1) == U(1)))
         sure = True
     else:
@@ -324,31 +326,31 @@ def _product(left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 
 @kernel
-def write_float32(out: np.ndarray, place: np.uint64, value: np.float32, powers: np.ndarray) -> np.uint64:
+def write_float32(out: np.ndarray, position: np.uint64, value: np.float32, powers: np.ndarray) -> np.uint64:
     """Write the shortest text that reads back to a finite float32 or NaN; the position after it.
 
     Integers have no point, and a power of ten follows `e` as in Python: below 1e-4 and from 1e16 on.
     """
     if value != value:
         for letter in (110, 97, 110):
-            out[place] = letter
-            place += U(1)
-        return place
+            out[position] = letter
+            position += U(1)
+        return position
     if np.float32(value).view(np.uint32) >> np.uint32(31):  # also for -0
-        out[place] = 45
-        place += U(1)
+        out[position] = 45
+        position += U(1)
     size = np.float64(abs(value))
     if size < 2.0**24 and size == np.floor(size):
-        return write_integer(out, place, U(size))
+        return write_integer(out, position, U(size))
     digits, exponent = _shortest_digits(abs(value), powers)
-    return _write_layout(out, place, digits, exponent)
+    return _write_layout(out, position, digits, exponent)
 
 
 @kernel
-def write_integer(out: np.ndarray, place: np.uint64, number: np.uint64) -> np.uint64:
-    end = place + _digit_count(number)
+def write_integer(out: np.ndarray, position: np.uint64, number: np.uint64) -> np.uint64:
+    end = position + _digit_count(number)
     here = end
-    while here > place:
+    while here > position:
         here -= U(1)
         out[here] = np.uint8(U(48) + number % U(10))
         number //= U(10)
@@ -417,13 +419,13 @@ def _reads_back(
 
 
 @kernel
-def _write_layout(out: np.ndarray, place: np.uint64, digits: np.uint64, exponent: Whole) -> np.uint64:
+def _write_layout(out: np.ndarray, position: np.uint64, digits: np.uint64, exponent: Whole) -> np.uint64:
     """123, -1 -> 12.3; 123, 2 -> 12300; 123, -5 -> 0.00123; 123, -9 -> 1.23e-7; 1, 20 -> 1e20."""
-    end = write_integer(out, place, digits)
-    count = np.int64(end - place)
+    end = write_integer(out, position, digits)
+    count = np.int64(end - position)
     top = exponent + count - 1
     if top < -4 or top >= 16:
-        end = _insert_point(out, place + U(1), end)
+        end = _insert_point(out, position + U(1), end)
         out[end] = 101
         end += U(1)
         if top < 0:
@@ -433,28 +435,28 @@ def _write_layout(out: np.ndarray, place: np.uint64, digits: np.uint64, exponent
     if exponent >= 0:
         return _write_zeros(out, end, exponent)
     if top >= 0:
-        return _insert_point(out, place + U(top + 1), end)
-    place = _write_zeros(out, place, 1 - top)
-    out[place - U(-top)] = 46
-    return write_integer(out, place, digits)
+        return _insert_point(out, position + U(top + 1), end)
+    position = _write_zeros(out, position, 1 - top)
+    out[position - U(-top)] = 46
+    return write_integer(out, position, digits)
 
 
 @kernel
-def _insert_point(out: np.ndarray, place: np.uint64, end: np.uint64) -> np.uint64:
-    """Make room for a point at `place`, unless nothing would follow it; the new end."""
-    if place == end:
+def _insert_point(out: np.ndarray, position: np.uint64, end: np.uint64) -> np.uint64:
+    """Make room for a point at `position`, unless nothing would follow it; the new end."""
+    if position == end:
         return end
     here = end
-    while here > place:
+    while here > position:
         out[here] = out[here - U(1)]
         here -= U(1)
-    out[place] = 46
+    out[position] = 46
     return end + U(1)
 
 
 @kernel
-def _write_zeros(out: np.ndarray, place: np.uint64, count: Whole) -> np.uint64:
+def _write_zeros(out: np.ndarray, position: np.uint64, count: Whole) -> np.uint64:
     for _ in range(count):
-        out[place] = 48
-        place += U(1)
-    return place
+        out[position] = 48
+        position += U(1)
+    return position

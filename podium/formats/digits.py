@@ -47,24 +47,24 @@ def _texts_of_pairs(path: FilePath, columns: Iterable[int], base: int) -> Texts:
     """`1:value` in every line, for some columns."""
     numbers = b"|".join(b"%d" % (column + base) for column in columns)
     wanted = re.compile(rb"[ \t]0*(" + numbers + rb"):([^ \t\r\n]+)")
-    found: defaultdict[int, set[str]] = defaultdict(set)
+    texts: defaultdict[int, set[str]] = defaultdict(set)
     for _, block in line_blocks(path):
         for number, text in wanted.findall(_COMMENT.sub(b"", block)):
-            found[int(number) - base].add(text.decode("ascii", "replace"))
-    return found
+            texts[int(number) - base].add(text.decode("ascii", "replace"))
+    return texts
 
 
 def _texts_of_table(path: FilePath, delimiter: str, data: RankingData, columns: Iterable[int]) -> Texts:
     records = rows_of(path, delimiter)
-    found: defaultdict[int, set[str]] = defaultdict(set)
+    texts: defaultdict[int, set[str]] = defaultdict(set)
     places = {column: column + 1 for column in columns}  # a table without a header has the label first
     if data.feature_names is not None:
         _, header = next(records)
         places = {column: header.index(data.feature_names[column]) for column in columns}
     for _, cells in records:
-        for column, place in places.items():
-            found[column].add(cells[place])
-    return found
+        for column, cell in places.items():
+            texts[column].add(cells[cell])
+    return texts
 
 
 def _of_frame(path: FilePath, data: RankingData, columns: Iterable[int]) -> dict[int, Pair]:

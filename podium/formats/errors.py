@@ -14,7 +14,7 @@ class FormatError(ValueError):
     def __init__(
         self, path: str | os.PathLike[str], message: str, line: int | None = None, *, unit: str = "line"
     ) -> None:
-        place = os.fspath(path) if line is None else f"{os.fspath(path)}, {unit} {line}"
-        super().__init__(f"{place}: {message}")
+        where = os.fspath(path) if line is None else f"{os.fspath(path)}, {unit} {line}"
+        super().__init__(f"{where}: {message}")
         self.path = os.fspath(path)
         self.line = line

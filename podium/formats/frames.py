@@ -40,8 +40,8 @@ def arrays_from_frame(
 ) -> dict[str, Any]:
     """The keyword arguments of `RankingData.from_arrays` from any table that narwhals knows."""
     table = _eager(frame)
-    given = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
-    names = choose_columns(table.columns, label, qid, given, features, labels)
+    others = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
+    names = choose_columns(table.columns, label, qid, others, features, labels)
     documents, rows, queries = (names[name] for name in KNOWN)
     ids = _ids(table.get_column(qid))
     return {
@@ -79,7 +79,7 @@ def choose_columns(
     columns: Sequence[Any],
     label: str | None,
     qid: str,
-    given: dict[str, str | None],
+    others: dict[str, str | None],
     features: Sequence[str] | None,
     labels: str = "required",
 ) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def choose_columns(
     """
     label, labels = (LABEL, "ignored") if label is None else (label, labels)
     used = labels == "required" or (labels == "optional" and label in columns)
-    wanted = [name for name in (label if used else None, qid, *given.values(), *(features or ())) if name is not None]
+    wanted = [name for name in (label if used else None, qid, *others.values(), *(features or ())) if name is not None]
     for name in wanted:
         if name not in columns:
             shown = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
@@ -98,7 +98,7 @@ def choose_columns(
             hint += ' For data without labels: label=None, or labels="optional".' if name == label else ""
             raise ValueError(f"there is no column {name!r}; found: {shown}.{hint}")
     free = set(columns) - set(wanted)
-    names: dict[str, Any] = {known: given[known] or (known if known in free else None) for known in KNOWN}
+    names: dict[str, Any] = {known: others[known] or (known if known in free else None) for known in KNOWN}
     names["label"] = label if used else None
     taken = {qid, *names.values(), *({label} & free)}
     names["features"] = [name for name in columns if name not in taken] if features is None else list(features)
@@ -125,7 +125,7 @@ def columns_of(data: RankingData) -> dict[str, np.ndarray]:
     for name in names:
         if name in (LABEL, QID, *KNOWN):
             raise ValueError(f"a feature is named {name!r}, which is the name of another column. Rename it first.")
-    return columns | {name: data.X[:, place] for place, name in enumerate(names)}
+    return columns | {name: data.X[:, column] for column, name in enumerate(names)}
 
 
 def one_per_query(weights: np.ndarray, ids: Any) -> np.ndarray:
@@ -167,8 +167,8 @@ def _matrix(table: nw.DataFrame[Any], features: Sequence[Any]) -> np.ndarray:
 
 
 def _merged(columns: dict[Any, np.ndarray]) -> dict[Any, Pair]:
-    found = {name: merged_columns(values[:, None]) for name, values in columns.items()}
-    return {name: pairs[0] for name, pairs in found.items() if pairs}
+    merged = {name: merged_columns(values[:, None]) for name, values in columns.items()}
+    return {name: pairs[0] for name, pairs in merged.items() if pairs}
 
 
 def merged_in_frame(frame: Any, skip: Collection[str] = ()) -> dict[str, Pair]:
@@ -179,8 +179,8 @@ def merged_in_frame(frame: Any, skip: Collection[str] = ()) -> dict[str, Pair]:
     if not isinstance(table, nw.DataFrame):
         return {}
     names = [name for name in table.columns if str(name) not in skip and table.get_column(name).dtype.is_numeric()]
-    found = _merged({name: _numbers(table.get_column(name)) for name in names})
-    return {str(name): pair for name, pair in found.items()}
+    merged = _merged({name: _numbers(table.get_column(name)) for name in names})
+    return {str(name): pair for name, pair in merged.items()}
 
 
 def _feature(column: nw.Series[Any], values: np.ndarray) -> np.ndarray:
@@ -189,8 +189,8 @@ def _feature(column: nw.Series[Any], values: np.ndarray) -> np.ndarray:
     infinite = np.flatnonzero(np.isinf(feature))
     if len(infinite):
         row = int(infinite[0])
-        found = f"{values[row]} at row {row} (from 0)"
-        raise ValueError(f"column {column.name!r} has {found}; features must be finite as float32, null for missing.")
+        value = f"{values[row]} at row {row} (from 0)"
+        raise ValueError(f"column {column.name!r} has {value}; features must be finite as float32, null for missing.")
     return feature
 
 
@@ -212,9 +212,9 @@ def _numbers(column: nw.Series[Any]) -> np.ndarray:
 
 def _no_numbers(column: nw.Series[Any]) -> ValueError:
     example = next((value for value in column.to_list() if isinstance(value, str)), None)
-    found = f"{column.dtype}" if example is None else f"{column.dtype} such as {example[:40]!r}"
+    what = f"{column.dtype}" if example is None else f"{column.dtype} such as {example[:40]!r}"
     return ValueError(
-        f"column {column.name!r} holds {found}; expected numbers. "
+        f"column {column.name!r} holds {what}; expected numbers. "
         "Turn it into numbers, or name the columns to use with features=[...]."
     )
 
@@ -246,8 +246,8 @@ def _docids(column: nw.Series[Any]) -> list[str]:
     values = column.to_list()
     for row, value in enumerate(values):
         if not isinstance(value, (str, int, np.integer)):
-            found = f"{value!r} at row {row} (from 0)"
-            raise ValueError(f"column {column.name!r} has {found}; document ids must be text or integers.")
+            what = f"{value!r} at row {row} (from 0)"
+            raise ValueError(f"column {column.name!r} has {what}; document ids must be text or integers.")
     return [str(value) for value in values]
 
 

@@ -5,7 +5,7 @@ All begin with the same eight bytes; the next eight are the mark of the kind, fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath
@@ -23,9 +23,9 @@ class FileKind:
     use: str  # sentences that say what to do: with a good file of this kind,
     make: str  # to get one,
     mend: str  # when it is damaged,
-    upgrade: str  # when its format is not known
     largest: int
     sealed: bool  # one digest over all arrays: found at opening, at the price of reading everything
+    upgrade: str = ""  # when its format is not known, if that is something else
     format: int = 1
 
     def damaged(self, path: FilePath, detail: str) -> FormatError:
@@ -39,7 +39,6 @@ DATA = FileKind(
     use="Read it with podium.read_data.",
     make="Make one with podium convert.",
     mend="Write it again with podium convert.",
-    upgrade="Write it again with podium convert.",
     largest=1 << 48,
     sealed=False,
 )
@@ -61,7 +60,6 @@ CHECKPOINT = FileKind(
     use="Give it to fit or podium train as the checkpoint, with the same data and parameters.",
     make="Give another path for the checkpoint.",
     mend="Delete it to begin the training anew, or give another path.",
-    upgrade="Delete it to begin the training anew, or give another path.",
     largest=64 << 30,
     sealed=True,
 )
@@ -72,22 +70,17 @@ INDEX = FileKind(
     use="Open its folder with podium.search.open_index or podium search.",
     make="Make one with podium index.",
     mend="Build the index again with podium index.",
-    upgrade="Build the index again with podium index.",
     largest=64 << 20,
     sealed=True,
     format=2,
 )
-SEGMENT = FileKind(
+SEGMENT = replace(
+    INDEX,
     mark=b"segment",
     name="part of a Podium index",
     holds="a part of a search index",
-    use="Open its folder with podium.search.open_index or podium search.",
-    make="Make one with podium index.",
-    mend="Build the index again with podium index.",
-    upgrade="Build the index again with podium index.",
     largest=1 << 48,
     sealed=False,
-    format=2,
 )
 CASCADE = FileKind(
     mark=b"cascade",
@@ -107,8 +100,8 @@ _KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE)
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:
     """Refuse foreign files by what they begin with, and other files of ours by what they hold."""
     if not start or start[:8] != MAGIC[: len(start)]:
-        found = f"begins with {start[:8]!r}" if start else "is empty"
-        raise FormatError(path, f"is no {kind.name}; it {found}. {kind.make}")
+        what = f"begins with {start[:8]!r}" if start else "is empty"
+        raise FormatError(path, f"is no {kind.name}; it {what}. {kind.make}")
     if len(start) < 16:
         raise kind.damaged(path, f"it has only {len(start)} bytes")
     mark = start[8:16].rstrip(b"\0")

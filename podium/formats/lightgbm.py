@@ -157,8 +157,8 @@ def _columns(path: FilePath, records: Iterator[Record], names: list[str]) -> tup
         labels.append(cell_numbers(path, chunk, names, names[:1]))
         features.append(cell_numbers(path, chunk, names, names[1:], missing=True, large=large))
         if (labels[-1] < 0).any():
-            place = int(np.flatnonzero(labels[-1] < 0)[0])
-            raise FormatError(path, f"the label must be 0 or larger; found {labels[-1][place, 0]}.", chunk[place][0])
+            row = int(np.flatnonzero(labels[-1] < 0)[0])
+            raise FormatError(path, f"the label must be 0 or larger; found {labels[-1][row, 0]}.", chunk[row][0])
     large.warn(path)
     return np.concatenate(labels)[:, 0], joined(features)
 

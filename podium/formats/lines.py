@@ -29,13 +29,13 @@ def line_blocks(path: FilePath) -> Iterator[tuple[int, bytes]]:
     for piece in _pieces(path):
         if not rest and line == 1:
             piece = piece.removeprefix(b"\xef\xbb\xbf")
-        cut = piece.rfind(b"\n") + 1
-        if cut:
-            block = _checked_text(path, line, b"".join([*rest, piece[:cut]]))
+        end = piece.rfind(b"\n") + 1
+        if end:
+            block = _checked_text(path, line, b"".join([*rest, piece[:end]]))
             yield line, block
             line += block.count(b"\n")
             rest = []
-        rest.append(piece[cut:])
+        rest.append(piece[end:])
         if sum(map(len, rest)) > _LONGEST_LINE:
             raise FormatError(path, f"longer than {_LONGEST_LINE >> 20} MiB; is this a text file of lines?", line)
     if any(rest):
@@ -67,7 +67,7 @@ def parse_numbers(words: list[bytes]) -> tuple[np.ndarray, int | None]:
             raise ValueError
         numbers = np.fromiter(map(float, words), np.float64, len(words))
     except ValueError:
-        return np.empty(0), next(place for place, word in enumerate(words) if not _is_number(word))
+        return np.empty(0), next(number for number, word in enumerate(words) if not _is_number(word))
     if not np.isfinite(numbers).all():  # 1e999
         return numbers, int(np.flatnonzero(~np.isfinite(numbers))[0])
     return numbers, None
@@ -100,10 +100,10 @@ def _read_piece(path: FilePath, stream: IO[bytes]) -> bytes:
 
 
 def _checked_text(path: FilePath, first_line: int, block: bytes) -> bytes:
-    place = block.find(b"\0")
-    if place < 0 and not (first_line == 1 and block.startswith((b"\xff\xfe", b"\xfe\xff"))):
+    position = block.find(b"\0")
+    if position < 0 and not (first_line == 1 and block.startswith((b"\xff\xfe", b"\xfe\xff"))):
         return block
-    before = block[: max(place, 0)]
+    before = block[: max(position, 0)]
     column = len(before) - before.rfind(b"\n")
     message = f"not plain text (NUL byte or UTF-16 mark at column {column}); is it UTF-16 or binary? Expected UTF-8."
     raise FormatError(path, message, first_line + before.count(b"\n"))
@@ -124,8 +124,8 @@ def _is_number(word: bytes) -> bool:
 
 
 def _bad_line(path: FilePath, line: int, word: bytes, advice: str) -> FormatError:
-    found = shown(word) if word else "an empty line"
-    return FormatError(path, f"expected one finite number, found {found}. {advice}", line)
+    text = shown(word) if word else "an empty line"
+    return FormatError(path, f"expected one finite number, found {text}. {advice}", line)
 
 
 def shown(word: bytes) -> str:

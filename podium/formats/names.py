@@ -32,22 +32,22 @@ def find_names(X: Any, wanted: Iterable[Any]) -> Names:
     import narwhals as nw
 
     asked = _places(wanted, [str(name) for name in table.columns])
-    found: Names = {}
-    for place, name in enumerate(table.columns):
+    names_by_column: Names = {}
+    for position, name in enumerate(table.columns):
         column = table.get_column(name).drop_nulls()
         typed = isinstance(column.dtype, (nw.Categorical, nw.Enum))
-        if not typed and place in asked and column.dtype.is_numeric():
+        if not typed and position in asked and column.dtype.is_numeric():
             numbers = _distinct_numbers(column.to_numpy())
-            found |= {} if numbers is None else {str(name): numbers}
+            names_by_column |= {} if numbers is None else {str(name): numbers}
         if not typed and not (isinstance(column.dtype, nw.String) and len(column)):
             continue
-        if not typed and place not in asked:
+        if not typed and position not in asked:
             raise ValueError(
                 f"column {name!r} holds text such as {column.to_list()[0][:40]!r}. If these are names, say "
                 f"categorical=[{str(name)!r}]; otherwise turn the column into numbers or leave it out."
             )
-        found[str(name)] = _sorted(name, set(column.unique().to_list()))
-    return found
+        names_by_column[str(name)] = _sorted(name, set(column.unique().to_list()))
+    return names_by_column
 
 
 def encode(X: Any, names: Names, columns: Sequence[str] | None = None) -> Any:
@@ -69,13 +69,13 @@ def encode(X: Any, names: Names, columns: Sequence[str] | None = None) -> Any:
 
 def _places(wanted: Iterable[Any], columns: Sequence[str]) -> set[int]:
     """Columns that are called by their name or counted from 0; what is neither is refused by the model."""
-    found = set()
+    columns_named = set()
     for name in wanted:
         if isinstance(name, str) and name in columns:
-            found.add(columns.index(name))
+            columns_named.add(columns.index(name))
         elif isinstance(name, Integral) or str(name).isdecimal():
-            found.add(int(name))
-    return found
+            columns_named.add(int(name))
+    return columns_named
 
 
 def _names_of_array(X: Any, wanted: Iterable[Any]) -> Names:
@@ -87,19 +87,19 @@ def _names_of_array(X: Any, wanted: Iterable[Any]) -> Names:
         _refuse_sparse_names(X, asked)
         return {}
     matrix = np.asarray(X)
-    found: Names = {}
-    for place in sorted(asked) if matrix.ndim == 2 else ():
-        numbers = _distinct_numbers(matrix[:, place]) if place < matrix.shape[1] else None
-        found |= {} if numbers is None else {str(place): numbers}
-    return found
+    names: Names = {}
+    for column in sorted(asked) if matrix.ndim == 2 else ():
+        numbers = _distinct_numbers(matrix[:, column]) if column < matrix.shape[1] else None
+        names |= {} if numbers is None else {str(column): numbers}
+    return names
 
 
 def _refuse_sparse_names(X: Any, asked: set[int]) -> None:
     entries = X.tocoo()
-    for place in sorted(asked):
-        if _distinct_numbers(entries.data[entries.col == place]) is not None:
+    for column in sorted(asked):
+        if _distinct_numbers(entries.data[entries.col == column]) is not None:
             raise ValueError(
-                f"column {place} of the sparse X is categorical and has numbers that float32 does not distinguish. "
+                f"column {column} of the sparse X is categorical and has numbers that float32 does not distinguish. "
                 "Number its categories from 0, or give a dense array or a table."
             )
 
@@ -113,8 +113,8 @@ def _distinct_numbers(values: Any) -> list[Any] | None:
         return None
     present = array[~np.isnan(array)] if array.dtype.kind == "f" else array
     with np.errstate(over="ignore"):
-        kept = ~is_large(present) & (present.astype(np.float32) == present)
-    if kept.all() or not np.isfinite(present).all():  # infinity is refused later, with its place
+        exact = ~is_large(present) & (present.astype(np.float32) == present)
+    if exact.all() or not np.isfinite(present).all():  # infinity is refused later, with its place
         return None
     return list(np.unique(present).tolist())
 
@@ -126,21 +126,21 @@ def _encode_array(X: Any, names: Names, columns: Sequence[str] | None) -> Any:
         return X
     coded = None
     for name, known in names.items():
-        place = _place(name, columns, matrix.shape[1])
-        if place is None or (matrix.dtype.kind != "O" and any(isinstance(one, str) for one in known)):
+        column = _column_of(name, columns, matrix.shape[1])
+        if column is None or (matrix.dtype.kind != "O" and any(isinstance(one, str) for one in known)):
             continue
         coded = _copy_for_codes(matrix) if coded is None else coded
-        coded[:, place] = _codes(matrix[:, place], known, f"column {name!r}")
+        coded[:, column] = _codes(matrix[:, column], known, f"column {name!r}")
     return X if coded is None else coded
 
 
-def _place(name: str, columns: Sequence[str] | None, width: int) -> int | None:
+def _column_of(name: str, columns: Sequence[str] | None, width: int) -> int | None:
     """Where an array has the column; None if it is too narrow, or the column was that of a table without such names."""
     if columns is not None:
-        place = list(columns).index(name)
+        column = list(columns).index(name)
     else:
-        place = int(name) if name.isdecimal() else width
-    return place if place < width else None
+        column = int(name) if name.isdecimal() else width
+    return column if column < width else None
 
 
 def _copy_for_codes(matrix: np.ndarray) -> np.ndarray:
@@ -150,7 +150,7 @@ def _copy_for_codes(matrix: np.ndarray) -> np.ndarray:
 def _codes(values: np.ndarray, known: list[Any], where: str) -> np.ndarray:
     """The place of every number in the list, NaN for others; infinity stays, to be refused."""
     distinct, inverse = (values, None) if values.dtype.kind == "O" else np.unique(values, return_inverse=True)
-    places: Mapping[Any, float] = {name: place for place, name in enumerate(known)}
+    places: Mapping[Any, float] = {name: code for code, name in enumerate(known)}
     codes = np.array([places.get(v, v if v in (np.inf, -np.inf) else np.nan) for v in distinct.tolist()], np.float64)
     codes = codes if inverse is None else codes[inverse]
     _warn_if_unknown(codes, values, where)
@@ -158,8 +158,8 @@ def _codes(values: np.ndarray, known: list[Any], where: str) -> np.ndarray:
 
 
 def _warn_if_unknown(codes: np.ndarray, values: np.ndarray, where: str) -> None:
-    given = values == values  # neither NaN
-    if len(codes) and np.isnan(codes).all() and np.any(given):
+    present = values == values  # neither NaN
+    if len(codes) and np.isnan(codes).all() and np.any(present):
         warn(f"{where}: training knew none of these values; all count as missing.")
 
 
@@ -184,7 +184,7 @@ def _sorted(column: Any, values: set[Any]) -> list[Any]:
 
 def _numbers(column: nw.Series[Any], names: list[Any]) -> np.ndarray:
     """The place of every value in the list, NaN for others."""
-    places: Mapping[Any, int] = {name: place for place, name in enumerate(names)}
+    places: Mapping[Any, int] = {name: number for number, name in enumerate(names)}
     numbers = np.array([places.get(value, np.nan) for value in column.to_list()], dtype=np.float64)
     if len(numbers) and np.isnan(numbers).all() and not column.is_null().all():
         warn(f"column {column.name!r}: training knew none of these values; all count as missing.")

@@ -60,11 +60,11 @@ def check_seal(path: FilePath, source: IO[bytes]) -> None:
     """Compare a file with its seal, if it has one; leaves the file at its start."""
     size = source.seek(0, io.SEEK_END)
     source.seek(max(size - _END_BYTES, 0))
-    place = size - _END_BYTES - int.from_bytes(source.read(4), "little") - _SEAL_BYTES
-    seal = _read_at(source, place, _SEAL_BYTES) if place > 0 else b""
+    position = size - _END_BYTES - int.from_bytes(source.read(4), "little") - _SEAL_BYTES
+    seal = _read_at(source, position, _SEAL_BYTES) if position > 0 else b""
     if seal.startswith(_MARK):
         digest = _new_digest()
-        for start, end in ((0, place), (place + _SEAL_BYTES, size)):
+        for start, end in ((0, position), (position + _SEAL_BYTES, size)):
             for chunk in range(start, end, _CHUNK):
                 digest.update(_read_at(source, chunk, min(_CHUNK, end - chunk)))
         if digest.digest() != seal[len(_MARK) :]:
@@ -72,8 +72,8 @@ def check_seal(path: FilePath, source: IO[bytes]) -> None:
     source.seek(0)
 
 
-def _read_at(source: IO[bytes], place: int, length: int) -> bytes:
-    source.seek(place)
+def _read_at(source: IO[bytes], position: int, length: int) -> bytes:
+    source.seek(position)
     return source.read(length)
 
 

@@ -37,8 +37,8 @@ def score_lines(scores: Any) -> Iterator[bytes]:
     if numbers.ndim != 1:
         raise ValueError(f"scores must have one dimension; got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():
-        place = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise ValueError(f"scores[{place}] is {numbers[place]}; scores must be finite numbers.")
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise ValueError(f"scores[{row}] is {numbers[row]}; scores must be finite numbers.")
     for start in range(0, len(numbers), 100_000):
         lines = map(number_text, numbers[start : start + 100_000].tolist())
         yield "".join(f"{line}\n" for line in lines).encode()

@@ -104,16 +104,16 @@ def read_svmlight_model(path: FilePath) -> SvmlightModel:
     if n_vectors < 1 or n_features * n_vectors > _MOST_NUMBERS:
         raise FormatError(path, f"{n_vectors - 1} vectors of {n_features} features cannot be held in memory.")
     factors, vectors = np.zeros(n_vectors - 1), np.zeros((n_vectors - 1, n_features))
-    found = 0
+    n_read = 0
     for number, line in lines:
         if not line.partition(b"#")[0].strip():
             continue
-        if found == len(factors):
+        if n_read == len(factors):
             raise FormatError(path, f"expected {len(factors)} vectors, found more.", number)
-        factors[found] = _read_vector(path, number, line, vectors[found])
-        found += 1
-    if found < len(factors):
-        raise FormatError(path, f"expected {len(factors)} vectors, found {found}. Is the file cut short?")
+        factors[n_read] = _read_vector(path, number, line, vectors[n_read])
+        n_read += 1
+    if n_read < len(factors):
+        raise FormatError(path, f"expected {len(factors)} vectors, found {n_read}. Is the file cut short?")
     gamma = header[2] if KERNELS[kernel] == "gaussian" else header[3]
     return SvmlightModel(
         KERNELS[kernel], factors, vectors, header[9], _whole(path, _HEADER[1], header[1], 10**6), gamma, header[4]
@@ -122,8 +122,8 @@ def read_svmlight_model(path: FilePath) -> SvmlightModel:
 
 def _lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
     for first, block in line_blocks(path):
-        for place, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
-            yield first + place, line.rstrip(b"\r")
+        for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
+            yield first + number, line.rstrip(b"\r")
 
 
 def _header_value(path: FilePath, words: str, numbered: tuple[int, bytes]) -> float:
@@ -133,10 +133,10 @@ def _header_value(path: FilePath, words: str, numbered: tuple[int, bytes]) -> fl
         raise FormatError(path, f'expected "VALUE # {words}", found {shown(line)}.', number)
     if words == _HEADER[_USER]:  # for kernels of one's own
         return 0.0
-    found, wrong = parse_numbers([value.strip()])
+    numbers, wrong = parse_numbers([value.strip()])
     if wrong is not None:
         raise FormatError(path, f"expected a number before # {words}, found {shown(value)}.", number)
-    return float(found[0])
+    return float(numbers[0])
 
 
 def _whole(path: FilePath, words: str, value: float, most: int) -> int:

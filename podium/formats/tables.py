@@ -65,13 +65,13 @@ def read_table(
     """
     kind = _kind_of(path, kind)
     check_choice("labels", labels, LABELS)
-    given = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
+    others = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
     try:
         if kind == "parquet":
             frame = read_parquet(path)
-            arrays = arrays_from_frame(frame, label=label, qid=qid, features=features, labels=labels, **given)
+            arrays = arrays_from_frame(frame, label=label, qid=qid, features=features, labels=labels, **others)
         else:
-            arrays = _read_text(path, DELIMITERS[kind], label, qid, given, features, labels)
+            arrays = _read_text(path, DELIMITERS[kind], label, qid, others, features, labels)
         return RankingData.from_arrays(**arrays)
     except FormatError:
         raise
@@ -116,13 +116,13 @@ class LargeCells:
 
     def add(self, cells: list[str], values: np.ndarray, names: list[str]) -> None:
         """The cells of some records, row by row, and what they are as numbers."""
-        for place in np.flatnonzero(np.abs(values) >= EXACT).tolist():
-            self.texts[names[place % len(names)]].add(cells[place])
+        for cell in np.flatnonzero(np.abs(values) >= EXACT).tolist():
+            self.texts[names[cell % len(names)]].add(cells[cell])
 
     def warn(self, path: FilePath) -> None:
         pairs = {name: merged_texts(texts) for name, texts in self.texts.items()}
-        found = {name: pair for name, pair in pairs.items() if pair is not None}
-        warn_of_merged(found, f"{os.fspath(path)}: ")
+        merged = {name: pair for name, pair in pairs.items() if pair is not None}
+        warn_of_merged(merged, f"{os.fspath(path)}: ")
 
 
 def cell_numbers(
@@ -137,8 +137,8 @@ def cell_numbers(
 
     Numbers that float32 may not keep are noted in `large`.
     """
-    place = {name: number for number, name in enumerate(header)}
-    pick = itemgetter(*(place[name] for name in names))
+    columns = {name: number for number, name in enumerate(header)}
+    pick = itemgetter(*(columns[name] for name in names))
     picked = (pick(row) for _, row in records)
     cells = list(picked if len(names) == 1 else chain.from_iterable(picked))
     values = _quick_numbers(cells)
@@ -183,20 +183,20 @@ def feature_lines(features: FeatureMatrix, separator: str, numbered: bool = Fals
 def joined(parts: list[np.ndarray]) -> np.ndarray:
     """Parts one after the other; each is freed as soon as it is copied, so that memory never holds all twice."""
     result = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
-    place = 0
+    position = 0
     for number in range(len(parts)):
         part, parts[number] = parts[number], parts[number][:0].copy()
-        result[place : place + len(part)] = part
-        place += len(part)
+        result[position : position + len(part)] = part
+        position += len(part)
     return result
 
 
 def _kind_of(path: FilePath, kind: str | None) -> str:
-    found = plain_suffix(path).removeprefix(".") if kind is None else kind
-    if found not in TABLE_FORMATS:
+    format = plain_suffix(path).removeprefix(".") if kind is None else kind
+    if format not in TABLE_FORMATS:
         what = f"{path}: a table's name ends in .csv, .tsv or .parquet" if kind is None else "kind must be a known one"
-        raise ValueError(f"{what} ({', '.join(TABLE_FORMATS)}); got {found!r}.{did_you_mean(found, TABLE_FORMATS)}")
-    return found
+        raise ValueError(f"{what} ({', '.join(TABLE_FORMATS)}); got {format!r}.{did_you_mean(format, TABLE_FORMATS)}")
+    return format
 
 
 def _read_text(
@@ -204,7 +204,7 @@ def _read_text(
     delimiter: str,
     label: str | None,
     qid: str,
-    given: dict[str, str | None],
+    others: dict[str, str | None],
     features: Sequence[str] | None,
     labels: str,
 ) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _read_text(
         raise FormatError(path, "is empty; expected a header line with the names of the columns.")
     if len(set(header)) < len(header):
         raise FormatError(path, f"column names must differ; found {', '.join(header)}.", 1)
-    names = choose_columns(header, label, qid, given, features, labels)
+    names = choose_columns(header, label, qid, others, features, labels)
     columns = _gather(path, records, header, names | {"qid": qid})
     query_weight = columns["query_weight"]
     if query_weight is not None:
@@ -236,15 +236,15 @@ def _gather(path: FilePath, records: Iterator[Record], header: list[str], names:
     if not features:
         raise FormatError(path, "has no rows below the header.")
     large.warn(path)
-    found = dict(zip(amounts, np.concatenate(numbers).T)) if amounts else {}
+    weights = dict(zip(amounts, np.concatenate(numbers).T)) if amounts else {}
     return {
         "X": joined(features),
-        "y": found.get("label"),
+        "y": weights.get("label"),
         "qid": _whole_numbers_or_text(ids),
         "docids": docids if names["docid"] is not None else None,
         "feature_names": names["features"],
-        "sample_weight": found.get("sample_weight"),
-        "query_weight": found.get("query_weight"),
+        "sample_weight": weights.get("sample_weight"),
+        "query_weight": weights.get("query_weight"),
     }
 
 
@@ -289,8 +289,8 @@ def _amounts(path: FilePath, records: list[Record], header: list[str], names: li
 
 
 def _filled_cells(path: FilePath, records: list[Record], header: list[str], name: str) -> list[str]:
-    place = header.index(name)
-    cells = [row[place] for _, row in records]
+    column = header.index(name)
+    cells = [row[column] for _, row in records]
     if "" in cells:
         raise FormatError(path, f"column {name!r} is empty; every row needs one.", records[cells.index("")][0])
     return cells
@@ -330,18 +330,18 @@ def _write_cells(
     features: np.ndarray, separator: int, numbered: bool, powers: np.ndarray, out: np.ndarray, ends: np.ndarray
 ) -> None:
     """Write rows of float32 as text into `out` (uint8, large enough); row r ends at `ends[r + 1]`."""
-    place = np.uint64(0)
+    position = np.uint64(0)
     for row in range(features.shape[0]):
         for column in range(features.shape[1]):
             if column > 0:
-                out[place] = separator
-                place += np.uint64(1)
+                out[position] = separator
+                position += np.uint64(1)
             if numbered:
-                place = write_integer(out, place, np.uint64(column))
-                out[place] = 58  # :
-                place += np.uint64(1)
-            place = write_float32(out, place, features[row, column], powers)
-        ends[row + 1] = place
+                position = write_integer(out, position, np.uint64(column))
+                out[position] = 58  # :
+                position += np.uint64(1)
+            position = write_float32(out, position, features[row, column], powers)
+        ends[row + 1] = position
 
 
 def read_parquet(path: FilePath) -> Any:

@@ -212,9 +212,9 @@ def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tu
     counts = counts[filled]
     bad = (counts < layout.fewest) | (counts > layout.most)
     if bad.any():
-        place = int(np.flatnonzero(bad)[0])
-        line = int(filled[place])
-        raise _wrong_count(path, first_line + line, block.split(b"\n")[line], int(counts[place]), layout)
+        row = int(np.flatnonzero(bad)[0])
+        line = int(filled[row])
+        raise _wrong_count(path, first_line + line, block.split(b"\n")[line], int(counts[row]), layout)
     return (np.cumsum(counts) - counts).tolist(), block.split(), filled + first_line
 
 
@@ -258,9 +258,9 @@ def _checked(queries: list[str], offsets: np.ndarray, documents: list[str], valu
         twice = next(query for query in queries if queries.count(query) > 1)
         raise ValueError(f"query {twice!r} is there more than once, as number and as text.")
     for query, (start, end) in zip(queries, pairwise(offsets.tolist())):
-        place = _first_repeat(documents[start:end])
-        if place is not None:
-            raise ValueError(f"query {query!r} has document {documents[start + place]!r} more than once.")
+        repeat = _first_repeat(documents[start:end])
+        if repeat is not None:
+            raise ValueError(f"query {query!r} has document {documents[start + repeat]!r} more than once.")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         query = queries[int(np.searchsorted(offsets, row, side="right")) - 1]
@@ -272,27 +272,27 @@ def _refuse_repeats_in_file(
     path: FilePath, queries: list[str], offsets: np.ndarray, documents: list[bytes], lines: np.ndarray
 ) -> None:
     for query, (start, end) in zip(queries, pairwise(offsets.tolist())):
-        place = _first_repeat(documents[start:end])
-        if place is not None:
-            word, first = documents[start + place], documents.index(documents[start + place], start)
+        repeat = _first_repeat(documents[start:end])
+        if repeat is not None:
+            word, first = documents[start + repeat], documents.index(documents[start + repeat], start)
             message = (
                 f"document {shown(word)} of query {query!r} is already at line {lines[first]}; remove one of them."
             )
-            raise FormatError(path, message, int(lines[start + place]))
+            raise FormatError(path, message, int(lines[start + repeat]))
 
 
 def _first_repeat(names: list[Any]) -> int | None:
     if len(set(names)) == len(names):
         return None
-    first = {name: place for place, name in reversed(list(enumerate(names)))}
-    return next(place for place, name in enumerate(names) if first[name] < place)
+    first = {name: number for number, name in reversed(list(enumerate(names)))}
+    return next(number for number, name in enumerate(names) if first[name] < number)
 
 
-def _wrong_count(path: FilePath, line: int, text: bytes, found: int, layout: _Layout) -> FormatError:
+def _wrong_count(path: FilePath, line: int, text: bytes, n_words: int, layout: _Layout) -> FormatError:
     expected = f"{layout.most}" if layout.fewest == layout.most else f"{layout.fewest} or {layout.most}"
     other = next(kind for kind in (_QRELS, _RUN) if kind is not layout)
-    hint = f"Is it {other.what}?" if other.fewest <= found <= other.most else "Ids must not hold blanks."
-    message = f"expected {expected} columns ({layout.form}), found {found}: {shown(text.strip())}. {hint}"
+    hint = f"Is it {other.what}?" if other.fewest <= n_words <= other.most else "Ids must not hold blanks."
+    message = f"expected {expected} columns ({layout.form}), found {n_words}: {shown(text.strip())}. {hint}"
     return FormatError(path, message, line)
 
 

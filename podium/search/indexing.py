@@ -86,15 +86,15 @@ def _size(folder: Path) -> int:
 @contextmanager
 def _removed_on_error(folder: Path) -> Iterator[None]:
     """Folders that are made here are removed if no index comes of it."""
-    made = [own for own in (folder, *folder.parents) if not own.exists()]
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         yield
     except BlockingIOError:  # another process writes there
         raise
     except BaseException:
         if made and not (folder / NAME).exists():
-            for own in made:
-                _remove(own)
+            for parent in made:
+                _remove(parent)
         raise
 
 

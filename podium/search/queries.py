@@ -32,22 +32,22 @@ def read_queries(
     path = Path(path)
     kind = format or _format(path)
     check_choice("format", kind, _READERS)
-    found: dict[str, str] = {}
-    for place, (line, name, text) in enumerate(_READERS[kind](path), 1):
-        key = str(place) if by_position else name
+    queries: dict[str, str] = {}
+    for number, (line, name, text) in enumerate(_READERS[kind](path), 1):
+        key = str(number) if by_position else name
         if not key or not text.strip():
             raise FormatError(path, "expected a query with an id and a text that is not empty.", line)
         try:
             check_id(key)
         except ValueError as error:
             raise FormatError(path, str(error), line) from error
-        if key in found:
+        if key in queries:
             message = f"query {excerpt(key)} is there already. Number queries by position, or rename one."
             raise FormatError(path, message, line)
-        found[key] = valid_text(text.strip())
-    if not found:
+        queries[key] = valid_text(text.strip())
+    if not queries:
         raise FormatError(path, f"has no queries; expected format {kind}.")
-    return found
+    return queries
 
 
 def _format(path: Path) -> str:

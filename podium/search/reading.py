@@ -20,13 +20,12 @@ from podium._runtime.words import check_choice, counted
 from podium.search.analysis.analyser import Analyser
 from podium.search.index.links import FACTS, open_links
 from podium.search.index.manifest import Manifest, read_manifest
+from podium.search.index.opening import open_segment, read_deleted
 from podium.search.index.segments import FIELDS, find_text
 from podium.search.index.storing import Store
-from podium.search.index.writing import open_segment, read_deleted
 from podium.search.retrieval.fields import Field
 from podium.search.retrieval.impacts import NO_DELETIONS
-from podium.search.retrieval.many import search_many
-from podium.search.retrieval.ranking import Found, Ranker
+from podium.search.retrieval.ranking import BestDocuments, Ranker
 from podium.search.retrieval.snippets import Snippet, make_snippet
 from podium.search.retrieval.terms import query_terms
 from podium.search.retrieval.weightings import Weighting, parse_weighting
@@ -63,21 +62,21 @@ class Hits(Sequence[Hit]):
 
     __slots__ = ("documents", "ids", "query", "scores", "searched")
 
-    def __init__(self, searched: Index, query: str, found: Found) -> None:
+    def __init__(self, searched: Index, query: str, ranked: BestDocuments) -> None:
         self.searched, self.query = searched, query
-        self.documents, self.scores, self.ids = found
+        self.documents, self.scores, self.ids = ranked
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @overload
-    def __getitem__(self, place: int) -> Hit: ...
+    def __getitem__(self, rank: int) -> Hit: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Hit]: ...
-    def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
-        if isinstance(place, slice):
-            return [self[number] for number in range(*place.indices(len(self)))]
-        return Hit(self.ids[place], self.scores[place], int(self.documents[place]), self)
+    def __getitem__(self, rank: slice) -> list[Hit]: ...
+    def __getitem__(self, rank: int | slice) -> Hit | list[Hit]:
+        if isinstance(rank, slice):
+            return [self[number] for number in range(*rank.indices(len(self)))]
+        return Hit(self.ids[rank], self.scores[rank], int(self.documents[rank]), self)
 
     def as_dicts(self) -> list[dict[str, Any]]:
         return [{"id": id, "score": score} for id, score in zip(self.ids, self.scores)]
@@ -95,7 +94,7 @@ class Index:
         self.segments = [open_segment(folder, part, manifest.digests) for part in manifest.parts]
         self.deleted = [read_deleted(folder, part, manifest.digests) for part in manifest.parts]
         # Compiled code is faster where it need not ask.
-        self.deletions = [own if own.any() else NO_DELETIONS for own in self.deleted]
+        self.deletions = [mask if mask.any() else NO_DELETIONS for mask in self.deleted]
         self.links = open_links(folder, manifest, [segment.n_documents for segment in self.segments])
         self.bases: list[int] = np.cumsum([0, *(segment.n_documents for segment in self.segments)]).tolist()
         self.n_slots = int(self.bases[-1])  # numbers of documents, deleted ones included
@@ -130,21 +129,23 @@ class Index:
         n_jobs: int | None = None,
     ) -> list[Hits]:
         """`search` for many queries, on all cores."""
-        found = search_many(self.ranker(weighting, fields), texts, self._checked_k(k), n_jobs)
-        return [Hits(self, text, own) for text, own in zip(texts, found)]
+        from podium.search.retrieval.many import search_many  # one query needs none of it
+
+        results = search_many(self.ranker(weighting, fields), texts, self._checked_k(k), n_jobs)
+        return [Hits(self, text, ranked) for text, ranked in zip(texts, results)]
 
     def ranker(self, weighting: str | Weighting = "bm25", fields: Fields = "whole") -> Ranker:
         """What scores documents, kept from call to call."""
         key = (weighting, fields if isinstance(fields, str) else tuple(sorted(_weights(fields).items())))
-        found = self._rankers.get(key)
-        if found is None:
+        ranker = self._rankers.get(key)
+        if ranker is None:
             with self._lock:
-                found = self._rankers.get(key)  # another thread may have been first
-                if found is None:
+                ranker = self._rankers.get(key)  # another thread may have been first
+                if ranker is None:
                     if len(self._rankers) >= _MOST_RANKERS:
                         self._rankers = {}
-                    found = self._rankers[key] = Ranker(self, parse_weighting(weighting), _weights(fields))
-        return found
+                    ranker = self._rankers[key] = Ranker(self, parse_weighting(weighting), _weights(fields))
+        return ranker
 
     def _checked_k(self, k: Any) -> int:
         if (type(k) is not int and not isinstance(k, np.integer)) or k < 1:
@@ -166,23 +167,23 @@ class Index:
         return live / self.n_documents if name == "pagerank" and self.n_documents else np.zeros(self.n_slots)
 
     def id(self, document: int) -> str:
-        place = self._place(document)
-        return self.segments[place].ids[document - self.bases[place]]
+        segment = self._segment_of(document)
+        return self.segments[segment].ids[document - self.bases[segment]]
 
     def number(self, id: str) -> int | None:
         """The number of the document with this id; None if there is none."""
-        for place, segment in enumerate(self.segments):
+        for segment_number, segment in enumerate(self.segments):
             doc = find_text(segment.ids, id)
-            if doc >= 0 and not self.deleted[place][doc]:
-                return int(self.bases[place] + doc)
+            if doc >= 0 and not self.deleted[segment_number][doc]:
+                return int(self.bases[segment_number] + doc)
         return None
 
     def stored(self, document: int) -> dict[str, Any]:
         """What is kept of a document: title, body, url and further fields, if they are not empty."""
-        return self._store(document).document(document - self.bases[self._place(document)])
+        return self._store(document).document(document - self.bases[self._segment_of(document)])
 
     def _store(self, document: int) -> Store:
-        store = self.segments[self._place(document)].store
+        store = self.segments[self._segment_of(document)].store
         if store is None:
             raise ValueError(f"{self.folder} was built with keep_texts=False: it has no texts. Build it with them.")
         return store
@@ -190,11 +191,11 @@ class Index:
     def snippet(self, document: int, query: str, width: int = 30) -> Snippet:
         """The part of a document's body (or title, if it has no body) with the most of the query's terms."""
         clauses = query_terms(query, self.analyser)
-        terms = {term for own in clauses if not own.clause.must_not for term, _ in own.terms}
-        kept = self._store(document).beginning(document - self.bases[self._place(document)])
-        return make_snippet(kept.get("body") or kept.get("title", ""), terms, self.analyser, width)
+        terms = {term for clause in clauses if not clause.clause.must_not for term, _ in clause.terms}
+        texts = self._store(document).beginning(document - self.bases[self._segment_of(document)])
+        return make_snippet(texts.get("body") or texts.get("title", ""), terms, self.analyser, width)
 
-    def _place(self, document: int) -> int:
+    def _segment_of(self, document: int) -> int:
         if not 0 <= document < self.n_slots:
             raise ValueError(f"documents are numbered from 0 to {self.n_slots - 1}; got {document}.")
         return bisect_right(self.bases, document) - 1
@@ -217,18 +218,18 @@ class Index:
 
 def _weights(fields: Fields) -> dict[str, float]:
     if isinstance(fields, str):
-        found = {fields: 1.0}
+        weights = {fields: 1.0}
     elif isinstance(fields, Mapping):
-        found = {name: float(weight) for name, weight in fields.items()}
+        weights = {name: float(weight) for name, weight in fields.items()}
     else:
-        found = dict.fromkeys(fields, 1.0)
-    for name, weight in found.items():
+        weights = dict.fromkeys(fields, 1.0)
+    for name, weight in weights.items():
         check_choice("field", name, FIELDS)
         if not 0.0 < weight <= 1e6:
             raise ValueError(f"the weight of field {name} must be above 0 and at most 1e6; got {weight}.")
-    if not found:
+    if not weights:
         raise ValueError(f"fields must name at least one of {', '.join(FIELDS)}.")
-    return found
+    return weights
 
 
 def open_index(folder: str | os.PathLike[str]) -> Index:

@@ -13,18 +13,18 @@ _BLANKS = re.compile(rb"[ \t\r]*")
 _FIELD = re.compile(rb"[^ \t\r#]*")
 
 
-def explain(piece: Piece, rules: Rules, lines_before: int, row: int, fault: int, place: int) -> FormatError:
+def explain(piece: Piece, rules: Rules, lines_before: int, row: int, fault: int, position: int) -> FormatError:
     """The error message of a fault: what was expected, what was found, what to do."""
     if row < len(piece.lines):
         number, newline = int(piece.lines[row, kernels.NUMBER]), int(piece.lines[row, kernels.NEWLINE])
     else:  # a comment after all rows
-        number, newline = piece.n_lines, piece.buffer.find(b"\n", place)
-    start = max(piece.buffer.rfind(b"\n", 0, place) + 1, piece.start)
+        number, newline = piece.n_lines, piece.buffer.find(b"\n", position)
+    start = max(piece.buffer.rfind(b"\n", 0, position) + 1, piece.start)
     line = lines_before + number + 1
     message = _not_text(piece.buffer, start, newline)
     if message is None:
-        found, last = _field_at(piece.buffer, start, newline, place)
-        message = _words(rules, fault, found, cut=last and piece.cut and newline == piece.end - 1)
+        text, last = _field_at(piece.buffer, start, newline, position)
+        message = _words(rules, fault, text, unterminated=last and piece.unterminated and newline == piece.end - 1)
     return FormatError(rules.path, message, line)
 
 
@@ -43,32 +43,32 @@ def _not_text(buffer: bytearray, start: int, newline: int) -> str | None:
     return None
 
 
-def _field_at(buffer: bytearray, start: int, newline: int, place: int) -> tuple[bytes, bool]:
-    """The field at `place`, which may lie after its colon, and whether it is the last of its line."""
-    if buffer[place - 1 : place] == b":":
-        place = max(start, buffer.rfind(b" ", start, place) + 1, buffer.rfind(b"\t", start, place) + 1)
-    end = _end_of(_FIELD, buffer, place, newline)
-    return bytes(buffer[place:end]), _end_of(_BLANKS, buffer, end, newline) == newline
+def _field_at(buffer: bytearray, start: int, newline: int, position: int) -> tuple[bytes, bool]:
+    """The field at `position`, which may lie after its colon, and whether it is the last of its line."""
+    if buffer[position - 1 : position] == b":":
+        position = max(start, buffer.rfind(b" ", start, position) + 1, buffer.rfind(b"\t", start, position) + 1)
+    end = _end_of(_FIELD, buffer, position, newline)
+    return bytes(buffer[position:end]), _end_of(_BLANKS, buffer, end, newline) == newline
 
 
 def _end_of(pattern: re.Pattern[bytes], buffer: bytearray, start: int, end: int) -> int:
-    found = pattern.match(buffer, start, end)
-    return start if found is None else found.end()
+    match = pattern.match(buffer, start, end)
+    return start if match is None else match.end()
 
 
-def _words(rules: Rules, fault: int, found: bytes, cut: bool) -> str:
-    shown = shown_token(found)
-    index, _, value = found.partition(b":")
+def _words(rules: Rules, fault: int, text: bytes, unterminated: bool) -> str:
+    shown = shown_token(text)
+    index, _, value = text.partition(b":")
     feature = f"feature {shortened(index.decode('ascii', 'backslashreplace'))}"
     if fault == kernels.BAD_LABEL:
         return f"expected a label (a number, 0 or larger) as 1st field, found {shown}."
     if fault == kernels.LABEL_RANGE:
         return f"label {shown}; labels must be finite numbers, 0 or larger."
-    if fault == kernels.NO_QID and found:
+    if fault == kernels.NO_QID and text:
         return f"expected 'qid:<id>' as 2nd field, found {shown}. Every line needs its query there."
     if fault in (kernels.NO_QID, kernels.BAD_QID):
-        return f"expected 'qid:<id>' as 2nd field, found {shown if found else 'the end of the line'}. Name the query."
-    if cut and fault in (kernels.NO_FIELD, kernels.BAD_VALUE):
+        return f"expected 'qid:<id>' as 2nd field, found {shown if text else 'the end of the line'}. Name the query."
+    if unterminated and fault in (kernels.NO_FIELD, kernels.BAD_VALUE):
         return f"the line ends inside 'feature:value', with {shown}. Is the file cut off?"
     if fault == kernels.NO_FIELD:
         return f"expected 'feature:value', found {shown}. Comments start with '#'."

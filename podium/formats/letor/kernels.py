@@ -67,15 +67,15 @@ def find_rows(text: np.ndarray, start: Whole, end: Whole, lines: np.ndarray) -> 
 
     Returns (rows, lines, place of a bad byte in a comment or -1); -1 rows if `lines` is too short for them.
     """
-    place, stop, first = U(start), U(end), U(start)
+    position, stop, first = U(start), U(end), U(start)
     rows, number = 0, 0
-    while place < stop:
-        word = word_at(text, place) ^ _NEWLINES
+    while position < stop:
+        word = word_at(text, position) ^ _NEWLINES
         newlines = ~(((word & _LOW_BITS) + _LOW_BITS) | word | _LOW_BITS)  # the top bit of each byte that is 0
         while newlines != U(0):
             mark = newlines & (~newlines + U(1))
             newlines ^= mark
-            newline = place + (((mark >> U(7)) * U(0x0001020304050607)) >> U(56))
+            newline = position + (((mark >> U(7)) * U(0x0001020304050607)) >> U(56))
             if newline >= stop:
                 break
             first = _skip_blanks(text, first)
@@ -94,21 +94,21 @@ def find_rows(text: np.ndarray, start: Whole, end: Whole, lines: np.ndarray) -> 
                 rows += 1
             number += 1
             first = newline + U(1)
-        place += U(8)
+        position += U(8)
     return rows, number, -1
 
 
 @kernel
-def _bad_byte(text: np.ndarray, place: np.uint64, newline: np.uint64) -> np.uint64:
+def _bad_byte(text: np.ndarray, position: np.uint64, newline: np.uint64) -> np.uint64:
     """Where a comment has a NUL, or a return that ends no line; `newline` if nowhere."""
-    while place < newline:
-        word = word_at(text, place)
+    while position < newline:
+        word = word_at(text, position)
         if (word - U(0x0E0E0E0E0E0E0E0E)) & ~word & U(0x8080808080808080) == U(0):  # no byte below 14
-            place += U(8)
+            position += U(8)
             continue
-        if text[place] == 0 or (text[place] == _CR and place + U(1) != newline):
-            return place
-        place += U(1)
+        if text[position] == 0 or (text[position] == _CR and position + U(1) != newline):
+            return position
+        position += U(1)
     return newline
 
 
@@ -130,31 +130,31 @@ def read_heads(
     """
     run, id_start, id_end = -1, U(0), U(0)
     for row in range(len(lines)):
-        place = U(lines[row, START])
-        digit = U(text[place]) - U(48)
+        position = U(lines[row, START])
+        digit = U(text[position]) - U(48)
         value: float = np.float64(np.int64(digit))
-        end = place + U(1)
+        end = position + U(1)
         state: Whole = READ
         if digit > U(9) or text[end] != _BLANK:
-            value, end, state = read_decimal(text, place, powers)
+            value, end, state = read_decimal(text, position, powers)
         if state == NO_NUMBER or not _ends_field(text[end]):
-            return row, BAD_LABEL, np.int64(place)
+            return row, BAD_LABEL, np.int64(position)
         if state == UNDECIDED:
-            if not _put_off(undecided, counts, row, LABEL, place, end):
-                return row, LIST_FULL, np.int64(place)
+            if not _put_off(undecided, counts, row, LABEL, position, end):
+                return row, LIST_FULL, np.int64(position)
         elif not 0.0 <= value < np.inf:
-            return row, LABEL_RANGE, np.int64(place)
+            return row, LABEL_RANGE, np.int64(position)
         y[row] = value
         if with_qid:
-            place = _skip_blanks(text, end)
-            if word_at(text, place) & U(0xFFFFFFFF) != _QID:
-                return row, NO_QID, np.int64(place)
-            start = place + U(4)
+            position = _skip_blanks(text, end)
+            if word_at(text, position) & U(0xFFFFFFFF) != _QID:
+                return row, NO_QID, np.int64(position)
+            start = position + U(4)
             end = start
             while text[end] > _BLANK and text[end] != _HASH:
                 end += U(1)
             if end == start or not _ends_field(text[end]):
-                return row, BAD_QID, np.int64(place)
+                return row, BAD_QID, np.int64(position)
             if run < 0 or not _equal(text, id_start, id_end, start, end):
                 run += 1
                 runs[run, 0], runs[run, 1], runs[run, 2] = row, np.int64(start), np.int64(end)
@@ -208,32 +208,32 @@ def read_features(
     """
     columns, lowest, beyond = U(X.shape[1]), U(base), U(limit)
     for line in range(len(lines)):
-        row, place, filled = U(line), U(lines[line, FEATURES]), U(0)
+        row, position, filled = U(line), U(lines[line, FEATURES]), U(0)
         lines[line, UNSORTED] = 0
         while True:
             key = filled << U(2)
-            if word_at(text, place) & keys[key + U(1)] == keys[key]:
+            if word_at(text, position) & keys[key + U(1)] == keys[key]:
                 column = filled
-                place += keys[key + U(2)]
+                position += keys[key + U(2)]
             else:
-                column, length = _short_index(word_at(text, place))
+                column, length = _short_index(word_at(text, position))
                 column -= lowest
-                place += length
+                position += length
                 if length == U(0) or column >= beyond:
-                    fault, place, column = _read_index(text, place - length, lowest, beyond)
+                    fault, position, column = _read_index(text, position - length, lowest, beyond)
                     if fault != FINE:
-                        return line, fault, np.int64(place)
+                        return line, fault, np.int64(position)
                     if column == _NO_COLUMN:
                         break
-            digit = U(text[place]) - U(48)
-            if digit < U(10) and text[place + U(1)] == _BLANK:  # in many files every second value
+            digit = U(text[position]) - U(48)
+            if digit < U(10) and text[position + U(1)] == _BLANK:  # in many files every second value
                 value = np.float32(np.int64(digit))
-                place += U(1)
+                position += U(1)
             else:
-                start, word = place, word_at(text, place)
+                start, word = position, word_at(text, position)
                 if word & U(255) == U(_MINUS):
-                    place += U(1)
-                    word = word_at(text, place)
+                    position += U(1)
+                    word = word_at(text, position)
                 # Up to seven digits, a point, up to seven digits: an exact quotient. Written out here, because a
                 # function of this size is not inlined, and calling it takes longer.
                 length, digits, short = leading_digits(word)
@@ -241,28 +241,28 @@ def read_features(
                 behind = (word >> (length << U(3))) & U(255)
                 wide: float = np.float64(np.int64(number_of(digits, length)))
                 if behind == _POINT:
-                    word = word_at(text, place + length + U(1))
+                    word = word_at(text, position + length + U(1))
                     decimals, digits, ends = leading_digits(word)
                     short = short and ends
                     behind = (word >> (decimals << U(3))) & U(255)
                     length += decimals + U(1)
                     decimal_part = np.float64(np.int64(number_of(digits, decimals)))
                     wide = (wide * EXACT_POWERS[decimals] + decimal_part) / EXACT_POWERS[decimals]
-                value = np.float32(-wide if place > start else wide)
-                place += length
+                value = np.float32(-wide if position > start else wide)
+                position += length
                 # In the middle between two float32 the text decides; numbers this short are never that small.
                 short = short and behind <= U(_BLANK) and np.float64(wide).view(np.uint64) & BELOW_FLOAT32 != MIDDLE
                 if not short:  # any other number
-                    mantissa, exponent, cut, place = scan_decimal(text, start)
+                    mantissa, exponent, truncated, position = scan_decimal(text, start)
                     power = power_row(exponent)
                     high, low, shift = powers[power, U(0)], powers[power, U(1)], powers[power, U(2)]
-                    value, sure = nearest_float32(mantissa, exponent, cut, high, low, shift)
+                    value, sure = nearest_float32(mantissa, exponent, truncated, high, low, shift)
                     value = -value if text[start] == _MINUS else value
-                    short = sure and place > start and text[place] <= _BLANK and abs(value) <= _MOST
+                    short = sure and position > start and text[position] <= _BLANK and abs(value) <= _MOST
                 if not short:  # nan, a number for Python, or a fault
-                    fault, place, value = _read_value(text, start, powers)
+                    fault, position, value = _read_value(text, start, powers)
                     if fault == LATER:
-                        if not _put_off(undecided, counts, line, np.int64(column), start, place):
+                        if not _put_off(undecided, counts, line, np.int64(column), start, position):
                             return line, LIST_FULL, np.int64(start)
                     elif fault != FINE:
                         return line, fault, np.int64(start)
@@ -279,7 +279,7 @@ def read_features(
                 lines[line, UNSORTED], counts[ANY_UNSORTED] = 1, 1
         _fill(X, row, filled, columns, absent)
         counts[WIDEST] = max(counts[WIDEST], np.int64(filled))
-        lines[line, ENDING] = np.int64(place)
+        lines[line, ENDING] = np.int64(position)
     return len(lines), FINE, 0
 
 
@@ -302,50 +302,50 @@ def _short_index(word: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def _read_index(
-    text: np.ndarray, place: np.uint64, lowest: np.uint64, beyond: np.uint64
+    text: np.ndarray, position: np.uint64, lowest: np.uint64, beyond: np.uint64
 ) -> tuple[Whole, np.uint64, np.uint64]:
     """`index:` after blanks: (fault, position after it, column); no column at the end or before a comment."""
-    field = _skip_blanks(text, place)
+    field = _skip_blanks(text, position)
     if text[field] == _HASH or _at_line_end(text, field):
         return FINE, field, _NO_COLUMN
-    place = field + U(text[field] == _MINUS)
+    position = field + U(text[field] == _MINUS)
     index = U(0)
-    while U(text[place]) - U(48) < U(10):
-        index = min(index * U(10) + U(text[place]) - U(48), _NO_COLUMN)
-        place += U(1)
-    if place == field or text[place] != _COLON:
+    while U(text[position]) - U(48) < U(10):
+        index = min(index * U(10) + U(text[position]) - U(48), _NO_COLUMN)
+        position += U(1)
+    if position == field or text[position] != _COLON:
         return NO_FIELD, field, U(0)
     if text[field] == _MINUS or index < lowest:
         return LOW_INDEX, field, U(0)
     if index - lowest >= beyond:
         return HIGH_INDEX, field, U(0)
-    return FINE, place + U(1), index - lowest
+    return FINE, position + U(1), index - lowest
 
 
 @kernel
-def _read_value(text: np.ndarray, place: np.uint64, powers: np.ndarray) -> tuple[Whole, np.uint64, np.float32]:
+def _read_value(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> tuple[Whole, np.uint64, np.float32]:
     """Any number that is finite as float32, or `nan`: (fault, position after it, value)."""
-    mantissa, exponent, cut, end = scan_decimal(text, place)
+    mantissa, exponent, truncated, end = scan_decimal(text, position)
     row = power_row(exponent)
     high, low, shift = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
-    value, sure = nearest_float32(mantissa, exponent, cut, high, low, shift)
-    if end == place:
-        value, sure, end = np.float32(np.nan), True, _skip_nan(text, place)
-    if end == place or not _ends_field(text[end]):
-        return BAD_VALUE, place, np.float32(0.0)
+    value, sure = nearest_float32(mantissa, exponent, truncated, high, low, shift)
+    if end == position:
+        value, sure, end = np.float32(np.nan), True, _skip_nan(text, position)
+    if end == position or not _ends_field(text[end]):
+        return BAD_VALUE, position, np.float32(0.0)
     if not sure:
         return LATER, end, np.float32(0.0)
     if abs(value) > _MOST:
-        return VALUE_RANGE, place, np.float32(0.0)
-    return FINE, end, (-value if text[place] == _MINUS else value)
+        return VALUE_RANGE, position, np.float32(0.0)
+    return FINE, end, (-value if text[position] == _MINUS else value)
 
 
 @kernel
-def _skip_nan(text: np.ndarray, place: np.uint64) -> np.uint64:
-    """The place after `nan` in any case and with any sign (C prints `-nan`), or `place`."""
-    start = place + U(text[place] == _MINUS or text[place] == _PLUS)
+def _skip_nan(text: np.ndarray, position: np.uint64) -> np.uint64:
+    """The position after `nan` in any case and with any sign (C prints `-nan`), or `position`."""
+    start = position + U(text[position] == _MINUS or text[position] == _PLUS)
     lower = (word_at(text, start) & U(0xFFFFFF)) | U(0x202020)
-    return start + U(3) if lower == _NAN else place
+    return start + U(3) if lower == _NAN else position
 
 
 @kernel
@@ -371,18 +371,18 @@ def refuse_twice(text: np.ndarray, lines: np.ndarray, base: Whole, limit: Whole,
     for row in range(len(lines)):
         if lines[row, UNSORTED] == 0:
             continue
-        place = U(lines[row, FEATURES])
+        position = U(lines[row, FEATURES])
         while True:
-            field = _skip_blanks(text, place)
-            _, place, column = _read_index(text, field, U(base), U(limit))
+            field = _skip_blanks(text, position)
+            _, position, column = _read_index(text, field, U(base), U(limit))
             if column == _NO_COLUMN:
                 break
             if column < columns:
                 if seen[column] == row + 1:
                     return row, TWICE, np.int64(field)
                 seen[column] = row + 1
-            while not _ends_field(text[place]):
-                place += U(1)
+            while not _ends_field(text[position]):
+                position += U(1)
     return len(lines), FINE, 0
 
 
@@ -390,13 +390,13 @@ def refuse_twice(text: np.ndarray, lines: np.ndarray, base: Whole, limit: Whole,
 def read_endings(text: np.ndarray, lines: np.ndarray, notes: np.ndarray, counts: np.ndarray) -> Ending:
     """Read comments. notes: (rows, 4) int64, zeros, filled: comment from, to, document id from, to."""
     for row in range(len(lines)):
-        place, newline = U(lines[row, ENDING]), U(lines[row, NEWLINE])
-        if text[place] != _HASH:
+        position, newline = U(lines[row, ENDING]), U(lines[row, NEWLINE])
+        if text[position] != _HASH:
             continue
-        bad = _bad_byte(text, place, newline)
+        bad = _bad_byte(text, position, newline)
         if bad < newline:
             return row, BAD_COMMENT, np.int64(bad)
-        start = place + U(1)
+        start = position + U(1)
         end = newline - U(text[newline - U(1)] == _CR)
         notes[row, 0], notes[row, 1] = np.int64(start), np.int64(end)
         notes[row, 2], notes[row, 3] = _find_docid(text, start, end)
@@ -407,10 +407,12 @@ def read_endings(text: np.ndarray, lines: np.ndarray, notes: np.ndarray, counts:
 @kernel
 def _find_docid(text: np.ndarray, start: np.uint64, end: np.uint64) -> tuple[Whole, Whole]:
     """Where the id stands in a comment such as `docid = GX008-86-4444840 inc = 1`: (from, to), zeros if nowhere."""
-    place = start
-    while place + U(5) < end:
-        if word_at(text, place) & U(0xFFFFFFFFFF) == _DOCID and (place == start or _is_blank(text[place - U(1)])):
-            here = _skip_blanks(text, place + U(5))
+    position = start
+    while position + U(5) < end:
+        if word_at(text, position) & U(0xFFFFFFFFFF) == _DOCID and (
+            position == start or _is_blank(text[position - U(1)])
+        ):
+            here = _skip_blanks(text, position + U(5))
             if here < end and text[here] == _EQUALS:
                 first = _skip_blanks(text, here + U(1))
                 last = first
@@ -418,7 +420,7 @@ def _find_docid(text: np.ndarray, start: np.uint64, end: np.uint64) -> tuple[Who
                     last += U(1)
                 if last > first:
                     return np.int64(first), np.int64(last)
-        place += U(1)
+        position += U(1)
     return 0, 0
 
 
@@ -432,9 +434,9 @@ def find_docids(text: np.ndarray, offsets: np.ndarray, spans: np.ndarray) -> Non
 @kernel
 def copy_spans(text: np.ndarray, spans: np.ndarray, out: np.ndarray) -> None:
     """Copy text[from:to] of each row of spans (rows, 2) into `out`, one after the other."""
-    place = U(0)
+    position = U(0)
     for row in range(len(spans)):
-        place = _copy(out, place, text, spans[row, 0], spans[row, 1])
+        position = _copy(out, position, text, spans[row, 0], spans[row, 1])
 
 
 @kernel
@@ -448,15 +450,15 @@ def _ends_field(byte: np.uint8) -> Truth:
 
 
 @kernel
-def _skip_blanks(text: np.ndarray, place: np.uint64) -> np.uint64:
-    while text[place] == _BLANK or text[place] == _TAB:
-        place += U(1)
-    return place
+def _skip_blanks(text: np.ndarray, position: np.uint64) -> np.uint64:
+    while text[position] == _BLANK or text[position] == _TAB:
+        position += U(1)
+    return position
 
 
 @kernel
-def _at_line_end(text: np.ndarray, place: np.uint64) -> Truth:
-    at_end: bool = text[place] == _LF or (text[place] == _CR and text[place + U(1)] == _LF)
+def _at_line_end(text: np.ndarray, position: np.uint64) -> Truth:
+    at_end: bool = text[position] == _LF or (text[position] == _CR and text[position + U(1)] == _LF)
     return at_end
 
 
@@ -491,10 +493,10 @@ def write_rows(
     out features that are 0, but (`whole`) not the last one of the first row, so that the width stays known. keys: of
     `fill_keys` for the columns, counted from 1.
     """
-    place, columns = U(0), X.shape[1]
+    position, columns = U(0), X.shape[1]
     for row in range(len(X)):
-        place = _copy_text(out, place, labels, row)
-        place = _copy_text(out, place, queries, row)
+        position = _copy_text(out, position, labels, row)
+        position = _copy_text(out, position, queries, row)
         for column in range(columns):
             value = X[row, column]
             bits = np.float32(value).view(np.uint32)  # -0 has one
@@ -502,47 +504,47 @@ def write_rows(
                 continue
             key, length = keys[U(column) << U(2)], keys[(U(column) << U(2)) + U(2)]
             if length == U(0):
-                place = _write_long_key(out, place, U(column + 1))
+                position = _write_long_key(out, position, U(column + 1))
             for _ in range(length):
-                out[place] = np.uint8(key & U(255))
-                place += U(1)
+                out[position] = np.uint8(key & U(255))
+                position += U(1)
                 key >>= U(8)
             digit = np.int64(value) if 0.0 <= value < 10.0 else np.int64(0)
             if np.float32(digit).view(np.uint32) == bits:  # 0 to 9
-                out[place] = np.uint8(48 + digit)
-                place += U(1)
+                out[position] = np.uint8(48 + digit)
+                position += U(1)
             else:
-                place = write_float32(out, place, value, powers)
+                position = write_float32(out, position, value, powers)
         code = notes[2][row]
         if notes[1][code] < notes[1][code + 1]:
-            place = _copy(out, place, mark, 0, len(mark))
-            place = _copy_text(out, place, notes, row)
-        out[place] = _LF
-        place += U(1)
-    return np.int64(place)
+            position = _copy(out, position, mark, 0, len(mark))
+            position = _copy_text(out, position, notes, row)
+        out[position] = _LF
+        position += U(1)
+    return np.int64(position)
 
 
 @kernel
-def _write_long_key(out: np.ndarray, place: np.uint64, index: np.uint64) -> np.uint64:
-    out[place] = _BLANK
-    place = write_integer(out, place + U(1), index)
-    out[place] = _COLON
-    return place + U(1)
+def _write_long_key(out: np.ndarray, position: np.uint64, index: np.uint64) -> np.uint64:
+    out[position] = _BLANK
+    position = write_integer(out, position + U(1), index)
+    out[position] = _COLON
+    return position + U(1)
 
 
 @kernel
 def _copy_text(
-    out: np.ndarray, place: np.uint64, texts: tuple[np.ndarray, np.ndarray, np.ndarray], row: Whole
+    out: np.ndarray, position: np.uint64, texts: tuple[np.ndarray, np.ndarray, np.ndarray], row: Whole
 ) -> np.uint64:
     data, offsets, codes = texts
-    return _copy(out, place, data, offsets[codes[row]], offsets[codes[row] + 1])
+    return _copy(out, position, data, offsets[codes[row]], offsets[codes[row] + 1])
 
 
 @kernel
-def _copy(out: np.ndarray, place: np.uint64, data: np.ndarray, start: Whole, end: Whole) -> np.uint64:
+def _copy(out: np.ndarray, position: np.uint64, data: np.ndarray, start: Whole, end: Whole) -> np.uint64:
     here, stop = U(start), U(end)
     while here < stop:
-        out[place] = data[here]
-        place += U(1)
+        out[position] = data[here]
+        position += U(1)
         here += U(1)
-    return place
+    return position

@@ -73,11 +73,11 @@ def parse_piece(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules) -> Row
     fault, waiting = kernels.LIST_FULL, (piece.end - piece.start) // 64 + 16
     while fault == kernels.LIST_FULL:
         scratch = _Scratch(len(y), waiting)
-        row, fault, place = _run_kernels(piece, X, y, rules, scratch)
+        row, fault, position = _run_kernels(piece, X, y, rules, scratch)
         waiting *= 4
-    row, fault, place = _settle(piece, X, y, scratch, (row, fault, place))
+    row, fault, position = _settle(piece, X, y, scratch, (row, fault, position))
     if fault == kernels.FINE and piece.bad_comment >= 0:
-        fault, place = kernels.BAD_COMMENT, piece.bad_comment
+        fault, position = kernels.BAD_COMMENT, piece.bad_comment
     runs = scratch.runs[: scratch.counts[kernels.RUNS]]
     return Rows(
         X=X,
@@ -87,13 +87,13 @@ def parse_piece(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules) -> Row
         runs=runs[:, [0, 3, 4]],
         docids=_gather(piece, scratch, 2),
         comments=_gather(piece, scratch, 0),
-        fault=None if fault == kernels.FINE else (row, fault, place),
+        fault=None if fault == kernels.FINE else (row, fault, position),
     )
 
 
 def ends_without_features(piece: Piece) -> bool:
     """Whether a parsed piece ends in a row without features, comment and newline: `2 qid:1`, maybe cut off there."""
-    if not piece.cut or not len(piece.lines) or piece.lines[-1, kernels.NUMBER] != piece.n_lines - 1:
+    if not piece.unterminated or not len(piece.lines) or piece.lines[-1, kernels.NUMBER] != piece.n_lines - 1:
         return False
     start, newline = piece.lines[-1, kernels.FEATURES], piece.lines[-1, kernels.NEWLINE]
     return not piece.buffer[start:newline].strip()
@@ -112,8 +112,8 @@ def _run_kernels(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules, scrat
         later = kernels.refuse_twice(text, lines[: end[0]], base, limit, np.zeros(X.shape[1], dtype=np.int64))
         end = end if later[1] == kernels.FINE else later
     later = kernels.read_endings(text, lines[: end[0]], scratch.notes, counts)
-    row, fault, place = end if later[1] == kernels.FINE else later
-    return int(row), int(fault), int(place)
+    row, fault, position = end if later[1] == kernels.FINE else later
+    return int(row), int(fault), int(position)
 
 
 @lru_cache(maxsize=4)

@@ -26,7 +26,7 @@ class Piece:
     buffer: bytearray
     start: int
     end: int
-    cut: bool  # the last line has no newline in the file
+    unterminated: bool  # the last line has no newline in the file
     lines: np.ndarray  # where the rows are, for the kernels
     n_lines: int
     bad_comment: int  # where a comment after all these rows has a byte that no text has, or -1
@@ -64,14 +64,14 @@ class Pieces:
                 raise self._error
             return None
         self._rest = bytes(memoryview(buffer)[end:filled])
-        cut = buffer[end - 1] != 10
-        if cut:
+        unterminated = buffer[end - 1] != 10
+        if unterminated:
             buffer[end] = 10
             end += 1
         start = 3 if not self._started and buffer.startswith(b"\xef\xbb\xbf") else 0
         self._started = True
         lines, n_lines, bad_comment = find_rows(np.frombuffer(buffer, dtype=np.uint8), start, end)
-        return Piece(buffer, start, end, cut, lines, n_lines, bad_comment, place_in_file(self.stream))
+        return Piece(buffer, start, end, unterminated, lines, n_lines, bad_comment, place_in_file(self.stream))
 
     def release(self, piece: Piece) -> None:
         """Return the memory of a parsed piece for the next one."""

@@ -32,7 +32,7 @@ class _Matrix:
         self.rows = 0  # for which room was asked
         self._segments: list[tuple[np.ndarray, np.ndarray]] = []
         self._used = 0  # rows of the last segment
-        self._kept: deque[tuple[np.ndarray, np.ndarray]] = deque()
+        self._final_rows: deque[tuple[np.ndarray, np.ndarray]] = deque()
 
     def reserve(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
         """Room for the rows of a piece."""
@@ -45,9 +45,9 @@ class _Matrix:
             self._segments.append(self._new_segment(n, piece.position))
             self._used = 0
         X, y = self._segments[-1]
-        place = slice(self._used, self._used + n)
+        rows = slice(self._used, self._used + n)
         self._used += n
-        return X[place], y[place]
+        return X[rows], y[rows]
 
     def widen(self, width: int, rows: int) -> None:
         """These rows need more columns: they are reserved again, and all others after them."""
@@ -56,12 +56,12 @@ class _Matrix:
 
     def keep(self, X: np.ndarray, y: np.ndarray) -> None:
         """These rows are final, in the order of the calls."""
-        self._kept.append((X, y))
+        self._final_rows.append((X, y))
 
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
-        n = sum(len(y) for _, y in self._kept)
+        n = sum(len(y) for _, y in self._final_rows)
         if len(self._segments) == 1:
-            self._kept.clear()
+            self._final_rows.clear()
             X, y = self._segments.pop()
             X.resize((n, self.width), refcheck=False)  # a thread may still hold views of it, but reads none
             y.resize(n, refcheck=False)
@@ -69,8 +69,8 @@ class _Matrix:
         self._segments.clear()
         X, y = np.empty((n, self.width), dtype=np.float32), np.empty(n)
         end = 0
-        while self._kept:  # each part is freed when it is copied
-            part, labels = self._kept.popleft()
+        while self._final_rows:  # each part is freed when it is copied
+            part, labels = self._final_rows.popleft()
             start, end, columns = end, end + len(labels), part.shape[1]
             y[start:end], X[start:end, :columns], X[start:end, columns:] = labels, part, self.rules.absent
         return X, y

@@ -37,10 +37,10 @@ def normalise(text: str) -> str:
 
 def _is_unbroken(text: str) -> bool:
     """Whether there are so many characters without a blank that they could be marks only; most texts have blanks."""
-    place = 0
-    while place < len(text) - _LONG:
-        place = text.rfind(" ", place, place + _LONG) + 1
-        if not place:
+    position = 0
+    while position < len(text) - _LONG:
+        position = text.rfind(" ", position, position + _LONG) + 1
+        if not position:
             return True
     return False
 
@@ -91,8 +91,8 @@ class Analyser:
 
     def terms(self, text: str) -> list[tuple[str, int]]:
         """The terms of a text with their positions."""
-        found = enumerate(self.terms_of(split_words(text)))
-        return [(term, position) for position, term in found if term is not None]
+        terms = enumerate(self.terms_of(split_words(text)))
+        return [(term, position) for position, term in terms if term is not None]
 
     def as_dict(self) -> dict[str, Any]:
         import Stemmer
@@ -114,8 +114,8 @@ class Analyser:
             analyser = cls(facts["language"], facts["stop_words"])
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        found = analyser.as_dict()["stemmer"]
-        if analyser._stemmer is not None and facts["stemmer"] != found:
-            message = f"was built with PyStemmer {facts['stemmer']}; installed is {found}, which may stem otherwise"
+        stemmer = analyser.as_dict()["stemmer"]
+        if analyser._stemmer is not None and facts["stemmer"] != stemmer:
+            message = f"was built with PyStemmer {facts['stemmer']}; installed is {stemmer}, which may stem otherwise"
             raise ValueError(f"{path} {message}. Build the index again, or install PyStemmer {facts['stemmer']}.")
         return analyser

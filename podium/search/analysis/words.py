@@ -75,10 +75,10 @@ class Vocabulary:
         cuts = np.flatnonzero(np.diff(sizes // _MOST_AT_ONCE)) + 1
         if not len(cuts):
             return self._numbers(texts)
-        found = [self._numbers(texts[a:b]) for a, b in pairwise([0, *cuts.tolist(), len(texts)])]
-        before = np.cumsum([0, *(len(tokens) for tokens, _ in found)]).tolist()
-        ends = [ends + size for (_, ends), size in zip(found, before)]
-        return np.concatenate([tokens for tokens, _ in found]), np.concatenate(ends)
+        blocks = [self._numbers(texts[a:b]) for a, b in pairwise([0, *cuts.tolist(), len(texts)])]
+        before = np.cumsum([0, *(len(tokens) for tokens, _ in blocks)]).tolist()
+        ends = [ends + size for (_, ends), size in zip(blocks, before)]
+        return np.concatenate([tokens for tokens, _ in blocks]), np.concatenate(ends)
 
     def _numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         data, ends = _encoded(texts)
@@ -86,13 +86,13 @@ class Vocabulary:
         bounds = np.searchsorted(ends, np.linspace(0, len(data), parts + 1)[1:-1])
         bounds = np.concatenate([[0], bounds, [len(ends)]])
         token_ends = np.empty(len(ends), np.int64)
-        found = map_blocks(lambda part: self._look_up(data, ends, bounds[part : part + 2], token_ends), parts)
+        blocks = map_blocks(lambda part: self._look_up(data, ends, bounds[part : part + 2], token_ends), parts)
         before = 0
-        for part, (tokens, missing) in enumerate(found):
+        for part, (tokens, missing) in enumerate(blocks):
             tokens[missing[:, 0]] = self._entered(data, LETTERS, missing[:, 1])
             token_ends[bounds[part] : bounds[part + 1]] += before
             before += len(tokens)
-        return np.concatenate([tokens for tokens, _ in found]), token_ends
+        return np.concatenate([tokens for tokens, _ in blocks]), token_ends
 
     def _look_up(
         self, data: np.ndarray, ends: np.ndarray, bounds: np.ndarray, token_ends: np.ndarray
@@ -210,8 +210,8 @@ def enter_words(
         key, code, byte = _read_word(data, letters, begin)
         slot = _find_slot(key, code, data, letters, begin, byte - begin, slots, pool, starts)
         if slots[slot, 1] == 0:
-            for place in range(begin, byte):
-                pool[used] = letters[data[place]]
+            for position in range(begin, byte):
+                pool[used] = letters[data[position]]
                 used += 1
             pool[used] = 10  # the separator
             used += 1
@@ -285,8 +285,8 @@ def _find_slot(
 def move_slots(old: np.ndarray, new: np.ndarray) -> None:
     """Enter all words of a table into an empty one."""
     mask = np.uint64(len(new) - 1)
-    for place in range(len(old)):
-        key, entry = old[place, 0], old[place, 1]
+    for old_slot in range(len(old)):
+        key, entry = old[old_slot, 0], old[old_slot, 1]
         if entry != 0:
             slot = (key if entry & _LONG != 0 else _mixed(key)) & mask
             while new[slot, 1] != 0:
@@ -314,10 +314,10 @@ class TermNumbers:
     def words(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Word numbers of all texts, and where those of each text end."""
         known = len(self._words)
-        found = self._words.numbers(texts)
+        numbered = self._words.numbers(texts)
         if known < len(self._words):
             self._analyse_from(known)
-        return found
+        return numbered
 
     def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Term numbers of all texts, -1 for a stop word, and where those of each text end."""
@@ -328,7 +328,7 @@ class TermNumbers:
         """Enter the terms of the words from number `known` on."""
         terms = self.analyser.terms_of(self._words.words(known))
         numbers = self._terms.enter(["" if term is None else term for term in terms])
-        numbers[[place for place, term in enumerate(terms) if term is None]] = -1
+        numbers[[word for word, term in enumerate(terms) if term is None]] = -1
         if len(self._words) > len(self._term_of_word):
             larger = np.empty(2 * len(self._words), np.int32)
             larger[:known] = self._term_of_word[:known]

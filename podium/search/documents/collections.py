@@ -76,9 +76,9 @@ def document_format(path: Path) -> str:
     """The format of a file, by its name, else by what it begins with."""
     if path.is_dir():
         return "folder"
-    found = _SUFFIXES.get(plain_suffix(path))
-    if found is not None:
-        return found
+    format = _SUFFIXES.get(plain_suffix(path))
+    if format is not None:
+        return format
     with open_bytes(path) as stream:
         start = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
@@ -149,14 +149,14 @@ def _trec_parts(path: Path) -> Iterator[tuple[int, str | None, str]]:
         if "<" not in line:
             yield number, None, line
             continue
-        place = 0
+        position = 0
         for tag in _DOCUMENT_TAG.finditer(line):
-            if tag.start() > place:
-                yield number, None, line[place : tag.start()]
+            if tag.start() > position:
+                yield number, None, line[position : tag.start()]
             yield number, f"<{tag[1]}", ""
-            place = tag.end()
-        if place < len(line):
-            yield number, None, line[place:]
+            position = tag.end()
+        if position < len(line):
+            yield number, None, line[position:]
 
 
 def _trec_document(path: Path, text: str, faults: Faults, line: int) -> Iterator[Document]:
@@ -180,14 +180,14 @@ def smart_records(path: Path, faults: Faults) -> Iterator[tuple[int, str, dict[s
     """(line, id, lines by mark) of each record; a mark that is repeated goes on."""
     number, name, parts, mark = 0, "", dict[str, list[str]](), ""
     for line_number, line in text_lines(path):
-        found = _SMART_MARK.match(line)
-        if found is not None and found[1] == "I":
+        match = _SMART_MARK.match(line)
+        if match is not None and match[1] == "I":
             if number:
                 yield number, name, parts
-            number, name, parts, mark = line_number, (found[2] or "").strip(), {}, ""
-        elif found is not None and number:
-            mark = found[1]
-            parts.setdefault(mark, []).extend([found[2]] if found[2] else [])
+            number, name, parts, mark = line_number, (match[2] or "").strip(), {}, ""
+        elif match is not None and number:
+            mark = match[1]
+            parts.setdefault(mark, []).extend([match[2]] if match[2] else [])
         elif number and mark:
             parts[mark].append(line)
         elif line.strip():
@@ -198,7 +198,7 @@ def smart_records(path: Path, faults: Faults) -> Iterator[tuple[int, str, dict[s
 
 def _smart(path: Path, faults: Faults) -> Iterator[Document]:
     for line, name, parts in smart_records(path, faults):
-        joined = {mark: "\n".join(own).strip() for mark, own in parts.items()}
+        joined = {mark: "\n".join(lines).strip() for mark, lines in parts.items()}
         rows = [row.split() for row in parts.get("X", [])]
         links = [row[2 if row[0] == name else 0] for row in rows if len(row) == 3 and row[1] == _CITATION]
         further = {"A": "author", "B": "source", "K": "keywords", "C": "categories", "N": "notes"}
@@ -234,7 +234,7 @@ def _table_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _column_names(path: Path, header: Sequence[str]) -> list[str]:
-    names = [name.strip() or f"column {place}" for place, name in enumerate(header, 1)]
+    names = [name.strip() or f"column {number}" for number, name in enumerate(header, 1)]
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
         raise FormatError(path, f"column names must differ; found {excerpt(twice)} twice.", 1)
@@ -296,14 +296,14 @@ def _parquet_rows(batch: Any) -> Iterator[dict[str, Any] | str]:
     try:
         rows = batch.to_pylist()
     except (ValueError, OverflowError, ImportError):  # one row at a time then
-        rows = (_parquet_row(batch, place) for place in range(batch.num_rows))
+        rows = (_parquet_row(batch, row) for row in range(batch.num_rows))
     yield from rows
 
 
-def _parquet_row(batch: Any, place: int) -> dict[str, Any] | str:
+def _parquet_row(batch: Any, number: int) -> dict[str, Any] | str:
     row = {}
     for name, column in zip(batch.schema.names, batch.columns):
-        value = column[place]
+        value = column[number]
         try:
             row[name] = value.as_py()
         except UnicodeDecodeError:
@@ -315,7 +315,7 @@ def _parquet_row(batch: Any, place: int) -> dict[str, Any] | str:
 
 def _folder(path: Path, faults: Faults) -> Iterator[Document]:
     root = path if path.is_dir() else path.parent
-    files = sorted(own for own in path.rglob("*") if own.is_file()) if path.is_dir() else [path]
+    files = sorted(child for child in path.rglob("*") if child.is_file()) if path.is_dir() else [path]
     for file in files:
         if file.suffix.lower() in PAGE_SUFFIXES:
             try:

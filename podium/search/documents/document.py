@@ -54,8 +54,8 @@ class Batch:
 
     def stored(self) -> Iterator[dict[str, Any]]:
         """What is kept of each, apart from id and links; the body last, so that it can be cut."""
-        for place, (title, body, url) in enumerate(zip(self.titles, self.bodies, self.urls)):
-            fields = self.others[place].fields if place in self.others else None
+        for document, (title, body, url) in enumerate(zip(self.titles, self.bodies, self.urls)):
+            fields = self.others[document].fields if document in self.others else None
             record = {"title": title, "url": url, "fields": fields, "body": body}
             yield {name: value for name, value in record.items() if value}
 

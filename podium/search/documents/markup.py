@@ -75,24 +75,22 @@ class Token:
 
 
 _NAME = re.compile(r"<(/?)([a-zA-Z][^\s/<>]*+)")
-_ATTRIBUTE = re.compile(
-    r"""[\s/]*+(?:(>)|([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]*+)))?)""",
-)
+_ATTRIBUTE = re.compile(r"""[\s/]*+(?:(>)|([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]*+)))?)""")
 _RAW = ("script", "style")  # what is inside is no markup
 
 
 def html_tokens(text: str) -> Iterator[Token]:
     """The tokens of HTML without comments and declarations. A tag that is never closed is text, with all behind it."""
-    place, last_comment = 0, text.rfind("-->")
-    while place < len(text):
-        start = text.find("<", place)
+    position, last_comment = 0, text.rfind("-->")
+    while position < len(text):
+        start = text.find("<", position)
         start = len(text) if start < 0 else start
-        if start > place:
-            yield Token("text", unescape(text[place:start]))
-        place = start
+        if start > position:
+            yield Token("text", unescape(text[position:start]))
+        position = start
         if start < len(text):
             name = _NAME.match(text, start)
-            place, tokens = _no_tag(text, start, last_comment) if name is None else _tag(text, name)
+            position, tokens = _no_tag(text, start, last_comment) if name is None else _tag(text, name)
             yield from tokens
 
 
@@ -123,14 +121,14 @@ def _tag(text: str, name: re.Match[str]) -> tuple[int, list[Token]]:
     return end, [started]
 
 
-def _attributes(text: str, place: int) -> tuple[int, dict[str, str]]:
+def _attributes(text: str, position: int) -> tuple[int, dict[str, str]]:
     """Where the tag ends (-1: nowhere), and its attributes; of two with one name the first counts."""
     attributes: dict[str, str] = {}
-    while (part := _ATTRIBUTE.match(text, place)) is not None:
-        place = part.end()
+    while (part := _ATTRIBUTE.match(text, position)) is not None:
+        position = part.end()
         if part[1]:
-            return place, attributes
-        value = next((own for own in part.group(3, 4, 5) if own is not None), "")
+            return position, attributes
+        value = next((text_part for text_part in part.group(3, 4, 5) if text_part is not None), "")
         attributes.setdefault(part[2].lower(), unescape(value))
     return -1, attributes
 

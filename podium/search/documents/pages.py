@@ -40,9 +40,11 @@ Links = list[tuple[str, str]]  # target, words
 def _markdown(text: str) -> tuple[str, str, Links]:
     """The first heading is the title."""
     lines = text.split("\n")
-    place, heading = next(((place, own) for place, line in enumerate(lines) if (own := _heading(line))), (-1, ""))
-    if place >= 0:
-        del lines[place]
+    number, heading = next(
+        ((number, words) for number, line in enumerate(lines) if (words := _heading(line))), (-1, "")
+    )
+    if number >= 0:
+        del lines[number]
     title, of_title = _without_links(heading)
     body, of_body = _without_links("\n".join(lines))
     return title, body, of_title + of_body

@@ -27,9 +27,9 @@ def table_rows(lines: Iterable[Line], separator: str) -> Iterator[tuple[int, lis
         cells = _whole(line, separator) or _cells(line, following, separator)
         yield number, cells
         if cells is None:  # what it took for parts of this record are records of their own
-            for later, own in following.taken:
-                if own:
-                    yield later, _cells(own, _Following(iter(())), separator)
+            for later, next_line in following.taken:
+                if next_line:
+                    yield later, _cells(next_line, _Following(iter(())), separator)
 
 
 def _whole(line: str, separator: str) -> list[str] | None:
@@ -58,9 +58,9 @@ class _Following:
 
 def _cells(line: str, following: _Following, separator: str) -> list[str] | None:
     """The cells of a record. Within a line, what follows a closing quotation mark belongs to the cell, as in `csv`."""
-    cells, place = [], 0
+    cells, position = [], 0
     while True:
-        quoted = _quoted(line, place + 1, following) if line.startswith('"', place) else ("", line, place)
+        quoted = _quoted(line, position + 1, following) if line.startswith('"', position) else ("", line, position)
         if quoted is None:
             return None
         text, line, start = quoted
@@ -71,23 +71,23 @@ def _cells(line: str, following: _Following, separator: str) -> list[str] | None
         cells.append(text + rest)
         if end < 0:
             return cells
-        place = end + 1
+        position = end + 1
 
 
-def _quoted(line: str, place: int, following: _Following) -> tuple[str, str, int] | None:
+def _quoted(line: str, position: int, following: _Following) -> tuple[str, str, int] | None:
     """A quoted text, the line in which it ends, and the place behind it; None if it does not end."""
     parts = []
     while True:
-        quote = line.find('"', place)
+        quote = line.find('"', position)
         if quote < 0:
-            parts += [line[place:], "\n"]
+            parts += [line[position:], "\n"]
             later = following.take()
             if later is None:
                 return None
-            line, place = later, 0
+            line, position = later, 0
         elif line.startswith('"', quote + 1):
-            parts.append(line[place : quote + 1])
-            place = quote + 2
+            parts.append(line[position : quote + 1])
+            position = quote + 2
         else:
-            parts.append(line[place:quote])
+            parts.append(line[position:quote])
             return "".join(parts), line, quote + 1

@@ -117,9 +117,9 @@ class Feature:
 
     def as_dict(self) -> dict[str, Any]:
         """As a row of a TOML table."""
-        found: dict[str, Any] = {"name": self.name, "kind": self.kind}
-        found |= {} if self.field is None else {"field": self.field}
-        return found | dict(self.settings) | ({"about": self.about} if self.about else {})
+        row: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        row |= {} if self.field is None else {"field": self.field}
+        return row | dict(self.settings) | ({"about": self.about} if self.about else {})
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Feature:
@@ -135,13 +135,13 @@ class Feature:
 
 def _letor() -> tuple[Feature, ...]:
     """LETOR 4.0's 46, in its order: feature by feature, then field by field, then what is known of the document."""
-    found = [
+    features = [
         Feature(f"{kind.upper()}({name})", kind, name)
         for kind in ("tf", "idf", "tf*idf", "dl")
         for name in LETOR_FIELDS
     ]
     models = {"BM25": "bm25", "LMIR.ABS": "lmir-abs", "LMIR.DIR": "lmir-dir", "LMIR.JM": "lmir-jm"}
-    found += [Feature(f"{shown}({name})", kind, name) for name in LETOR_FIELDS for shown, kind in models.items()]
+    features += [Feature(f"{shown}({name})", kind, name) for name in LETOR_FIELDS for shown, kind in models.items()]
     facts = {
         "PageRank": "pagerank",
         "inlinks": "inlinks",
@@ -150,7 +150,7 @@ def _letor() -> tuple[Feature, ...]:
         "length of URL": "url_length",
         "child pages": "children",
     }
-    return (*found, *(Feature(name, "fact", settings={"fact": fact}) for name, fact in facts.items()))
+    return (*features, *(Feature(name, "fact", settings={"fact": fact}) for name, fact in facts.items()))
 
 
 LETOR = _letor()
@@ -198,10 +198,10 @@ class Features:
 
     def keep(self, names: Sequence[str]) -> Features:
         """Only the named features, in this order."""
-        own = {feature.name: feature for feature in self.features}
+        by_name = {feature.name: feature for feature in self.features}
         for name in names:
-            check_choice("feature", name, own)
-        return replace(self, features=tuple(own[name] for name in names))
+            check_choice("feature", name, by_name)
+        return replace(self, features=tuple(by_name[name] for name in names))
 
     def to_toml(self) -> str:
         """The declaration as a TOML table, which `from_toml` reads; functions cannot be written."""
@@ -243,17 +243,17 @@ class Features:
         return cls.from_toml(text, os.fspath(path))
 
     @classmethod
-    def of(cls, given: Any) -> Features:
+    def of(cls, features: Any) -> Features:
         """`letor`, the path of a TOML file, a list of `Feature`s, or Features."""
-        if isinstance(given, Features):
-            return given
-        if isinstance(given, str) and given == "letor":
+        if isinstance(features, Features):
+            return features
+        if isinstance(features, str) and features == "letor":
             return cls.letor()
-        if isinstance(given, (str, os.PathLike)):
-            return cls.read(given)
-        if isinstance(given, Sequence) and all(isinstance(item, Feature) for item in given):
-            return cls(tuple(given))
-        raise ValueError(f"features must be 'letor', the path of a TOML file or Features; got {given!r:.80}.")
+        if isinstance(features, (str, os.PathLike)):
+            return cls.read(features)
+        if isinstance(features, Sequence) and all(isinstance(item, Feature) for item in features):
+            return cls(tuple(features))
+        raise ValueError(f"features must be 'letor', the path of a TOML file or Features; got {features!r:.80}.")
 
 
 def _toml_value(value: Any) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from podium._runtime.memo import Memo
 from podium.search.features.columns import frequencies
-from podium.search.retrieval.formulas import saturation
+from podium.search.retrieval.formulas import saturated
 from podium.search.retrieval.terms import query_terms
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Bigrams:
             docs, tfs, idf = self._phrase(pair)
             tf = frequencies(docs, tfs, asked.documents).astype(np.float64)
             rows = np.flatnonzero(tf)
-            total[rows] += saturation(idf, tf[rows], x[rows])
+            total[rows] += saturated(idf, tf[rows], x[rows])
         return total
 
     def _phrase(self, pair: tuple[str, str, int]) -> _Phrase:

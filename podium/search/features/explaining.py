@@ -25,7 +25,9 @@ class FeatureValue:
     def sentence(self) -> str:
         """`BM25(body) = 1.27: sum over ...; N = 3, dl = 4, ...; laser: tf 1, df 1, cf 1`."""
         inputs = ", ".join(f"{name} = {_shown(value)}" for name, value in self.inputs.items())
-        terms = [f"{term}: " + ", ".join(f"{name} {n}" for name, n in own.items()) for term, own in self.terms.items()]
+        terms = [
+            f"{term}: " + ", ".join(f"{name} {n}" for name, n in counts.items()) for term, counts in self.terms.items()
+        ]
         return "; ".join([f"{self.name} = {self.value:.6g}: {self.formula}", *([inputs] if inputs else []), *terms])
 
     def as_dict(self) -> dict[str, Any]:
@@ -50,27 +52,27 @@ def explain_features(extractor: Extractor, text: str, document: int, score: floa
 
 
 def _inputs(extractor: Extractor, feature: Feature, document: int) -> dict[str, Any]:
-    index, found = extractor.index, dict(feature.settings)
+    index, inputs = extractor.index, dict(feature.settings)
     if feature.field is None:
-        return found
+        return inputs
     field = index.field(feature.field)
     if feature.kind == "dl":
         return {}
-    found = {"N": index.n_documents}
+    inputs = {"N": index.n_documents}
     if feature.is_weighted:
         settings = {name: value for name, value in feature.weighting.settings.items() if value or name != "delta"}
-        found |= {"dl": int(field.lengths[document])} | settings  # without a delta that the formula does not have
+        inputs |= {"dl": int(field.lengths[document])} | settings  # without a delta that the formula does not have
         if feature.weighting.uses_average:
-            found["avgdl"] = field.average_length
+            inputs["avgdl"] = field.average_length
         if feature.weighting.has_prior:
-            found |= {"u": int(field.uniques[document]), "terms of the collection": field.n_terms}
-    return found
+            inputs |= {"u": int(field.uniques[document]), "terms of the collection": field.n_terms}
+    return inputs
 
 
 def _facts_of(extractor: Extractor, feature: Feature, term: str, document: int) -> dict[str, int]:
     field = extractor.index.field(feature.field or "")
-    found = field.statistics(term)
-    return {"tf": field.frequency(term, document), "df": found.df, "cf": found.cf}
+    statistics = field.statistics(term)
+    return {"tf": field.frequency(term, document), "df": statistics.df, "cf": statistics.cf}
 
 
 def _shown(value: Any) -> str:

@@ -137,17 +137,17 @@ class Extractor:
         return explain_features(self, text, document, score)
 
     def _checked(self, documents: Any) -> np.ndarray:
-        found = np.ascontiguousarray(documents, dtype=np.int64)
-        if found.ndim != 1 or (len(found) and not 0 <= found.min() <= found.max() < self.index.n_slots):
+        numbers = np.ascontiguousarray(documents, dtype=np.int64)
+        if numbers.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.index.n_slots):
             raise ValueError(f"documents must be numbers from 0 to {self.index.n_slots - 1}; got {documents!r:.80}.")
-        return found
+        return numbers
 
     def terms(self, text: str) -> dict[str, int]:
         """The terms of a query and how often each occurs in it. What must not occur is no part of it."""
         words = split_words(text) if is_plain(text) else None
         if words is None or len(words) > MOST_TERMS:
             clauses = query_terms(text, self.index.analyser)
-            return dict(Counter(term for own in clauses if not own.clause.must_not for term, _ in own.terms))
+            return dict(Counter(term for clause in clauses if not clause.clause.must_not for term, _ in clause.terms))
         counts: dict[str, int] = {}
         known = self._words.values
         for word in words:
@@ -198,15 +198,16 @@ class Extractor:
         lengths, uniques = np.empty((n_fields, n)), np.empty((n_fields, n))
         bases = self.index.bases
         bounds = [0, n] if len(bases) == 2 else np.searchsorted(wanted, bases).tolist()
-        for place in range(len(bases) - 1):
-            first, last = bounds[place], bounds[place + 1]
+        for segment in range(len(bases) - 1):
+            first, last = bounds[segment], bounds[segment + 1]
             if first == last:
                 continue
             for f, field in enumerate(self._fields):
-                own = field.postings_by_segment[place]
+                postings = field.postings_by_segment[segment]
                 fill_frequencies(
-                    own.docs, own.tfs, ranges[:, place, f], own.lengths, own.uniques, wanted[first:last], bases[place],
-                    frequencies[f, :, first:last], lengths[f, first:last], uniques[f, first:last],
+                    postings.docs, postings.tfs, ranges[:, segment, f], postings.lengths, postings.uniques,
+                    wanted[first:last], bases[segment], frequencies[f, :, first:last], lengths[f, first:last],
+                    uniques[f, first:last],
                 )  # fmt: skip
         return frequencies, lengths, uniques
 
@@ -221,31 +222,31 @@ class Extractor:
         return numbers
 
     def _term(self, term: str) -> _Term:
-        found = self._terms.values.get(term)
-        if found is None:
-            found = self._learn(term)
-            self._terms.keep(term, found, found.n_bytes)
-        return found
+        known = self._terms.values.get(term)
+        if known is None:
+            known = self._learn(term)
+            self._terms.keep(term, known, known.n_bytes)
+        return known
 
     def _learn(self, term: str) -> _Term:
         ranges = np.zeros((len(self.index.segments), len(self._fields), 2), np.int64)
         statistics = [field.statistics(term) for field in self._fields]
         for f, field in enumerate(self._fields):
-            for place, number in enumerate(field.numbers(term)):
+            for segment, number in enumerate(field.numbers(term)):
                 if number >= 0:
-                    ranges[place, f] = field.postings_by_segment[place].starts[number : number + 2]
+                    ranges[segment, f] = field.postings_by_segment[segment].starts[number : number + 2]
         n = len(self._text_features)
         numbers, constants, known = np.zeros((n, 3)), np.zeros(n), np.zeros(n)
         for column, feature in enumerate(self._text_features):
-            found = statistics[self._column_fields[column]]
-            if found.df:
+            term_statistics = statistics[self._column_fields[column]]
+            if term_statistics.df:
                 known[column] = 1.0
-                numbers[column], constants[column] = _term_numbers(feature, found)
+                numbers[column], constants[column] = _term_numbers(feature, term_statistics)
         return _Term(ranges, numbers, constants, known)
 
 
-def _term_numbers(feature: Feature, found: Statistics) -> tuple[tuple[float, float, float], float]:
+def _term_numbers(feature: Feature, statistics: Statistics) -> tuple[tuple[float, float, float], float]:
     if feature.is_weighted:
-        return feature.weighting.per_term(found), feature.weighting.constant(found)
-    idf = math.log(found.n_documents / found.df)
+        return feature.weighting.per_term(statistics), feature.weighting.constant(statistics)
+    idf = math.log(statistics.n_documents / statistics.df)
     return (idf, 0.0, 0.0), idf

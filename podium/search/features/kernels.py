@@ -16,9 +16,9 @@ from podium._runtime.compiler import bare_kernel
 from podium.search.retrieval.formulas import (
     ABSOLUTE,
     DIRICHLET,
-    document_number,
-    document_prior,
-    term_value,
+    document_number_kernel,
+    document_prior_kernel,
+    term_value_kernel,
 )
 
 TF, TFIDF_TOTALS, TFIDF_SUM, LENGTH, COVERAGE, CONSTANT = range(ABSOLUTE + 1, ABSOLUTE + 7)
@@ -47,13 +47,13 @@ def fill_frequencies(
         doc = wanted[i] - base
         lengths[i], uniques[i] = own_lengths[doc], own_uniques[doc]
     for t in range(len(ranges)):
-        place, end = ranges[t, 0], ranges[t, 1]
+        posting, end = ranges[t, 0], ranges[t, 1]
         for i in range(n):
             doc = wanted[i] - base
-            if place >= end:
+            if posting >= end:
                 break
-            if docs[place] < doc:
-                step, low = 1, place
+            if docs[posting] < doc:
+                step, low = 1, posting
                 while low + step < end and docs[low + step] < doc:
                     low += step
                     step *= 2
@@ -64,11 +64,11 @@ def fill_frequencies(
                         low = middle
                     else:
                         high = middle
-                place = high
-                if place >= end:
+                posting = high
+                if posting >= end:
                     break
-            if docs[place] == doc:
-                frequencies[t, i] = tfs[place]
+            if docs[posting] == doc:
+                frequencies[t, i] = tfs[posting]
 
 
 @bare_kernel
@@ -96,18 +96,18 @@ def fill_columns(
     for column in range(len(codes)):
         code, f = codes[column], fields[column]
         p, q, average = document_numbers[column, 0], document_numbers[column, 1], document_numbers[column, 2]
-        constant, known, place = constants[column], n_known[column], places[column]
+        constant, known, out_column = constants[column], n_known[column], places[column]
         for i in range(len(rows)):
             dl, unique, value = lengths[f, i], uniques[f, i], 0.0
             if code <= ABSOLUTE:
-                x = document_number(code, p, q, average, dl, unique)
+                x = document_number_kernel(code, p, q, average, dl, unique)
                 if code >= DIRICHLET and known > 0.0:
-                    value = constant + known * document_prior(code, p, dl, unique)
+                    value = constant + known * document_prior_kernel(code, p, dl, unique)
                 for t in range(len(counts)):
                     tf = float(frequencies[f, t, i])
                     if tf > 0.0:
                         a, c, e = term_numbers[t, column, 0], term_numbers[t, column, 1], term_numbers[t, column, 2]
-                        value += counts[t] * term_value(code, a, c, e, tf, x)
+                        value += counts[t] * term_value_kernel(code, a, c, e, tf, x)
             elif code == CONSTANT:
                 value = constant
             elif code == LENGTH:
@@ -124,7 +124,7 @@ def fill_columns(
                 for t in range(len(counts)):
                     value += 1.0 if frequencies[f, t, i] > 0 else 0.0
                 value /= max(len(counts), 1)
-            out[rows[i], place] = value
+            out[rows[i], out_column] = value
 
 
 @bare_kernel

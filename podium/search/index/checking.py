@@ -211,16 +211,16 @@ def are_postings(
 @bare_kernel
 def are_positions(starts: np.ndarray, tfs: np.ndarray, places: np.ndarray, positions: np.ndarray) -> bool:
     """Whether each posting has as many positions as its frequency, ascending, behind those of the one before."""
-    place = places[0]
+    position = places[0]
     for term in range(len(starts) - 1):
-        if places[term] != place:
+        if places[term] != position:
             return False
         for posting in range(starts[term], starts[term + 1]):
-            end = place + np.int64(tfs[posting])
-            if place < 0 or end > len(positions):
+            end = position + np.int64(tfs[posting])
+            if position < 0 or end > len(positions):
                 return False
-            for behind in range(place + 1, end):
+            for behind in range(position + 1, end):
                 if positions[behind] <= positions[behind - 1]:
                     return False
-            place = end
-    return bool(place == places[len(starts) - 1])
+            position = end
+    return bool(position == places[len(starts) - 1])

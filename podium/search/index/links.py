@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, open_container, write_container
 from podium.formats.kinds import SEGMENT
-from podium.search.analysis.words import TermNumbers
 from podium.search.index.checking import (
     MOST_TERMS,
     PARTS,
@@ -32,6 +32,9 @@ from podium.search.index.checking import (
 from podium.search.index.manifest import Manifest
 from podium.search.index.postings import Postings, Tokens, invert
 from podium.search.index.segments import Segment, sorted_terms
+
+if TYPE_CHECKING:
+    from podium.search.analysis.words import TermNumbers
 
 DAMPING = 0.85
 _TOLERANCE = 1e-12
@@ -85,10 +88,10 @@ def _check_facts(path: Path, file: Container, sizes: Sequence[int]) -> None:
 def write_links(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray], numbers: TermNumbers) -> str:
     """Write the links between the live documents of all segments; returns the digest of the file."""
     urls = [url for segment in segments for url in segment.urls()]
-    kept, ranks = np.concatenate(live), _ranks(segments)
-    sources, targets, texts = _resolve(segments, kept, urls, ranks)
-    arrays = graph_facts(sources, targets, kept, ranks) | url_facts(urls, kept)
-    arrays |= _anchor_arrays(segments, kept, targets, texts, numbers)
+    alive, ranks = np.concatenate(live), _ranks(segments)
+    sources, targets, texts = _resolve(segments, alive, urls, ranks)
+    arrays = graph_facts(sources, targets, alive, ranks) | url_facts(urls, alive)
+    arrays |= _anchor_arrays(segments, alive, targets, texts, numbers)
     return write_container(path, SEGMENT, {"part": "links"}, arrays)
 
 
@@ -101,17 +104,17 @@ def _ranks(segments: Sequence[Segment]) -> np.ndarray:
 
 
 def _resolve(
-    segments: Sequence[Segment], kept: np.ndarray, urls: list[str], ranks: np.ndarray
+    segments: Sequence[Segment], live: np.ndarray, urls: list[str], ranks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """All links from live documents to live documents: source, target, text; by the ids of the sources."""
-    target_of = _Targets(segments, kept, urls, ranks)
+    target_of = _Targets(segments, live, urls, ranks)
     links: list[tuple[int, int, str]] = []
     first = 0
     for segment in segments:
         ends, names, texts = segment.links()
         owners = np.repeat(np.arange(segment.n_documents), np.diff(ends, prepend=0)) + first
         for owner, name, text in zip(owners.tolist(), names, texts):
-            target = target_of(name) if kept[owner] else None
+            target = target_of(name) if live[owner] else None
             if target is not None and target != owner:
                 links.append((owner, target, text))
         first += segment.n_documents
@@ -123,9 +126,9 @@ def _resolve(
 class _Targets:
     """The document that a link points to: the one of this URL, of several the one of the lowest id; or of this id."""
 
-    def __init__(self, segments: Sequence[Segment], kept: np.ndarray, urls: list[str], ranks: np.ndarray) -> None:
+    def __init__(self, segments: Sequence[Segment], alive: np.ndarray, urls: list[str], ranks: np.ndarray) -> None:
         ids = [name for segment in segments for name in segment.ids]
-        live = np.flatnonzero(kept)
+        live = np.flatnonzero(alive)
         by_id = live[np.argsort(ranks[live], kind="stable")].tolist()
         self._by_id = {ids[doc]: doc for doc in by_id}
         self._by_url: dict[str, int] = {}
@@ -148,42 +151,42 @@ def url_key(url: str) -> str:
     return f"{host.lower() if rest[1] else host}{slash}{path}".rstrip("/")
 
 
-def graph_facts(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray, ranks: np.ndarray) -> dict[str, np.ndarray]:
+def graph_facts(sources: np.ndarray, targets: np.ndarray, live: np.ndarray, ranks: np.ndarray) -> dict[str, np.ndarray]:
     """PageRank, and the number of documents that link to a document and that it links to.
 
     The sums of PageRank are made in the order of ids, `ranks`, and over live documents only, so that neither segments
     nor deletions change a bit of it.
     """
-    n = len(kept)
+    n = len(live)
     edges = np.unique(sources * n + targets) if len(sources) else np.empty(0, np.int64)
     sources, targets = edges // max(n, 1), edges % max(n, 1)
     outlinks = np.bincount(sources, minlength=n).astype(np.int32)
     inlinks = np.bincount(targets, minlength=n).astype(np.int32)
-    alive = np.flatnonzero(kept)
+    alive = np.flatnonzero(live)
     alive = alive[np.argsort(ranks[alive], kind="stable")]
-    place = np.zeros(n, np.int64)
-    place[alive] = np.arange(len(alive))
+    positions = np.zeros(n, np.int64)
+    positions[alive] = np.arange(len(alive))
     pagerank = np.zeros(n)
-    pagerank[alive] = page_rank(place[sources], place[targets], np.ones(len(alive), bool))
+    pagerank[alive] = page_rank(positions[sources], positions[targets], np.ones(len(alive), bool))
     return {"pagerank": pagerank, "inlinks": inlinks, "outlinks": outlinks}
 
 
-def page_rank(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray, damping: float = DAMPING) -> np.ndarray:
+def page_rank(sources: np.ndarray, targets: np.ndarray, live: np.ndarray, damping: float = DAMPING) -> np.ndarray:
     """Stationary probabilities of a surfer who follows a random link, or else starts anew at a random document.
 
     A document without links counts as one that links to all. Power iteration on a sparse matrix.
     """
     from scipy.sparse import csr_array
 
-    n, n_kept = len(kept), int(kept.sum())
+    n, n_kept = len(live), int(live.sum())
     if n_kept == 0:
         return np.zeros(n)
     if not len(sources):  # exactly, as for an index that has no links at all
-        return np.asarray(kept / n_kept)
+        return np.asarray(live / n_kept)
     out = np.bincount(sources, minlength=n)
     matrix = csr_array((1.0 / out[sources], (targets, sources)), shape=(n, n))
-    start = kept / n_kept
-    dangling = kept & (out == 0)
+    start = live / n_kept
+    dangling = live & (out == 0)
     ranks = start
     for _ in range(_MOST_ROUNDS):
         spread = matrix @ ranks + start * ranks[dangling].sum()
@@ -195,53 +198,53 @@ def page_rank(sources: np.ndarray, targets: np.ndarray, kept: np.ndarray, dampin
     return np.asarray(ranks, np.float64)
 
 
-def url_facts(urls: list[str], kept: np.ndarray) -> dict[str, np.ndarray]:
+def url_facts(urls: list[str], live: np.ndarray) -> dict[str, np.ndarray]:
     """Slashes in a URL, its length, and how many documents lie one level below it."""
-    own = [url if alive else "" for url, alive in zip(urls, kept.tolist())]
-    keys = [url_key(url) for url in own]
+    live_urls = [url if alive else "" for url, alive in zip(urls, live.tolist())]
+    keys = [url_key(url) for url in live_urls]
     parents = Counter(key.rpartition("/")[0] for key in set(keys) if "/" in key)
     return {
-        "slashes": np.array([url.count("/") for url in own], np.int32),
-        "url_length": np.array([len(url) for url in own], np.int32),
+        "slashes": np.array([url.count("/") for url in live_urls], np.int32),
+        "url_length": np.array([len(url) for url in live_urls], np.int32),
         "children": np.array([parents[key] if key else 0 for key in keys], np.int32),
     }
 
 
 def _anchor_arrays(
-    segments: Sequence[Segment], kept: np.ndarray, targets: np.ndarray, texts: list[str], numbers: TermNumbers
+    segments: Sequence[Segment], live: np.ndarray, targets: np.ndarray, texts: list[str], numbers: TermNumbers
 ) -> dict[str, np.ndarray]:
     """Postings of the anchor texts of each segment's documents: those given with them, then those of links to them."""
-    own = _given_texts(segments, kept) + list(zip(targets.tolist(), texts))
-    own.sort(key=lambda pair: pair[0])
-    terms, ends = numbers.numbers([text for _, text in own])
+    texts_of = _given_texts(segments, live) + list(zip(targets.tolist(), texts))
+    texts_of.sort(key=lambda pair: pair[0])
+    terms, ends = numbers.numbers([text for _, text in texts_of])
     parts = np.split(terms, ends[:-1])
-    words: list[list[np.ndarray]] = [[] for _ in range(len(kept))]
-    for (target, text), part in zip(own, parts):
+    words: list[list[np.ndarray]] = [[] for _ in range(len(live))]
+    for (target, text), part in zip(texts_of, parts):
         if text:
             words[target] += [part, _GAP]
     known, new = sorted_terms(numbers.terms, terms)
     arrays = {"terms.data": known.data, "terms.offsets": known.offsets}
     first = 0
-    for place, segment in enumerate(segments):
+    for number, segment in enumerate(segments):
         lists = words[first : first + segment.n_documents]
         first += segment.n_documents
         joined = np.concatenate([np.empty(0, np.int32), *(part for parts in lists for part in parts)])
         ends = np.cumsum([sum(map(len, parts)) for parts in lists], dtype=np.int64)
         tokens = Tokens.joined([Tokens(joined, ends)], new)
         postings = invert(tokens, np.arange(len(lists)), len(known))
-        arrays |= {f"{place}.{part}": getattr(postings, part) for part in PARTS}
+        arrays |= {f"{number}.{part}": getattr(postings, part) for part in PARTS}
     return arrays
 
 
-def _given_texts(segments: Sequence[Segment], kept: np.ndarray) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
+def _given_texts(segments: Sequence[Segment], live: np.ndarray) -> list[tuple[int, str]]:
+    anchors: list[tuple[int, str]] = []
     first = 0
     for segment in segments:
         ends, texts = segment.anchors()
         owners = np.repeat(np.arange(segment.n_documents), np.diff(ends, prepend=0)) + first
-        found += [(owner, text) for owner, text in zip(owners.tolist(), texts) if kept[owner]]
+        anchors += [(owner, text) for owner, text in zip(owners.tolist(), texts) if live[owner]]
         first += segment.n_documents
-    return found
+    return anchors
 
 
 def has_links(segment: Segment) -> bool:

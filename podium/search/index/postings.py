@@ -60,8 +60,8 @@ class Tokens:
         sizes = np.cumsum([0, *(len(part.terms) for part in parts)], dtype=np.int64).tolist()
         terms = np.empty(sizes[-1], np.int32)
 
-        def write(place: int) -> None:  # -1 is the last; by default NumPy would make a copy first
-            np.take(numbers, parts[place].terms, out=terms[sizes[place] : sizes[place + 1]], mode="wrap")
+        def write(number: int) -> None:  # -1 is the last; by default NumPy would make a copy first
+            np.take(numbers, parts[number].terms, out=terms[sizes[number] : sizes[number + 1]], mode="wrap")
 
         if len(numbers):
             map_blocks(write, len(parts), None if len(terms) > _WORTH_THREADS else 1)
@@ -97,19 +97,27 @@ def invert(tokens: Tokens, order: np.ndarray, n_terms: int, positions: bool = Tr
     places, next_places = _starts(counts[:, :, OCCURRENCES])
     docs, tfs = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint16)
     longest = int(np.diff(tokens.ends, prepend=0).max(initial=0))
-    found = np.empty(places[-1] if positions else 0, np.uint16 if longest <= MOST else np.uint32)
+    term_positions = np.empty(places[-1] if positions else 0, np.uint16 if longest <= MOST else np.uint32)
     cursors = np.zeros((blocks, n_terms, 3), np.int64)
     cursors[:, :, POSTING], cursors[:, :, PLACE] = next_postings, next_places
 
     def fill(block: int) -> None:
         fill_postings(
-            tokens.terms, tokens.ends, order, bounds[block], bounds[block + 1], cursors[block], docs, tfs, found
+            tokens.terms,
+            tokens.ends,
+            order,
+            bounds[block],
+            bounds[block + 1],
+            cursors[block],
+            docs,
+            tfs,
+            term_positions,
         )
 
     map_blocks(fill, blocks)
     if not positions:
         places = np.empty(0, np.int64)
-    return Postings(starts, docs, tfs, lengths, uniques, places, _narrow(found))
+    return Postings(starts, docs, tfs, lengths, uniques, places, _narrow(term_positions))
 
 
 def _narrow(positions: np.ndarray) -> np.ndarray:
@@ -135,15 +143,15 @@ def interleave(
     first: np.ndarray, first_ends: np.ndarray, second: np.ndarray, second_ends: np.ndarray, out: np.ndarray
 ) -> None:
     """Per document the tokens of `first`, then those of `second`."""
-    place, a, b = 0, 0, 0
+    row, a, b = 0, 0, 0
     for doc in range(len(first_ends)):
         while a < first_ends[doc]:
-            out[place] = first[a]
-            place += 1
+            out[row] = first[a]
+            row += 1
             a += 1
         while b < second_ends[doc]:
-            out[place] = second[b]
-            place += 1
+            out[row] = second[b]
+            row += 1
             b += 1
 
 
@@ -164,8 +172,8 @@ def count_terms(
     """
     for doc in range(first, last):
         old, length, unique = order[doc], 0, 0
-        for place in range(ends[old - 1] if old > 0 else 0, ends[old]):
-            term = terms[place]
+        for token in range(ends[old - 1] if old > 0 else 0, ends[old]):
+            term = terms[token]
             if term < 0:
                 continue
             length += 1
@@ -198,8 +206,8 @@ def fill_postings(
     for doc in range(first, last):
         old = order[doc]
         begin = ends[old - 1] if old > 0 else 0
-        for place in range(begin, ends[old]):
-            term = terms[place]
+        for token in range(begin, ends[old]):
+            term = terms[token]
             if term < 0:
                 continue
             if cursors[term, LATEST] != doc + 1:
@@ -211,7 +219,7 @@ def fill_postings(
             if tfs[posting] < MOST:
                 tfs[posting] += 1
                 if len(positions):
-                    positions[cursors[term, PLACE]] = place - begin
+                    positions[cursors[term, PLACE]] = token - begin
                     cursors[term, PLACE] += 1
 
 
@@ -227,12 +235,12 @@ def merge(
     for number, (part, new_terms, new_docs) in enumerate(zip(parts, terms, documents)):
         term = np.repeat(new_terms, np.diff(part.starts))
         doc = new_docs[part.docs]
-        kept = doc >= 0
-        keys.append((term.astype(np.int64) << 32 | np.maximum(doc, 0))[kept])
-        tfs.append(part.tfs[kept])
+        live = doc >= 0
+        keys.append((term.astype(np.int64) << 32 | np.maximum(doc, 0))[live])
+        tfs.append(part.tfs[live])
         places = np.concatenate([[0], np.cumsum(part.tfs, dtype=np.int64)])[:-1] if len(part.places) else None
-        starts_of.append(None if places is None else places[kept])
-        sources.append(np.full(int(kept.sum()), number))
+        starts_of.append(None if places is None else places[live])
+        sources.append(np.full(int(live.sum()), number))
     key, tf, source = (_concatenated(arrays, np.int64) for arrays in (keys, tfs, sources))
     order = np.argsort(key, kind="stable")
     key, tf = key[order], tf[order].astype(np.uint16)
@@ -251,8 +259,8 @@ def merge(
     begins = np.concatenate([begin for begin in starts_of if begin is not None])[order]
     source = source[order]
     for number, part in enumerate(parts):
-        own = np.flatnonzero(source == number)
-        copy_runs(part.positions, begins[own], tf[own], occurrences[own], positions)
+        rows = np.flatnonzero(source == number)
+        copy_runs(part.positions, begins[rows], tf[rows], occurrences[rows], positions)
     return Postings(starts, docs, tf, lengths, uniques, occurrences[starts], _narrow(positions))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, MappedArray, open_container, write_container
 from podium.formats.kinds import SEGMENT
-from podium.search.analysis.words import TermNumbers
 from podium.search.documents.document import Batch
 from podium.search.index.checking import (
     MOST_DOCUMENTS,
@@ -37,6 +37,9 @@ from podium.search.index.checking import (
 from podium.search.index.postings import Postings, Tokens, invert, merge
 from podium.search.index.sorting import sorted_order, taken
 from podium.search.index.storing import Store, StoreWriter, stored_text
+
+if TYPE_CHECKING:
+    from podium.search.analysis.words import TermNumbers
 
 OWN_FIELDS = ("body", "title", "url")  # that are analysed
 FIELDS = ("whole", "body", "title", "anchor", "url")
@@ -154,12 +157,12 @@ def _link_arrays(
 ) -> dict[str, np.ndarray]:
     arrays = _text_arrays("urls", urls) if any(urls) else {}
     if any(links):
-        arrays["links.ends"] = np.cumsum([len(own) for own in links], dtype=np.int64)
-        arrays |= _text_arrays("links.targets", [target for own in links for target, _ in own])
-        arrays |= _text_arrays("links.texts", [text for own in links for _, text in own])
+        arrays["links.ends"] = np.cumsum([len(targets) for targets in links], dtype=np.int64)
+        arrays |= _text_arrays("links.targets", [target for targets in links for target, _ in targets])
+        arrays |= _text_arrays("links.texts", [text for targets in links for _, text in targets])
     if any(anchors):
-        arrays["anchors.ends"] = np.cumsum([len(own) for own in anchors], dtype=np.int64)
-        arrays |= _text_arrays("anchors.texts", [text for own in anchors for text in own])
+        arrays["anchors.ends"] = np.cumsum([len(targets) for targets in anchors], dtype=np.int64)
+        arrays |= _text_arrays("anchors.texts", [text for targets in anchors for text in targets])
     return arrays
 
 
@@ -168,10 +171,10 @@ def sorted_terms(terms: Texts, used: np.ndarray) -> tuple[Texts, np.ndarray]:
     places = np.full(len(terms) + 1, -1, np.int32)
     seen = np.zeros(len(terms) + 1, bool)
     seen[used] = True  # -1 is the last
-    own = np.flatnonzero(seen[:-1])
-    order = sorted_order(terms if len(own) == len(terms) else taken(terms, own))
-    places[own[order]] = np.arange(len(own), dtype=np.int32)
-    return taken(terms, own[order]), places
+    numbers = np.flatnonzero(seen[:-1])
+    order = sorted_order(terms if len(numbers) == len(terms) else taken(terms, numbers))
+    places[numbers[order]] = np.arange(len(numbers), dtype=np.int32)
+    return taken(terms, numbers[order]), places
 
 
 class Segment:
@@ -187,10 +190,10 @@ class Segment:
 
     def array(self, name: str) -> np.ndarray:
         """An array as the file has it, compared with its checksum."""
-        found = self._arrays.get(name)
-        if found is None:
-            found = self._arrays[name] = self._mapped[name].verified()
-        return found
+        array = self._arrays.get(name)
+        if array is None:
+            array = self._arrays[name] = self._mapped[name].verified()
+        return array
 
     def has(self, name: str) -> bool:
         return name in self._mapped
@@ -274,7 +277,7 @@ def _checked_facts(path: Path, file: Container) -> tuple[int, list[str]]:
 
 def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray]) -> str:
     """Write the live documents of several segments as one, as if they had been added together; returns its digest."""
-    ids = Texts.concat([segment.ids.take(np.flatnonzero(kept)) for segment, kept in zip(segments, live)])
+    ids = Texts.concat([segment.ids.take(np.flatnonzero(mask)) for segment, mask in zip(segments, live)])
     order = sorted_order(ids)
     documents = _new_numbers(order, live)
     terms, known = _merged_terms(segments)
@@ -298,18 +301,18 @@ def _write_segment(path: Path, n: int, fields: dict[str, Postings], arrays: dict
 
 def _not_empty(fields: dict[str, Postings]) -> dict[str, Postings]:
     """The fields in which a document has a term; without titles, body is whole."""
-    kept = sorted(name for name, part in fields.items() if len(part.docs))
-    return {name: fields[name] for name in kept if name != "whole" or "title" in kept}
+    names = sorted(name for name, part in fields.items() if len(part.docs))
+    return {name: fields[name] for name in names if name != "whole" or "title" in names}
 
 
 def _new_numbers(order: np.ndarray, live: Sequence[np.ndarray]) -> list[np.ndarray]:
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order))
     documents, start = [], 0
-    for kept in live:
-        numbers = np.full(len(kept), -1, np.int64)
-        numbers[kept] = place[start : start + int(kept.sum())]
-        start += int(kept.sum())
+    for mask in live:
+        numbers = np.full(len(mask), -1, np.int64)
+        numbers[mask] = positions[start : start + int(mask.sum())]
+        start += int(mask.sum())
         documents.append(numbers)
     return documents
 
@@ -317,8 +320,8 @@ def _new_numbers(order: np.ndarray, live: Sequence[np.ndarray]) -> list[np.ndarr
 def _merged_terms(segments: Sequence[Segment]) -> tuple[list[np.ndarray], Texts]:
     words = [list(segment.terms) for segment in segments]
     known = sorted(set().union(*words))
-    number = {term: place for place, term in enumerate(known)}
-    return [np.array([number[term] for term in own], np.int64) for own in words], Texts.of(known)
+    number = {term: n for n, term in enumerate(known)}
+    return [np.array([number[term] for term in terms], np.int64) for terms in words], Texts.of(known)
 
 
 def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, np.ndarray]:
@@ -327,12 +330,12 @@ def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, np.ndarra
     for part in fields.values():
         used |= np.diff(part.starts) > 0
     arrays = _text_arrays("terms", taken(known, np.flatnonzero(used)))
-    kept = np.append(np.flatnonzero(used), len(known))
+    terms = np.append(np.flatnonzero(used), len(known))
     smaller = {}
     for name, part in fields.items():
-        places = part.places[kept] if len(part.places) else part.places
+        places = part.places[terms] if len(part.places) else part.places
         smaller[name] = Postings(
-            part.starts[kept], part.docs, part.tfs, part.lengths, part.uniques, places, part.positions
+            part.starts[terms], part.docs, part.tfs, part.lengths, part.uniques, places, part.positions
         )
     return arrays | _field_arrays(smaller)
 
@@ -341,8 +344,8 @@ def _merged_links(segments: Sequence[Segment], live: Sequence[np.ndarray], order
     urls: list[str] = []
     links: list[list[tuple[str, str]]] = []
     anchors: list[list[str]] = []
-    for segment, kept in zip(segments, live):
-        chosen = np.flatnonzero(kept).tolist()
+    for segment, mask in zip(segments, live):
+        chosen = np.flatnonzero(mask).tolist()
         own_urls, (ends, targets, texts) = list(segment.urls()), segment.links()
         anchor_ends, anchor_texts = segment.anchors()
         pairs, words = list(zip(targets, texts)), list(anchor_texts)
@@ -351,14 +354,16 @@ def _merged_links(segments: Sequence[Segment], live: Sequence[np.ndarray], order
         anchors += [words[anchor_ends[doc - 1] if doc else 0 : anchor_ends[doc]] for doc in chosen]
     chosen = order.tolist()
     return _link_arrays(
-        [urls[place] for place in chosen], [links[place] for place in chosen], [anchors[place] for place in chosen]
+        [urls[number] for number in chosen],
+        [links[number] for number in chosen],
+        [anchors[number] for number in chosen],
     )
 
 
 def _merged_store(segments: Sequence[Segment], live: Sequence[np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
     writer, rows, start = StoreWriter(), [], 0
-    for segment, kept in zip(segments, live):
-        chosen = np.flatnonzero(kept)
+    for segment, mask in zip(segments, live):
+        chosen = np.flatnonzero(mask)
         assert segment.store is not None
         for text in segment.store.texts(chosen):
             writer.add(text)
@@ -392,13 +397,13 @@ def find_bytes(data: np.ndarray, offsets: np.ndarray, wanted: np.ndarray) -> int
     while low < high:
         middle = (low + high) >> 1
         start, length = offsets[middle], offsets[middle + 1] - offsets[middle]
-        place = 0
-        while place < min(length, len(wanted)) and data[start + place] == wanted[place]:
-            place += 1
-        if place == len(wanted) and place == length:
+        position = 0
+        while position < min(length, len(wanted)) and data[start + position] == wanted[position]:
+            position += 1
+        if position == len(wanted) and position == length:
             return middle
-        if place < min(length, len(wanted)):
-            below = data[start + place] < wanted[place]
+        if position < min(length, len(wanted)):
+            below = data[start + position] < wanted[position]
         else:
             below = length < len(wanted)
         if below:

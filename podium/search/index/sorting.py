@@ -44,11 +44,11 @@ def taken(texts: Texts, rows: np.ndarray) -> Texts:
 @bare_kernel
 def copy_texts(data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
     """The bytes of these rows, one after the other."""
-    place = 0
+    position = 0
     for i in range(len(rows)):
         for byte in range(offsets[rows[i]], offsets[rows[i] + 1]):
-            out[place] = data[byte]
-            place += 1
+            out[position] = data[byte]
+            position += 1
 
 
 @bare_kernel
@@ -57,8 +57,8 @@ def fill_keys(data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, depth: in
     for i in range(len(rows)):
         start, end = offsets[rows[i]] + depth, offsets[rows[i] + 1]
         key = np.uint64(0)
-        for place in range(start, start + _WIDTH):
+        for position in range(start, start + _WIDTH):
             key <<= _BITS
-            if place < end:
-                key |= np.uint64(data[place])
+            if position < end:
+                key |= np.uint64(data[position])
         keys[i] = key

@@ -85,7 +85,7 @@ class Store:
 
     def text(self, doc: int) -> bytes:
         """A document as JSON text."""
-        block, row = self._place(doc)
+        block, row = self._block_and_row(doc)
         return self._block(block)[row]
 
     def document(self, doc: int) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Store:
 
     def beginning(self, doc: int) -> dict[str, Any]:
         """A document, of which the body may be cut after a mebibyte: what is shown of it costs no more."""
-        block, _ = self._place(doc)
+        block, _ = self._block_and_row(doc)
         if self._firsts[block + 1] - self._firsts[block] > 1:
             return self.document(doc)
         text, whole = _decompressed(self._path, self._content(block), _BEGINNING)
@@ -109,7 +109,7 @@ class Store:
         for doc, text in zip(by_row.tolist(), self.texts(docs)):
             yield doc, self._parsed(doc, text)
 
-    def _place(self, doc: int) -> tuple[int, int]:
+    def _block_and_row(self, doc: int) -> tuple[int, int]:
         """The block of a document, and its row there."""
         row = int(self._rows[doc])
         block = int(np.searchsorted(self._firsts, row, "right")) - 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,12 +24,11 @@ import numpy as np
 from podium._runtime.progress import NotedReport
 from podium._runtime.threads import threads_for
 from podium._runtime.words import counted
-from podium.formats.container import open_container, write_container
-from podium.formats.kinds import INDEX, SEGMENT
+from podium.formats.container import write_container
+from podium.formats.kinds import SEGMENT
 from podium.search.analysis.analyser import Analyser
 from podium.search.analysis.words import TermNumbers
 from podium.search.documents.document import Batch, Document, Record, as_batch, as_document
-from podium.search.index.checking import Column, check_layout
 from podium.search.index.links import has_links, write_links
 from podium.search.index.manifest import (
     NAME,
@@ -42,6 +41,7 @@ from podium.search.index.manifest import (
     write_lock,
     write_manifest,
 )
+from podium.search.index.opening import open_segment, read_deleted
 from podium.search.index.segments import Segment, SegmentBuilder, find_text, merge_segments
 from podium.search.index.storing import LARGEST, stored_text
 
@@ -351,32 +351,11 @@ class IndexWriter:
             self.close()
 
 
-def open_segment(folder: Path, part: Part, digests: Mapping[str, str]) -> Segment:
-    segment = Segment(folder / part.file, digests[part.file])
-    if segment.n_documents != part.n_documents:
-        detail = f"{part.file} has {segment.n_documents} documents, not {part.n_documents}"
-        raise INDEX.damaged(folder / NAME, detail)
-    return segment
-
-
-def read_deleted(folder: Path, part: Part, digests: Mapping[str, str]) -> np.ndarray:
-    """Per document of a segment whether it is deleted."""
-    if part.deleted is None:
-        return np.zeros(part.n_documents, bool)
-    path = folder / part.deleted
-    with open_container(path, SEGMENT, digests[part.deleted]) as file:
-        check_layout(path, file.entries, {"deleted": Column(("<b1",), part.n_documents)})
-        deleted = file.read("deleted")
-    if file.meta != {"part": "deleted"} or int(deleted.sum()) != part.n_deleted:
-        raise SEGMENT.damaged(path, f"it must list {part.n_deleted} deleted documents, and lists {int(deleted.sum())}")
-    return deleted
-
-
 def _alike(parts: tuple[Part, ...]) -> list[int]:
     """The places of eight or more segments of one order of magnitude; none without."""
     sizes = [part.n_live.bit_length() // 3 for part in parts]
     for size in sorted(set(sizes)):
-        places = [place for place, own in enumerate(sizes) if own == size]
+        places = [number for number, other in enumerate(sizes) if other == size]
         if len(places) >= _SAME_SIZE:
             return places
     return []

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from podium._runtime.compiler import bare_kernel
-from podium.search.retrieval.formulas import saturation
+from podium.search.retrieval.formulas import SHIFTED, document_number, saturated
 from podium.search.retrieval.terms import ClauseTerms
 from podium.search.retrieval.topk import END, START, UNITS, push
 from podium.search.retrieval.weightings import BM25F
 
 if TYPE_CHECKING:
-    from podium.search.retrieval.ranking import Found, Lists, Ranker, SearchWorkspace, Source
+    from podium.search.retrieval.ranking import BestDocuments, Lists, PostingSource, Ranker, SearchWorkspace
 
 _NO_PRIOR, ANY = np.empty(0, np.int64), np.empty(0, bool)
 
@@ -29,9 +29,9 @@ Part = tuple[tuple[str, int], ...]  # a term, or the terms of a phrase with thei
 Asked = tuple[Part, str | None]  # a part, and the field that it was asked for in
 
 
-def search_clauses(ranker: Ranker, clauses: list[ClauseTerms], k: int) -> Found:
+def search_clauses(ranker: Ranker, clauses: list[ClauseTerms], k: int) -> BestDocuments:
     """The k best documents for the clauses of a query."""
-    scored = Counter(asked for own in clauses if not own.clause.must_not for asked in _asked(own))
+    scored = Counter(asked for clause in clauses if not clause.clause.must_not for asked in _asked(clause))
     allowed = _allowed(ranker, clauses)
     n_query, add = _language_model_parts(ranker, clauses)
     main = ranker.main
@@ -46,15 +46,15 @@ def search_clauses(ranker: Ranker, clauses: list[ClauseTerms], k: int) -> Found:
     return ranker.finish(work, n, add + offset)
 
 
-def _asked(own: ClauseTerms) -> list[Asked]:
+def _asked(clause: ClauseTerms) -> list[Asked]:
     """All terms of a phrase together, or each word on its own."""
-    if own.is_phrase:
-        first = own.terms[0][1]
-        return [(tuple((term, position - first) for term, position in own.terms), own.clause.field)]
-    return [(((term, 0),), own.clause.field) for term, _ in own.terms]
+    if clause.is_phrase:
+        first = clause.terms[0][1]
+        return [(tuple((term, position - first) for term, position in clause.terms), clause.clause.field)]
+    return [(((term, 0),), clause.clause.field) for term, _ in clause.terms]
 
 
-def _is_word_of(main: Source, asked: Asked) -> bool:
+def _is_word_of(main: PostingSource, asked: Asked) -> bool:
     part, name = asked
     return len(part) == 1 and (name is None or name == main.field.name)
 
@@ -68,10 +68,10 @@ def _language_model_parts(ranker: Ranker, clauses: list[ClauseTerms]) -> tuple[i
     n_query, add = 0, 0.0
     if not ranker.weighting.has_prior or ranker.main is None:
         return n_query, add
-    for own in clauses:
-        if own.clause.must_not or own.clause.field not in (None, ranker.main.field.name):
+    for clause in clauses:
+        if clause.clause.must_not or clause.clause.field not in (None, ranker.main.field.name):
             continue
-        for part, _ in _asked(own):
+        for part, _ in _asked(clause):
             statistics = ranker.main.field.part_statistics(part)
             if statistics.df:
                 n_query += 1
@@ -81,37 +81,31 @@ def _language_model_parts(ranker: Ranker, clauses: list[ClauseTerms]) -> tuple[i
 
 def _allowed(ranker: Ranker, clauses: list[ClauseTerms]) -> list[np.ndarray]:
     """Per segment and document whether it meets the conditions; empty without any."""
-    musts = dict.fromkeys(asked for own in clauses if own.clause.must for asked in _asked(own))
-    nots = dict.fromkeys(asked for own in clauses if own.clause.must_not for asked in _asked(own))
+    musts = dict.fromkeys(asked for clause in clauses if clause.clause.must for asked in _asked(clause))
+    nots = dict.fromkeys(asked for clause in clauses if clause.clause.must_not for asked in _asked(clause))
     if not musts and not nots:
         return [ANY] * len(ranker.index.segments)
     result = []
-    for place, segment in enumerate(ranker.index.segments):
+    for segment_number, segment in enumerate(ranker.index.segments):
         met = np.zeros(segment.n_documents, np.int32)  # conditions, in their order
         for number, (part, name) in enumerate(musts):
             for field in _fields(ranker, name):
-                meet_condition(ranker.index.field(field).segment_postings(part, place)[0], number, met)
+                meet_condition(ranker.index.field(field).segment_postings(part, segment_number)[0], number, met)
         for part, name in nots:
             for field in _fields(ranker, name):
-                met[ranker.index.field(field).segment_postings(part, place)[0]] = -1
+                met[ranker.index.field(field).segment_postings(part, segment_number)[0]] = -1
         result.append(met == len(musts))
     return result
 
 
 def _best_of_words(
-    ranker: Ranker, source: Source, counts: Mapping[str, int], allowed: list[np.ndarray], n_query: int, k: int
+    ranker: Ranker, source: PostingSource, counts: Mapping[str, int], allowed: list[np.ndarray], n_query: int, k: int
 ) -> tuple[SearchWorkspace, int]:
     """Words in one field: its own tables."""
     prepared = [(lists, count) for term, count in counts.items() if (lists := source.prepare(term)) is not None]
     n_words = sum(count for _, count in prepared)
-    work, n = ranker.workspace(k, len(prepared), n_words * source.largest >= 2**32), 0
-    for j, (_, count) in enumerate(prepared):
-        work.counts[j] = count
-    for place, table in enumerate(source.tables):
-        for j, (lists, _) in enumerate(prepared):
-            work.terms[j] = lists[place]
-        n = ranker.search_table(table, place, len(prepared), source.priors[place], n_query, allowed[place], work, n)
-    return work, n
+    work = ranker.workspace(k, len(prepared), n_words * source.largest >= 2**32)
+    return work, ranker.search_lists(source, prepared, n_query, allowed, work)
 
 
 def _best_of_sums(
@@ -120,14 +114,16 @@ def _best_of_sums(
     """Anything: the scores of all documents."""
     index, work, n = ranker.index, ranker.workspace(k, 0), 0
     sums = [np.zeros(segment.n_documents, np.int64) for segment in index.segments]
-    zeros = [np.zeros(len(own)) for own in sums] if isinstance(ranker.weighting, BM25F) else []
+    zeros = [np.zeros(len(segment_sums)) for segment_sums in sums] if isinstance(ranker.weighting, BM25F) else []
     for asked, count in scored.items():
         for lists in _lists_of(ranker, asked, zeros):
-            for (docs, impacts), own in zip(lists, sums):
-                add_impacts(docs, impacts, count, own)
-    for place, own in enumerate(sums):
-        prior = _NO_PRIOR if ranker.main is None else ranker.main.priors[place]
-        n = push_documents(own, prior, n_query, allowed[place], index.ranks[place], work.scores, work.best, n)
+            for (docs, impacts), segment_sums in zip(lists, sums):
+                add_impacts(docs, impacts, count, segment_sums)
+    for number, segment_sums in enumerate(sums):
+        prior = _NO_PRIOR if ranker.main is None else ranker.main.priors[number]
+        n = push_documents(
+            segment_sums, prior, n_query, allowed[number], index.ranks[number], work.scores, work.best, n
+        )
     return work, n
 
 
@@ -138,11 +134,11 @@ def _lists_of(ranker: Ranker, asked: Asked, zeros: list[np.ndarray]) -> Iterator
         yield _joint_lists(ranker, ranker.weighting, part, zeros)
         return
     for field, weight in _fields(ranker, name).items():
-        source = ranker.source(field, weight)
+        source = ranker.posting_source(field, weight)
         yield source.phrase_lists(part) if len(part) > 1 else _term_lists(source, part[0][0])
 
 
-def _term_lists(source: Source, term: str) -> Lists:
+def _term_lists(source: PostingSource, term: str) -> Lists:
     """Views of the lists that the source keeps."""
     prepared = source.prepare(term)
     result: Lists = []
@@ -154,19 +150,20 @@ def _term_lists(source: Source, term: str) -> Lists:
 
 def _joint_lists(ranker: Ranker, weighting: BM25F, part: Part, zeros: list[np.ndarray]) -> Lists:
     """bm25f: the fields' frequencies, relative to their lengths, are added before they saturate."""
-    joint = [_joint_frequencies(ranker, weighting, part, place, own) for place, own in enumerate(zeros)]
+    joint = [
+        _joint_frequencies(ranker, weighting, part, number, segment_zeros) for number, segment_zeros in enumerate(zeros)
+    ]
     df = sum(len(docs) for docs, _ in joint)
     if df == 0:
         return []
     idf = weighting.idf(ranker.index.n_documents, df) / ranker.scale
     return [
-        (docs, np.maximum(1, np.rint(saturation(idf, tf, weighting.k1) * UNITS)).astype(np.uint32))
-        for docs, tf in joint
+        (docs, np.maximum(1, np.rint(saturated(idf, tf, weighting.k1) * UNITS)).astype(np.uint32)) for docs, tf in joint
     ]
 
 
 def _joint_frequencies(
-    ranker: Ranker, weighting: BM25F, part: Part, place: int, zeros: np.ndarray
+    ranker: Ranker, weighting: BM25F, part: Part, number: int, zeros: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Documents of a segment that have the part in any field, in any order, and their weighted sums of frequencies.
 
@@ -175,10 +172,11 @@ def _joint_frequencies(
     docs = []
     for name, weight in ranker.fields.items():
         field = ranker.index.field(name)
-        own, tfs = field.segment_postings(part, place)
-        docs.append(own[zeros[own] == 0.0])
-        relative = weighting.relative_lengths(field.lengths_of(place)[own], field.average_length)
-        zeros[own] += weight * ranker.scale * tfs / relative
+        field_docs, tfs = field.segment_postings(part, number)
+        docs.append(field_docs[zeros[field_docs] == 0.0])
+        lengths, average = field.lengths_of(number)[field_docs], field.average_length or 1.0
+        relative = document_number(SHIFTED, 1.0, weighting.b, average, lengths, lengths)
+        zeros[field_docs] += weight * ranker.scale * tfs / relative
     joined = np.concatenate(docs)
     sums = zeros[joined]
     zeros[joined] = 0.0

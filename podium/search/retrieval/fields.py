@@ -41,7 +41,7 @@ class Field:
         links = self.index.links
         if links is None:
             return [_no_postings(segment.n_documents) for segment in self.index.segments]
-        return [links.anchor_postings(place) for place in range(len(self.index.segments))]
+        return [links.anchor_postings(number) for number in range(len(self.index.segments))]
 
     @once
     def lengths(self) -> np.ndarray:
@@ -57,8 +57,8 @@ class Field:
         parts = [getattr(part, name) for part in self.postings_by_segment]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.uint32), *parts])
 
-    def lengths_of(self, place: int) -> np.ndarray:
-        return self.postings_by_segment[place].lengths
+    def lengths_of(self, segment: int) -> np.ndarray:
+        return self.postings_by_segment[segment].lengths
 
     @once
     def n_terms(self) -> int:
@@ -74,17 +74,17 @@ class Field:
     def numbers(self, term: str) -> list[int]:
         """The number of a term in each segment; -1 where it is not there."""
         if self.name == "anchor":
-            place = -1 if self.index.links is None else find_text(self.index.links.terms, term)
-            return [place] * len(self.index.segments)
+            number = -1 if self.index.links is None else find_text(self.index.links.terms, term)
+            return [number] * len(self.index.segments)
         return [find_text(segment.terms, term) for segment in self.index.segments]
 
     def statistics(self, term: str) -> Statistics:
         """Document frequency and occurrences of a term (as the analyser gives it)."""
-        found = self._statistics.values.get(term)
-        if found is None:
-            found = self.phrase_statistics([(term, 0)])
-            self._statistics.keep(term, found, _STATISTICS_BYTES)
-        return found
+        statistics = self._statistics.values.get(term)
+        if statistics is None:
+            statistics = self.phrase_statistics([(term, 0)])
+            self._statistics.keep(term, statistics, _STATISTICS_BYTES)
+        return statistics
 
     def part_statistics(self, part: Part) -> Statistics:
         """The same of a term or a phrase."""
@@ -92,7 +92,7 @@ class Field:
 
     def phrase_statistics(self, part: Part) -> Statistics:
         """The same of a phrase, which counts as a term of its own."""
-        return self.statistics_of(self.segment_postings(part, place) for place in range(len(self.index.segments)))
+        return self.statistics_of(self.segment_postings(part, segment) for segment in range(len(self.index.segments)))
 
     def statistics_of(self, postings: Iterable[tuple[np.ndarray, np.ndarray]]) -> Statistics:
         """The same of documents and frequencies per segment."""
@@ -107,51 +107,51 @@ class Field:
 
     def frequency(self, term: str, document: int) -> int:
         """How often a document has a term."""
-        place = bisect_right(self.index.bases, document) - 1
-        docs, tfs = self.segment_postings([(term, 0)], place)
-        number = document - self.index.bases[place]
+        segment = bisect_right(self.index.bases, document) - 1
+        docs, tfs = self.segment_postings([(term, 0)], segment)
+        number = document - self.index.bases[segment]
         row = int(np.searchsorted(docs, number))
         return int(tfs[row]) if row < len(docs) and docs[row] == number else 0
 
     def phrase_postings(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
         """The same of a phrase."""
-        found = [self.segment_postings(part, place) for place in range(len(self.index.segments))]
-        if len(found) == 1:
-            return found[0]
-        docs = [own + np.uint32(base) for (own, _), base in zip(found, self.index.bases)]
+        postings = [self.segment_postings(part, segment) for segment in range(len(self.index.segments))]
+        if len(postings) == 1:
+            return postings[0]
+        docs = [segment_docs + np.uint32(base) for (segment_docs, _), base in zip(postings, self.index.bases)]
         return (
             np.concatenate([np.empty(0, np.uint32), *docs]),
-            np.concatenate([np.empty(0, np.uint16), *(tfs for _, tfs in found)]),
+            np.concatenate([np.empty(0, np.uint16), *(tfs for _, tfs in postings)]),
         )
 
-    def segment_postings(self, part: Part, place: int) -> tuple[np.ndarray, np.ndarray]:
+    def segment_postings(self, part: Part, segment: int) -> tuple[np.ndarray, np.ndarray]:
         """(documents, frequencies) of a term or phrase in one segment, without deleted documents."""
         if len(part) == 1:
-            docs, tfs = self._term_postings(part[0][0], place)
+            docs, tfs = self._term_postings(part[0][0], segment)
         elif self.name == "whole":
-            docs, tfs = _added([self._within(name, part, place) for name in ("title", "body")])
+            docs, tfs = _added([self._within(name, part, segment) for name in ("title", "body")])
         else:
-            docs, tfs = self._within(self.name, part, place)
-        deleted = self.index.deletions[place]
+            docs, tfs = self._within(self.name, part, segment)
+        deleted = self.index.deletions[segment]
         if len(deleted):
-            kept = ~deleted[docs]
-            docs, tfs = docs[kept], tfs[kept]
+            live = ~deleted[docs]
+            docs, tfs = docs[live], tfs[live]
         return docs, tfs
 
-    def _term_postings(self, term: str, place: int) -> tuple[np.ndarray, np.ndarray]:
-        number = self.numbers(term)[place]
-        postings = self.postings_by_segment[place]
+    def _term_postings(self, term: str, segment: int) -> tuple[np.ndarray, np.ndarray]:
+        number = self.numbers(term)[segment]
+        postings = self.postings_by_segment[segment]
         start, end = (0, 0) if number < 0 else postings.starts[number : number + 2].tolist()
         return postings.docs[start:end], postings.tfs[start:end]
 
-    def _within(self, name: str, part: Part, place: int) -> tuple[np.ndarray, np.ndarray]:
+    def _within(self, name: str, part: Part, segment: int) -> tuple[np.ndarray, np.ndarray]:
         """A phrase in a field that has positions."""
         field = self if name == self.name else self.index.field(name)
-        numbers = [field.numbers(term)[place] for term, _ in part]
+        numbers = [field.numbers(term)[segment] for term, _ in part]
         if min(numbers) < 0:
             return np.empty(0, np.uint32), np.empty(0, np.uint16)
         first = part[0][1]
-        return phrase_postings(field.postings_by_segment[place], numbers, [position - first for _, position in part])
+        return phrase_postings(field.postings_by_segment[segment], numbers, [position - first for _, position in part])
 
 
 def _added(lists: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,6 @@ Functions without a decorator take numbers and arrays alike: NumPy calls them, a
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -25,66 +24,45 @@ SATURATION_TEXT = "tf / (tf + k1 (1 - b + b dl / avgdl))"
 Numbers = Any  # a float, or an array of them
 
 
-def saturation(a: Numbers, tf: Numbers, x: Numbers) -> Numbers:
-    """BM25, with x = k1 times the relative length."""
-    return a * tf / (tf + x)
-
-
-def relative_length(b: float, dl: Numbers, average: float) -> Numbers:
-    return 1.0 - b + b * dl / average
-
-
-def inverse_root(n: Numbers) -> Numbers:
-    return 1.0 / np.sqrt(np.maximum(n, 1))
-
-
-def inverse(n: Numbers) -> Numbers:
-    return 1.0 / np.maximum(n, 1)
-
-
-def dirichlet_prior(mu: float, dl: Numbers) -> Numbers:
-    return np.log(mu / (mu + dl))
-
-
-def absolute_prior(delta: float, dl: Numbers, unique: Numbers) -> Numbers:
-    return np.log(delta * np.maximum(unique, 1) / np.maximum(dl, 1))
-
-
-_saturation, _relative_length = inlined_bare_kernel(saturation), inlined_bare_kernel(relative_length)
-_inverse_root, _inverse = inlined_bare_kernel(inverse_root), inlined_bare_kernel(inverse)
-_dirichlet_prior, _absolute_prior = inlined_bare_kernel(dirichlet_prior), inlined_bare_kernel(absolute_prior)
-
-
-@inlined_bare_kernel
-def document_number(code: int, p: float, q: float, average: float, dl: float, unique: float) -> Numbers:
+def document_number(code: int, p: float, q: float, average: float, dl: Numbers, unique: Numbers) -> Numbers:
     """x of a document; p and q are `Weighting.document_parameters`."""
     if code <= SHIFTED:
-        return p * _relative_length(q, dl, average)
+        return p * (1.0 - q + q * dl / average)
     if code == ROOT:
-        return _inverse_root(dl)
+        return 1.0 / np.sqrt(np.maximum(dl, 1))
     if code == DIRICHLET:
         return 1.0
-    return _inverse(dl) if code == JELINEK_MERCER else _inverse(unique)
+    return 1.0 / np.maximum(dl if code == JELINEK_MERCER else unique, 1)
 
 
-@inlined_bare_kernel
-def document_prior(code: int, p: float, dl: float, unique: float) -> Numbers:
+def document_prior(code: int, p: float, dl: Numbers, unique: Numbers) -> Numbers:
     """What each term of the query adds in a language model, whether the document has it or not."""
     if code == DIRICHLET:
-        return _dirichlet_prior(p, dl)
-    return math.log(p) if code == JELINEK_MERCER else _absolute_prior(p, dl, unique)
+        return np.log(p / (p + dl))
+    if code == JELINEK_MERCER:
+        return p
+    return np.log(p * np.maximum(unique, 1) / np.maximum(dl, 1))
 
 
-@inlined_bare_kernel
-def term_value(code: int, a: float, c: float, e: float, tf: float, x: float) -> Numbers:
+def term_value(code: int, a: Numbers, c: Numbers, e: Numbers, tf: Numbers, x: Numbers) -> Numbers:
     """What a term adds to the score of a document that has it."""
     if code == SATURATION:
-        return _saturation(a, tf, x) + c
+        return a * tf / (tf + x) + c
     if code == SHIFTED:
         return a * (tf + c * x) / (tf + e * x)
     if code == ROOT:
-        return a * math.sqrt(tf) * x
-    return math.log1p(a * (tf - c) * x)
+        return a * np.sqrt(tf) * x
+    return np.log1p(a * (tf - c) * x)
+
+
+def saturated(idf: float, tf: np.ndarray, x: Numbers) -> np.ndarray:
+    """BM25 of frequencies, with x = k1 times the relative length."""
+    return np.asarray(term_value(SATURATION, idf, 0.0, 0.0, tf, x))
+
+
+document_number_kernel = inlined_bare_kernel(document_number)
+document_prior_kernel = inlined_bare_kernel(document_prior)
+term_value_kernel = inlined_bare_kernel(term_value)
 
 
 @bare_kernel
@@ -105,5 +83,5 @@ def fill_impacts(
         if len(deleted) and deleted[docs[i]]:
             impacts[i] = 0
             continue
-        value = term_value(code, a, c, e, float(tfs[i]), per_document[docs[i]])
+        value = term_value_kernel(code, a, c, e, float(tfs[i]), per_document[docs[i]])
         impacts[i] = np.uint32(max(1.0, min(np.rint(value * weight * UNITS), LARGEST_IMPACT)))

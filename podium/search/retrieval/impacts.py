@@ -43,10 +43,7 @@ class ImpactTable:
         self._lock = threading.Lock()
 
     def prepare(
-        self,
-        term: int,
-        postings: Postings,
-        fill: Callable[[np.ndarray, np.ndarray, np.ndarray], None],
+        self, term: int, postings: Postings, fill: Callable[[np.ndarray, np.ndarray, np.ndarray], None]
     ) -> None:
         """Compute the impacts of a term, once: `fill(docs, tfs, impacts)`."""
         with self._lock:

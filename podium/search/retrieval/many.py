@@ -21,7 +21,7 @@ from podium.search.retrieval.terms import MOST_TERMS
 from podium.search.retrieval.topk import UNITS, best_of_segment, sort_heap
 
 if TYPE_CHECKING:
-    from podium.search.retrieval.ranking import Found, Ranker, Source
+    from podium.search.retrieval.ranking import BestDocuments, PostingSource, Ranker
 
 _MOST_QUERIES, _FEWEST_QUERIES = 256, 16  # per block
 _MOST_RESULTS = 1 << 20  # of a block
@@ -30,52 +30,52 @@ _MOST_WORDS = 64  # of a query that is searched for here: its words are compared
 _NO_PRIOR, _ANY, _IN_ORDER = np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int64)
 
 
-def search_many(ranker: Ranker, texts: Sequence[str], k: int, n_jobs: int | None = None) -> list[Found]:
+def search_many(ranker: Ranker, texts: Sequence[str], k: int, n_jobs: int | None = None) -> list[BestDocuments]:
     """What `ranker.search` finds for each text."""
     share = len(texts) // (_BLOCKS_PER_THREAD * usable_threads(n_jobs))
     size = max(1, min(max(share, _FEWEST_QUERIES), _MOST_QUERIES, _MOST_RESULTS // k))
     source = ranker.batch_source
 
-    def block(number: int) -> list[Found]:
-        own = texts[number * size : (number + 1) * size]
+    def block(number: int) -> list[BestDocuments]:
+        block_texts = texts[number * size : (number + 1) * size]
         if source is None:
-            return [ranker.search(text, k) for text in own]
-        return _search_block(ranker, source, own, k)
+            return [ranker.search(text, k) for text in block_texts]
+        return _search_block(ranker, source, block_texts, k)
 
     parts = map_blocks(block, -(-len(texts) // size), n_jobs)
-    return [found for part in parts for found in part]
+    return [ranked for part in parts for ranked in part]
 
 
-def _search_block(ranker: Ranker, source: Source, texts: Sequence[str], k: int) -> list[Found]:
+def _search_block(ranker: Ranker, source: PostingSource, texts: Sequence[str], k: int) -> list[BestDocuments]:
     lists, ends, n_words = _lists(ranker, source, texts)
     most = _most_words(source)
     apart = np.flatnonzero((np.diff(ends, prepend=0) > most) | (n_words > MOST_TERMS)).tolist()
     if not is_plain(" ".join(texts)):
-        apart += [place for place, text in enumerate(texts) if not is_plain(text)]
-    found = _search_lists(ranker, source, lists, ends, k, most)
-    for place in apart:
-        found[place] = ranker.search(texts[place], k)
-    return found
+        apart += [query for query, text in enumerate(texts) if not is_plain(text)]
+    results = _search_lists(ranker, source, lists, ends, k, most)
+    for query in apart:
+        results[query] = ranker.search(texts[query], k)
+    return results
 
 
-def _most_words(source: Source) -> int:
+def _most_words(source: PostingSource) -> int:
     """Of queries whose scores, in units, are below 2**32."""
     return min(_MOST_WORDS, (2**32 - 1) // max(source.largest, 1))
 
 
-def _lists(ranker: Ranker, source: Source, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _lists(ranker: Ranker, source: PostingSource, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The list of each word of each text that has one, where those of a text end, and the number of its words."""
     vocabulary = Vocabulary()
     words, ends = vocabulary.numbers(texts)
-    found = [ranker.lists_of(source, word) for word in vocabulary.words()]
-    numbers = np.array([-1 if lists is None else lists[0] for lists in found], np.int64)[words]
+    lists_of_words = [ranker.lists_of(source, word) for word in vocabulary.words()]
+    numbers = np.array([-1 if lists is None else lists[0] for lists in lists_of_words], np.int64)[words]
     n_before = np.concatenate([[0], np.cumsum(numbers >= 0)])
     return numbers[numbers >= 0], n_before[ends], np.diff(ends, prepend=0)
 
 
 def _search_lists(
-    ranker: Ranker, source: Source, lists: np.ndarray, ends: np.ndarray, k: int, most: int
-) -> list[Found]:
+    ranker: Ranker, source: PostingSource, lists: np.ndarray, ends: np.ndarray, k: int, most: int
+) -> list[BestDocuments]:
     n, table, work = len(ends), source.tables[0], ranker.workspace(k, most)
     documents, scores, bounds = np.empty(n * k, np.int64), np.empty(n * k), np.zeros(n + 1, np.int64)
     search_queries(
@@ -142,12 +142,12 @@ def search_queries(
     begin, used = 0, 0
     for query in range(len(ends)):
         n_terms, end = 0, ends[query]
-        for place in range(begin, end if end - begin <= most else begin):
+        for row in range(begin, end if end - begin <= most else begin):
             term = 0
-            while term < n_terms and terms[term] != query_lists[place]:
+            while term < n_terms and terms[term] != query_lists[row]:
                 term += 1
             if term == n_terms:
-                terms[term], counts[term] = query_lists[place], 0
+                terms[term], counts[term] = query_lists[row], 0
                 n_terms += 1
             counts[term] += 1
         n = best_of_segment(
@@ -155,7 +155,7 @@ def search_queries(
             allowed, ranks, lists, window, scores, best, 0,
         )  # fmt: skip
         sort_heap(scores, best, n)
-        for place in range(n):
-            documents[used], values[used] = best[place], scores[place] / UNITS
+        for row in range(n):
+            documents[used], values[used] = best[row], scores[row] / UNITS
             used += 1
         begin, bounds[query + 1] = end, used

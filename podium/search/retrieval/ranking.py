@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ class SearchWorkspace:
     """Arrays that one search at a time uses."""
 
     def __init__(self, k: int, n_terms: int, dtype: type = np.uint32) -> None:
-        self.k, self.room = k, n_terms
+        self.k, self.capacity = k, n_terms
         self.terms, self.counts = np.zeros(n_terms, np.int64), np.zeros(n_terms, np.int64)
         self.lists = np.zeros((ROWS, n_terms + 1), np.int64)
         self.window: np.ndarray = np.zeros(WINDOW, dtype)
@@ -61,7 +61,7 @@ class SearchWorkspace:
         self.name_bytes, self.is_short = self.names.data, dtype is np.uint32
 
 
-Found = tuple[np.ndarray, list[float], list[str]]  # the best documents: numbers in the index, scores, ids
+BestDocuments = tuple[np.ndarray, list[float], list[str]]  # the best documents: numbers in the index, scores, ids
 
 
 class Ranker:
@@ -75,19 +75,19 @@ class Ranker:
         self.fields = {name: weight / self.scale for name, weight in fields.items()}
         if weighting.has_prior and len(fields) > 1:
             raise ValueError(f"{weighting.name} searches one field; got {', '.join(fields)}.")
-        self._sources: dict[tuple[str, float], Source] = {}
+        self._sources: dict[tuple[str, float], PostingSource] = {}
         self._lock = threading.Lock()
         self._words: Memo[str, Word | None] = Memo(WORD_MEMORY)
         self._spare: list[SearchWorkspace] = []
         self.names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
-        self.main = None if len(fields) > 1 or weighting.joins_fields else self.source(*_only(self.fields))
+        self.main = None if len(fields) > 1 or weighting.joins_fields else self.posting_source(*_only(self.fields))
 
-    def search(self, text: str, k: int) -> Found:
+    def search(self, text: str, k: int) -> BestDocuments:
         if self.main is not None and is_plain(text):
             return self._search_words(self.main, text, k)
         return search_clauses(self, query_terms(text, self.index.analyser), k)
 
-    def _search_words(self, source: Source, text: str, k: int) -> Found:
+    def _search_words(self, source: PostingSource, text: str, k: int) -> BestDocuments:
         """Plain words in one field."""
         counts: dict[Word, int] = {}
         known, n_words = self._words.values, 0
@@ -96,31 +96,48 @@ class Ranker:
             words = limited_words(words, self.index.analyser)
         for word in words:
             try:
-                found = known[word]
+                word_lists = known[word]
             except KeyError:
-                found = self._learn(source, word)
-            if found is not None:
-                counts[found] = counts.get(found, 0) + 1
+                word_lists = self._learn(source, word)
+            if word_lists is not None:
+                counts[word_lists] = counts.get(word_lists, 0) + 1
                 n_words += 1
         n_query, add = 0, 0.0
         if self.weighting.has_prior:
             n_query = n_words
-            add = sum(found[-1] * count for found, count in counts.items())
+            add = sum(word_lists[-1] * count for word_lists, count in counts.items())
         work = self.workspace(k, len(counts), n_words * source.largest >= 2**32)
         terms, times, n = work.terms, work.counts, 0
         if self.index.only_segment is not None:
             for lists, count in counts.items():
                 terms[n], times[n], n = lists[0], count, n + 1
             return self._search_only(source, n, n_query, add + n_query * source.largest_prior, work)
-        for j, count in enumerate(counts.values()):
-            times[j] = count
-        for place, table in enumerate(source.tables):
-            for j, lists in enumerate(counts):
-                terms[j] = lists[place]
-            n = self.search_table(table, place, len(counts), source.priors[place], n_query, ANY, work, n)
+        n = self.search_lists(source, list(counts.items()), n_query, [ANY] * len(source.tables), work)
         return self.finish(work, n, add + n_query * source.largest_prior)
 
-    def _search_only(self, source: Source, n_terms: int, n_query: int, add: float, work: SearchWorkspace) -> Found:
+    def search_lists(
+        self,
+        source: PostingSource,
+        lists: Sequence[tuple[Word, int]],
+        n_query: int,
+        allowed: Sequence[np.ndarray],
+        work: SearchWorkspace,
+    ) -> int:
+        """The best documents of all segments for lists and how often each is in the query: entries of the heap."""
+        n, n_lists, ranks = 0, len(lists), self.index.ranks
+        work.counts[:n_lists] = [count for _, count in lists]
+        for segment, table in enumerate(source.tables):
+            work.terms[:n_lists] = [numbers[segment] for numbers, _ in lists]
+            n = best_of_segment(
+                work.terms, work.counts, n_lists, table.facts, table.docs, table.impacts, table.block_maxima,
+                table.directory, table.hints, table.n_documents, source.priors[segment], n_query, allowed[segment],
+                ranks[segment], work.lists, work.window, work.scores, work.best, n,
+            )  # fmt: skip
+        return n
+
+    def _search_only(
+        self, source: PostingSource, n_terms: int, n_query: int, add: float, work: SearchWorkspace
+    ) -> BestDocuments:
         """The only segment: one call of compiled code does everything."""
         table, names, work_lists = source.tables[0], self.names, work.lists
         n, used = search_segment(
@@ -131,44 +148,27 @@ class Ranker:
         return self._collected(work, n, used)
 
     @property
-    def batch_source(self) -> Source | None:
+    def batch_source(self) -> PostingSource | None:
         """What `many.py` searches: one field of one segment, by sums of impacts alone; None for anything else."""
         if self.index.only_segment is None or self.weighting.has_prior:
             return None
         return self.main
 
-    def lists_of(self, source: Source, word: str) -> Word | None:
+    def lists_of(self, source: PostingSource, word: str) -> Word | None:
         """The lists of a word, prepared; None for stop words and words that no document has."""
         try:
             return self._words.values[word]
         except KeyError:
             return self._learn(source, word)
 
-    def _learn(self, source: Source, word: str) -> Word | None:
+    def _learn(self, source: PostingSource, word: str) -> Word | None:
         """Prepare the lists of a word; None for stop words and words that no document has."""
         term = self.index.analyser.terms_of([word])[0]
-        found: Word | None = None if term is None else source.prepare(term)
-        if found is not None and self.weighting.has_prior:
-            found = (*found, self.weighting.constant(source.field.statistics(term or "")))
-        self._words.keep(word, found, _WORD_BYTES + 40 * len(found or ()))
-        return found
-
-    def search_table(
-        self,
-        table: ImpactTable,
-        place: int,
-        n_terms: int,
-        prior: np.ndarray,
-        n_query: int,
-        allowed: np.ndarray,
-        work: SearchWorkspace,
-        n: int,
-    ) -> int:
-        return best_of_segment(
-            work.terms, work.counts, n_terms, table.facts, table.docs, table.impacts, table.block_maxima,
-            table.directory, table.hints, table.n_documents, prior, n_query, allowed, self.index.ranks[place],
-            work.lists, work.window, work.scores, work.best, n,
-        )  # fmt: skip
+        lists: Word | None = None if term is None else source.prepare(term)
+        if lists is not None and self.weighting.has_prior:
+            lists = (*lists, self.weighting.constant(source.field.statistics(term or "")))
+        self._words.keep(word, lists, _WORD_BYTES + 40 * len(lists or ()))
+        return lists
 
     def workspace(self, k: int, n_terms: int, long: bool = False) -> SearchWorkspace:
         if long:
@@ -177,9 +177,9 @@ class Ranker:
             work = self._spare.pop()
         except IndexError:
             return SearchWorkspace(k, max(n_terms, 16))
-        return work if work.k == k and work.room >= n_terms else SearchWorkspace(k, max(n_terms, 16))
+        return work if work.k == k and work.capacity >= n_terms else SearchWorkspace(k, max(n_terms, 16))
 
-    def finish(self, work: SearchWorkspace, n: int, add: float) -> Found:
+    def finish(self, work: SearchWorkspace, n: int, add: float) -> BestDocuments:
         """The heap as documents, scores and ids."""
         index, used = self.index, -1
         if index.only_segment is None:
@@ -191,7 +191,7 @@ class Ranker:
             used = collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
         return self._collected(work, n, used)
 
-    def _collected(self, work: SearchWorkspace, n: int, used: int) -> Found:
+    def _collected(self, work: SearchWorkspace, n: int, used: int) -> BestDocuments:
         documents, values = work.best[:n].copy(), work.values[:n]
         if used < 0:
             ids = [self.index.id(document) for document in documents.tolist()]
@@ -206,17 +206,17 @@ class Ranker:
         if len(self._spare) < _SPARE and work.is_short:
             self._spare.append(work)
 
-    def source(self, name: str, weight: float) -> Source:
+    def posting_source(self, name: str, weight: float) -> PostingSource:
         with self._lock:
-            found = self._sources.get((name, weight))
-            if found is None:
-                found = self._sources[name, weight] = Source(
+            source = self._sources.get((name, weight))
+            if source is None:
+                source = self._sources[name, weight] = PostingSource(
                     self.index, self.index.field(name), self.weighting.plain, weight
                 )
-        return found
+        return source
 
 
-class Source:
+class PostingSource:
     """The lists of one field under a weighting, with a weight."""
 
     def __init__(self, index: Index, field: Field, weighting: Weighting, weight: float) -> None:
@@ -258,15 +258,15 @@ class Source:
 
     def prepare(self, term: str) -> tuple[int, ...] | None:
         """The list of a term in each segment's table; None if no document has it."""
-        found = self.field.statistics(term)
-        if found.df == 0:
+        statistics = self.field.statistics(term)
+        if statistics.df == 0:
             return None
         lists = []
-        for place, number in enumerate(self.field.numbers(term)):
-            table = self.tables[place]
+        for segment, number in enumerate(self.field.numbers(term)):
+            table = self.tables[segment]
             if number >= 0:
-                fill = partial(self._fill, found, place, self.index.deletions[place])
-                table.prepare(number, self.field.postings_by_segment[place], fill)
+                fill = partial(self._fill, statistics, segment, self.index.deletions[segment])
+                table.prepare(number, self.field.postings_by_segment[segment], fill)
                 with self._lock:
                     self.largest = max(self.largest, int(table.facts[number, LARGEST]))
             lists.append(table.n_terms if number < 0 else number)
@@ -274,25 +274,25 @@ class Source:
 
     def phrase_lists(self, part: Part) -> Lists:
         """Documents and impacts of a phrase, per segment, made anew."""
-        postings = [self.field.segment_postings(part, place) for place in range(len(self.index.segments))]
+        postings = [self.field.segment_postings(part, segment) for segment in range(len(self.index.segments))]
         statistics, result = self.field.statistics_of(postings), []
-        for place, (docs, tfs) in enumerate(postings):
+        for segment, (docs, tfs) in enumerate(postings):
             impacts = np.empty(len(docs), np.uint32)
             if len(docs):
-                self._fill(statistics, place, NO_DELETIONS, docs, tfs, impacts)
+                self._fill(statistics, segment, NO_DELETIONS, docs, tfs, impacts)
             result.append((docs, impacts))
         return result
 
     def _fill(
         self,
         term: Statistics,
-        place: int,
+        segment: int,
         deleted: np.ndarray,
         docs: np.ndarray,
         tfs: np.ndarray,
         impacts: np.ndarray,
     ) -> None:
-        self.weighting.fill_impacts(term, self.weight, docs, tfs, self.per_document[place], deleted, impacts)
+        self.weighting.fill_impacts(term, self.weight, docs, tfs, self.per_document[segment], deleted, impacts)
 
 
 def _only(fields: Mapping[str, float]) -> tuple[str, float]:

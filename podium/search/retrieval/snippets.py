@@ -43,7 +43,7 @@ def make_snippet(text: str, terms: set[str], analyser: Analyser, width: int = 30
     snippet = _snippet_of(beginning, terms, analyser, width)
     if snippet.matches or len(text) <= MOST_CHARACTERS:
         return snippet
-    later = [place for term in sorted(terms)[:_MOST_SOUGHT] if (place := text.find(term, len(beginning))) >= 0]
+    later = [position for term in sorted(terms)[:_MOST_SOUGHT] if (position := text.find(term, len(beginning))) >= 0]
     if not later:
         return snippet
     other = _snippet_of(_excerpt(text, max(0, min(later) - MOST_CHARACTERS // 2)), terms, analyser, width)
@@ -55,8 +55,8 @@ def _snippet_of(text: str, terms: set[str], analyser: Analyser, width: int) -> S
     if not pieces:
         return Snippet("", ())
     term_of = _terms_of(set(pieces), terms, analyser)
-    places = [place for place, piece in enumerate(pieces) if piece in term_of]
-    best = _best_start(places, [term_of[pieces[place]] for place in places], len(pieces), width)
+    places = [number for number, piece in enumerate(pieces) if piece in term_of]
+    best = _best_start(places, [term_of[pieces[number]] for number in places], len(pieces), width)
     inside = list(islice(_PIECE.finditer(text), best, best + width))
     first, stop = inside[0].start(), inside[-1].end()
     matches = tuple((one.start() - first, one.end() - first) for one in inside if one.group() in term_of)
@@ -81,16 +81,16 @@ def _terms_of(pieces: set[str], terms: set[str], analyser: Analyser) -> dict[str
         of_piece = [piece.lower()] if piece.isascii() else split_words(piece)  # ASCII letters are one word
         words += of_piece
         owners += [piece] * len(of_piece)
-    found: dict[str, str] = {}
+    term_of: dict[str, str] = {}
     for piece, term in zip(owners, analyser.terms_of(words)):
         if term in terms:
-            found.setdefault(piece, term)
-    return found
+            term_of.setdefault(piece, term)
+    return term_of
 
 
 def _best_start(places: list[int], terms: list[str], n_pieces: int, width: int) -> int:
     """Where the best window begins, among 0 and those with a match after a quarter of their words."""
-    starts = sorted({0, *(min(max(0, place - width // 4), max(0, n_pieces - width)) for place in places)})
+    starts = sorted({0, *(min(max(0, number - width // 4), max(0, n_pieces - width)) for number in places)})
     inside: Counter[str] = Counter()  # terms of the window, which moves over places[low:high]
     low = high = best = 0
     most = (-1, -1)

@@ -33,12 +33,12 @@ def is_plain(text: str) -> bool:
 
 def parse_query(text: str) -> list[Clause]:
     """The clauses of a query; any text has some."""
-    found = []
+    clauses = []
     for match in _CLAUSE.finditer(text):
         sign, name, phrase, word = match.groups()
         begins = match.start() == 0 or text[match.start() - 1].isspace()
         if not begins:  # a+b, and what stands behind a closing quotation mark
             sign = None
         content = word if phrase is None else phrase
-        found.append(Clause(content, name, phrase is not None, sign == "+", sign == "-"))
-    return found
+        clauses.append(Clause(content, name, phrase is not None, sign == "+", sign == "-"))
+    return clauses

@@ -34,12 +34,12 @@ def query_terms(text: str, analyser: Analyser) -> list[ClauseTerms]:
     clauses = [Clause(text)] if is_plain(text) else parse_query(text)
     limit, result = _Limit(), []
     for clause in clauses:
-        own = ClauseTerms(clause, analyser.terms(clause.text))
-        if own.is_phrase:
-            fits = limit.has_room_for_phrase(own.terms)
-            result.append(own if fits else ClauseTerms(clause, []))
+        clause_terms = ClauseTerms(clause, analyser.terms(clause.text))
+        if clause_terms.is_phrase:
+            fits = limit.has_room_for_phrase(clause_terms.terms)
+            result.append(clause_terms if fits else ClauseTerms(clause, []))
         else:
-            result.append(ClauseTerms(clause, [pair for pair in own.terms if limit.has_room(pair[0])]))
+            result.append(ClauseTerms(clause, [pair for pair in clause_terms.terms if limit.has_room(pair[0])]))
     limit.report()
     return result
 

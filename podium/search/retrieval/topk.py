@@ -51,15 +51,15 @@ Integer = Any  # int64 in compiled code
 def push(scores: np.ndarray, ranks: np.ndarray, n: int, score: Integer, rank: Integer) -> int:
     """Add to a heap of at most len(scores) entries, the worst (lowest score, then largest rank) in front."""
     if n < len(scores):
-        place = n
+        node = n
         n += 1
-        while place > 0:
-            parent = (place - 1) >> 1
+        while node > 0:
+            parent = (node - 1) >> 1
             if scores[parent] < score or (scores[parent] == score and ranks[parent] > rank):
                 break
-            scores[place], ranks[place] = scores[parent], ranks[parent]
-            place = parent
-        scores[place], ranks[place] = score, rank
+            scores[node], ranks[node] = scores[parent], ranks[parent]
+            node = parent
+        scores[node], ranks[node] = score, rank
     elif score > scores[0] or (score == scores[0] and rank < ranks[0]):
         _sift(scores, ranks, n, score, rank)
     return n
@@ -77,9 +77,9 @@ def sort_heap(scores: np.ndarray, ranks: np.ndarray, n: int) -> None:
 @bare_kernel
 def _sift(scores: np.ndarray, ranks: np.ndarray, n: int, score: int, rank: int) -> None:
     """Replace the front of a heap of n entries."""
-    place = 0
+    node = 0
     while True:
-        child = 2 * place + 1
+        child = 2 * node + 1
         if child >= n:
             break
         other = child + 1
@@ -89,9 +89,9 @@ def _sift(scores: np.ndarray, ranks: np.ndarray, n: int, score: int, rank: int) 
             child = other
         if score < scores[child] or (score == scores[child] and rank > ranks[child]):
             break
-        scores[place], ranks[place] = scores[child], ranks[child]
-        place = child
-    scores[place], ranks[place] = score, rank
+        scores[node], ranks[node] = scores[child], ranks[child]
+        node = child
+    scores[node], ranks[node] = score, rank
 
 
 @bare_kernel
@@ -131,19 +131,19 @@ def prepare_list(
         used[0] += 1
         largest = max(largest, block)
     shift = _shift_for(n_documents, max(1, (end - start) // RANGE))
-    n_ranges, place = ((n_documents - 1) >> shift) + 1, 0
+    n_ranges, entry = ((n_documents - 1) >> shift) + 1, 0
     for bucket in range(n_ranges):
-        while place < len(own_docs) and (np.int64(own_docs[place]) >> shift) < bucket:
-            place += 1
-        directory[used[1] + bucket] = place
+        while entry < len(own_docs) and (np.int64(own_docs[entry]) >> shift) < bucket:
+            entry += 1
+        directory[used[1] + bucket] = entry
     directory[used[1] + n_ranges] = end - start
     used[1] += n_ranges + 1
     hint_shift = _shift_for(n_documents, max(1, (end - start) * HINTS))
     n_hints, step = ((n_documents - 1) >> hint_shift) + 1, _step(np.int64(largest))
     hints[used[2] : used[2] + n_hints] = 0
     for i in range(len(own_docs)):
-        place = used[2] + (np.int64(own_docs[i]) >> hint_shift)
-        hints[place] = max(hints[place], (np.int64(own_impacts[i]) + step - 1) // step)
+        entry = used[2] + (np.int64(own_docs[i]) >> hint_shift)
+        hints[entry] = max(hints[entry], (np.int64(own_impacts[i]) + step - 1) // step)
     used[2] += n_hints
     facts[term, SHIFT], facts[term, HINT_SHIFT], facts[term, LARGEST] = shift, hint_shift, np.int64(largest)
     facts[term, TENTH] = best[0] if n == TOP else 0
@@ -183,7 +183,7 @@ def best_of_segment(
     0, added to a score n_query times; allowed: (documents,) bool; ranks: (documents,) places among the documents
     of all segments; each may be empty. window: WINDOW zeros, and left as zeros. lists: (ROWS, n_terms + 1), scratch.
     """
-    n_lists = _lay_out(terms, counts, n_terms, facts, lists)
+    n_lists = _order_lists(terms, counts, n_terms, facts, lists)
     need = NOTHING if len(prior) else 1
     if len(prior) == 0 and len(allowed) == 0 and len(scores) <= TOP:
         for j in range(n_terms):
@@ -215,7 +215,7 @@ def best_of_segment(
 
 
 @bare_kernel
-def _lay_out(terms: np.ndarray, counts: np.ndarray, n_terms: int, facts: np.ndarray, lists: np.ndarray) -> int:
+def _order_lists(terms: np.ndarray, counts: np.ndarray, n_terms: int, facts: np.ndarray, lists: np.ndarray) -> int:
     """Fill `lists`, largest bound first, without empty lists."""
     n = 0
     for j in range(n_terms):
@@ -223,15 +223,15 @@ def _lay_out(terms: np.ndarray, counts: np.ndarray, n_terms: int, facts: np.ndar
         bound = facts[term, LARGEST] * counts[j]
         if bound == 0:
             continue
-        place = n
-        while place > 0 and lists[BOUND, place - 1] < bound:
+        column = n
+        while column > 0 and lists[BOUND, column - 1] < bound:
             for row in range(ROWS):
-                lists[row, place] = lists[row, place - 1]
-            place -= 1
+                lists[row, column] = lists[row, column - 1]
+            column -= 1
         for row in range(HINT_SHIFT + 1):
-            lists[row, place] = facts[term, row]
-        lists[STEP, place] = _step(facts[term, LARGEST]) * counts[j]
-        lists[CURSOR, place], lists[COUNT, place], lists[BOUND, place] = facts[term, START], counts[j], bound
+            lists[row, column] = facts[term, row]
+        lists[STEP, column] = _step(facts[term, LARGEST]) * counts[j]
+        lists[CURSOR, column], lists[COUNT, column], lists[BOUND, column] = facts[term, START], counts[j], bound
         n += 1
     rest = 0
     lists[REST, n] = 0
@@ -356,14 +356,14 @@ def _walk_list(
     need: int,
 ) -> int:
     """The documents of the one essential list, without the blocks whose largest impact is too small."""
-    place, start, end, count = lists[CURSOR, 0], lists[START, 0], lists[END, 0], lists[COUNT, 0]
+    posting, start, end, count = lists[CURSOR, 0], lists[START, 0], lists[END, 0], lists[COUNT, 0]
     rest, in_order = lists[REST, 1], len(ranks) == 0
     limit = max(1, need - rest)
-    while place < end:
-        block = (place - start) // BLOCK
+    while posting < end:
+        block = (posting - start) // BLOCK
         stop = min(start + (block + 1) * BLOCK, end)
         if np.int64(block_maxima[lists[BLOCKS, 0] + block]) * count >= limit:
-            own_docs, own_impacts = docs[place:stop], impacts[place:stop]
+            own_docs, own_impacts = docs[posting:stop], impacts[posting:stop]
             for i in range(len(own_docs)):
                 score = np.int64(own_impacts[i]) * count
                 if score >= limit:
@@ -374,7 +374,7 @@ def _walk_list(
                     if n == len(scores) and scores[0] >= need:
                         need = scores[0] + 1 if in_order else scores[0]
                         limit = max(1, need - rest)
-        place = stop
+        posting = stop
     return n
 
 
@@ -411,9 +411,9 @@ def _consider(
     for j in range(essential, n_lists):
         if score + lists[REST, j] < need:
             return n
-        place = _find(docs, directory, lists, j, doc)
-        if place < lists[END, j] and docs[place] == doc:
-            score += np.int64(impacts[place]) * lists[COUNT, j]
+        posting = _find(docs, directory, lists, j, doc)
+        if posting < lists[END, j] and docs[posting] == doc:
+            score += np.int64(impacts[posting]) * lists[COUNT, j]
     if score < need:
         return n
     return push(scores, best, n, score, doc if len(ranks) == 0 else np.int64(ranks[doc]))
@@ -436,9 +436,9 @@ def collect(
     """
     sort_heap(scores, best, n)
     used = 0
-    for place in range(n):
-        values[place] = scores[place] / UNITS + add
-        start, end = id_offsets[best[place]], id_offsets[best[place] + 1]
+    for rank in range(n):
+        values[rank] = scores[rank] / UNITS + add
+        start, end = id_offsets[best[rank]], id_offsets[best[rank] + 1]
         if used + end - start + 1 > len(names):
             return -1
         for byte in range(start, end):

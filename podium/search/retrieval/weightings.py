@@ -21,7 +21,7 @@ import numpy as np
 
 from podium._runtime.words import check_choice
 from podium.search.retrieval import formulas
-from podium.search.retrieval.formulas import SATURATION_TEXT, fill_impacts
+from podium.search.retrieval.formulas import SATURATION_TEXT, document_number, document_prior, fill_impacts
 
 LARGEST_SCORE = 256.0  # that impacts can hold, of one term
 
@@ -78,7 +78,8 @@ class Weighting:
 
     def per_document(self, lengths: np.ndarray, uniques: np.ndarray, average: float) -> np.ndarray:
         """x of each document."""
-        raise NotImplementedError
+        p, q = self.document_parameters()
+        return np.asarray(np.zeros(len(lengths)) + document_number(self.code, p, q, average or 1.0, lengths, uniques))
 
     def document_parameters(self) -> tuple[float, float]:
         """p and q, from which kernels have x and the prior."""
@@ -90,7 +91,10 @@ class Weighting:
 
     def prior(self, lengths: np.ndarray, uniques: np.ndarray) -> np.ndarray:
         """Per document what each term of the query adds, matching or not; at most 0. Empty: nothing."""
-        return np.empty(0)
+        if not self.has_prior:
+            return np.empty(0)
+        p, _ = self.document_parameters()
+        return np.asarray(np.zeros(len(lengths)) + document_prior(self.code, p, lengths, uniques))
 
     def constant(self, term: Statistics) -> float:
         """What a term of the query adds to the scores of all documents."""
@@ -134,12 +138,6 @@ class BM25(Weighting):
         _check_range("b", self.b, 0.0, 1.0)
         _check_range("delta", self.delta, 0.0, self.most_delta)
 
-    def relative_lengths(self, lengths: np.ndarray, average: float) -> np.ndarray:
-        return np.asarray(formulas.relative_length(self.b, lengths, average or 1.0))
-
-    def per_document(self, lengths: np.ndarray, uniques: np.ndarray, average: float) -> np.ndarray:
-        return self.k1 * self.relative_lengths(lengths, average)
-
     def document_parameters(self) -> tuple[float, float]:
         return self.k1, self.b
 
@@ -150,7 +148,6 @@ class BM25(Weighting):
         return self.idf(term.n_documents, term.df), 0.0, 0.0
 
 
-@dataclass(frozen=True)
 class BM25Robertson(BM25):
     """As first published."""
 
@@ -165,7 +162,6 @@ class BM25Robertson(BM25):
         return idf * (self.k1 + 1.0), idf * self.delta, 0.0
 
 
-@dataclass(frozen=True)
 class BM25Atire(BM25Robertson):
     """As ATIRE has it."""
 
@@ -201,9 +197,6 @@ class BM25L(BM25):
     most_delta: ClassVar[float] = 10.0
     delta: float = 0.5
 
-    def per_document(self, lengths: np.ndarray, uniques: np.ndarray, average: float) -> np.ndarray:
-        return self.relative_lengths(lengths, average)
-
     def document_parameters(self) -> tuple[float, float]:
         return 1.0, self.b
 
@@ -214,7 +207,6 @@ class BM25L(BM25):
         return self.idf(term.n_documents, term.df) * (self.k1 + 1.0), self.delta, self.k1 + self.delta
 
 
-@dataclass(frozen=True)
 class BM25F(BM25):
     """BM25 of the fields' weighted frequencies; the weights are those of the search."""
 
@@ -227,7 +219,6 @@ class BM25F(BM25):
         return BM25(self.k1, self.b)
 
 
-@dataclass(frozen=True)
 class TFIDF(Weighting):
     """Lucene's classic similarity with exact lengths."""
 
@@ -235,14 +226,10 @@ class TFIDF(Weighting):
     formula: ClassVar[str] = "sqrt(tf) idf^2 / sqrt(dl), idf = 1 + ln((N + 1) / (df + 1))"
     code: ClassVar[int] = formulas.ROOT
 
-    def per_document(self, lengths: np.ndarray, uniques: np.ndarray, average: float) -> np.ndarray:
-        return np.asarray(formulas.inverse_root(lengths))
-
     def per_term(self, term: Statistics) -> tuple[float, float, float]:
         return (1.0 + math.log((term.n_documents + 1) / (term.df + 1))) ** 2, 0.0, 0.0
 
 
-@dataclass(frozen=True)
 class LanguageModel(Weighting):
     """The logarithm of the probability of the query, given the document."""
 
@@ -264,17 +251,11 @@ class Dirichlet(LanguageModel):
     def __post_init__(self) -> None:
         _check_range("mu", self.mu, 1e-9, math.inf)
 
-    def per_document(self, lengths: np.ndarray, uniques: np.ndarray, average: float) -> np.ndarray:
-        return np.ones(len(lengths))
-
     def document_parameters(self) -> tuple[float, float]:
         return self.mu, 0.0
 
     def per_term(self, term: Statistics) -> tuple[float, float, float]:
         return 1.0 / (self.mu * term.probability), 0.0, 0.0
-
-    def prior(self, lengths: np.ndarray, uniques: np.ndarray) -> np.ndarray:
-        return np.asarray(formulas.dirichlet_prior(self.mu, lengths))
 
 
 @dataclass(frozen=True)
@@ -289,17 +270,11 @@ class JelinekMercer(LanguageModel):
     def __post_init__(self) -> None:
         _check_range("lambda", self.lambda_, 1e-9, 1.0 - 1e-9)
 
-    def per_document(self, lengths: np.ndarray, uniques: np.ndarray, average: float) -> np.ndarray:
-        return np.asarray(formulas.inverse(lengths))
-
     def document_parameters(self) -> tuple[float, float]:
-        return self.lambda_, 0.0
+        return math.log(self.lambda_), 0.0
 
     def per_term(self, term: Statistics) -> tuple[float, float, float]:
         return (1.0 - self.lambda_) / (self.lambda_ * term.probability), 0.0, 0.0
-
-    def prior(self, lengths: np.ndarray, uniques: np.ndarray) -> np.ndarray:
-        return np.full(len(lengths), math.log(self.lambda_))
 
 
 @dataclass(frozen=True)
@@ -314,17 +289,11 @@ class AbsoluteDiscounting(LanguageModel):
     def __post_init__(self) -> None:
         _check_range("delta", self.delta, 1e-9, 1.0 - 1e-9)
 
-    def per_document(self, lengths: np.ndarray, uniques: np.ndarray, average: float) -> np.ndarray:
-        return np.asarray(formulas.inverse(uniques))
-
     def document_parameters(self) -> tuple[float, float]:
         return self.delta, 0.0
 
     def per_term(self, term: Statistics) -> tuple[float, float, float]:
         return 1.0 / (self.delta * term.probability), self.delta, 0.0
-
-    def prior(self, lengths: np.ndarray, uniques: np.ndarray) -> np.ndarray:
-        return np.asarray(formulas.absolute_prior(self.delta, lengths, uniques))
 
 
 WEIGHTINGS: dict[str, type[Weighting]] = {

@@ -6,7 +6,7 @@ from collection import WORDS, index_of, random_documents
 
 from podium.search import Extractor, Feature, Features, parse_weighting, register_feature
 from podium.search.features.kinds import _KINDS, feature_kinds
-from podium.search.retrieval.formulas import SATURATION_TEXT, saturation
+from podium.search.retrieval.formulas import SATURATION_TEXT, saturated
 
 K1, B = 0.9, 0.4
 
@@ -66,7 +66,7 @@ def test_index_feature_and_printed_formula_have_one_saturation(index):
     hits = index.search(WORDS[0], 40, weighting=weighting, fields="body")
     tf = np.array([field.frequency(WORDS[0], document) for document in hits.documents.tolist()], float)
     x = K1 * (1 - B + B * field.lengths[hits.documents] / field.average_length)
-    expected = saturation(parse_weighting(weighting).per_term(field.statistics(WORDS[0]))[0], tf, x)
+    expected = saturated(parse_weighting(weighting).per_term(field.statistics(WORDS[0]))[0], tf, x)
     np.testing.assert_allclose(hits.scores, expected, atol=2**-24)
     values = Extractor(index, Features([Feature("s", "bm25", "body", {"k1": K1, "b": B})])).values(
         WORDS[0], hits.documents
