@@ -19,7 +19,14 @@ from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium.metrics.additive import NDCG
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.base import (
+    BoundObjective,
+    Judgements,
+    Objective,
+    Outputs,
+    check_positive,
+    refuse_negative_labels,
+)
 from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
@@ -60,7 +67,7 @@ class ApproxNDCG(Objective):
     def metric(self) -> NDCG:
         return NDCG(policy=POLICIES["standard"].vary(gain=self.gain, label_gain=self.label_gain))
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundApproxNDCG:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundApproxNDCG:
         return BoundApproxNDCG(self, judged, n_jobs)
 
 
@@ -76,17 +83,16 @@ class BoundApproxNDCG(BoundObjective):
         gains = form.values * np.repeat(form.scales, judged.lengths)
         self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.asarray(lengths + lengths * lengths // 16)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        alpha, weights = float(self.objective.alpha), self.judged.query_weights
-        workspace = make_pair_workspace(longest_of(self.offsets, queries))
-        _smooth_queries(alpha, scores, self.gains, weights, self.offsets, queries, workspace, gradients, hessians)
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        alpha, weights = float(self.objective.alpha), self.judged.query_weights
-        _smooth_costs(alpha, scores, self.gains, weights, self.offsets, queries, costs)
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+        alpha, lists = float(self.objective.alpha), (self.gains, self.query_weights, self.offsets)
+        if out.costs is not None:
+            _smooth_costs(alpha, scores, *lists, queries, out.costs)
+        else:
+            workspace = make_pair_workspace(longest_of(self.offsets, queries))
+            _smooth_queries(alpha, scores, *lists, queries, workspace, out.gradients, out.hessians)
 
     def on_device(self) -> DeviceObjective:
         queries, settings = {"weight": self.query_weights}, {"alpha": float(self.objective.alpha)}

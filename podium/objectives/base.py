@@ -4,14 +4,14 @@ The loss is to be minimised: a document that should rise has a negative gradient
 gradient and w for the hessian). An objective is an immutable value; `bind` makes the object that knows one data set and
 holds what can be computed once. Query q owns rows `offsets[q]:offsets[q + 1]`, and nothing ever pairs two queries.
 
-To add one, subclass `Objective` and a `BoundObjective` with `_derive` (and `_cost`, if there is a loss).
+To add one, subclass `Objective` (`name`, `bound`) and `BoundObjective` (`run`), and register it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -60,10 +60,11 @@ class Objective:
         labels (n,), offsets (queries + 1,). `weights` (n,) are document weights: they multiply a document's own terms,
         and a pair counts by the product of its two. `query_weights` (queries,) multiply everything of a query.
         """
-        return self._bound(judge(labels, offsets, weights, query_weights), n_jobs)
+        return self.bound(judge(labels, offsets, weights, query_weights), n_jobs)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundObjective:
-        raise NotImplementedError(f"{type(self).__name__} must define _bound(judged, n_jobs)")
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundObjective:
+        """What `bind` returns, for labels that are checked."""
+        raise NotImplementedError(f"{type(self).__name__} must define bound(judged, n_jobs)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,14 @@ class Judgements:
         query = np.repeat(np.arange(self.n_queries), self.lengths)
         sums = np.bincount(query, weights=self.weights, minlength=self.n_queries)
         return np.asarray(sums / np.maximum(self.lengths, 1))
+
+
+class Outputs(NamedTuple):
+    """What a bound objective fills: gradients and hessians (n,) float32, or costs (queries,), unless they are None."""
+
+    gradients: np.ndarray
+    hessians: np.ndarray
+    costs: np.ndarray | None
 
 
 class BoundObjective:
@@ -141,15 +150,17 @@ class BoundObjective:
         self._refuse_bad_scores(scores, chosen)
         for name, array in (("gradients", gradients), ("hessians", hessians)):
             self._check_output(name, array)
-        self._share_out(chosen, lambda part: self._derive(scores, part, gradients, hessians))
+        out = Outputs(gradients, hessians, None)
+        self._share_out(chosen, lambda part: self.run(scores, part, out))
 
     def loss(self, scores: np.ndarray) -> float:
         """The loss that these are the derivatives of, summed over all queries."""
         if not self.has_loss:
             raise ValueError(f"{self.objective} has derivatives but no loss. Check has_loss first.")
-        scores, costs = self._scores(scores), np.zeros(self.n_queries)
+        scores, costs, none = self._scores(scores), np.zeros(self.n_queries), np.empty(0, np.float32)
+        out = Outputs(none, none, costs)
         self._refuse_bad_scores(scores, self._all_queries)
-        self._share_out(self._all_queries, lambda part: self._cost(scores, part, costs))
+        self._share_out(self._all_queries, lambda part: self.run(scores, part, out))
         return exact_sum(costs)
 
     def on_device(self) -> DeviceObjective | None:
@@ -170,20 +181,16 @@ class BoundObjective:
         """
         return None
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        """Write the rows of these queries; called from several threads at once, each with queries of its own."""
-        raise NotImplementedError(f"{type(self).__name__} must define _derive(scores, queries, gradients, hessians)")
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+        """Write the rows of these queries; called from several threads at once, each with other queries."""
+        raise NotImplementedError(f"{type(self).__name__} must define run(scores, queries, out)")
 
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        """Write `costs[q]` of these queries."""
-        raise NotImplementedError(f"{type(self).__name__} must define _cost(scores, queries, costs)")
-
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         """About how long lists of these lengths take, counted in rows: it decides how threads share them."""
         return lengths
 
     def _share_out(self, queries: np.ndarray, work: Callable[[np.ndarray], None]) -> None:
-        effort = self._work(self.judged.lengths[queries])
+        effort = self.work(self.judged.lengths[queries])
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
 

@@ -32,7 +32,14 @@ from podium.metrics.closed_forms import ADDITIVE
 from podium.metrics.policies import Policy
 from podium.metrics.registry import METRICS
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.base import (
+    BoundObjective,
+    Judgements,
+    Objective,
+    Outputs,
+    check_positive,
+    refuse_negative_labels,
+)
 from podium.objectives.rankings import longest_of, place_worst_first
 from podium.objectives.swap_deltas import closed_form_of, metric_under
 
@@ -86,7 +93,7 @@ class BayesRank(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundBayesRank:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundBayesRank:
         return BoundBayesRank(self, judged, n_jobs)
 
 
@@ -110,22 +117,14 @@ class BoundBayesRank(BoundObjective):
     def begin(self, iteration: int) -> None:
         self._iteration = iteration
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.asarray(lengths * int(self.objective.samples) * 8)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        self._run(scores, queries, gradients, hessians, np.empty(0))
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
-
-    def _run(
-        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
-    ) -> None:
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
         stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
         lists = self.gains, self.judged.query_weights, self.offsets
         workspace = make_sort_workspace(longest_of(self.offsets, queries))
-        _expect_queries(stream, samples, self._places, lists, scores, queries, workspace, gradients, hessians, costs)
+        _expect_queries(stream, samples, self._places, lists, scores, queries, workspace, *out)
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
@@ -147,9 +146,9 @@ def _expect_queries(
     sort_workspace: SortWorkspace,
     gradients: np.ndarray,
     hessians: np.ndarray,
-    costs: np.ndarray,
+    costs: np.ndarray | None,
 ) -> None:
-    """The means of `BayesRank` for all documents of these queries; or `costs[q]`, unless that is empty.
+    """The means of `BayesRank` for all documents of these queries; or `costs[q]`, unless that is None.
 
     lists are gains (n,) over the query's divisor, query weights and offsets; place_weights the cutoff, a table and
     where each query's part of it begins.
@@ -183,11 +182,11 @@ def _expect_queries(
                 continue
             share = _probability(own, order, outlook[0]) if few else 1.0 / samples
             expected += share * worth
-            if len(costs) == 0:
+            if costs is None:
                 _add_order(documents, near, theta, top, share, order, outlook, baseline, gradient_sums, hessian_sums)
-        if len(costs):
+        if costs is not None:
             costs[query] = query_weights[query] * (1.0 - expected)
-        for d in range(n if len(costs) == 0 else 0):
+        for d in range(n if costs is None else 0):
             gradients[start + d] = np.float32(-query_weights[query] * gradient_sums[d])
             hessians[start + d] = np.float32(query_weights[query] * max(hessian_sums[d], 0.0))
 

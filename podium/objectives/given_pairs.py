@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium.objectives.base import BoundObjective, Judgements
+from podium.objectives.base import BoundObjective, Judgements, Outputs
 from podium.objectives.pair_losses import sigmoid, softplus
 from podium.objectives.pairwise import RankNet
 
@@ -37,15 +37,12 @@ class BoundPairs(BoundObjective):
         first, second, target, weights = (readonly(np.ascontiguousarray(part[order])) for part in parts)
         self._sorted = first, second, target, weights
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.asarray(8 * lengths)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        sigma = float(self.objective.sigma)
-        _derive_pairs(sigma, scores, *self._sorted, self._starts, self.offsets, queries, gradients, hessians)
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        _cost_pairs(float(self.objective.sigma), scores, *self._sorted, self._starts, queries, costs)
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+        pairs = *self._sorted, self._starts, self.offsets
+        _run_pairs(float(self.objective.sigma), scores, *pairs, queries, *out)
 
 
 class GivenPairs:
@@ -99,7 +96,7 @@ class PairGradient:
 
 
 @kernel
-def _derive_pairs(
+def _run_pairs(
     sigma: float,
     scores: np.ndarray,
     first: np.ndarray,
@@ -111,42 +108,30 @@ def _derive_pairs(
     queries: np.ndarray,
     gradients: np.ndarray,
     hessians: np.ndarray,
+    costs: np.ndarray | None,
 ) -> None:
-    """The sums at the top of this module; pairs (p,) lie by query, from `starts[q]`; gradients, hessians float32."""
+    """The sums at the top of this module; pairs (p,) lie by query, from `starts[q]`; gradients, hessians float32.
+
+    Or costs[q] = sum of w (log(1 + e^-o) + (1 - p) o).
+    """
     for k in range(len(queries)):
-        q = queries[k]
-        begin, end = offsets[q], offsets[q + 1]
+        begin, end, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
         gradient_sums, hessian_sums = np.zeros(end - begin), np.zeros(end - begin)
-        for pair in range(starts[q], starts[q + 1]):
+        for pair in range(starts[queries[k]], starts[queries[k] + 1]):
             i, j = first[pair] - begin, second[pair] - begin
             o = sigma * (scores[begin + i] - scores[begin + j])
+            if costs is not None:
+                total += weights[pair] * (softplus(-o) + (1.0 - target[pair]) * o)
+                continue
             above = sigmoid(o)
             gradient, hessian = weights[pair] * (above - target[pair]), weights[pair] * above * (1.0 - above)
             gradient_sums[i] += gradient
             gradient_sums[j] -= gradient
             hessian_sums[i] += hessian
             hessian_sums[j] += hessian
+        if costs is not None:
+            costs[queries[k]] = total
+            continue
         for row in range(begin, end):
             gradients[row] = np.float32(sigma * gradient_sums[row - begin])
             hessians[row] = np.float32(sigma * sigma * hessian_sums[row - begin])
-
-
-@kernel
-def _cost_pairs(
-    sigma: float,
-    scores: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    target: np.ndarray,
-    weights: np.ndarray,
-    starts: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
-    """costs[q] = sum of w (log(1 + e^-o) + (1 - p) o)."""
-    for k in range(len(queries)):
-        total = 0.0
-        for pair in range(starts[queries[k]], starts[queries[k] + 1]):
-            o = sigma * (scores[first[pair]] - scores[second[pair]])
-            total += weights[pair] * (softplus(-o) + (1.0 - target[pair]) * o)
-        costs[queries[k]] = total

@@ -30,6 +30,7 @@ from podium.objectives.base import (
     BoundObjective,
     Judgements,
     Objective,
+    Outputs,
     check_fraction,
     check_positive,
     refuse_negative_labels,
@@ -128,7 +129,7 @@ class Lambda(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundLambda:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundLambda:
         return BoundLambda(self, judged, n_jobs)
 
 
@@ -169,35 +170,22 @@ class BoundLambda(BoundObjective):
         queries = {"weight": self.query_weights, "scale": form.scales}
         return DeviceObjective.of(lambda_gradients, rows, queries, settings, table)
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         if self.form is None:  # Python holds the interpreter lock: one thread
             return np.zeros_like(lengths)
         return np.asarray(4 * lengths + lengths * np.minimum(lengths, self.form.cutoff) // 16)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        self._run(scores, queries, gradients, hessians, None)
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
-
-    def _run(
-        self,
-        scores: np.ndarray,
-        queries: np.ndarray,
-        gradients: np.ndarray,
-        hessians: np.ndarray,
-        costs: np.ndarray | None,
-    ) -> None:
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
         """Costs where there is room for them, derivatives otherwise."""
         if self.form is None:
             for query in queries.tolist():
-                self._ask_metric(scores, query, gradients, hessians, costs)
+                self._ask_metric(scores, query, out)
             return
         place_queries(scores, self.form.cutoff, self.offsets, queries, self._places)
-        longest = longest_of(self.offsets, queries)
+        longest, weights = longest_of(self.offsets, queries), self._lists[0]
         _lambda_queries(
             None if self.form.kind == ADDITIVE else self.form.kind,
-            self._lists[0] if len(self._lists[0]) else None,
+            weights if len(weights) else None,
             self.form.arrays,
             self._options,
             self._lists,
@@ -207,39 +195,34 @@ class BoundLambda(BoundObjective):
             make_pair_workspace(longest),
             np.zeros(longest + BLOCK, np.float32),
             make_delta_workspace(longest),
-            gradients,
-            hessians,
-            costs,
+            *out,
         )
 
-    def _ask_metric(
-        self, scores: np.ndarray, query: int, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray | None
-    ) -> None:
+    def _ask_metric(self, scores: np.ndarray, query: int, out: Outputs) -> None:
         """One query by the metric's own `swaps`; the rest is what `_lambda_queries` does."""
         start, stop = int(self.offsets[query]), int(self.offsets[query + 1])
         n = stop - start
-        own, weights = scores[start:stop], self._lists[0][start:stop]
-        places = order_of(own)
+        scores, weights = scores[start:stop], self._lists[0][start:stop]
+        places = order_of(scores)
         ranked = self.labels[start:stop][places[::-1]]
-        workspace, total, divided = make_pair_workspace(n), 0.0, self._options[1] and bool(np.ptp(own) > 0)
+        workspace, total, divided = make_pair_workspace(n), 0.0, self._options[1] and bool(np.ptp(scores) > 0)
         single, row, gradient_sums, hessian_sums, exact = workspace
         powers, (nearest, inverse) = np.zeros_like(single), _distances(self._options, divided)
         if n > 1:
-            load_scores(own, places, float(own.max()), self._options[0], True, workspace)
-        for place in range(min(self.metric.top(n), n - 1)):
-            i = n - 1 - place
-            changes = np.nan_to_num(np.abs(self.metric.swaps(ranked, place)))  # NaN: undefined, so nothing to gain
-            row[:i] = (np.sign(ranked[place] - ranked[place + 1 :]) * changes)[::-1]
+            load_scores(scores, places, float(scores.max()), self._options[0], True, workspace)
+        for rank in range(min(self.metric.top(n), n - 1)):
+            i = n - 1 - rank
+            deltas = np.nan_to_num(np.abs(self.metric.swaps(ranked, rank)))  # NaN: undefined, so nothing to gain
+            row[:i] = (np.sign(ranked[rank] - ranked[rank + 1 :]) * deltas)[::-1]
             row[i : i + BLOCK] = 0.0
             if len(weights):
                 _weigh_row(i, places, weights, row)
-            if costs is not None:
+            if out.costs is not None:
                 total += cost_row(LOGISTIC, i, i, exact, row)
             else:
-                total += _own_row(
-                    self._options[1], i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse
-                )
-        _close_query(query, places, 1.0, total, self._options, self._lists, workspace, gradients, hessians, costs)
+                sums = gradient_sums, hessian_sums, nearest, inverse
+                total += _metric_row(self._options[1], i, single, powers, row, *sums)
+        _close_query(query, places, 1.0, total, self._options, self._lists, workspace, *out)
 
 
 def lambda_gradients(scores: Any, lists: PaddedLists, kind: int, cutoff: int, sigma: float, normalised: bool) -> Any:
@@ -359,7 +342,7 @@ def _least(scores: np.ndarray) -> float:
 
 
 @fast_kernel
-def _own_row(
+def _metric_row(
     normalised: bool,
     i: int,
     scores: np.ndarray,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.compiler import kernel
-from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.rankings import order_by_label
 
@@ -30,7 +30,7 @@ class ListMLE(Objective):
 
     name: ClassVar[str] = "listmle"
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundListMLE:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundListMLE:
         return BoundListMLE(self, judged, n_jobs)
 
 
@@ -41,22 +41,14 @@ class BoundListMLE(BoundObjective):
         super().__init__(objective, judged, n_jobs)
         self.order = order_by_label(judged, n_jobs)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        self._run(scores, queries, gradients, hessians, np.empty(0))
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
-
     def on_device(self) -> DeviceObjective:
         rows = {"label": self.labels, **self._document_weights()}
         return DeviceObjective.of(likelihood_gradients, rows, {"weight": self.query_weights})
 
-    def _run(
-        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
-    ) -> None:
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
         judged, order = self.judged, self.order
         lists = judged.weights, judged.query_weights, judged.offsets
-        _plackett_luce(scores, order.places, order.worse, lists, queries, gradients, hessians, costs)
+        _plackett_luce(scores, order.places, order.worse, lists, queries, *out)
 
 
 def likelihood_gradients(scores: Any, lists: PaddedLists) -> Any:
@@ -86,9 +78,9 @@ def _plackett_luce(
     queries: np.ndarray,
     gradients: np.ndarray,
     hessians: np.ndarray,
-    costs: np.ndarray,
+    costs: np.ndarray | None,
 ) -> None:
-    """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is empty.
+    """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is None.
 
     places (n,) uint32 and worse (n,) int64 are the `LabelOrder`; lists are document weights, query weights, offsets.
     """
@@ -102,7 +94,7 @@ def _plackett_luce(
         order = places[start:stop]
         share = np.ones(n) if len(weights) == 0 else weights[start:stop][order]
         levels = _levels(own, order, rank)
-        if len(costs):
+        if costs is not None:
             costs[queries[k]] = query_weights[queries[k]] * _likelihood_cost(own, order, rank, share, levels)
         else:
             scale = query_weights[queries[k]]

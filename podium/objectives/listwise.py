@@ -20,7 +20,14 @@ import numpy as np
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.policies import gain_table, gains, known_gain
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, refuse_negative_labels
+from podium.objectives.base import (
+    BoundObjective,
+    Judgements,
+    Objective,
+    Outputs,
+    check_fraction,
+    refuse_negative_labels,
+)
 from podium.objectives.device import DeviceObjective, PaddedLists
 
 
@@ -39,7 +46,7 @@ class ListNet(Objective):
     def __post_init__(self) -> None:
         check_fraction("listnet: smoothing", self.smoothing)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSoftmax:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundSoftmax:
         return BoundSoftmax(self, judged, n_jobs)
 
 
@@ -71,7 +78,7 @@ class XENDCG(Objective):
     def is_random(self) -> bool:
         return self.seed is not None
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundXENDCG:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundXENDCG:
         return BoundXENDCG(self, judged, n_jobs)
 
 
@@ -92,13 +99,9 @@ class BoundSoftmax(BoundObjective):
             lambda part: _label_softmax(judged.labels, smoothing, judged.weights, judged.offsets, part, targets),
         )
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        weights = self.judged.query_weights
-        _cross_entropy(scores, readonly(self.targets), weights, self.offsets, queries, gradients, hessians)
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        weights = self.judged.query_weights
-        _cross_entropy_costs(scores, readonly(self.targets), weights, self.offsets, queries, costs)
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+        targets, weights = readonly(self.targets), self.query_weights
+        _cross_entropy(scores, targets, weights, self.offsets, queries, *out)
 
     def on_device(self) -> DeviceObjective:
         queries = {"weight": self.query_weights}
@@ -207,39 +210,26 @@ def _cross_entropy(
     queries: np.ndarray,
     gradients: np.ndarray,
     hessians: np.ndarray,
+    costs: np.ndarray | None,
 ) -> None:
-    """g = T q - t, h = T q (1 - q), with q = softmax(scores) and T the sum of t; (n,), float64 in, float32 out."""
+    """g = T q - t, h = T q (1 - q), with q = softmax(scores) and T the sum of t; (n,), float64 in, float32 out.
+
+    Or costs[q] = sum of t (log sum exp(s) - s).
+    """
     for k in range(len(queries)):
         start, stop, scale = offsets[queries[k]], offsets[queries[k] + 1], query_weights[queries[k]]
-        if start == stop:
-            continue
-        largest, total, mass = scores[start:stop].max(), 0.0, 0.0
-        for row in range(start, stop):
-            total += math.exp(scores[row] - largest)
-            mass += targets[row]
-        for row in range(start, stop):
-            share = math.exp(scores[row] - largest) / total
-            gradients[row] = np.float32(scale * (mass * share - targets[row]))
-            hessians[row] = np.float32(scale * mass * share * (1.0 - share))
-
-
-@kernel
-def _cross_entropy_costs(
-    scores: np.ndarray,
-    targets: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
-    """costs[q] = sum of t (log sum exp(s) - s)."""
-    for k in range(len(queries)):
-        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         if start == stop:
             continue
         largest, total, mass, agreed = scores[start:stop].max(), 0.0, 0.0, 0.0
         for row in range(start, stop):
             total += math.exp(scores[row] - largest)
             mass += targets[row]
-            agreed += targets[row] * (scores[row] - largest)
-        costs[queries[k]] = query_weights[queries[k]] * (mass * math.log(total) - agreed)
+            if costs is not None:
+                agreed += targets[row] * (scores[row] - largest)
+        if costs is not None:
+            costs[queries[k]] = scale * (mass * math.log(total) - agreed)
+            continue
+        for row in range(start, stop):
+            share = math.exp(scores[row] - largest) / total
+            gradients[row] = np.float32(scale * (mass * share - targets[row]))
+            hessians[row] = np.float32(scale * mass * share * (1.0 - share))

@@ -19,7 +19,7 @@ import numpy as np
 
 from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, check_positive
+from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs, check_fraction, check_positive
 from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
@@ -32,6 +32,8 @@ from podium.objectives.kernels import (
 )
 from podium.objectives.pair_losses import EVEN, EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE, pair_slopes
 from podium.objectives.rankings import LabelOrder, longest_of, order_by_label
+
+Settings = tuple[int, float, bool]  # pair loss, slope, whether equal labels make pairs
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class PairwiseObjective(Objective):
     def even_pairs(self) -> bool:
         return False
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundPairwise:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundPairwise:
         return BoundPairwise(self, judged, n_jobs)
 
 
@@ -141,43 +143,18 @@ class BoundPairwise(BoundObjective):
         settings = {"loss": kind.pair_loss, "slope": float(kind.slope), "even": bool(kind.even_pairs)}
         return DeviceObjective.of(pair_gradients, rows, {"weight": self.query_weights}, settings)
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.asarray(lengths + lengths * lengths // 32)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        kind, judged = self.objective, self.judged
-        _pair_queries(
-            kind.pair_loss,
-            kind.slope,
-            kind.even_pairs,
-            scores,
-            self.order.places,
-            self.order.worse,
-            judged.weights,
-            self.query_weights,
-            judged.offsets,
-            queries,
-            make_pair_workspace(longest_of(judged.offsets, queries)),
-            gradients,
-            hessians,
-        )
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        kind, judged = self.objective, self.judged
-        _pair_costs(
-            kind.pair_loss,
-            kind.slope,
-            kind.even_pairs,
-            scores,
-            self.order.places,
-            self.order.worse,
-            judged.weights,
-            self.query_weights,
-            judged.offsets,
-            queries,
-            make_pair_workspace(longest_of(judged.offsets, queries)),
-            costs,
-        )
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+        kind, lists = self.objective, (self.judged.weights, self.query_weights, self.offsets)
+        settings = kind.pair_loss, kind.slope, kind.even_pairs
+        workspace = make_pair_workspace(longest_of(self.offsets, queries))
+        data = settings, self.order.arrays, lists, scores, queries, workspace
+        if out.costs is not None:
+            _pair_costs(*data, out.costs)
+        else:
+            _pair_queries(*data, out.gradients, out.hessians)
 
 
 def pair_gradients(scores: Any, lists: PaddedLists, loss: int, slope: float, even: bool) -> Any:
@@ -239,15 +216,10 @@ def _weigh_pairs(
 
 @fast_kernel
 def _pair_queries(
-    loss: int,
-    sigma: float,
-    ties: bool,
+    settings: Settings,
+    order: tuple[np.ndarray, np.ndarray],
+    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
     scores: np.ndarray,
-    places: np.ndarray,
-    worse: np.ndarray,
-    weights: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
     queries: np.ndarray,
     workspace: PairWorkspace,
     gradients: np.ndarray,
@@ -255,9 +227,10 @@ def _pair_queries(
 ) -> None:
     """g_i = sum over pairs of w dC/ds_i, h_i = sum of w d2C/ds_i2, for all documents of these queries.
 
-    scores (n,) float64; places (n,) uint32 and worse (n,) int64: each query's documents by label, worst first, and how
-    many have a smaller label; gradients, hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
+    scores (n,) float64; order: those of `LabelOrder`; lists: document weights, query weights, offsets; gradients,
+    hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
     """
+    (loss, sigma, ties), (places, worse), (weights, query_weights, offsets) = settings, order, lists
     single, row, gradient_sums, hessian_sums, _ = workspace
     turns = 2 if ties else 1
     for k in range(len(queries)):
@@ -284,20 +257,16 @@ def _pair_queries(
 
 @kernel
 def _pair_costs(
-    loss: int,
-    sigma: float,
-    ties: bool,
+    settings: Settings,
+    order: tuple[np.ndarray, np.ndarray],
+    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
     scores: np.ndarray,
-    places: np.ndarray,
-    worse: np.ndarray,
-    weights: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
     queries: np.ndarray,
     workspace: PairWorkspace,
     costs: np.ndarray,
 ) -> None:
     """costs[q] = sum over pairs of w C(o), times the query's weight."""
+    (loss, sigma, ties), (places, worse), (weights, query_weights, offsets) = settings, order, lists
     _, row, _, _, exact = workspace
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0

@@ -20,7 +20,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
+from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs, check_positive
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.pair_losses import sigmoid, softplus
 
@@ -37,7 +37,7 @@ class Squared(Objective):
     name: ClassVar[str] = "squared"
     needs_pairs: ClassVar[bool] = False
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSquared:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundSquared:
         return BoundSquared(self, judged, n_jobs)
 
 
@@ -58,7 +58,7 @@ class Logistic(Objective):
     def __post_init__(self) -> None:
         check_positive("logistic: alpha", self.alpha)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
         classes = (judged.labels >= self.relevant).astype(np.int64)
         return BoundThresholds(self, judged, classes, np.zeros(1), 2.0 * self.alpha, n_jobs)
 
@@ -86,7 +86,7 @@ class Ordinal(Objective):
             raise ValueError(f"ordinal: thresholds must be finite and rise; got {list(given)}.")
         object.__setattr__(self, "thresholds", given)  # a tuple, so that the value can be compared and hashed
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
+    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
         grades, classes = np.unique(judged.labels, return_inverse=True)
         if len(grades) > _MOST_CLASSES:
             raise ValueError(
@@ -109,32 +109,39 @@ class Ordinal(Objective):
         return np.array(self.thresholds)
 
 
-class BoundSquared(BoundObjective):
-    def __init__(self, objective: Squared, judged: Judgements, n_jobs: int | None) -> None:
+class BoundPointwise(BoundObjective):
+    """Each document with one or two numbers that its score is compared with; weights of documents add up."""
+
+    slope: Any = None  # of sigmoids, a float; None: squared error
+
+    def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None) -> None:
         super().__init__(objective, judged, n_jobs)
         self.row_weights = judged.row_weights
+        self.lower = self.upper = self.labels
 
     @property
     def total_weight(self) -> float:
         return exact_sum(self.row_weights)
+
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+        lists = self.lower, self.upper, self.row_weights, self.offsets
+        _point_queries(self.slope, scores, *lists, queries, *out)
+
+
+class BoundSquared(BoundPointwise):
+    """Squared error on one data set."""
 
     def start(self) -> float:
         total = exact_sum(self.row_weights)
         with np.errstate(over="ignore"):  # an infinite start is refused by the caller
             return exact_sum(self.labels * self.row_weights) / total if total > 0 else 0.0
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        _squared(scores, self.labels, self.row_weights, self.offsets, queries, gradients, hessians)
-
     def on_device(self) -> DeviceObjective:
         rows = {"label": self.labels, "row_weight": self.row_weights}
         return DeviceObjective.of(squared_gradients, rows, {})
 
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        _squared_costs(scores, self.labels, self.row_weights, self.offsets, queries, costs)
 
-
-class BoundThresholds(BoundObjective):
+class BoundThresholds(BoundPointwise):
     """Documents between thresholds: `lower` and `upper` of each, infinite where there is none."""
 
     def __init__(
@@ -147,14 +154,10 @@ class BoundThresholds(BoundObjective):
         n_jobs: int | None,
     ) -> None:
         super().__init__(objective, judged, n_jobs)
-        self.thresholds, self.slope, self.row_weights = readonly(thresholds), slope, judged.row_weights
+        self.thresholds, self.slope = readonly(thresholds), slope
         bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
         self.lower, self.upper = readonly(bounds[classes]), readonly(bounds[classes + 1])
         self._classes = _sum_classes(classes, self.row_weights, len(thresholds) + 1)
-
-    @property
-    def total_weight(self) -> float:
-        return exact_sum(self.row_weights)
 
     def start(self) -> float:
         """The constant at which the (rising) sum of gradients is 0; log odds for a single threshold."""
@@ -175,14 +178,6 @@ class BoundThresholds(BoundObjective):
     def _slope_at(self, score: float) -> float:
         below = 1.0 / (1.0 + np.exp(self.slope * (self.thresholds - score)))  # gradients towards each upper threshold
         return float(self._classes[:-1] @ below - self._classes[1:] @ (1.0 - below))
-
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        _between(
-            scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, gradients, hessians
-        )
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        _between_costs(scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, costs)
 
     def on_device(self) -> DeviceObjective:
         rows = {"lower": self.lower, "upper": self.upper, "row_weight": self.row_weights}
@@ -215,80 +210,44 @@ def threshold_gradients(scores: Any, lists: PaddedLists, slope: float) -> Any:
 
 
 @kernel
-def _squared(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-) -> None:
-    """g = w (F - y), h = w; all (n,), float64 in, float32 out."""
-    for k in range(len(queries)):
-        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            gradients[row] = np.float32(weights[row] * (scores[row] - labels[row]))
-            hessians[row] = np.float32(weights[row])
-
-
-@kernel
-def _squared_costs(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
-    for k in range(len(queries)):
-        total = 0.0
-        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            total += 0.5 * weights[row] * (scores[row] - labels[row]) ** 2
-        costs[queries[k]] = total
-
-
-@kernel
-def _between(
+def _point_queries(
+    slope: float | None,
     scores: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
-    slope: float,
     weights: np.ndarray,
     offsets: np.ndarray,
     queries: np.ndarray,
     gradients: np.ndarray,
     hessians: np.ndarray,
+    costs: np.ndarray | None,
 ) -> None:
-    """g = w slope (down - up), h = w slope^2 (down (1 - down) + up (1 - up)).
+    """Squared error: g = w (F - y), h = w. Else g = w slope (down - up), h = w slope^2 (down (1 - down) + up (1 - up)).
 
-    down = sigmoid(slope (F - upper)), up = sigmoid(slope (lower - F)); all (n,), float64 in, float32 out.
+    down = sigmoid(slope (F - upper)), up = sigmoid(slope (lower - F)); all (n,), float64 in, float32 out. Or the costs.
     """
     for k in range(len(queries)):
+        total = 0.0
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            down = sigmoid(slope * (scores[row] - upper[row]))
-            up = sigmoid(slope * (lower[row] - scores[row]))
-            second = down * (1.0 - down) + up * (1.0 - up)
-            gradients[row] = np.float32(weights[row] * slope * (down - up))
-            hessians[row] = np.float32(weights[row] * slope * slope * second)
+            if costs is not None:
+                total += _point_cost(slope, weights[row], scores[row], lower[row], upper[row])
+            elif slope is None:
+                gradients[row] = np.float32(weights[row] * (scores[row] - lower[row]))
+                hessians[row] = np.float32(weights[row])
+            else:
+                down, up = sigmoid(slope * (scores[row] - upper[row])), sigmoid(slope * (lower[row] - scores[row]))
+                second = down * (1.0 - down) + up * (1.0 - up)
+                gradients[row] = np.float32(weights[row] * slope * (down - up))
+                hessians[row] = np.float32(weights[row] * slope * slope * second)
+        if costs is not None:
+            costs[queries[k]] = total
 
 
 @kernel
-def _between_costs(
-    scores: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    slope: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
+def _point_cost(slope: float | None, weight: float, score: float, lower: float, upper: float) -> float:
     """The constant `-log(1 - exp(-slope (upper - lower)))` makes it minus the logarithm of a probability."""
-    for k in range(len(queries)):
-        total = 0.0
-        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            above = softplus(slope * (scores[row] - upper[row])) if upper[row] < np.inf else 0.0
-            below = softplus(slope * (lower[row] - scores[row])) if lower[row] > -np.inf else 0.0
-            width = math.log(-math.expm1(slope * (lower[row] - upper[row])))
-            total += weights[row] * (above + below - width)
-        costs[queries[k]] = total
+    if slope is None:
+        return 0.5 * weight * (score - lower) ** 2
+    above = softplus(slope * (score - upper)) if upper < np.inf else 0.0
+    below = softplus(slope * (lower - score)) if lower > -np.inf else 0.0
+    return weight * (above + below - math.log(-math.expm1(slope * (lower - upper))))

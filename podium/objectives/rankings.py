@@ -24,6 +24,10 @@ class LabelOrder:
     places: np.ndarray  # (n,) uint32, worst first
     worse: np.ndarray  # (n,) int64: how many documents of the query have a smaller label
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.places, self.worse
+
 
 def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
     """Sort the documents of each query; the order of equal labels is arbitrary."""
