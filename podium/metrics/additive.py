@@ -309,8 +309,8 @@ def _longest(offsets: np.ndarray) -> int:
 def _weighted_sums(values: np.ndarray, offsets: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
     for q in range(len(out)):
         start, total = offsets[q], 0.0
-        for place in range(offsets[q + 1] - start):
-            total += values[start + place] * weights[place]
+        for rank in range(offsets[q + 1] - start):
+            total += values[start + rank] * weights[rank]
         out[q] = total
 
 
@@ -359,11 +359,11 @@ def _mean_ratios(
     """Mean over k of DCG@k / ideal DCG@k; NaN where nothing can be gained."""
     for q in range(len(out)):
         top = min(cutoff, offsets[q + 1] - offsets[q])
-        found, best, total = 0.0, 0.0, 0.0
-        for place in range(top):
-            found += gains[offsets[q] + place] * discount[place]
-            if ends[q] + place < ends[q + 1]:
-                best += ideal[ends[q] + place] * discount[place]
+        reached, best, total = 0.0, 0.0, 0.0
+        for rank in range(top):
+            reached += gains[offsets[q] + rank] * discount[rank]
+            if ends[q] + rank < ends[q + 1]:
+                best += ideal[ends[q] + rank] * discount[rank]
             if best > 0:
-                total += found / best
+                total += reached / best
         out[q] = total / top if best > 0 else np.nan

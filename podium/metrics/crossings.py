@@ -60,13 +60,13 @@ def sweep_queries(
     events, n_events = (np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)), 0
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
-        own, own2, value = s[begin : begin + n], s2[begin : begin + n], values[begin : begin + n]
+        line, line2, value = s[begin : begin + n], s2[begin : begin + n], values[begin : begin + n]
         weights, scale = table[starts[q] :], scales[q]
         if scale == 0.0 or n < 2:
             continue
-        start_order(own, own2, sort_workspace, work)
+        start_order(line, line2, sort_workspace, work)
         for r in range(n):
-            by_rank[0, r], by_rank[1, r] = own[work[0][r]], own2[work[0][r]]
+            by_rank[0, r], by_rank[1, r] = line[work[0][r]], line2[work[0][r]]
         count = count_crossings(by_rank[0, :n], by_rank[1, :n]) + 1
         if count > len(falling):
             falling, pairs, crossings = (
@@ -77,17 +77,17 @@ def sweep_queries(
         count = fill_crossings(by_rank[0, :n], by_rank[1, :n], work[0], high, falling, pairs)
         places = sort_places(falling[:count], crossings, False)
         if average:
-            value = _averaged(own, own2, value, work[0])
+            value = _averaged(line, line2, value, work[0])
         state = kind, average, scale, min(cutoff, n)
         events = _with_space(events, n_events, count + 2)
         alpha, change, point = events[0][n_events:], events[1][n_events:], events[2][n_events:]
-        alpha[0], change[0], point[0] = 0.0, _end_change(state, own, own2, value, weights, work[0]), 0
-        found = 1 + _sweep(state, falling, pairs, places, high, value, weights, *work, alpha[1:], change[1:], point[1:])
+        alpha[0], change[0], point[0] = 0.0, _end_change(state, line, line2, value, weights, work[0]), 0
+        count = 1 + _sweep(state, falling, pairs, places, high, value, weights, *work, alpha[1:], change[1:], point[1:])
         if high >= 1.0:
-            alpha[found], change[found] = 1.0, 0
-            point[found] = -_end_change(state, own2, own, value, weights, work[0])
-            found += 1
-        n_events += found
+            alpha[count], change[count] = 1.0, 0
+            point[count] = -_end_change(state, line2, line, value, weights, work[0])
+            count += 1
+        n_events += count
     return events[0][:n_events], events[1][:n_events], events[2][:n_events]
 
 
@@ -140,9 +140,9 @@ def count_crossings(s: np.ndarray, s2: np.ndarray) -> int:
     """Of documents in the order just behind 0."""
     count = 0
     for k in range(len(s)):
-        own, own2 = s[k], s2[k]
+        score, score2 = s[k], s2[k]
         for m in range(k + 1, len(s)):
-            count += (own > s[m]) & (own2 < s2[m])
+            count += (score > s[m]) & (score2 < s2[m])
     return count
 
 
@@ -157,9 +157,9 @@ def fill_crossings(
     """
     count = 0
     for k in range(len(s)):
-        own, own2, upper = s[k], s2[k], order[k] << 32
+        score, score2, upper = s[k], s2[k], order[k] << 32
         for m in range(k + 1, len(s)):
-            a, b = own - s[m], s2[m] - own2
+            a, b = score - s[m], s2[m] - score2
             crosses = (a > 0.0) & (b > 0.0)
             alpha = min(max(a / (a + b if crosses else 1.0), _FIRST_ALPHA), _LAST_ALPHA)
             falling[count], pairs[count] = -alpha, upper | order[m]
@@ -246,7 +246,7 @@ def _sweep(
     above: np.ndarray,
     term: np.ndarray,
     alphas: np.ndarray,
-    changes: np.ndarray,
+    deltas: np.ndarray,
     points: np.ndarray,
 ) -> int:
     """Walk through the sorted crossings of one query; the number of clusters that change its value."""
@@ -254,7 +254,7 @@ def _sweep(
     above[0] = first_above(state[0])
     for r in range(len(value)):
         term[r], above[r + 1] = _term(state, above[r], value[order[r]], r, weights)
-    k, found = 0, 0
+    k, n_events = 0, 0
     while k < len(places) and -falling[places[k]] <= high:
         alpha, stop, change, point = -falling[places[k]], end_of_cluster(falling, places, k), 0, 0
         if stop == k + 1:  # neighbours; here and not in a function, because most crossings are such
@@ -278,12 +278,12 @@ def _sweep(
                 elif upper > lower:
                     point = change
         else:
-            own = places[k:stop]
-            change, point = _cross_many(state, pairs, own, value, weights, order, rank, after, shift, above, term)
-        alphas[found], changes[found], points[found] = alpha, change, point
-        found += change != 0 or point != 0
+            cluster = places[k:stop]
+            change, point = _cross_many(state, pairs, cluster, value, weights, order, rank, after, shift, above, term)
+        alphas[n_events], deltas[n_events], points[n_events] = alpha, change, point
+        n_events += change != 0 or point != 0
         k = stop
-    return found
+    return n_events
 
 
 @kernel
@@ -363,8 +363,8 @@ def _tied_terms(
     for k in range(len(documents)):
         mean += value[documents[k]] / len(documents)
     for k in range(len(documents)):
-        own = mean if state[1] else value[documents[k]]
-        term, above = _term(state, above, own, start + k, weights)
+        gain = mean if state[1] else value[documents[k]]
+        term, above = _term(state, above, gain, start + k, weights)
         total += term
     return total
 

@@ -72,10 +72,10 @@ def _sorted_events(blocks: Sequence[Events], n_jobs: int | None) -> Events:
     borders = np.concatenate([[0], ends.reshape(-1, len(blocks))[:, -1]]) if len(blocks) else np.zeros(2, np.int64)
 
     def sort(bucket: int) -> None:
-        own = slice(int(borders[bucket]), int(borders[bucket + 1]))
-        order = np.argsort(merged[0][own])
+        part = slice(int(borders[bucket]), int(borders[bucket + 1]))
+        order = np.argsort(merged[0][part])
         for array in merged:
-            array[own] = array[own][order]
+            array[part] = array[part][order]
 
     map_blocks(sort, len(borders) - 1, n_jobs)
     return merged
@@ -120,9 +120,9 @@ def _distribute(
         before = alpha[k]
         while bucket < len(edges) and before >= edges[bucket]:
             bucket += 1
-        place = starts[bucket]
-        all_alpha[place], all_change[place], all_point[place] = alpha[k], change[k], point[k]
-        starts[bucket] = place + 1
+        slot = starts[bucket]
+        all_alpha[slot], all_change[slot], all_point[slot] = alpha[k], change[k], point[k]
+        starts[bucket] = slot + 1
 
 
 @kernel

@@ -94,8 +94,8 @@ def line_search(
             sample_weight = None if sample_weight is None else sample_weight[rows]
     ends = [as_scores(scores, len(labels)) for scores in (s, s2)]
     start, end = (scores if rows is None else scores[rows] for scores in ends)
-    given = {"docids": docids, "query_weight": query_weight, "sample_weight": sample_weight, "n_jobs": n_jobs}
-    return LineSearcher(labels, offsets, parse_metric(metric, rules), **given).search(start, end, high)
+    options = {"docids": docids, "query_weight": query_weight, "sample_weight": sample_weight, "n_jobs": n_jobs}
+    return LineSearcher(labels, offsets, parse_metric(metric, rules), **options).search(start, end, high)
 
 
 class LineSearcher(QueryValues):
@@ -108,8 +108,10 @@ class LineSearcher(QueryValues):
         super().__init__(labels, offsets, metric, **more)
         longest = int(np.diff(self.offsets).max(initial=0))
         if longest > LONGEST_LINE:
-            found = f"a list has {longest:,} documents, so up to {longest * (longest - 1) // 2:,} pairs that can cross"
-            raise ValueError(f"line_search: {found}; at most {LONGEST_LINE:,} documents are supported. Rank fewer.")
+            problem = (
+                f"a list has {longest:,} documents, so up to {longest * (longest - 1) // 2:,} pairs that can cross"
+            )
+            raise ValueError(f"line_search: {problem}; at most {LONGEST_LINE:,} documents are supported. Rank fewer.")
         self._rows = self._tie_order()
         self._ranked = self.labels[self._rows]  # not by score, but by what decides among equal ones
         self._weight = None if self.sample_weight is None else self.sample_weight[self._rows]
@@ -186,8 +188,8 @@ class LineSearcher(QueryValues):
         return [tuple(map(np.concatenate, zip(*blocks)))] if blocks else []  # type: ignore[list-item]
 
     def _rerank_query(self, q: int, s: np.ndarray, s2: np.ndarray, high: float, units: float, most: float) -> Events:
-        own = slice(int(self.offsets[q]), int(self.offsets[q + 1]))
-        line = Line(s[own], s2[own], self._ranked[own], None if self._weight is None else self._weight[own])
+        rows = slice(int(self.offsets[q]), int(self.offsets[q + 1]))
+        line = Line(s[rows], s2[rows], self._ranked[rows], None if self._weight is None else self._weight[rows])
         alpha, at, behind = map(np.concatenate, zip(*values_along(line, self.metric, high)))
         if not (np.isfinite(at).all() and np.isfinite(behind).all()):
             raise ValueError(

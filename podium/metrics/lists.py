@@ -175,12 +175,12 @@ def _mend_by_name(
     """Put equal scores in order of falling document id; other queries are skipped."""
     queries = np.unique(np.searchsorted(offsets, np.flatnonzero(tied), side="right") - 1)
     lengths = np.diff(offsets)[queries]
-    own = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    rows = np.repeat(offsets[queries] - own[:-1], lengths) + np.arange(own[-1])
-    order, own_tied = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
-    _rank_queries(scores[rows], np.empty(0), own, 0, single, np.empty(0), own_tied, order, 1)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    rows = np.repeat(offsets[queries] - ends[:-1], lengths) + np.arange(ends[-1])
+    order, ties = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
+    _rank_queries(scores[rows], np.empty(0), ends, 0, single, np.empty(0), ties, order, 1)
     names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
-    _reorder_ties(order, own_tied, own, name_keys(order, own_tied, names[rows]))
+    _reorder_ties(order, ties, ends, name_keys(order, ties, names[rows]))
     ranked[rows] = labels[rows[order]]
 
 
@@ -189,9 +189,9 @@ def heads(values: np.ndarray, offsets: np.ndarray, cutoff: int | None) -> tuple[
     lengths = np.diff(offsets)
     if cutoff is None or lengths.max(initial=0) <= cutoff:
         return values, offsets
-    kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(lengths, cutoff))])
-    places = np.repeat(offsets[:-1] - kept[:-1], np.diff(kept)) + np.arange(kept[-1])
-    return values[places], kept
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(lengths, cutoff))])
+    places = np.repeat(offsets[:-1] - ends[:-1], np.diff(ends)) + np.arange(ends[-1])
+    return values[places], ends
 
 
 def sort_descending(
@@ -199,19 +199,19 @@ def sort_descending(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each query's values, largest first, down to the cutoff, and their offsets."""
     lengths = np.diff(offsets)
-    kept = np.concatenate(
+    ends = np.concatenate(
         [np.zeros(1, np.int64), np.cumsum(lengths if cutoff is None else np.minimum(lengths, cutoff))]
     )
-    result = np.empty(int(kept[-1]), dtype=np.float64)
+    result = np.empty(int(ends[-1]), dtype=np.float64)
     values = readonly(np.ascontiguousarray(values, dtype=np.float64))
-    offsets, kept = readonly(offsets), readonly(kept)
+    offsets, ends = readonly(offsets), readonly(ends)
 
     def work(first: int, last: int) -> None:
-        if not _count_block(values, offsets, kept, first, last, result):
-            _sort_block(values, offsets, kept, first, last, result)
+        if not _count_block(values, offsets, ends, first, last, result):
+            _sort_block(values, offsets, ends, first, last, result)
 
     over_queries(work, offsets)
-    return result, kept
+    return result, ends
 
 
 def _reorder_ties(order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys: np.ndarray) -> None:
@@ -243,10 +243,10 @@ def _pack_block(
     workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
-        own = words[start - offsets[first] : start - offsets[first] + n]
-        shifts[q - first] = pack(scores[start : start + n], single, workspace[0], own)
+        query_words = words[start - offsets[first] : start - offsets[first] + n]
+        shifts[q - first] = pack(scores[start : start + n], single, workspace[0], query_words)
         if n < LONG_LIST:
-            sort_short(own, workspace)
+            sort_short(query_words, workspace)
 
 
 @kernel
@@ -329,25 +329,25 @@ def _sort_ties(
 
 @kernel
 def _sort_block(
-    values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
+    values: np.ndarray, offsets: np.ndarray, ends: np.ndarray, first: int, last: int, out: np.ndarray
 ) -> None:
     """Sort queries first..last, largest value first, as scores are."""
     workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
-        own, own_out = values[offsets[q] : offsets[q + 1]], out[kept[q] : kept[q + 1]]
-        places = sort_places(own, workspace, False)
-        for k in range(len(own_out)):
-            own_out[k] = own[places[k]]
+        query_values, query_out = values[offsets[q] : offsets[q + 1]], out[ends[q] : ends[q + 1]]
+        places = sort_places(query_values, workspace, False)
+        for k in range(len(query_out)):
+            query_out[k] = query_values[places[k]]
 
 
 @kernel
 def _count_block(
-    values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
+    values: np.ndarray, offsets: np.ndarray, ends: np.ndarray, first: int, last: int, out: np.ndarray
 ) -> bool:
     """The same for grades, by counting them; False at the first query with other numbers."""
     counts = np.zeros(256, np.int64)
     for q in range(first, last):
-        if not _count_grades(values[offsets[q] : offsets[q + 1]], counts, out[kept[q] : kept[q + 1]]):
+        if not _count_grades(values[offsets[q] : offsets[q + 1]], counts, out[ends[q] : ends[q + 1]]):
             return False
     return True
 

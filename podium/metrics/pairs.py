@@ -101,19 +101,19 @@ def inversion_deltas(labels: np.ndarray, i: int, cutoff: int | None) -> np.ndarr
 @kernel
 def _add(tree: np.ndarray, code: int, amount: float) -> None:
     """A Fenwick tree: running sums by label, updated and read in O(log labels)."""
-    place = code + 1
-    while place < len(tree):
-        tree[place] += amount
-        place += place & -place
+    node = code + 1
+    while node < len(tree):
+        tree[node] += amount
+        node += node & -node
 
 
 @kernel
 def _up_to(tree: np.ndarray, code: int) -> float:
     """The sum over labels <= code."""
-    total, place = 0.0, code + 1
-    while place > 0:
-        total += tree[place]
-        place -= place & -place
+    total, node = 0.0, code + 1
+    while node > 0:
+        total += tree[node]
+        node -= node & -node
     return total
 
 

@@ -41,13 +41,13 @@ class AveragePrecision(KernelMetric):
         labels, offsets = readonly(lists.labels), readonly(lists.offsets)
         weights = readonly(np.empty(0) if lists.weights is None else lists.weights)
         tied = readonly(lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_))
-        cutoff, sums, found = self.cutoff or len(labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
+        cutoff, sums, totals = self.cutoff or len(labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
 
         def work(first: int, last: int) -> None:
-            _precision_sums(labels, self.threshold, weights, tied, offsets, cutoff, first, last, sums, found)
+            _precision_sums(labels, self.threshold, weights, tied, offsets, cutoff, first, last, sums, totals)
 
         over_queries(work, offsets)
-        divisors = self.divisors(lists, found if lists.judged is None else None)
+        divisors = self.divisors(lists, totals if lists.judged is None else None)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
 
@@ -81,7 +81,7 @@ def _precision_sums(
     first: int,
     last: int,
     sums: np.ndarray,
-    found: np.ndarray,
+    totals: np.ndarray,
 ) -> None:
     """Sum of weight x precision over relevant places above the cutoff, and the weight of all that are relevant.
 
@@ -90,13 +90,13 @@ def _precision_sums(
     for q in range(first, last):
         start, top = offsets[q], min(cutoff, offsets[q + 1] - offsets[q])
         total, relevant, hits, waiting = 0.0, 0.0, 0, 0.0
-        for place in range(offsets[q + 1] - start):
-            if labels[start + place] >= threshold:
+        for rank in range(offsets[q + 1] - start):
+            if labels[start + rank] >= threshold:
                 hits += 1
-                weight = weights[start + place] if len(weights) else 1.0
+                weight = weights[start + rank] if len(weights) else 1.0
                 relevant += weight
                 waiting += weight
-            if waiting > 0 and place < top and (len(tied) == 0 or place + 1 == top or not tied[start + place + 1]):
-                total += waiting * hits / (place + 1)
+            if waiting > 0 and rank < top and (len(tied) == 0 or rank + 1 == top or not tied[start + rank + 1]):
+                total += waiting * hits / (rank + 1)
                 waiting = 0.0
-        sums[q], found[q] = total, relevant
+        sums[q], totals[q] = total, relevant

@@ -68,18 +68,18 @@ def values_along(line: Line, metric: Metric, high: float) -> Iterator[tuple[np.n
         documents[1] = work[0]
         tied[0] = np.append(False, s[documents[0, 1:]] == s[documents[0, :-1]])
         _tie(work[0], line.s, line.s2, tied[1])
-        found = line.values(metric, documents, tied)
-        return np.array([alpha]), found[:1], found[1:]
+        values = line.values(metric, documents, tied)
+        return np.array([alpha]), values[:1], values[1:]
 
     yield at_end(line.s, 0.0)
-    kept, every = np.empty(0) if line.weights is None else line.weights, metric.policy.ties == "average"
+    weights, every = np.empty(0) if line.weights is None else line.weights, metric.policy.ties == "average"
     alpha, documents, tied = np.empty(rows // 2), np.empty((rows, n), np.int64), np.empty((rows, n), np.bool_)
     ends = np.array([0, 0])  # the next crossing, clusters written
     while ends[0] < count and -falling[places[ends[0]]] <= high:
-        parts = line.s, line.s2, line.labels, kept
+        parts = line.s, line.s2, line.labels, weights
         _write_lists(*parts, every, falling, pairs, places, high, work, alpha, documents, tied, ends)
-        found = line.values(metric, documents[: 2 * ends[1]], tied[: 2 * ends[1]])
-        yield alpha[: ends[1]].copy(), found[0::2], found[1::2]
+        values = line.values(metric, documents[: 2 * ends[1]], tied[: 2 * ends[1]])
+        yield alpha[: ends[1]].copy(), values[0::2], values[1::2]
     if high >= 1.0:
         yield at_end(line.s2, 1.0)
 

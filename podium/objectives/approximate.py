@@ -20,8 +20,8 @@ from podium.metrics.additive import NDCG
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES
 from podium.objectives.base import (
+    BoundLabels,
     BoundObjective,
-    Judgements,
     Objective,
     Outputs,
     check_positive,
@@ -51,7 +51,7 @@ class ApproxNDCG(Objective):
     """
 
     name: ClassVar[str] = "approxndcg"
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "surrogate"
 
     alpha: float = 10.0
     gain: str | None = None
@@ -67,8 +67,8 @@ class ApproxNDCG(Objective):
     def metric(self) -> NDCG:
         return NDCG(policy=POLICIES["standard"].vary(gain=self.gain, label_gain=self.label_gain))
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundApproxNDCG:
-        return BoundApproxNDCG(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundApproxNDCG:
+        return BoundApproxNDCG(self, data, n_jobs)
 
 
 class BoundApproxNDCG(BoundObjective):
@@ -76,12 +76,12 @@ class BoundApproxNDCG(BoundObjective):
 
     objective: ApproxNDCG
 
-    def __init__(self, objective: ApproxNDCG, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        refuse_negative_labels(objective.name, judged.labels)
-        form = objective.metric.closed_form(RankedLists(judged.labels, judged.offsets))
-        gains = form.values * np.repeat(form.scales, judged.lengths)
-        self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
+    def __init__(self, objective: ApproxNDCG, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        refuse_negative_labels(objective.name, data.labels)
+        form = objective.metric.closed_form(RankedLists(data.labels, data.offsets))
+        gains = form.values * np.repeat(form.scales, data.lengths)
+        self.gains = readonly(gains * data.weights if len(data.weights) else gains)
 
     def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.asarray(lengths + lengths * lengths // 16)
@@ -132,8 +132,8 @@ def _smooth_queries(
         if n < 2:
             gradients[start:stop], hessians[start:stop] = 0.0, 0.0
             continue
-        own = scores[start:stop]
-        load_scores(own, places[:n], own.max(), alpha, False, workspace)
+        query_scores = scores[start:stop]
+        load_scores(query_scores, places[:n], query_scores.max(), alpha, False, workspace)
         for i in range(1, n):
             _fill_row(i, row)
             formula_row(LOGISTIC, i, i, single, row, gradient_sums, hessian_sums)
@@ -155,9 +155,9 @@ def _fill_row(i: int, row: np.ndarray) -> None:
 @fast_kernel
 def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
     """Differences of the costs of a step in rank."""
-    own = steps[i]
+    step = steps[i]
     for j in range(i):
-        row[j] = own - steps[j]
+        row[j] = step - steps[j]
     for j in range(i, (i + BLOCK - 1) // BLOCK * BLOCK):
         row[j] = np.float32(0.0)
 

@@ -28,8 +28,8 @@ class Objective:
     """The frame of all objectives: a name, settings as fields, and `bind`."""
 
     name: ClassVar[str] = ""
-    # "exact": the second derivative of the loss; "stand-in": a positive number in its place where it is 0 or negative
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "exact"
+    # "exact": the second derivative of the loss; "surrogate": a positive number in its place where it is 0 or negative
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "exact"
     needs_pairs: ClassVar[bool] = True  # whether a query with a single label teaches nothing
 
     @property
@@ -60,15 +60,15 @@ class Objective:
         labels (n,), offsets (queries + 1,). `weights` (n,) are document weights: they multiply a document's own terms,
         and a pair counts by the product of its two. `query_weights` (queries,) multiply everything of a query.
         """
-        return self.bound(judge(labels, offsets, weights, query_weights), n_jobs)
+        return self.bound(bind_labels(labels, offsets, weights, query_weights), n_jobs)
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundObjective:
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundObjective:
         """What `bind` returns, for labels that are checked."""
-        raise NotImplementedError(f"{type(self).__name__} must define bound(judged, n_jobs)")
+        raise NotImplementedError(f"{type(self).__name__} must define bound(data, n_jobs)")
 
 
 @dataclass(frozen=True, eq=False)
-class Judgements:
+class BoundLabels:
     """What an objective is bound to, checked and read-only."""
 
     labels: np.ndarray  # (n,) float64
@@ -115,10 +115,10 @@ class Outputs(NamedTuple):
 class BoundObjective:
     """An objective on one data set."""
 
-    def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None = None) -> None:
-        self.objective, self.judged, self.n_jobs = objective, judged, n_jobs
-        self.labels, self.offsets, self.query_weights = judged.labels, judged.offsets, judged.query_weights
-        self.n_queries = judged.n_queries
+    def __init__(self, objective: Objective, data: BoundLabels, n_jobs: int | None = None) -> None:
+        self.objective, self.data, self.n_jobs = objective, data, n_jobs
+        self.labels, self.offsets, self.query_weights = data.labels, data.offsets, data.query_weights
+        self.n_queries = data.n_queries
         self._all_queries = readonly(np.arange(self.n_queries, dtype=np.int64))
 
     @property
@@ -140,7 +140,7 @@ class BoundObjective:
         Of listwise objectives, the sum of the queries' weights, each times the mean weight of its documents; of
         pointwise objectives the sum of the documents' weights, of pairwise ones that of the pairs'.
         """
-        return exact_sum(self.judged.query_weights * self.judged.mean_weights)
+        return exact_sum(self.data.query_weights * self.data.mean_weights)
 
     def derivatives(
         self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, queries: np.ndarray | None = None
@@ -168,7 +168,7 @@ class BoundObjective:
         return None
 
     def _document_weights(self) -> dict[str, np.ndarray]:
-        return {"document_weight": self.judged.weights} if len(self.judged.weights) else {}
+        return {"document_weight": self.data.weights} if len(self.data.weights) else {}
 
     def start(self) -> float:
         """The constant score to start from: the best one for pointwise losses, 0 where only differences count."""
@@ -190,17 +190,17 @@ class BoundObjective:
         return lengths
 
     def _share_out(self, queries: np.ndarray, work: Callable[[np.ndarray], None]) -> None:
-        effort = self.work(self.judged.lengths[queries])
+        effort = self.work(self.data.lengths[queries])
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
 
     def _scores(self, scores: np.ndarray) -> np.ndarray:
-        given = np.ascontiguousarray(scores, dtype=np.float64)
-        if given.shape != self.labels.shape:
+        numbers = np.ascontiguousarray(scores, dtype=np.float64)
+        if numbers.shape != self.labels.shape:
             raise ValueError(
-                f"scores must have one number per row, shape {self.labels.shape}; got shape {given.shape}."
+                f"scores must have one number per row, shape {self.labels.shape}; got shape {numbers.shape}."
             )
-        return readonly(given)
+        return readonly(numbers)
 
     def _chosen(self, queries: np.ndarray | None) -> np.ndarray:
         if queries is None:
@@ -225,14 +225,14 @@ class BoundObjective:
     def _check_output(self, name: str, array: np.ndarray) -> None:
         fits = isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == self.labels.shape
         if not (fits and array.flags.c_contiguous and array.flags.writeable):
-            found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            described = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
             raise ValueError(
                 f"{name} is filled in place: expected a writeable, contiguous float32 array of shape "
-                f"{self.labels.shape}; got {found}."
+                f"{self.labels.shape}; got {described}."
             )
 
 
-def judge(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None) -> Judgements:
+def bind_labels(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None) -> BoundLabels:
     """Check and freeze what an objective is bound to."""
     labels = _numbers("labels", labels)
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
@@ -242,7 +242,7 @@ def judge(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = N
     queries = np.ones(n_queries)
     if query_weights is not None:
         queries = _weights("query_weights", query_weights, n_queries, "query")
-    return Judgements(*map(readonly, (labels, offsets, documents, queries)))
+    return BoundLabels(*map(readonly, (labels, offsets, documents, queries)))
 
 
 def check_positive(what: str, value: Any) -> None:

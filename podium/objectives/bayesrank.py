@@ -33,8 +33,8 @@ from podium.metrics.policies import Policy
 from podium.metrics.registry import METRICS
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace
 from podium.objectives.base import (
+    BoundLabels,
     BoundObjective,
-    Judgements,
     Objective,
     Outputs,
     check_positive,
@@ -60,7 +60,7 @@ class BayesRank(Objective):
     """
 
     name: ClassVar[str] = "bayesrank"
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "surrogate"
 
     metric: str | Metric = "ndcg@10"
     samples: int = 16
@@ -93,8 +93,8 @@ class BayesRank(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundBayesRank:
-        return BoundBayesRank(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundBayesRank:
+        return BoundBayesRank(self, data, n_jobs)
 
 
 class BoundBayesRank(BoundObjective):
@@ -102,15 +102,15 @@ class BoundBayesRank(BoundObjective):
 
     objective: BayesRank
 
-    def __init__(self, objective: BayesRank, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        refuse_negative_labels(objective.name, judged.labels)
-        metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
-        form = closed_form_of(metric, judged)
+    def __init__(self, objective: BayesRank, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        refuse_negative_labels(objective.name, data.labels)
+        metric = objective.target.resolve(float(data.labels.max(initial=0.0)))
+        form = closed_form_of(metric, data)
         if form is None or form.kind != ADDITIVE:
             raise ValueError(f"bayesrank: {metric.name} has swaps of its own, so it does not add up over places.")
-        gains = form.values * np.repeat(form.scales, judged.lengths)
-        self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
+        gains = form.values * np.repeat(form.scales, data.lengths)
+        self.gains = readonly(gains * data.weights if len(data.weights) else gains)
         self._places = form.cutoff, form.table, form.starts
         self._iteration = 0
 
@@ -122,7 +122,7 @@ class BoundBayesRank(BoundObjective):
 
     def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
         stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
-        lists = self.gains, self.judged.query_weights, self.offsets
+        lists = self.gains, self.data.query_weights, self.offsets
         workspace = make_sort_workspace(longest_of(self.offsets, queries))
         _expect_queries(stream, samples, self._places, lists, scores, queries, workspace, *out)
 
@@ -165,8 +165,12 @@ def _expect_queries(
         n, few = stop - start, stop - start <= LONGEST_EXACT
         if n == 0:
             continue
-        own, order, theta = scores[start:stop] - scores[start:stop].max(), places[:n], table[table_starts[query] :]
-        documents, near, top = (own, np.exp(own), gains[start:stop]), own.min() > -_NEAR, n if few else min(cutoff, n)
+        shifted, order, theta = scores[start:stop] - scores[start:stop].max(), places[:n], table[table_starts[query] :]
+        documents, near, top = (
+            (shifted, np.exp(shifted), gains[start:stop]),
+            shifted.min() > -_NEAR,
+            n if few else min(cutoff, n),
+        )
         for row in range(n):  # an order to begin with
             order[row] = row
         gradient_sums[:n], hessian_sums[:n], expected = 0.0, 0.0, 0.0
@@ -180,7 +184,7 @@ def _expect_queries(
             if number < 0:
                 baseline[:top] = outlook[2][:top]
                 continue
-            share = _probability(own, order, outlook[0]) if few else 1.0 / samples
+            share = _probability(shifted, order, outlook[0]) if few else 1.0 / samples
             expected += share * worth
             if costs is None:
                 _add_order(documents, near, theta, top, share, order, outlook, baseline, gradient_sums, hessian_sums)
@@ -245,7 +249,7 @@ def _add_order(
     gradient_sums: np.ndarray,
     hessian_sums: np.ndarray,
 ) -> None:
-    """Add one order's part of the derivative and of the stand-in for the second one, O(n).
+    """Add one order's part of the derivative and of the surrogate of the second one, O(n).
 
     Sums over the places so far are kept times `exp(level)` of the last of them: levels fall, so no factor exceeds 1,
     and `p_x(d) = exp(s_d - level_x)` turns them into sums of probabilities.

@@ -13,7 +13,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
 from podium.objectives.device import DeviceObjective, PaddedLists
 
 
@@ -23,16 +23,16 @@ class QueryRMSE(Objective):
 
     name: ClassVar[str] = "query_rmse"
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundQueryRMSE:
-        return BoundQueryRMSE(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundQueryRMSE:
+        return BoundQueryRMSE(self, data, n_jobs)
 
 
 class BoundQueryRMSE(BoundObjective):
     """Centred squared error on one data set."""
 
-    def __init__(self, objective: QueryRMSE, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.row_weights = judged.row_weights
+    def __init__(self, objective: QueryRMSE, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.row_weights = data.row_weights
 
     @property
     def total_weight(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
 
 Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
 
@@ -28,8 +28,8 @@ class FunctionObjective(Objective):
     def has_loss(self) -> bool:
         return False
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundCustom:
-        return BoundCustom(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundCustom:
+        return BoundCustom(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class BoundCustom(BoundObjective):
     @property
     def total_weight(self) -> float:
         """The sum of the documents' weights, which multiply the results."""
-        return exact_sum(self.judged.row_weights)
+        return exact_sum(self.data.row_weights)
 
     def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.zeros_like(lengths)
@@ -71,7 +71,7 @@ class BoundCustom(BoundObjective):
         results = self.objective.function(scores[rows], self.labels[rows], offsets)
         if not isinstance(results, (tuple, list)) or len(results) != 2:
             raise ValueError(f"{self._who()} must return two arrays, gradients and hessians; got {_kind(results)}.")
-        weights = self.judged.row_weights[rows]
+        weights = self.data.row_weights[rows]
         for target, name, result in zip(out[:2], ("gradients", "hessians"), results):
             target[rows] = self._checked(name, result, len(rows)) * weights
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium.objectives.base import BoundObjective, Judgements, Outputs
+from podium.objectives.base import BoundLabels, BoundObjective, Outputs
 from podium.objectives.pair_losses import sigmoid, softplus
 from podium.objectives.pairwise import RankNet
 
@@ -23,17 +23,17 @@ class BoundPairs(BoundObjective):
 
     objective: RankNet
 
-    def __init__(self, objective: RankNet, judged: Judgements, pairs: GivenPairs, n_jobs: int | None = None) -> None:
-        super().__init__(objective, judged, n_jobs)
+    def __init__(self, objective: RankNet, data: BoundLabels, pairs: GivenPairs, n_jobs: int | None = None) -> None:
+        super().__init__(objective, data, n_jobs)
         self.pairs = pairs
-        query = np.searchsorted(judged.offsets, pairs.first, side="right") - 1
+        query = np.searchsorted(data.offsets, pairs.first, side="right") - 1
         order = np.argsort(query, kind="stable")
         counts = np.bincount(query, minlength=self.n_queries)
         self._starts = readonly(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
         weights = np.ones(len(query))
-        if len(judged.weights):
-            weights = judged.weights[pairs.first] * judged.weights[pairs.second]
-        parts = pairs.first, pairs.second, pairs.target, weights * judged.query_weights[query]
+        if len(data.weights):
+            weights = data.weights[pairs.first] * data.weights[pairs.second]
+        parts = pairs.first, pairs.second, pairs.target, weights * data.query_weights[query]
         first, second, target, weights = (readonly(np.ascontiguousarray(part[order])) for part in parts)
         self._sorted = first, second, target, weights
 
@@ -59,28 +59,28 @@ class GivenPairs:
         first, second = (_row_numbers(name, part, len(rows)) for name, part in zip("ij", pairs))
         target = np.ones(len(first)) if len(pairs) == 2 else np.asarray(pairs[2], dtype=np.float64)
         if not first.shape == second.shape == target.shape:
-            found = f"{first.shape}, {second.shape} and {target.shape}"
-            raise ValueError(f"pairs: i, j and p must be as long as one another; got shapes {found}.")
+            shapes = f"{first.shape}, {second.shape} and {target.shape}"
+            raise ValueError(f"pairs: i, j and p must be as long as one another; got shapes {shapes}.")
         bad = np.flatnonzero(~((target >= 0) & (target <= 1)))
         if len(bad):
             raise ValueError(f"pairs: p must be from 0 to 1; p[{bad[0]}] is {target[bad[0]]}.")
-        place = np.empty(len(rows), np.int64)
-        place[rows] = np.arange(len(rows))
-        query = np.searchsorted(offsets, place, side="right") - 1
+        position = np.empty(len(rows), np.int64)
+        position[rows] = np.arange(len(rows))
+        query = np.searchsorted(offsets, position, side="right") - 1
         bad = np.flatnonzero((query[first] != query[second]) | (first == second))
         if len(bad):
-            found = f"pair {bad[0]} has rows {first[bad[0]]} and {second[bad[0]]}"
-            raise ValueError(f"pairs: a pair must be two documents of one query; {found}.")
-        return cls(place[first], place[second], target)
+            rows_of_pair = f"pair {bad[0]} has rows {first[bad[0]]} and {second[bad[0]]}"
+            raise ValueError(f"pairs: a pair must be two documents of one query; {rows_of_pair}.")
+        return cls(position[first], position[second], target)
 
 
 def _row_numbers(name: str, part: Any, n_rows: int) -> np.ndarray:
-    found = np.asarray(part)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise ValueError(f"pairs: {name} must be a list of row numbers; got {found.dtype} of shape {found.shape}.")
-    if found.size and (found.min() < 0 or found.max() >= n_rows):
-        raise ValueError(f"pairs: {name} must be from 0 to {n_rows - 1}; got {found.min()} to {found.max()}.")
-    return found.astype(np.int64)
+    numbers = np.asarray(part)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise ValueError(f"pairs: {name} must be a list of row numbers; got {numbers.dtype} of shape {numbers.shape}.")
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= n_rows):
+        raise ValueError(f"pairs: {name} must be from 0 to {n_rows - 1}; got {numbers.min()} to {numbers.max()}.")
+    return numbers.astype(np.int64)
 
 
 @dataclass(frozen=True)

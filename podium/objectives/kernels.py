@@ -61,9 +61,9 @@ def formula_row(
     hessian_sums: np.ndarray,
 ) -> None:
     """`pair_row` for one formula, known where this is copied to."""
-    own, gradient_sum, hessian_sum = scores[i], _F4(0.0), _F4(0.0)
+    score, gradient_sum, hessian_sum = scores[i], _F4(0.0), _F4(0.0)
     for j in range((count + BLOCK - 1) // BLOCK * BLOCK):
-        distance, weight = own - scores[j], weights[j]
+        distance, weight = score - scores[j], weights[j]
         slope, bend = pair_terms32(loss, distance if weight > _F4(0.0) else -distance)
         gradient, hessian = weight * slope, abs(weight) * bend
         gradient_sums[j] -= gradient
@@ -92,12 +92,12 @@ def logistic_row(
     whether each pair's weight is divided by `nearest + inverse |o|`, by the same division, and the absolute
     gradients are added up.
     """
-    own, power, gradient_sum, hessian_sum, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
+    score, power, gradient_sum, hessian_sum, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
     for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
         weight, other = weights[j], powers[j]
         share = power + other
         if summed:
-            far = nearest + inverse * abs(own - scores[j])
+            far = nearest + inverse * abs(score - scores[j])
             both = _F4(1.0) / (share * far)
             weight *= both * share
             share = both * far

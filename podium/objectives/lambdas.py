@@ -27,8 +27,8 @@ from podium.metrics.closed_forms import ADDITIVE, FormArrays
 from podium.metrics.policies import Policy
 from podium.objectives.base import (
     NORMALIZATIONS,
+    BoundLabels,
     BoundObjective,
-    Judgements,
     Objective,
     Outputs,
     check_fraction,
@@ -129,8 +129,8 @@ class Lambda(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundLambda:
-        return BoundLambda(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundLambda:
+        return BoundLambda(self, data, n_jobs)
 
 
 class BoundLambda(BoundObjective):
@@ -138,24 +138,24 @@ class BoundLambda(BoundObjective):
 
     objective: Lambda
 
-    def __init__(self, objective: Lambda, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        refuse_negative_labels(objective.name, judged.labels)
-        self.metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
-        _warn_if_rank_is_ignored(self.metric, judged.labels)
-        self.form = closed_form_of(self.metric, judged)
+    def __init__(self, objective: Lambda, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        refuse_negative_labels(objective.name, data.labels)
+        self.metric = objective.target.resolve(float(data.labels.max(initial=0.0)))
+        _warn_if_rank_is_ignored(self.metric, data.labels)
+        self.form = closed_form_of(self.metric, data)
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
-        self._places = rows_of(judged.offsets)  # of the last call: the next one's are much the same
+        self._places = rows_of(data.offsets)  # of the last call: the next one's are much the same
         if objective.pair_exponent:
-            factors = pair_factors(judged, order_by_label(judged, n_jobs), objective.pair_exponent)
-            self.query_weights = readonly(judged.query_weights * factors)
-        self._lists: Lists = (judged.weights, self.query_weights, judged.offsets)
+            factors = pair_factors(data, order_by_label(data, n_jobs), objective.pair_exponent)
+            self.query_weights = readonly(data.query_weights * factors)
+        self._lists: Lists = (data.weights, self.query_weights, data.offsets)
 
     @property
     def total_weight(self) -> float:
         """As of listwise objectives, with the mean weight squared: a pair counts by the product of two."""
-        return exact_sum(self.query_weights * self.judged.mean_weights**2)
+        return exact_sum(self.query_weights * self.data.mean_weights**2)
 
     def on_device(self) -> DeviceObjective | None:
         """Of metrics that have a closed form; weights of ranks that differ from query to query lie at its rows."""
@@ -298,12 +298,12 @@ def _lambda_queries(
         query = queries[k]
         start, stop, total = offsets[query], offsets[query + 1], 0.0
         n, top = stop - start, min(cutoff, stop - start)
-        own, places = scores[start:stop], orders[start:stop]
+        query_scores, places = scores[start:stop], orders[start:stop]
         if n > 1 and scales[query] > 0.0:
-            largest, least = own[places[n - 1]], _least(own)
+            largest, least = query_scores[places[n - 1]], _least(query_scores)
             wide = (largest - least) * options[0] > 2.0 * FLATTEST
             nearest, inverse = _distances(options, least < largest)
-            load_scores(own, places, largest, options[0], costs is not None, workspace)
+            load_scores(query_scores, places, largest, options[0], costs is not None, workspace)
             if not wide:
                 load_powers(n, np.float32((least - largest) * options[0] * 0.5), single, powers)
             if closed is None:
@@ -375,9 +375,9 @@ def _distances(options: Options, divided: bool) -> tuple[np.float32, np.float32]
 @fast_kernel
 def _weigh_row(i: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray) -> None:
     """Multiply a row by the documents' weights."""
-    own = weights[places[i]]
+    weight = weights[places[i]]
     for j in range(i):
-        row[j] *= np.float32(own * weights[places[j]])
+        row[j] *= np.float32(weight * weights[places[j]])
 
 
 @kernel

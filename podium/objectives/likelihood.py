@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.compiler import kernel
-from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.rankings import order_by_label
 
@@ -30,24 +30,24 @@ class ListMLE(Objective):
 
     name: ClassVar[str] = "listmle"
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundListMLE:
-        return BoundListMLE(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundListMLE:
+        return BoundListMLE(self, data, n_jobs)
 
 
 class BoundListMLE(BoundObjective):
     """The likelihood of the order by labels."""
 
-    def __init__(self, objective: ListMLE, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.order = order_by_label(judged, n_jobs)
+    def __init__(self, objective: ListMLE, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.order = order_by_label(data, n_jobs)
 
     def on_device(self) -> DeviceObjective:
         rows = {"label": self.labels, **self._document_weights()}
         return DeviceObjective.of(likelihood_gradients, rows, {"weight": self.query_weights})
 
     def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
-        judged, order = self.judged, self.order
-        lists = judged.weights, judged.query_weights, judged.offsets
+        data, order = self.data, self.order
+        lists = data.weights, data.query_weights, data.offsets
         _plackett_luce(scores, order.places, order.worse, lists, queries, *out)
 
 
@@ -90,15 +90,15 @@ def _plackett_luce(
         n = stop - start
         if n == 0:
             continue
-        own, rank = scores[start:stop] - scores[start:stop].max(), worse[start:stop]
+        shifted, rank = scores[start:stop] - scores[start:stop].max(), worse[start:stop]
         order = places[start:stop]
         share = np.ones(n) if len(weights) == 0 else weights[start:stop][order]
-        levels = _levels(own, order, rank)
+        levels = _levels(shifted, order, rank)
         if costs is not None:
-            costs[queries[k]] = query_weights[queries[k]] * _likelihood_cost(own, order, rank, share, levels)
+            costs[queries[k]] = query_weights[queries[k]] * _likelihood_cost(shifted, order, rank, share, levels)
         else:
             scale = query_weights[queries[k]]
-            _choice_sums(own, order, rank, share, levels, scale, gradients[start:stop], hessians[start:stop])
+            _choice_sums(shifted, order, rank, share, levels, scale, gradients[start:stop], hessians[start:stop])
 
 
 @kernel

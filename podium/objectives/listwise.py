@@ -21,8 +21,8 @@ from podium._runtime.compiler import kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.policies import gain_table, gains, known_gain
 from podium.objectives.base import (
+    BoundLabels,
     BoundObjective,
-    Judgements,
     Objective,
     Outputs,
     check_fraction,
@@ -46,8 +46,8 @@ class ListNet(Objective):
     def __post_init__(self) -> None:
         check_fraction("listnet: smoothing", self.smoothing)
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundSoftmax:
-        return BoundSoftmax(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundSoftmax:
+        return BoundSoftmax(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class XENDCG(Objective):
     def is_random(self) -> bool:
         return self.seed is not None
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundXENDCG:
-        return BoundXENDCG(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundXENDCG:
+        return BoundXENDCG(self, data, n_jobs)
 
 
 class BoundSoftmax(BoundObjective):
@@ -87,16 +87,16 @@ class BoundSoftmax(BoundObjective):
 
     objective: ListNet | XENDCG
 
-    def __init__(self, objective: ListNet | XENDCG, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.targets = np.empty(len(judged.labels))
+    def __init__(self, objective: ListNet | XENDCG, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.targets = np.empty(len(data.labels))
         self._set_targets()
 
     def _set_targets(self) -> None:
-        judged, targets, smoothing = self.judged, self.targets, float(self.objective.smoothing)
+        data, targets, smoothing = self.data, self.targets, float(self.objective.smoothing)
         self._share_out(
             self._all_queries,
-            lambda part: _label_softmax(judged.labels, smoothing, judged.weights, judged.offsets, part, targets),
+            lambda part: _label_softmax(data.labels, smoothing, data.weights, data.offsets, part, targets),
         )
 
     def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
@@ -115,12 +115,12 @@ class BoundXENDCG(BoundSoftmax):
 
     objective: XENDCG
 
-    def __init__(self, objective: XENDCG, judged: Judgements, n_jobs: int | None) -> None:
-        refuse_negative_labels(objective.name, judged.labels)
+    def __init__(self, objective: XENDCG, data: BoundLabels, n_jobs: int | None) -> None:
+        refuse_negative_labels(objective.name, data.labels)
         table = objective.label_gain
-        self._gains = readonly(gains(judged.labels, objective.gain if table is None else tuple(table)))
+        self._gains = readonly(gains(data.labels, objective.gain if table is None else tuple(table)))
         self._iteration = 0
-        super().__init__(objective, judged, n_jobs)
+        super().__init__(objective, data, n_jobs)
 
     def begin(self, iteration: int) -> None:
         if iteration != self._iteration and self.objective.seed is not None:
@@ -129,7 +129,7 @@ class BoundXENDCG(BoundSoftmax):
 
     def _set_targets(self) -> None:
         drawn, stream = self.objective.seed is not None, stream_of(self.objective.seed or 0, self._iteration)
-        weights, targets, smoothing = self.judged.weights, self.targets, float(self.objective.smoothing)
+        weights, targets, smoothing = self.data.weights, self.targets, float(self.objective.smoothing)
         self._share_out(
             self._all_queries,
             lambda part: _drawn_targets(self._gains, drawn, stream, smoothing, weights, self.offsets, part, targets),
@@ -174,9 +174,9 @@ def _smooth_targets(
     total: float, smoothing: float, start: int, stop: int, weights: np.ndarray, targets: np.ndarray
 ) -> None:
     """targets = w ((1 - smoothing) targets / total + smoothing / n), in rows start..stop, which are not none."""
-    kept, even = (1.0 - smoothing) / total, smoothing / (stop - start)
+    share, even = (1.0 - smoothing) / total, smoothing / (stop - start)
     for row in range(start, stop):
-        targets[row] = (targets[row] * kept + even) * (weights[row] if len(weights) else 1.0)
+        targets[row] = (targets[row] * share + even) * (weights[row] if len(weights) else 1.0)
 
 
 @kernel

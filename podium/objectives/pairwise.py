@@ -19,7 +19,7 @@ import numpy as np
 
 from podium._runtime.compiler import fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs, check_fraction, check_positive
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_fraction, check_positive
 from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
@@ -55,8 +55,8 @@ class PairwiseObjective(Objective):
     def even_pairs(self) -> bool:
         return False
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundPairwise:
-        return BoundPairwise(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundPairwise:
+        return BoundPairwise(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Hinge(PairwiseObjective):
     """
 
     name: ClassVar[str] = "hinge"
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "surrogate"
     pair_loss: ClassVar[int] = HINGE
 
 
@@ -123,19 +123,17 @@ class BoundPairwise(BoundObjective):
 
     objective: PairwiseObjective
 
-    def __init__(self, objective: PairwiseObjective, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.order = order_by_label(judged, n_jobs)
+    def __init__(self, objective: PairwiseObjective, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.order = order_by_label(data, n_jobs)
         if objective.pair_exponent:
-            self.query_weights = readonly(
-                judged.query_weights * pair_factors(judged, self.order, objective.pair_exponent)
-            )
+            self.query_weights = readonly(data.query_weights * pair_factors(data, self.order, objective.pair_exponent))
 
     @property
     def total_weight(self) -> float:
         """The sum of the pairs' weights: of pairs of different labels, and of all others where these count."""
         sums = np.zeros((2, self.n_queries))
-        _sum_pairs(self.order.places, self.order.worse, self.judged.weights, self.offsets, sums)
+        _sum_pairs(self.order.places, self.order.worse, self.data.weights, self.offsets, sums)
         return exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
 
     def on_device(self) -> DeviceObjective:
@@ -147,14 +145,14 @@ class BoundPairwise(BoundObjective):
         return np.asarray(lengths + lengths * lengths // 32)
 
     def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
-        kind, lists = self.objective, (self.judged.weights, self.query_weights, self.offsets)
+        kind, lists = self.objective, (self.data.weights, self.query_weights, self.offsets)
         settings = kind.pair_loss, kind.slope, kind.even_pairs
         workspace = make_pair_workspace(longest_of(self.offsets, queries))
-        data = settings, self.order.arrays, lists, scores, queries, workspace
+        arguments = settings, self.order.arrays, lists, scores, queries, workspace
         if out.costs is not None:
-            _pair_costs(*data, out.costs)
+            _pair_costs(*arguments, out.costs)
         else:
-            _pair_queries(*data, out.gradients, out.hessians)
+            _pair_queries(*arguments, out.gradients, out.hessians)
 
 
 def pair_gradients(scores: Any, lists: PaddedLists, loss: int, slope: float, even: bool) -> Any:
@@ -168,11 +166,11 @@ def pair_gradients(scores: Any, lists: PaddedLists, loss: int, slope: float, eve
     return -slope * (lists.pair_weights * slopes).sum(axis=2)
 
 
-def pair_factors(judged: Judgements, order: LabelOrder, exponent: float) -> np.ndarray:
+def pair_factors(data: BoundLabels, order: LabelOrder, exponent: float) -> np.ndarray:
     """(queries,) `n_pairs**-exponent`; 1 where there are no pairs."""
-    present = readonly((judged.weights > 0).astype(np.float64))
-    counts = np.zeros((2, judged.n_queries))
-    _sum_pairs(order.places, order.worse, present, judged.offsets, counts)
+    present = readonly((data.weights > 0).astype(np.float64))
+    counts = np.zeros((2, data.n_queries))
+    _sum_pairs(order.places, order.worse, present, data.offsets, counts)
     return np.asarray(np.maximum(counts[0], 1.0) ** -float(exponent))
 
 
@@ -209,9 +207,9 @@ def _weigh_pairs(
         for j in range(first, last):
             row[j] = np.float32(1.0)
         return
-    own = weights[start + places[i]]
+    weight = weights[start + places[i]]
     for j in range(first, last):
-        row[j] = np.float32(own * weights[start + places[j]])
+        row[j] = np.float32(weight * weights[start + places[j]])
 
 
 @fast_kernel
@@ -238,8 +236,8 @@ def _pair_queries(
         gradients[start:stop], hessians[start:stop] = 0.0, 0.0
         if stop - start < 2:
             continue
-        own, own_scores = places[start:stop], scores[start:stop]
-        load_scores(own_scores, own, own_scores.max(), sigma, False, workspace)
+        documents, query_scores = places[start:stop], scores[start:stop]
+        load_scores(query_scores, documents, query_scores.max(), sigma, False, workspace)
         filled = 0
         for i in range(1, stop - start):
             count = worse[start + i]
@@ -248,11 +246,11 @@ def _pair_queries(
                 if first == last:
                     continue
                 if turns > 1 or len(weights) > 0 or last != filled:
-                    _weigh_pairs(i, first, last, start, own, weights, row)
+                    _weigh_pairs(i, first, last, start, documents, weights, row)
                     filled = last
                 pair_row(loss if turn == 0 else EVEN, i, last, single, row, gradient_sums, hessian_sums)
         scale = query_weights[queries[k]] * sigma
-        store_derivatives(own, scale, scale * sigma, workspace, gradients[start:stop], hessians[start:stop])
+        store_derivatives(documents, scale, scale * sigma, workspace, gradients[start:stop], hessians[start:stop])
 
 
 @kernel
@@ -270,14 +268,14 @@ def _pair_costs(
     _, row, _, _, exact = workspace
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
-        own, own_scores = places[start:stop], scores[start:stop]
+        documents, query_scores = places[start:stop], scores[start:stop]
         if stop - start > 1:
-            load_scores(own_scores, own, own_scores.max(), sigma, True, workspace)
+            load_scores(query_scores, documents, query_scores.max(), sigma, True, workspace)
         for i in range(1, stop - start):
             count = worse[start + i]
-            _weigh_pairs(i, 0, count, start, own, weights, row)
+            _weigh_pairs(i, 0, count, start, documents, weights, row)
             total += cost_row(loss, i, count, exact, row)
             if ties:
-                _weigh_pairs(i, count, i, start, own, weights, row)
+                _weigh_pairs(i, count, i, start, documents, weights, row)
                 total += cost_row(EVEN, i, i, exact, row)
         costs[queries[k]] = total * query_weights[queries[k]]

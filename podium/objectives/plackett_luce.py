@@ -39,11 +39,11 @@ def log_likelihood(scores: Any, rankings: Any) -> Any:
     Rankings may have any number of places: those of the first k documents are summed over all that can follow.
     """
     known = _scores(scores)
-    given = np.asarray(rankings)
-    if given.ndim not in (1, 2) or (given.size and given.dtype.kind not in "iu"):
-        raise ValueError(f"rankings must hold rows, in one or two axes; got {given.dtype} of shape {given.shape}.")
-    found = np.array([_log_likelihood(known, ranking) for ranking in np.atleast_2d(given).astype(np.int64)])
-    return float(found[0]) if given.ndim == 1 else found
+    ranked = np.asarray(rankings)
+    if ranked.ndim not in (1, 2) or (ranked.size and ranked.dtype.kind not in "iu"):
+        raise ValueError(f"rankings must hold rows, in one or two axes; got {ranked.dtype} of shape {ranked.shape}.")
+    likelihoods = np.array([_log_likelihood(known, ranking) for ranking in np.atleast_2d(ranked).astype(np.int64)])
+    return float(likelihoods[0]) if ranked.ndim == 1 else likelihoods
 
 
 def _log_likelihood(scores: np.ndarray, ranking: np.ndarray) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, Outputs, check_positive
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_positive
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.pair_losses import sigmoid, softplus
 
@@ -37,8 +37,8 @@ class Squared(Objective):
     name: ClassVar[str] = "squared"
     needs_pairs: ClassVar[bool] = False
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundSquared:
-        return BoundSquared(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundSquared:
+        return BoundSquared(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Logistic(Objective):
     def __post_init__(self) -> None:
         check_positive("logistic: alpha", self.alpha)
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
-        classes = (judged.labels >= self.relevant).astype(np.int64)
-        return BoundThresholds(self, judged, classes, np.zeros(1), 2.0 * self.alpha, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundThresholds:
+        classes = (data.labels >= self.relevant).astype(np.int64)
+        return BoundThresholds(self, data, classes, np.zeros(1), 2.0 * self.alpha, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -81,24 +81,24 @@ class Ordinal(Objective):
     def __post_init__(self) -> None:
         if self.thresholds is None:
             return
-        given = tuple(float(threshold) for threshold in self.thresholds)
-        if not np.isfinite(given).all() or any(np.diff(given) <= 0):
-            raise ValueError(f"ordinal: thresholds must be finite and rise; got {list(given)}.")
-        object.__setattr__(self, "thresholds", given)  # a tuple, so that the value can be compared and hashed
+        thresholds = tuple(float(threshold) for threshold in self.thresholds)
+        if not np.isfinite(thresholds).all() or any(np.diff(thresholds) <= 0):
+            raise ValueError(f"ordinal: thresholds must be finite and rise; got {list(thresholds)}.")
+        object.__setattr__(self, "thresholds", thresholds)  # a tuple, so that the value can be compared and hashed
 
-    def bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
-        grades, classes = np.unique(judged.labels, return_inverse=True)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundThresholds:
+        grades, classes = np.unique(data.labels, return_inverse=True)
         if len(grades) > _MOST_CLASSES:
             raise ValueError(
                 f"ordinal: expected grades, at most {_MOST_CLASSES} different labels; found {len(grades)}. "
                 "Round the labels, or use objective 'squared'."
             )
-        thresholds = self._thresholds(grades, classes, judged)
-        return BoundThresholds(self, judged, classes, thresholds, 1.0, n_jobs)
+        thresholds = self._thresholds(grades, classes, data)
+        return BoundThresholds(self, data, classes, thresholds, 1.0, n_jobs)
 
-    def _thresholds(self, grades: np.ndarray, classes: np.ndarray, judged: Judgements) -> np.ndarray:
+    def _thresholds(self, grades: np.ndarray, classes: np.ndarray, data: BoundLabels) -> np.ndarray:
         if self.thresholds is None:
-            amounts = _sum_classes(classes, judged.row_weights, len(grades))
+            amounts = _sum_classes(classes, data.row_weights, len(grades))
             steps = _SMALLEST_STEP * np.arange(len(grades) - 1)
             odds = _log_odds(np.cumsum(amounts)[:-1], amounts.sum())
             return np.asarray(np.maximum.accumulate(odds - steps) + steps)
@@ -114,9 +114,9 @@ class BoundPointwise(BoundObjective):
 
     slope: Any = None  # of sigmoids, a float; None: squared error
 
-    def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.row_weights = judged.row_weights
+    def __init__(self, objective: Objective, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.row_weights = data.row_weights
         self.lower = self.upper = self.labels
 
     @property
@@ -147,13 +147,13 @@ class BoundThresholds(BoundPointwise):
     def __init__(
         self,
         objective: Objective,
-        judged: Judgements,
+        data: BoundLabels,
         classes: np.ndarray,
         thresholds: np.ndarray,
         slope: float,
         n_jobs: int | None,
     ) -> None:
-        super().__init__(objective, judged, n_jobs)
+        super().__init__(objective, data, n_jobs)
         self.thresholds, self.slope = readonly(thresholds), slope
         bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
         self.lower, self.upper = readonly(bounds[classes]), readonly(bounds[classes + 1])

@@ -12,7 +12,7 @@ import numpy as np
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
-from podium.objectives.base import Judgements
+from podium.objectives.base import BoundLabels
 
 _SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
 
@@ -29,9 +29,9 @@ class LabelOrder:
         return self.places, self.worse
 
 
-def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
+def order_by_label(data: BoundLabels, n_jobs: int | None) -> LabelOrder:
     """Sort the documents of each query; the order of equal labels is arbitrary."""
-    labels, offsets, all_of_them = judged.labels, judged.offsets, max(judged.longest, 1)
+    labels, offsets, all_of_them = data.labels, data.offsets, max(data.longest, 1)
     places, worse = rows_of(offsets), np.empty(len(labels), dtype=np.int64)
 
     def work(first: int, last: int) -> None:
@@ -63,9 +63,9 @@ def _count_worse(
     """The start of each run of equal labels."""
     for q in range(len(queries)):
         start, stop = offsets[queries[q]], offsets[queries[q] + 1]
-        own, order = labels[start:stop], places[start:stop]
+        query_labels, order = labels[start:stop], places[start:stop]
         for k in range(stop - start):
-            same = k > 0 and own[order[k]] == own[order[k - 1]]
+            same = k > 0 and query_labels[order[k]] == query_labels[order[k - 1]]
             worse[start + k] = worse[start + k - 1] if same else k
 
 

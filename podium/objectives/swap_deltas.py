@@ -31,7 +31,7 @@ from podium.metrics.closed_forms import (
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import Policy, get_policy
 from podium.metrics.registry import parse_metric
-from podium.objectives.base import Judgements
+from podium.objectives.base import BoundLabels
 from podium.objectives.device import PaddedLists, differences
 from podium.objectives.kernels import BLOCK
 
@@ -45,9 +45,9 @@ def metric_under(
     return parse_metric(metric, get_policy(policy).vary(gain=gain, label_gain=label_gain))
 
 
-def closed_form_of(metric: Metric, judged: Judgements) -> ClosedForm | None:
+def closed_form_of(metric: Metric, data: BoundLabels) -> ClosedForm | None:
     """The form of a resolved metric on this data; None if its swap deltas are those of `Metric.swaps`."""
-    form = metric.closed_form(RankedLists(judged.labels, judged.offsets))
+    form = metric.closed_form(RankedLists(data.labels, data.offsets))
     return None if form is None or form.kind == PAIRS else form
 
 
@@ -184,9 +184,9 @@ def load_deltas(kind: int, top: int, places: np.ndarray, values: np.ndarray, wor
 def _load_precisions(n: int, top: int, relevant: np.ndarray, falling: np.ndarray, rising: np.ndarray) -> None:
     """The two weights per place of `precision_weights`."""
     hits, passed = 0.0, 0.0
-    for place in range(n):
-        k = n - 1 - place
-        inverse = 1.0 / (place + 1) if place < top else 0.0
+    for rank in range(n):
+        k = n - 1 - rank
+        inverse = 1.0 / (rank + 1) if rank < top else 0.0
         hits += relevant[k]
         passed += relevant[k] * inverse
         falling[k], rising[k] = _precision_weights(hits, passed, inverse)
@@ -195,15 +195,15 @@ def _load_precisions(n: int, top: int, relevant: np.ndarray, falling: np.ndarray
 @kernel
 def _load_first_places(n: int, top: int, relevant: np.ndarray, inverse: np.ndarray, firsts: np.ndarray) -> int:
     """Inverse ranks, 0 beyond the cutoff, and those of the first two relevant places; rows end at the first of them."""
-    found, first = 0, n
+    n_relevant, first = 0, n
     firsts[0] = firsts[1] = 0.0
-    for place in range(n):
-        k = n - 1 - place
-        inverse[k] = 1.0 / (place + 1) if place < top else 0.0
-        if relevant[k] > 0 and found < 2:
-            firsts[found] = inverse[k]
-            found += 1
-            first = min(first, place)
+    for rank in range(n):
+        k = n - 1 - rank
+        inverse[k] = 1.0 / (rank + 1) if rank < top else 0.0
+        if relevant[k] > 0 and n_relevant < 2:
+            firsts[n_relevant] = inverse[k]
+            n_relevant += 1
+            first = min(first, rank)
     return min(top, first + 1)
 
 
@@ -219,10 +219,10 @@ def _load_cascade(
 ) -> None:
     """R of each place, what stopping there counts (`reach / rank`), and the two sums of `cascade_sums`."""
     n, reach, total = len(places), 1.0, 0.0
-    for place in range(n):
-        k = n - 1 - place
+    for rank in range(n):
+        k = n - 1 - rank
         stops[k] = values[places[k]]
-        heres[k] = reach / (place + 1) if place < top else 0.0
+        heres[k] = reach / (rank + 1) if rank < top else 0.0
         total, fulls[k] = _cascade_sums(heres[k], stops[k], total)
         totals[k] = total
         reach *= 1.0 - stops[k]
@@ -263,9 +263,9 @@ def closed_form_row(
 @fast_kernel
 def _precision_row(i: int, relevant: np.ndarray, weights: np.ndarray, row: np.ndarray) -> None:
     """As of an additive metric; `weights` are those that i needs."""
-    own, weight = relevant[i], weights[i]
+    gain, weight = relevant[i], weights[i]
     for j in range(i):
-        row[j] = (own - relevant[j]) * np.float32(abs(weight - weights[j]))
+        row[j] = (gain - relevant[j]) * np.float32(abs(weight - weights[j]))
 
 
 @fast_kernel
@@ -273,13 +273,13 @@ def _first_place_row(
     i: int, relevant: np.ndarray, value: np.ndarray, first: float, second: float, row: np.ndarray
 ) -> None:
     """Only the first relevant place counts: i is it and may fall after the second, or stands above it."""
-    own = value[i]
+    inverse = value[i]
     if relevant[i] > 0:
         for j in range(i):
-            row[j] = (np.float32(1.0) - relevant[j]) * np.float32(own - max(value[j], second))
+            row[j] = (np.float32(1.0) - relevant[j]) * np.float32(inverse - max(value[j], second))
     else:
         for j in range(i):
-            row[j] = -relevant[j] * np.float32(own - first)
+            row[j] = -relevant[j] * np.float32(inverse - first)
 
 
 @fast_kernel
@@ -287,6 +287,6 @@ def _cascade_row(
     i: int, stops: np.ndarray, heres: np.ndarray, totals: np.ndarray, fulls: np.ndarray, row: np.ndarray
 ) -> None:
     """(R_i - R_j) |drop|; R < 1 always, for 2^r - 1 < 2^rmax."""
-    own, stay, here, total = stops[i], 1.0 / (1.0 - stops[i]), heres[i], totals[i]
+    stop, stay, here, total = stops[i], 1.0 / (1.0 - stops[i]), heres[i], totals[i]
     for j in range(i):
-        row[j] = np.float32((own - stops[j]) * abs(_cascade_drop(here, stay, total, fulls[j])))
+        row[j] = np.float32((stop - stops[j]) * abs(_cascade_drop(here, stay, total, fulls[j])))
