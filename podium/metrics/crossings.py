@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.metrics.closed_forms import PAIRS
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
 from podium.metrics.terms import first_above, rank_term
@@ -26,24 +26,24 @@ CLOSE = 1e-15  # relative distance up to which crossings are one: twice the roun
 _FIRST_ALPHA, _LAST_ALPHA = 1e-300, 1.0 - 2.0**-53  # 0 and 1 themselves are the ends of the line
 _BEYOND = 1.0 + 1e-9
 
-Events = tuple[np.ndarray, np.ndarray, np.ndarray]  # alpha, change of the value across it, change of the value at it
+Events = tuple[Array, Array, Array]  # alpha, change of the value across it, change of the value at it
 
 
 @kernel
 def sweep_queries(
-    s: np.ndarray,
-    s2: np.ndarray,
-    offsets: np.ndarray,
+    s: Array,
+    s2: Array,
+    offsets: Array,
     first: int,
     last: int,
     high: float,
     kind: int,
     average: bool,
     cutoff: int,
-    values: np.ndarray,
-    table: np.ndarray,
-    starts: np.ndarray,
-    scales: np.ndarray,
+    values: Array,
+    table: Array,
+    starts: Array,
+    scales: Array,
 ) -> Events:
     """Where the metric changes along the lines of queries first..last, query by query, alpha rising within each.
 
@@ -93,7 +93,7 @@ def sweep_queries(
 
 # int64 (longest,): documents by rank now, ranks of documents now, documents by rank next, shifts of ranks;
 # float64 (longest + 1,) and int64 (longest,): what is above each rank, and the term of each rank
-Workspace = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Workspace = tuple[Array, Array, Array, Array, Array, Array]
 
 
 @kernel
@@ -120,7 +120,7 @@ def _with_space(events: Events, n_events: int, more: int) -> Events:
 
 
 @kernel
-def start_order(s: np.ndarray, s2: np.ndarray, sort_workspace: SortWorkspace, work: Workspace) -> None:
+def start_order(s: Array, s2: Array, sort_workspace: SortWorkspace, work: Workspace) -> None:
     """The documents by rank just behind 0: falling s, then falling s2, then the order of the policy."""
     order, rank, other = work[0], work[1], work[2]
     n = len(s)
@@ -136,7 +136,7 @@ def start_order(s: np.ndarray, s2: np.ndarray, sort_workspace: SortWorkspace, wo
 
 
 @kernel
-def count_crossings(s: np.ndarray, s2: np.ndarray) -> int:
+def count_crossings(s: Array, s2: Array) -> int:
     """Of documents in the order just behind 0."""
     count = 0
     for k in range(len(s)):
@@ -147,9 +147,7 @@ def count_crossings(s: np.ndarray, s2: np.ndarray) -> int:
 
 
 @kernel
-def fill_crossings(
-    s: np.ndarray, s2: np.ndarray, order: np.ndarray, high: float, falling: np.ndarray, pairs: np.ndarray
-) -> int:
+def fill_crossings(s: Array, s2: Array, order: Array, high: float, falling: Array, pairs: Array) -> int:
     """falling: minus alpha of each crossing up to `high` and a little beyond; pairs: upper and lower document.
 
     s and s2 are in the order just behind 0. Both arrays have room for one more: each pair is written, and kept if it
@@ -168,7 +166,7 @@ def fill_crossings(
 
 
 @kernel
-def end_of_cluster(falling: np.ndarray, places: np.ndarray, k: int) -> int:
+def end_of_cluster(falling: Array, places: Array, k: int) -> int:
     """The first crossing behind the cluster that begins at k."""
     before, stop = -falling[places[k]], k + 1
     while stop < len(places):
@@ -185,14 +183,7 @@ def unpack_pair(pair: int) -> tuple[int, int]:
 
 
 @kernel
-def move_cluster(
-    pairs: np.ndarray,
-    places: np.ndarray,
-    order: np.ndarray,
-    rank: np.ndarray,
-    after: np.ndarray,
-    shift: np.ndarray,
-) -> tuple[int, int]:
+def move_cluster(pairs: Array, places: Array, order: Array, rank: Array, after: Array, shift: Array) -> tuple[int, int]:
     """Fill the shifts of ranks and the documents by rank behind these crossings; the ranks concerned."""
     low, high = len(order), -1
     for k in range(len(places)):
@@ -206,9 +197,7 @@ def move_cluster(
 
 
 @kernel
-def settle_cluster(
-    low: int, high: int, order: np.ndarray, rank: np.ndarray, after: np.ndarray, shift: np.ndarray
-) -> None:
+def settle_cluster(low: int, high: int, order: Array, rank: Array, after: Array, shift: Array) -> None:
     """The documents behind the cluster become those now."""
     for r in range(low, high + 1):
         shift[order[r]] = 0
@@ -221,7 +210,7 @@ State = tuple[int, bool, float, int]  # kind, average, units per term, ranks tha
 
 
 @kernel
-def _term(state: State, above: float, value: float, rank: int, weights: np.ndarray) -> tuple[int, float]:
+def _term(state: State, above: float, value: float, rank: int, weights: Array) -> tuple[int, float]:
     """The term of a document at a rank (from 0) in units, and what is above the next one."""
     kind, _, scale, top = state
     if rank >= top or kind == PAIRS:
@@ -233,21 +222,21 @@ def _term(state: State, above: float, value: float, rank: int, weights: np.ndarr
 @kernel
 def _sweep(
     state: State,
-    falling: np.ndarray,
-    pairs: np.ndarray,
-    places: np.ndarray,
+    falling: Array,
+    pairs: Array,
+    places: Array,
     high: float,
-    value: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    rank: np.ndarray,
-    after: np.ndarray,
-    shift: np.ndarray,
-    above: np.ndarray,
-    term: np.ndarray,
-    alphas: np.ndarray,
-    deltas: np.ndarray,
-    points: np.ndarray,
+    value: Array,
+    weights: Array,
+    order: Array,
+    rank: Array,
+    after: Array,
+    shift: Array,
+    above: Array,
+    term: Array,
+    alphas: Array,
+    deltas: Array,
+    points: Array,
 ) -> int:
     """Walk through the sorted crossings of one query; the number of clusters that change its value."""
     kind, average, _, top = state
@@ -296,16 +285,16 @@ def _half_pair(state: State, upper: float, lower: float) -> int:
 @kernel
 def _cross_many(
     state: State,
-    pairs: np.ndarray,
-    places: np.ndarray,
-    value: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    rank: np.ndarray,
-    after: np.ndarray,
-    shift: np.ndarray,
-    above: np.ndarray,
-    term: np.ndarray,
+    pairs: Array,
+    places: Array,
+    value: Array,
+    weights: Array,
+    order: Array,
+    rank: Array,
+    after: Array,
+    shift: Array,
+    above: Array,
+    term: Array,
 ) -> tuple[int, int]:
     """Several crossings at once: the changes of the value behind them and at them."""
     change, point = 0, 0
@@ -334,7 +323,7 @@ def _cross_many(
 
 
 @kernel
-def sorted_documents(tied: np.ndarray, n: int) -> np.ndarray:
+def sorted_documents(tied: Array, n: int) -> Array:
     """Some of n documents in the order of the policy."""
     documents = np.empty(len(tied), np.int64)
     if len(tied) > 16:
@@ -355,9 +344,7 @@ def sorted_documents(tied: np.ndarray, n: int) -> np.ndarray:
 
 
 @kernel
-def _tied_terms(
-    state: State, tied: np.ndarray, start: int, above: float, value: np.ndarray, weights: np.ndarray
-) -> int:
+def _tied_terms(state: State, tied: Array, start: int, above: float, value: Array, weights: Array) -> int:
     """The terms of documents that tie from rank `start` on, in the order of the policy or with their mean gain."""
     total, documents, mean = 0, sorted_documents(tied, len(value)), 0.0
     for k in range(len(documents)):
@@ -370,9 +357,7 @@ def _tied_terms(
 
 
 @kernel
-def _end_change(
-    state: State, s: np.ndarray, s2: np.ndarray, value: np.ndarray, weights: np.ndarray, order: np.ndarray
-) -> int:
+def _end_change(state: State, s: Array, s2: Array, value: Array, weights: Array, order: Array) -> int:
     """What changes from an end of the line to a point just beside it.
 
     s are the scores at that end, s2 those at the other end, `order` has the documents by rank just beside it.
@@ -394,7 +379,7 @@ def _end_change(
 
 
 @kernel
-def _tied_pairs(state: State, s2: np.ndarray, value: np.ndarray, tied: np.ndarray) -> int:
+def _tied_pairs(state: State, s2: Array, value: Array, tied: Array) -> int:
     """What documents gain that tie and come into the order of s2."""
     change = 0
     for i in range(len(tied)):
@@ -405,7 +390,7 @@ def _tied_pairs(state: State, s2: np.ndarray, value: np.ndarray, tied: np.ndarra
 
 
 @kernel
-def _averaged(s: np.ndarray, s2: np.ndarray, value: np.ndarray, order: np.ndarray) -> np.ndarray:
+def _averaged(s: Array, s2: Array, value: Array, order: Array) -> Array:
     """The gains, with their mean for documents that tie along the whole line."""
     averaged, begin = value.copy(), 0
     while begin < len(s):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.additive import relevant_weight
 from podium.metrics.base import KernelMetric
@@ -33,7 +33,7 @@ class AveragePrecision(KernelMetric):
     def threshold(self) -> float:
         return self.policy.relevant if self.relevant is None else self.relevant
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         if lists.average_ties and self.cutoff is not None:
             raise ValueError(
                 f"{self.name}: a cutoff is not supported when ties are averaged (policy {self.policy.name!r})."
@@ -60,7 +60,7 @@ class AveragePrecision(KernelMetric):
         scales = inverse(self.divisors(lists))
         return ClosedForm(PRECISION, self.top(lists.longest), lists.labels >= self.threshold, scales)
 
-    def divisors(self, lists: RankedLists, totals: np.ndarray | None = None) -> np.ndarray:
+    def divisors(self, lists: RankedLists, totals: Array | None = None) -> Array:
         """What the sum of precisions is divided by, per query; `totals`: the relevant documents, where known."""
         if totals is None:
             labels, offsets = lists.all_judged
@@ -72,16 +72,16 @@ class AveragePrecision(KernelMetric):
 
 @kernel
 def _precision_sums(
-    labels: np.ndarray,
+    labels: Array,
     threshold: float,
-    weights: np.ndarray,
-    tied: np.ndarray,
-    offsets: np.ndarray,
+    weights: Array,
+    tied: Array,
+    offsets: Array,
     cutoff: int,
     first: int,
     last: int,
-    sums: np.ndarray,
-    totals: np.ndarray,
+    sums: Array,
+    totals: Array,
 ) -> None:
     """Sum of weight x precision over relevant places above the cutoff, and the weight of all that are relevant.
 

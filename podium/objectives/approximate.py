@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
 from podium.metrics.additive import NDCG
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES
@@ -83,10 +83,10 @@ class BoundApproxNDCG(BoundObjective):
         gains = form.values * np.repeat(form.scales, data.lengths)
         self.gains = readonly(gains * data.weights if len(data.weights) else gains)
 
-    def work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         return np.asarray(lengths + lengths * lengths // 16)
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         alpha, lists = float(self.objective.alpha), (self.gains, self.query_weights, self.offsets)
         if out.costs is not None:
             _smooth_costs(alpha, scores, *lists, queries, out.costs)
@@ -111,14 +111,14 @@ def smooth_gradients(scores: Any, lists: PaddedLists, alpha: float) -> Any:
 @fast_kernel
 def _smooth_queries(
     alpha: float,
-    scores: np.ndarray,
-    gains: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
+    scores: Array,
+    gains: Array,
+    query_weights: Array,
+    offsets: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """g and h of `ApproxNDCG` for all documents of these queries; (n,), float64 in, float32 out.
 
@@ -146,14 +146,14 @@ def _smooth_queries(
 
 
 @fast_kernel
-def _fill_row(i: int, row: np.ndarray) -> None:
+def _fill_row(i: int, row: Array) -> None:
     """One pair with each of 0 .. i - 1."""
     for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
         row[j] = np.float32(1.0 if j < i else 0.0)
 
 
 @fast_kernel
-def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
+def _step_row(i: int, steps: Array, row: Array) -> None:
     """Differences of the costs of a step in rank."""
     step = steps[i]
     for j in range(i):
@@ -163,7 +163,7 @@ def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
 
 
 @kernel
-def _price_steps(gains: np.ndarray, gradient_sums: np.ndarray, hessian_sums: np.ndarray, steps: np.ndarray) -> None:
+def _price_steps(gains: Array, gradient_sums: Array, hessian_sums: Array, steps: Array) -> None:
     """Ranks from the sums of rho, the cost of a step of each, and sums reset to 0 for the second pass.
 
     Index i has `sum_(j < i) rho_ij` from its own row and minus `rho_ji` from those of the n - 1 - i after it, each of
@@ -178,13 +178,7 @@ def _price_steps(gains: np.ndarray, gradient_sums: np.ndarray, hessian_sums: np.
 
 @kernel
 def _smooth_costs(
-    alpha: float,
-    scores: np.ndarray,
-    gains: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
+    alpha: float, scores: Array, gains: Array, query_weights: Array, offsets: Array, queries: Array, costs: Array
 ) -> None:
     """costs[q] = 1 - sum of gain / log2(1 + rank), all in float64."""
     for k in range(len(queries)):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
 from podium.objectives.device import DeviceObjective
@@ -48,12 +48,7 @@ class Objective:
         return False
 
     def bind(
-        self,
-        labels: Any,
-        offsets: Any,
-        weights: Any = None,
-        query_weights: Any = None,
-        n_jobs: int | None = None,
+        self, labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None, n_jobs: int | None = None
     ) -> BoundObjective:
         """The objective on one data set.
 
@@ -71,17 +66,17 @@ class Objective:
 class BoundLabels:
     """What an objective is bound to, checked and read-only."""
 
-    labels: np.ndarray  # (n,) float64
-    offsets: np.ndarray  # (queries + 1,) int64
-    weights: np.ndarray  # (n,) float64, or (0,) where all are 1
-    query_weights: np.ndarray  # (queries,) float64
+    labels: Array  # (n,) float64
+    offsets: Array  # (queries + 1,) int64
+    weights: Array  # (n,) float64, or (0,) where all are 1
+    query_weights: Array  # (queries,) float64
 
     @property
     def n_queries(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def lengths(self) -> np.ndarray:
+    def lengths(self) -> Array:
         return np.diff(self.offsets)
 
     @property
@@ -89,13 +84,13 @@ class BoundLabels:
         return int(self.lengths.max(initial=0))
 
     @property
-    def row_weights(self) -> np.ndarray:
+    def row_weights(self) -> Array:
         """(n,): the weight of each document times that of its query."""
         of_query = np.repeat(self.query_weights, self.lengths)
         return readonly(of_query * self.weights if len(self.weights) else of_query)
 
     @property
-    def mean_weights(self) -> np.ndarray:
+    def mean_weights(self) -> Array:
         """(queries,) the mean weight of a query's documents; 0 for a query without any."""
         if len(self.weights) == 0:
             return (self.lengths > 0).astype(np.float64)
@@ -107,9 +102,9 @@ class BoundLabels:
 class Outputs(NamedTuple):
     """What a bound objective fills: gradients and hessians (n,) float32, or costs (queries,), unless they are None."""
 
-    gradients: np.ndarray
-    hessians: np.ndarray
-    costs: np.ndarray | None
+    gradients: Array
+    hessians: Array
+    costs: Array | None
 
 
 class BoundObjective:
@@ -142,9 +137,7 @@ class BoundObjective:
         """
         return exact_sum(self.data.query_weights * self.data.mean_weights)
 
-    def derivatives(
-        self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, queries: np.ndarray | None = None
-    ) -> None:
+    def derivatives(self, scores: Array, gradients: Array, hessians: Array, queries: Array | None = None) -> None:
         """Fill the float32 arrays `gradients` and `hessians` (n,); with `queries` only the rows of those queries."""
         scores, chosen = self._scores(scores), self._chosen(queries)
         self._refuse_bad_scores(scores, chosen)
@@ -153,7 +146,7 @@ class BoundObjective:
         out = Outputs(gradients, hessians, None)
         self._share_out(chosen, lambda part: self.run(scores, part, out))
 
-    def loss(self, scores: np.ndarray) -> float:
+    def loss(self, scores: Array) -> float:
         """The loss that these are the derivatives of, summed over all queries."""
         if not self.has_loss:
             raise ValueError(f"{self.objective} has derivatives but no loss. Check has_loss first.")
@@ -167,7 +160,7 @@ class BoundObjective:
         """The gradients at the current iteration for another device; None: they are computed on the host only."""
         return None
 
-    def _document_weights(self) -> dict[str, np.ndarray]:
+    def _document_weights(self) -> dict[str, Array]:
         return {"document_weight": self.data.weights} if len(self.data.weights) else {}
 
     def start(self) -> float:
@@ -181,20 +174,20 @@ class BoundObjective:
         """
         return None
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         """Write the rows of these queries; called from several threads at once, each with other queries."""
         raise NotImplementedError(f"{type(self).__name__} must define run(scores, queries, out)")
 
-    def work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         """About how long lists of these lengths take, counted in rows: it decides how threads share them."""
         return lengths
 
-    def _share_out(self, queries: np.ndarray, work: Callable[[np.ndarray], None]) -> None:
+    def _share_out(self, queries: Array, work: Callable[[Array], None]) -> None:
         effort = self.work(self.data.lengths[queries])
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
 
-    def _scores(self, scores: np.ndarray) -> np.ndarray:
+    def _scores(self, scores: Array) -> Array:
         numbers = np.ascontiguousarray(scores, dtype=np.float64)
         if numbers.shape != self.labels.shape:
             raise ValueError(
@@ -202,7 +195,7 @@ class BoundObjective:
             )
         return readonly(numbers)
 
-    def _chosen(self, queries: np.ndarray | None) -> np.ndarray:
+    def _chosen(self, queries: Array | None) -> Array:
         if queries is None:
             return self._all_queries
         chosen = np.ascontiguousarray(queries)
@@ -214,7 +207,7 @@ class BoundObjective:
             raise ValueError(f"queries must be in 0..{self.n_queries - 1}; got {chosen.min()}..{chosen.max()}.")
         return readonly(chosen.astype(np.int64, copy=False))
 
-    def _refuse_bad_scores(self, scores: np.ndarray, queries: np.ndarray) -> None:
+    def _refuse_bad_scores(self, scores: Array, queries: Array) -> None:
         row = int(_first_bad_row(scores, self.offsets, queries))
         if row >= 0:
             raise ValueError(
@@ -222,10 +215,10 @@ class BoundObjective:
                 "If they come from training, it diverged: use a smaller learning rate."
             )
 
-    def _check_output(self, name: str, array: np.ndarray) -> None:
-        fits = isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == self.labels.shape
+    def _check_output(self, name: str, array: Array) -> None:
+        fits = isinstance(array, Array) and array.dtype == np.float32 and array.shape == self.labels.shape
         if not (fits and array.flags.c_contiguous and array.flags.writeable):
-            described = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            described = f"{array.dtype} {array.shape}" if isinstance(array, Array) else type(array).__name__
             raise ValueError(
                 f"{name} is filled in place: expected a writeable, contiguous float32 array of shape "
                 f"{self.labels.shape}; got {described}."
@@ -257,7 +250,7 @@ def check_fraction(what: str, value: Any) -> None:
         raise ValueError(f"{what} must be a number from 0 to 1; got {value!r}.")
 
 
-def refuse_negative_labels(name: str, labels: np.ndarray) -> None:
+def refuse_negative_labels(name: str, labels: Array) -> None:
     """For objectives with gains: a label below 0 would gain less than nothing."""
     if labels.min(initial=0.0) < 0:
         row = int(labels.argmin())
@@ -266,7 +259,7 @@ def refuse_negative_labels(name: str, labels: np.ndarray) -> None:
         )
 
 
-def _check_offsets(offsets: np.ndarray, n: int) -> None:
+def _check_offsets(offsets: Array, n: int) -> None:
     if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n:
         ends = f"go from {offsets[0]} to {offsets[-1]}" if offsets.ndim == 1 and len(offsets) else "are not a list"
         raise ValueError(f"offsets must rise from 0 to the number of labels, {n}; they {ends}.")
@@ -276,8 +269,8 @@ def _check_offsets(offsets: np.ndarray, n: int) -> None:
         raise ValueError(f"offsets must rise; they fall from {offsets[q]} to {offsets[q + 1]} at query {q}.")
 
 
-def _numbers(name: str, values: Any) -> np.ndarray:
-    array: np.ndarray = np.ascontiguousarray(values, dtype=np.float64)
+def _numbers(name: str, values: Any) -> Array:
+    array: Array = np.ascontiguousarray(values, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"{name} must be a flat list of numbers; got shape {array.shape}.")
     bad = np.flatnonzero(~np.isfinite(array))
@@ -286,7 +279,7 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
+def _weights(name: str, values: Any, n: int, owner: str) -> Array:
     array = _numbers(name, values)
     if len(array) != n:
         raise ValueError(f"{name} must have one number per {owner}, {n}; got {len(array)}.")
@@ -297,7 +290,7 @@ def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
 
 
 @kernel
-def _first_bad_row(scores: np.ndarray, offsets: np.ndarray, queries: np.ndarray) -> int:
+def _first_bad_row(scores: Array, offsets: Array, queries: Array) -> int:
     """The first row of these queries whose score is not finite, or -1."""
     for k in range(len(queries)):
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):

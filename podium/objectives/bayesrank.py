@@ -24,7 +24,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
@@ -117,10 +117,10 @@ class BoundBayesRank(BoundObjective):
     def begin(self, iteration: int) -> None:
         self._iteration = iteration
 
-    def work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         return np.asarray(lengths * int(self.objective.samples) * 8)
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
         lists = self.gains, self.data.query_weights, self.offsets
         workspace = make_sort_workspace(longest_of(self.offsets, queries))
@@ -130,23 +130,23 @@ class BoundBayesRank(BoundObjective):
 # --- kernels -----------------------------------------------------------------------------------------------------
 
 # A number per place of one order: log sum exp of the scores left, the expected gain, and that of all later places.
-Outlook = tuple[np.ndarray, np.ndarray, np.ndarray]
+Outlook = tuple[Array, Array, Array]
 # Of one query: scores below the largest, their exponentials, gains. `near` scores have exponentials without underflow.
-Documents = tuple[np.ndarray, np.ndarray, np.ndarray]
+Documents = tuple[Array, Array, Array]
 
 
 @kernel
 def _expect_queries(
     stream: np.uint64,
     samples: int,
-    place_weights: tuple[int, np.ndarray, np.ndarray],
-    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
-    scores: np.ndarray,
-    queries: np.ndarray,
+    place_weights: tuple[int, Array, Array],
+    lists: tuple[Array, Array, Array],
+    scores: Array,
+    queries: Array,
     sort_workspace: SortWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """The means of `BayesRank` for all documents of these queries; or `costs[q]`, unless that is None.
 
@@ -197,7 +197,7 @@ def _expect_queries(
 
 @kernel
 def _add_noise(
-    documents: Documents, near: bool, stream: np.uint64, first: int, step: int, still: bool, noisy: np.ndarray
+    documents: Documents, near: bool, stream: np.uint64, first: int, step: int, still: bool, noisy: Array
 ) -> None:
     """Numbers whose falling order is a draw from Plackett-Luce: minus the times of a race with rates exp(score).
 
@@ -214,9 +214,7 @@ def _add_noise(
 
 
 @kernel
-def _look_ahead(
-    documents: Documents, near: bool, theta: np.ndarray, top: int, places: np.ndarray, outlook: Outlook
-) -> float:
+def _look_ahead(documents: Documents, near: bool, theta: Array, top: int, places: Array, outlook: Outlook) -> float:
     """Fill the expected gains of an order (places, worst first) from its end; returns that of the entire order."""
     scores, all_odds, gains = documents
     levels, means, later = outlook
@@ -240,14 +238,14 @@ def _look_ahead(
 def _add_order(
     documents: Documents,
     near: bool,
-    theta: np.ndarray,
+    theta: Array,
     top: int,
     share: float,
-    places: np.ndarray,
+    places: Array,
     outlook: Outlook,
-    baseline: np.ndarray,
-    gradient_sums: np.ndarray,
-    hessian_sums: np.ndarray,
+    baseline: Array,
+    gradient_sums: Array,
+    hessian_sums: Array,
 ) -> None:
     """Add one order's part of the derivative and of the surrogate of the second one, O(n).
 
@@ -273,7 +271,7 @@ def _add_order(
 
 
 @kernel
-def _probability(scores: np.ndarray, places: np.ndarray, levels: np.ndarray) -> float:
+def _probability(scores: Array, places: Array, levels: Array) -> float:
     """The probability of an order under Plackett-Luce."""
     total, n = 0.0, len(places)
     for x in range(n):
@@ -290,7 +288,7 @@ def _factorial(n: int) -> int:
 
 
 @kernel
-def _write_order(number: int, places: np.ndarray) -> None:
+def _write_order(number: int, places: Array) -> None:
     """Order `number` of all n!: its digits, of bases 1 to n, say where each document is put in."""
     for k in range(len(places)):
         hole = number % (k + 1)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
 from podium.objectives.device import DeviceObjective, PaddedLists
@@ -39,7 +39,7 @@ class BoundQueryRMSE(BoundObjective):
         """The sum of the documents' weights, as of squared error."""
         return exact_sum(self.row_weights)
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         weights, offsets = self.row_weights, self.offsets
         _centred(scores, self.labels, weights, offsets, queries, *out)
 
@@ -57,7 +57,7 @@ def centred_gradients(scores: Any, lists: PaddedLists) -> Any:
 
 
 @kernel
-def _mean_distance(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def _mean_distance(scores: Array, labels: Array, weights: Array) -> tuple[float, float]:
     """The weighted mean of F - y over one query, and the sum of the weights."""
     mean, total = 0.0, 0.0
     for row in range(len(scores)):  # a running mean: the sum of large scores could overflow
@@ -69,14 +69,14 @@ def _mean_distance(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) 
 
 @kernel
 def _centred(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    scores: Array,
+    labels: Array,
+    weights: Array,
+    offsets: Array,
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """g = w (F - y - m), h = w (1 - w / sum w); or the costs. All (n,), float64 in, float32 out."""
     for k in range(len(queries)):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium.objectives.base import BoundLabels, BoundObjective, Outputs
 from podium.objectives.pair_losses import sigmoid, softplus
 from podium.objectives.pairwise import RankNet
@@ -37,10 +37,10 @@ class BoundPairs(BoundObjective):
         first, second, target, weights = (readonly(np.ascontiguousarray(part[order])) for part in parts)
         self._sorted = first, second, target, weights
 
-    def work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         return np.asarray(8 * lengths)
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         pairs = *self._sorted, self._starts, self.offsets
         _run_pairs(float(self.objective.sigma), scores, *pairs, queries, *out)
 
@@ -48,11 +48,11 @@ class BoundPairs(BoundObjective):
 class GivenPairs:
     """Rows of both documents, and the target of each pair."""
 
-    def __init__(self, first: np.ndarray, second: np.ndarray, target: np.ndarray) -> None:
+    def __init__(self, first: Array, second: Array, target: Array) -> None:
         self.first, self.second, self.target = first, second, target
 
     @classmethod
-    def read(cls, pairs: Any, rows: np.ndarray, offsets: np.ndarray) -> GivenPairs:
+    def read(cls, pairs: Any, rows: Array, offsets: Array) -> GivenPairs:
         """Check (i, j) or (i, j, p), whose rows are the caller's; `rows` groups them by query, as offsets say."""
         if not isinstance(pairs, Sequence) or len(pairs) not in (2, 3):
             raise ValueError(f"pairs must be (i, j) or (i, j, p), three lists; got {type(pairs).__name__}.")
@@ -74,7 +74,7 @@ class GivenPairs:
         return cls(position[first], position[second], target)
 
 
-def _row_numbers(name: str, part: Any, n_rows: int) -> np.ndarray:
+def _row_numbers(name: str, part: Any, n_rows: int) -> Array:
     numbers = np.asarray(part)
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         raise ValueError(f"pairs: {name} must be a list of row numbers; got {numbers.dtype} of shape {numbers.shape}.")
@@ -98,17 +98,17 @@ class PairGradient:
 @kernel
 def _run_pairs(
     sigma: float,
-    scores: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    target: np.ndarray,
-    weights: np.ndarray,
-    starts: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    scores: Array,
+    first: Array,
+    second: Array,
+    target: Array,
+    weights: Array,
+    starts: Array,
+    offsets: Array,
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """The sums at the top of this module; pairs (p,) lie by query, from `starts[q]`; gradients, hessians float32.
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
@@ -68,7 +68,7 @@ _NEAREST = 0.01  # LightGBM's and XGBoost's, so that equal scores do not divide 
 # sigma, whether pairs and queries are normalised, the factor of the hessians
 Options = tuple[float, bool, float]
 # document weights (or none), query weights, offsets
-Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
+Lists = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -170,12 +170,12 @@ class BoundLambda(BoundObjective):
         queries = {"weight": self.query_weights, "scale": form.scales}
         return DeviceObjective.of(lambda_gradients, rows, queries, settings, table)
 
-    def work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         if self.form is None:  # Python holds the interpreter lock: one thread
             return np.zeros_like(lengths)
         return np.asarray(4 * lengths + lengths * np.minimum(lengths, self.form.cutoff) // 16)
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         """Costs where there is room for them, derivatives otherwise."""
         if self.form is None:
             for query in queries.tolist():
@@ -198,7 +198,7 @@ class BoundLambda(BoundObjective):
             *out,
         )
 
-    def _ask_metric(self, scores: np.ndarray, query: int, out: Outputs) -> None:
+    def _ask_metric(self, scores: Array, query: int, out: Outputs) -> None:
         """One query by the metric's own `swaps`; the rest is what `_lambda_queries` does."""
         start, stop = int(self.offsets[query]), int(self.offsets[query + 1])
         n = stop - start
@@ -241,7 +241,7 @@ def lambda_gradients(scores: Any, lists: PaddedLists, kind: int, cutoff: int, si
     return -sigma * scale[:, None] * lambdas.sum(axis=2)
 
 
-def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
+def _warn_if_rank_is_ignored(metric: Metric, labels: Array) -> None:
     """Warn of metrics whose swap deltas do not depend on ranks, or only at the cutoff."""
     reason = metric.lambda_advice()
     if reason is None and _never_changes(metric, labels):
@@ -250,7 +250,7 @@ def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
         warnings.warn(f"lambda: {metric.name} {reason}.", UserWarning, stacklevel=5)
 
 
-def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
+def _never_changes(metric: Metric, labels: Array) -> bool:
     """Try every swap in a list with good documents down to the cutoff, one of each grade, and bad ones after."""
     grades = np.unique(labels)[::-1]
     if len(grades) < 2:
@@ -267,19 +267,19 @@ def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
 @fast_kernel
 def _lambda_queries(
     closed: int | None,
-    weights: np.ndarray | None,
+    weights: Array | None,
     form: FormArrays,
     options: Options,
     lists: Lists,
-    scores: np.ndarray,
-    orders: np.ndarray,
-    queries: np.ndarray,
+    scores: Array,
+    orders: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    powers: np.ndarray,
+    powers: Array,
     delta_workspace: DeltaWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """The sums at the top of this module for all documents of these queries; or `costs[q]`, if there is room for them.
 
@@ -334,7 +334,7 @@ def _lambda_queries(
 
 
 @kernel
-def _least(scores: np.ndarray) -> float:
+def _least(scores: Array) -> float:
     least = np.inf
     for k in range(len(scores)):
         least = min(least, scores[k])
@@ -345,11 +345,11 @@ def _least(scores: np.ndarray) -> float:
 def _metric_row(
     normalised: bool,
     i: int,
-    scores: np.ndarray,
-    powers: np.ndarray,
-    row: np.ndarray,
-    gradient_sums: np.ndarray,
-    hessian_sums: np.ndarray,
+    scores: Array,
+    powers: Array,
+    row: Array,
+    gradient_sums: Array,
+    hessian_sums: Array,
     nearest: np.float32,
     inverse: np.float32,
 ) -> float:
@@ -373,7 +373,7 @@ def _distances(options: Options, divided: bool) -> tuple[np.float32, np.float32]
 
 
 @fast_kernel
-def _weigh_row(i: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray) -> None:
+def _weigh_row(i: int, places: Array, weights: Array, row: Array) -> None:
     """Multiply a row by the documents' weights."""
     weight = weights[places[i]]
     for j in range(i):
@@ -383,15 +383,15 @@ def _weigh_row(i: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray)
 @kernel
 def _close_query(
     query: int,
-    places: np.ndarray,
+    places: Array,
     scale: float,
     total: float,
     options: Options,
     lists: Lists,
     workspace: PairWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """Write what the query's rows came to: total is the sum of its costs or forces before the metric's divisor."""
     sigma, normalised, hessian_factor = options

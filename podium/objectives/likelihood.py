@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.rankings import order_by_label
@@ -45,7 +45,7 @@ class BoundListMLE(BoundObjective):
         rows = {"label": self.labels, **self._document_weights()}
         return DeviceObjective.of(likelihood_gradients, rows, {"weight": self.query_weights})
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         data, order = self.data, self.order
         lists = data.weights, data.query_weights, data.offsets
         _plackett_luce(scores, order.places, order.worse, lists, queries, *out)
@@ -71,14 +71,14 @@ def likelihood_gradients(scores: Any, lists: PaddedLists) -> Any:
 
 @kernel
 def _plackett_luce(
-    scores: np.ndarray,
-    places: np.ndarray,
-    worse: np.ndarray,
-    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    scores: Array,
+    places: Array,
+    worse: Array,
+    lists: tuple[Array, Array, Array],
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is None.
 
@@ -102,7 +102,7 @@ def _plackett_luce(
 
 
 @kernel
-def _levels(scores: np.ndarray, order: np.ndarray, worse: np.ndarray) -> np.ndarray:
+def _levels(scores: Array, order: Array, worse: Array) -> Array:
     """log sum exp of all documents up to the end of each one's run of equal labels, worst first."""
     n = len(order)
     levels = np.empty(n)
@@ -120,9 +120,7 @@ def _levels(scores: np.ndarray, order: np.ndarray, worse: np.ndarray) -> np.ndar
 
 
 @kernel
-def _likelihood_cost(
-    scores: np.ndarray, order: np.ndarray, worse: np.ndarray, weights: np.ndarray, levels: np.ndarray
-) -> float:
+def _likelihood_cost(scores: Array, order: Array, worse: Array, weights: Array, levels: Array) -> float:
     total = 0.0
     for k in range(len(order)):
         if worse[k] > 0:
@@ -132,14 +130,14 @@ def _likelihood_cost(
 
 @kernel
 def _choice_sums(
-    scores: np.ndarray,
-    order: np.ndarray,
-    worse: np.ndarray,
-    weights: np.ndarray,
-    levels: np.ndarray,
+    scores: Array,
+    order: Array,
+    worse: Array,
+    weights: Array,
+    levels: Array,
     scale: float,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """From the best label down, with `first` = exp(level) * sum of w exp(-level_i) over the choices i so far.
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.policies import gain_table, gains, known_gain
 from podium.objectives.base import (
@@ -99,7 +99,7 @@ class BoundSoftmax(BoundObjective):
             lambda part: _label_softmax(data.labels, smoothing, data.weights, data.offsets, part, targets),
         )
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         targets, weights = readonly(self.targets), self.query_weights
         _cross_entropy(scores, targets, weights, self.offsets, queries, *out)
 
@@ -150,12 +150,7 @@ def softmax_gradients(scores: Any, lists: PaddedLists) -> Any:
 
 @kernel
 def _label_softmax(
-    labels: np.ndarray,
-    smoothing: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    targets: np.ndarray,
+    labels: Array, smoothing: float, weights: Array, offsets: Array, queries: Array, targets: Array
 ) -> None:
     """targets = w softmax(labels) of each query, smoothed."""
     for k in range(len(queries)):
@@ -170,9 +165,7 @@ def _label_softmax(
 
 
 @kernel
-def _smooth_targets(
-    total: float, smoothing: float, start: int, stop: int, weights: np.ndarray, targets: np.ndarray
-) -> None:
+def _smooth_targets(total: float, smoothing: float, start: int, stop: int, weights: Array, targets: Array) -> None:
     """targets = w ((1 - smoothing) targets / total + smoothing / n), in rows start..stop, which are not none."""
     share, even = (1.0 - smoothing) / total, smoothing / (stop - start)
     for row in range(start, stop):
@@ -181,14 +174,14 @@ def _smooth_targets(
 
 @kernel
 def _drawn_targets(
-    label_gains: np.ndarray,
+    label_gains: Array,
     drawn: bool,
     stream: np.uint64,
     smoothing: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    targets: np.ndarray,
+    weights: Array,
+    offsets: Array,
+    queries: Array,
+    targets: Array,
 ) -> None:
     """targets = w (gain + 1 - u), divided by the query's sum of gain + 1 - u, and smoothed."""
     for k in range(len(queries)):
@@ -203,14 +196,14 @@ def _drawn_targets(
 
 @kernel
 def _cross_entropy(
-    scores: np.ndarray,
-    targets: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    scores: Array,
+    targets: Array,
+    query_weights: Array,
+    offsets: Array,
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """g = T q - t, h = T q (1 - q), with q = softmax(scores) and T the sum of t; (n,), float64 in, float32 out.
 

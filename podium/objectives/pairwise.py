@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_fraction, check_positive
 from podium.objectives.device import DeviceObjective, PaddedLists, differences
@@ -141,10 +141,10 @@ class BoundPairwise(BoundObjective):
         settings = {"loss": kind.pair_loss, "slope": float(kind.slope), "even": bool(kind.even_pairs)}
         return DeviceObjective.of(pair_gradients, rows, {"weight": self.query_weights}, settings)
 
-    def work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         return np.asarray(lengths + lengths * lengths // 32)
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         kind, lists = self.objective, (self.data.weights, self.query_weights, self.offsets)
         settings = kind.pair_loss, kind.slope, kind.even_pairs
         workspace = make_pair_workspace(longest_of(self.offsets, queries))
@@ -166,7 +166,7 @@ def pair_gradients(scores: Any, lists: PaddedLists, loss: int, slope: float, eve
     return -slope * (lists.pair_weights * slopes).sum(axis=2)
 
 
-def pair_factors(data: BoundLabels, order: LabelOrder, exponent: float) -> np.ndarray:
+def pair_factors(data: BoundLabels, order: LabelOrder, exponent: float) -> Array:
     """(queries,) `n_pairs**-exponent`; 1 where there are no pairs."""
     present = readonly((data.weights > 0).astype(np.float64))
     counts = np.zeros((2, data.n_queries))
@@ -175,9 +175,7 @@ def pair_factors(data: BoundLabels, order: LabelOrder, exponent: float) -> np.nd
 
 
 @kernel
-def _sum_pairs(
-    places: np.ndarray, worse: np.ndarray, weights: np.ndarray, offsets: np.ndarray, sums: np.ndarray
-) -> None:
+def _sum_pairs(places: Array, worse: Array, weights: Array, offsets: Array, sums: Array) -> None:
     """sums[0, q] = sum of w_i w_j over the pairs of query q with different labels, sums[1, q] over the other pairs.
 
     O(n): of each document, its weight times what all that are worse weigh.
@@ -195,9 +193,7 @@ def _sum_pairs(
 
 
 @fast_kernel
-def _weigh_pairs(
-    i: int, first: int, last: int, start: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray
-) -> None:
+def _weigh_pairs(i: int, first: int, last: int, start: int, places: Array, weights: Array, row: Array) -> None:
     """Weights of the pairs of i with documents first .. last - 1; 0 before them and to the end of the block."""
     for j in range(first):
         row[j] = np.float32(0.0)
@@ -215,13 +211,13 @@ def _weigh_pairs(
 @fast_kernel
 def _pair_queries(
     settings: Settings,
-    order: tuple[np.ndarray, np.ndarray],
-    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
-    scores: np.ndarray,
-    queries: np.ndarray,
+    order: tuple[Array, Array],
+    lists: tuple[Array, Array, Array],
+    scores: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """g_i = sum over pairs of w dC/ds_i, h_i = sum of w d2C/ds_i2, for all documents of these queries.
 
@@ -256,12 +252,12 @@ def _pair_queries(
 @kernel
 def _pair_costs(
     settings: Settings,
-    order: tuple[np.ndarray, np.ndarray],
-    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
-    scores: np.ndarray,
-    queries: np.ndarray,
+    order: tuple[Array, Array],
+    lists: tuple[Array, Array, Array],
+    scores: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    costs: np.ndarray,
+    costs: Array,
 ) -> None:
     """costs[q] = sum over pairs of w C(o), times the query's weight."""
     (loss, sigma, ties), (places, worse), (weights, query_weights, offsets) = settings, order, lists

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_positive
 from podium.objectives.device import DeviceObjective, PaddedLists
@@ -96,7 +96,7 @@ class Ordinal(Objective):
         thresholds = self._thresholds(grades, classes, data)
         return BoundThresholds(self, data, classes, thresholds, 1.0, n_jobs)
 
-    def _thresholds(self, grades: np.ndarray, classes: np.ndarray, data: BoundLabels) -> np.ndarray:
+    def _thresholds(self, grades: Array, classes: Array, data: BoundLabels) -> Array:
         if self.thresholds is None:
             amounts = _sum_classes(classes, data.row_weights, len(grades))
             steps = _SMALLEST_STEP * np.arange(len(grades) - 1)
@@ -123,7 +123,7 @@ class BoundPointwise(BoundObjective):
     def total_weight(self) -> float:
         return exact_sum(self.row_weights)
 
-    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         lists = self.lower, self.upper, self.row_weights, self.offsets
         _point_queries(self.slope, scores, *lists, queries, *out)
 
@@ -148,8 +148,8 @@ class BoundThresholds(BoundPointwise):
         self,
         objective: Objective,
         data: BoundLabels,
-        classes: np.ndarray,
-        thresholds: np.ndarray,
+        classes: Array,
+        thresholds: Array,
         slope: float,
         n_jobs: int | None,
     ) -> None:
@@ -184,14 +184,14 @@ class BoundThresholds(BoundPointwise):
         return DeviceObjective.of(threshold_gradients, rows, {}, {"slope": float(self.slope)})
 
 
-def _sum_classes(classes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
+def _sum_classes(classes: Array, weights: Array, n_classes: int) -> Array:
     """The weight of each class, the same for any order of rows."""
     return np.array([exact_sum(weights[classes == number]) for number in range(n_classes)])
 
 
-def _log_odds(amounts: np.ndarray, total: float) -> np.ndarray:
+def _log_odds(amounts: Array, total: float) -> Array:
     share = np.clip(amounts / total if total > 0 else np.full(len(amounts), 0.5), _RAREST, 1.0 - _RAREST)
-    odds: np.ndarray = np.log(share / (1.0 - share))
+    odds: Array = np.log(share / (1.0 - share))
     return odds
 
 
@@ -212,15 +212,15 @@ def threshold_gradients(scores: Any, lists: PaddedLists, slope: float) -> Any:
 @kernel
 def _point_queries(
     slope: float | None,
-    scores: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    scores: Array,
+    lower: Array,
+    upper: Array,
+    weights: Array,
+    offsets: Array,
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """Squared error: g = w (F - y), h = w. Else g = w slope (down - up), h = w slope^2 (down (1 - down) + up (1 - up)).
 
