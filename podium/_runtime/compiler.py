@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ try:
 except ModuleNotFoundError:  # the JAX half of an objective runs without; kernels are Python then
     _HAS_NUMBA, _Cache = False, object  # type: ignore[assignment, misc]
 
+Array: TypeAlias = np.ndarray  # a short name, for signatures of kernels
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # numpy's rules for division (no exception inside a loop); NaN keeps its meaning, so no fast-math here. Nobody calls

@@ -48,22 +48,22 @@ class Metric:
                 setattr(cls, name, getattr(Metric, name))
 
     def __post_init__(self) -> None:
-        given: Any = self.cutoff
-        if given is None and self.cut_by_policy:
-            given = self.policy.default_cutoff
-        if given is None:
+        cutoff: Any = self.cutoff
+        if cutoff is None and self.cut_by_policy:
+            cutoff = self.policy.default_cutoff
+        if cutoff is None:
             return
-        if isinstance(given, bool) or not isinstance(given, _NUMBERS) or not 1 <= given < 2**53 or given % 1 != 0:
-            raise ValueError(f"{self.base_name}: the cutoff must be an integer from 1; got {given!r}.")
-        object.__setattr__(self, "cutoff", int(given))
+        if isinstance(cutoff, bool) or not isinstance(cutoff, _NUMBERS) or not 1 <= cutoff < 2**53 or cutoff % 1 != 0:
+            raise ValueError(f"{self.base_name}: the cutoff must be an integer from 1; got {cutoff!r}.")
+        object.__setattr__(self, "cutoff", int(cutoff))
 
     @property
     def name(self) -> str:
         """What `parse_metric` reads back: `ndcg@10`, `err@10(rmax=4)`."""
         cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
         settings = [self._setting(f.name) for f in fields(self) if f.name not in ("cutoff", "policy")]
-        given = [setting for setting in settings if setting]
-        return f"{self.base_name}{cutoff}{'(' + ', '.join(given) + ')' if given else ''}"
+        shown = [setting for setting in settings if setting]
+        return f"{self.base_name}{cutoff}{'(' + ', '.join(shown) + ')' if shown else ''}"
 
     def __str__(self) -> str:
         return self.name

@@ -1,7 +1,7 @@
 """Closed forms: a metric on one data set as numbers per document, per rank and per query.
 
 Whoever must know what a change of order is worth reads them: lambda objectives (on the CPU and on a GPU) for the swap
-deltas of two documents, the exact line search for the changes where documents cross.
+deltas of two documents, the exact line search for the deltas where documents cross.
 
 The formulas of swap deltas are written here once, for numbers and for arrays: kernels compile them, NumPy and JAX call
 them. So this module imports neither Numba nor JAX.

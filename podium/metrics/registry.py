@@ -68,16 +68,16 @@ def policy_of(metrics: Sequence[str | Metric], policy: str | Policy | None, defa
 
     Names, and metrics that were made without a policy (so by `standard`), have none of their own.
     """
-    own = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
-    own = {name: rules for name, rules in own.items() if rules != POLICIES["standard"]}
-    if policy is None and len(own) == len(metrics) > 0:
-        rules = next(iter(own.values()))
+    policies = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
+    policies = {name: rules for name, rules in policies.items() if rules != POLICIES["standard"]}
+    if policy is None and len(policies) == len(metrics) > 0:
+        rules = next(iter(policies.values()))
     else:
         rules = get_policy(default if policy is None else policy)
-    for name, other in own.items():
+    for name, other in policies.items():
         if other != rules:
-            found = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
-            raise ValueError(f"{found}. Evaluate one policy at a time.")
+            conflict = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
+            raise ValueError(f"{conflict}. Evaluate one policy at a time.")
     return rules
 
 

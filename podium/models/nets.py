@@ -31,7 +31,7 @@ from podium.models.frame.parameters import (
 )
 from podium.models.frame.ranker import Callback, all_or_nothing
 from podium.models.frame.starting import InitParameter, StartingRanker
-from podium.objectives.base import Objective, judge
+from podium.objectives.base import Objective, bind_labels
 from podium.objectives.registry import parse_objective
 from podium.persistence.validation import Fact
 
@@ -363,8 +363,8 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         from podium.objectives.given_pairs import BoundPairs, GivenPairs
 
         found = GivenPairs.read(pairs, rows, data.offsets)
-        judged = judge(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
-        return BoundPairs(self._objective(), judged, found, self.n_jobs)
+        labels = bind_labels(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
+        return BoundPairs(self._objective(), labels, found, self.n_jobs)
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         if self.update == "batch":
@@ -377,7 +377,7 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
             pairs_of = given_pairs(target.pairs.first, target.pairs.second, target.pairs.target, offsets)
         else:
             pairs_of = label_pairs(target.labels, offsets, bool(self.ties))
-        weights = target.judged.weights, target.judged.query_weights
+        weights = target.data.weights, target.data.query_weights
         return PairRunner(columns, offsets, pairs_of, shape, rules, base, PairGradient(float(self.sigma)), weights)
 
 

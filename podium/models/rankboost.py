@@ -14,7 +14,7 @@ from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRan
 from podium.models.frame.inspection import ModelInspection, shown_parameters
 from podium.models.frame.parameters import ABOVE_0, TRANSFORM_SPACE, BinParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
-from podium.objectives.base import judge
+from podium.objectives.base import bind_labels
 
 if TYPE_CHECKING:
     from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules
@@ -78,9 +78,9 @@ class RankBoost(BinParameter, Ranker):
         from podium.learners.rankboost.boosting import RankBoosting  # scoring needs none of it
 
         data = data.grouped()
-        judged = judge(data.y, data.offsets, data.sample_weight, data.query_weight)
-        weights = judged.weights if len(judged.weights) else np.ones(data.n_rows)
-        return RankBoosting(data.X, judged.labels, judged.offsets, weights, judged.query_weights, self._rules())
+        bound = bind_labels(data.y, data.offsets, data.sample_weight, data.query_weight)
+        weights = bound.weights if len(bound.weights) else np.ones(data.n_rows)
+        return RankBoosting(data.X, bound.labels, bound.offsets, weights, bound.query_weights, self._rules())
 
     def _rules(self) -> RankBoostRules:
         from podium.learners.rankboost.boosting import RankBoostRules

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
 
 Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
 
@@ -28,8 +28,8 @@ class FunctionObjective(Objective):
     def has_loss(self) -> bool:
         return False
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundCustom:
-        return BoundCustom(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundCustom:
+        return BoundCustom(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class BoundCustom(BoundObjective):
     @property
     def total_weight(self) -> float:
         """The sum of the documents' weights, which multiply the results."""
-        return exact_sum(self.judged.row_weights)
+        return exact_sum(self.data.row_weights)
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.zeros_like(lengths)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
         rows, offsets = self._rows(queries)
         results = self.objective.function(scores[rows], self.labels[rows], offsets)
         if not isinstance(results, (tuple, list)) or len(results) != 2:
             raise ValueError(f"{self._who()} must return two arrays, gradients and hessians; got {_kind(results)}.")
-        weights = self.judged.row_weights[rows]
-        for target, name, result in zip((gradients, hessians), ("gradients", "hessians"), results):
+        weights = self.data.row_weights[rows]
+        for target, name, result in zip(out[:2], ("gradients", "hessians"), results):
             target[rows] = self._checked(name, result, len(rows)) * weights
 
     def _rows(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel
+from podium._runtime.compiler import Array, fast_kernel, inlined_kernel, kernel
 from podium.objectives.pair_losses import (
     BELL,
     EVEN,
@@ -33,7 +33,7 @@ FARTHEST = 1e30  # differences of scores are clipped here, so that they fit floa
 # scores, weights of the row, negative gradients (sums of -dC/ds), hessians (sums of d2C/ds2): float32; exact scores:
 # float64.
 # Rows take the arrays one by one: taking them out of the tuple counts references, which costs more than a short row.
-PairWorkspace = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+PairWorkspace = tuple[Array, Array, Array, Array, Array]
 
 _F4 = np.float32
 
@@ -52,18 +52,12 @@ def make_pair_workspace(longest: int) -> PairWorkspace:
 
 @inlined_kernel
 def formula_row(
-    loss: int,
-    i: int,
-    count: int,
-    scores: np.ndarray,
-    weights: np.ndarray,
-    gradient_sums: np.ndarray,
-    hessian_sums: np.ndarray,
+    loss: int, i: int, count: int, scores: Array, weights: Array, gradient_sums: Array, hessian_sums: Array
 ) -> None:
     """`pair_row` for one formula, known where this is copied to."""
-    own, gradient_sum, hessian_sum = scores[i], _F4(0.0), _F4(0.0)
+    score, gradient_sum, hessian_sum = scores[i], _F4(0.0), _F4(0.0)
     for j in range((count + BLOCK - 1) // BLOCK * BLOCK):
-        distance, weight = own - scores[j], weights[j]
+        distance, weight = score - scores[j], weights[j]
         slope, bend = pair_terms32(loss, distance if weight > _F4(0.0) else -distance)
         gradient, hessian = weight * slope, abs(weight) * bend
         gradient_sums[j] -= gradient
@@ -78,11 +72,11 @@ def formula_row(
 def logistic_row(
     summed: bool,
     i: int,
-    scores: np.ndarray,
-    powers: np.ndarray,
-    weights: np.ndarray,
-    gradient_sums: np.ndarray,
-    hessian_sums: np.ndarray,
+    scores: Array,
+    powers: Array,
+    weights: Array,
+    gradient_sums: Array,
+    hessian_sums: Array,
     nearest: np.float32,
     inverse: np.float32,
 ) -> np.float32:
@@ -92,12 +86,12 @@ def logistic_row(
     whether each pair's weight is divided by `nearest + inverse |o|`, by the same division, and the absolute
     gradients are added up.
     """
-    own, power, gradient_sum, hessian_sum, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
+    score, power, gradient_sum, hessian_sum, strength = scores[i], powers[i], _F4(0.0), _F4(0.0), _F4(0.0)
     for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
         weight, other = weights[j], powers[j]
         share = power + other
         if summed:
-            far = nearest + inverse * abs(own - scores[j])
+            far = nearest + inverse * abs(score - scores[j])
             both = _F4(1.0) / (share * far)
             weight *= both * share
             share = both * far
@@ -117,7 +111,7 @@ def logistic_row(
 
 
 @inlined_kernel
-def load_powers(n: int, middle: np.float32, scores: np.ndarray, powers: np.ndarray) -> None:
+def load_powers(n: int, middle: np.float32, scores: Array, powers: Array) -> None:
     """e^(score - middle) of n documents; sigmoids stay as they are where that is larger than e^FLATTEST."""
     for k in range(n):
         powers[k] = exp32(min(max(scores[k] - middle, _F4(-FLATTEST)), _F4(FLATTEST)))
@@ -125,13 +119,7 @@ def load_powers(n: int, middle: np.float32, scores: np.ndarray, powers: np.ndarr
 
 @inlined_kernel
 def pair_row(
-    loss: int,
-    i: int,
-    count: int,
-    scores: np.ndarray,
-    weights: np.ndarray,
-    gradient_sums: np.ndarray,
-    hessian_sums: np.ndarray,
+    loss: int, i: int, count: int, scores: Array, weights: Array, gradient_sums: Array, hessian_sums: Array
 ) -> None:
     """Add the pairs of document i with documents 0 .. count - 1 to the negative gradients and hessians.
 
@@ -153,7 +141,7 @@ def pair_row(
 
 
 @kernel
-def cost_row(loss: int, i: int, count: int, scores: np.ndarray, weights: np.ndarray) -> float:
+def cost_row(loss: int, i: int, count: int, scores: Array, weights: Array) -> float:
     """The weighted costs of the pairs of document i with documents 0 .. count - 1; scores are the exact ones."""
     total = 0.0
     for j in range(count):
@@ -165,7 +153,7 @@ def cost_row(loss: int, i: int, count: int, scores: np.ndarray, weights: np.ndar
 
 @fast_kernel
 def load_scores(
-    scores: np.ndarray, places: np.ndarray, largest: float, sigma: float, exactly: bool, workspace: PairWorkspace
+    scores: Array, places: Array, largest: float, sigma: float, exactly: bool, workspace: PairWorkspace
 ) -> None:
     """`sigma * (scores[places] - largest)` of one query into the workspace; sums of gradients and hessians begin at 0.
 
@@ -185,12 +173,7 @@ def load_scores(
 
 @fast_kernel
 def store_derivatives(
-    places: np.ndarray,
-    first: float,
-    second: float,
-    workspace: PairWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    places: Array, first: float, second: float, workspace: PairWorkspace, gradients: Array, hessians: Array
 ) -> None:
     """Gradients are `-first * gradient_sums`, hessians `second * hessian_sums`, in the order of the query's rows."""
     gradient_sums, hessian_sums = workspace[2], workspace[3]

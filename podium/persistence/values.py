@@ -66,7 +66,7 @@ def _checked(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a model; a base model among them is one that is to be trained, and all names are known."""
     for name, value in parameters.items():
         with _perhaps_of_a_plugin():
-            if name == "objective" and isinstance(value, str):
+            if name == "objective" and isinstance(value, str) and value.isidentifier():
                 check_choice("objective", value.strip().lower(), OBJECTIVES)
             elif name in ("metric", "eval_metric") and isinstance(value, str):
                 parse_metric(value)

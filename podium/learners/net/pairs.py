@@ -62,8 +62,8 @@ class PairRunner:
         return weights, memory
 
     def _chunks(self, queries: np.ndarray, generator: np.random.Generator) -> Iterator[Pairs]:
-        found = [self.pairs_of(int(query)) for query in queries]
-        first, second, target = (np.concatenate(parts) for parts in zip(*found))
+        pairs = [self.pairs_of(int(query)) for query in queries]
+        first, second, target = (np.concatenate(parts) for parts in zip(*pairs))
         order = generator.permutation(len(first))
         for start in range(0, len(order), _CHUNK):
             chosen = order[start : start + _CHUNK]
@@ -88,8 +88,8 @@ def pair_program(
         weights: Any, memory: Any, columns: Any, base: Any, importance: Any, first: Any, second: Any, target: Any,
         rate: Any, key: Any,
     ) -> Any:  # fmt: skip
-        def one(carry: Any, given: Any) -> Any:
-            i, j, p, number = given
+        def one(carry: Any, inputs: Any) -> Any:
+            i, j, p, number = inputs
             rows = jnp.stack([i, j])
             pair_key = jax.random.fold_in(key, number)
             scores, backward = jax.vjp(lambda moved: network(moved, columns[rows], pair_key), carry[0])
@@ -110,11 +110,11 @@ def label_pairs(labels: np.ndarray, offsets: np.ndarray, ties: bool) -> Callable
     """All pairs of a query with different labels, the better document first; with `ties`, equal ones at target 1/2."""
 
     def pairs_of(query: int) -> Pairs:
-        start, own = offsets[query], labels[offsets[query] : offsets[query + 1]]
-        first, second = np.nonzero(own[:, None] > own)
+        start, query_labels = offsets[query], labels[offsets[query] : offsets[query + 1]]
+        first, second = np.nonzero(query_labels[:, None] > query_labels)
         target = np.ones(len(first))
         if ties:
-            one, other = np.nonzero(np.triu(own[:, None] == own, 1))
+            one, other = np.nonzero(np.triu(query_labels[:, None] == query_labels, 1))
             first, second = np.append(first, one), np.append(second, other)
             target = np.append(target, np.full(len(one), 0.5))
         return start + first, start + second, target
@@ -131,7 +131,7 @@ def given_pairs(
     starts = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(offsets) - 1))])
 
     def pairs_of(number: int) -> Pairs:
-        own = order[starts[number] : starts[number + 1]]
-        return first[own], second[own], target[own]
+        chosen = order[starts[number] : starts[number + 1]]
+        return first[chosen], second[chosen], target[chosen]
 
     return pairs_of

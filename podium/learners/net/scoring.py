@@ -54,13 +54,13 @@ class Layout:
 
     def views(self, vector: np.ndarray) -> list[tuple[str, np.ndarray]]:
         """Name and content of each piece of one net's vector (n_weights,), of NumPy or JAX."""
-        return [(piece.name, vector[place].reshape(piece.shape)) for piece, place in self._places]
+        return [(piece.name, vector[span].reshape(piece.shape)) for piece, span in self._places]
 
     def penalised(self) -> np.ndarray:
         """1 for the weights of matrices, which weight decay shrinks, 0 for all others; (n_weights,) float32."""
         mask = np.zeros(self.n_weights, np.float32)
-        for piece, place in self._places:
-            mask[place] = len(piece.shape) == 2
+        for piece, span in self._places:
+            mask[span] = len(piece.shape) == 2
         return mask
 
     def start(self, seed: int, n_nets: int, bias: float = 0.0) -> np.ndarray:
@@ -71,10 +71,10 @@ class Layout:
         weights = np.zeros((n_nets, self.n_weights), np.float32)
         for net in range(n_nets):
             generator = np.random.default_rng([seed, net])
-            for piece, place in self._places:
+            for piece, span in self._places:
                 limit = np.sqrt(3.0 * piece.variance / max(piece.shape[0], 1))
-                drawn = generator.uniform(-limit, limit, place.stop - place.start) if limit else piece.value
-                weights[net, place] = drawn
+                drawn = generator.uniform(-limit, limit, span.stop - span.start) if limit else piece.value
+                weights[net, span] = drawn
         weights[:, -1] = bias
         return weights
 
@@ -147,15 +147,15 @@ class Inputs(Standardisation):
 
     def columns(self, X: np.ndarray) -> np.ndarray:
         """What the net sees of rows (n, features): standardised, imputed and flagged; (n, width) float32."""
-        found = np.empty((len(X), self.width), np.float32)
+        columns = np.empty((len(X), self.width), np.float32)
         features = len(self.centre)
         for start in range(0, len(X), _BLOCK_ROWS):
             part = slice(start, start + _BLOCK_ROWS)
             with np.errstate(over="ignore"):  # a row that far from those of training has no finite score
                 standard = self.apply(X[part])
-                found[part, :features] = np.where(np.isnan(standard), 0.0, standard)
-            found[part, features:] = np.isnan(X[part][:, self.flagged])
-        return found
+                columns[part, :features] = np.where(np.isnan(standard), 0.0, standard)
+            columns[part, features:] = np.isnan(X[part][:, self.flagged])
+        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,8 +302,8 @@ def multiply_rows(h: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     if whole:
         h = np.concatenate([h, np.zeros((*h.shape[:-2], whole, h.shape[-1]), h.dtype)], axis=-2)
     blocks = h.reshape(*h.shape[:-2], h.shape[-2] // _WHOLE_ROWS, _WHOLE_ROWS, h.shape[-1])
-    found = blocks @ matrix[..., None, :, :]
-    return np.asarray(found.reshape(*h.shape[:-1], matrix.shape[-1])[..., :rows, :])
+    products = blocks @ matrix[..., None, :, :]
+    return np.asarray(products.reshape(*h.shape[:-1], matrix.shape[-1])[..., :rows, :])
 
 
 def activate(name: str, z: np.ndarray) -> None:

@@ -14,7 +14,7 @@ from podium.learners.net.pairs import PairRunner, given_pairs, label_pairs
 from podium.learners.net.scoring import NetShape
 from podium.learners.net.training import HostRunner, NetRules
 from podium.objectives import RankNet, parse_objective
-from podium.objectives.base import judge
+from podium.objectives.base import bind_labels
 from podium.objectives.given_pairs import BoundPairs, GivenPairs, PairGradient
 
 
@@ -66,7 +66,7 @@ def test_given_pairs_cost_their_cross_entropy_and_pull_by_its_slope(rng):
     target, scores = np.array([1.0, 0.3, 0.0, 0.5, 0.9]), rng.standard_normal(20)
     pairs = GivenPairs.read((first, second, target), np.arange(20), offsets)
     weights, query_weights = rng.random(20) + 0.5, rng.random(4) + 0.5
-    bound = BoundPairs(RankNet(sigma=1.7), judge(np.zeros(20), offsets, weights, query_weights), pairs)
+    bound = BoundPairs(RankNet(sigma=1.7), bind_labels(np.zeros(20), offsets, weights, query_weights), pairs)
 
     def slow_loss(s):
         total = 0.0
