@@ -33,7 +33,7 @@ from podium.persistence.storage import refuse_bad_model_path
 if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
     from podium.explain.attributions import ShapSummary
-    from podium.explain.falls import Falls
+    from podium.explain.drops import ImportanceDrops
     from podium.explain.queries import QueryExplained
     from podium.explain.reasons import Why
     from podium.lint.rules import Report
@@ -126,7 +126,7 @@ def study_file(
     groups: Mapping[str, Sequence[int | str]] | None = None,
     metric: str | None = None,
     locate: Locate = itself,
-) -> Falls | ShapSummary:
+) -> ImportanceDrops | ShapSummary:
     """What each feature of a model is worth on the data: kind is "shap", "permutation" or "ablation" (with `train`)."""
     from podium import explain
 

@@ -127,9 +127,9 @@ class PairComparison:
     def _verdict(self) -> str:
         metric = _shown(self.metric)
         if not self.mark or self._without_winner():
-            found = "No difference found" if not self.mark else "A difference without a winner"
+            verdict = "No difference found" if not self.mark else "A difference without a winner"
             change = f"{metric} changes by {_signed(self.difference)} ({self._interval(1)})"
-            return f"{found} between {self.baseline} and {self.system}: {change}"
+            return f"{verdict} between {self.baseline} and {self.system}: {change}"
         verb = "beats" if (self.difference > 0) == self.higher_is_better else "loses to"
         amount = f"{abs(self.difference):.4f} {metric} ({self._interval(-1 if self.difference < 0 else 1)})"
         return f"{self.system} {verb} {self.baseline} by {amount}"

@@ -87,8 +87,8 @@ def differing(values: np.ndarray, weights: np.ndarray) -> float:
         return 0.0
     distinct, counts = np.unique(values, return_counts=True)
     most = counts.argmax()
-    own = weights if counts[most] == 1 else weights[values != distinct[most]]
-    return _effective(own) if len(own) else 0.0
+    others = weights if counts[most] == 1 else weights[values != distinct[most]]
+    return _effective(others) if len(others) else 0.0
 
 
 def _effective(weights: np.ndarray) -> float:
@@ -125,9 +125,9 @@ def _bca_percentiles(means: np.ndarray, mean: float, acceleration: float, level:
 
 
 def _acceleration(values: np.ndarray, weights: np.ndarray, mean: float) -> float:
-    """A sixth of the skewness of each query's pull on the mean: how fast its standard error changes with it."""
-    pull = weights / weights.max() * (values - mean)
-    return float((pull**3).sum() / (6 * (pull**2).sum() ** 1.5))
+    """A sixth of the skewness of each query's influence on the mean: how fast its standard error changes with it."""
+    influence = weights / weights.max() * (values - mean)
+    return float((influence**3).sum() / (6 * (influence**2).sum() ** 1.5))
 
 
 def _bootstrap(

@@ -207,11 +207,11 @@ def _merged_numbers(part: _Part) -> Iterator[Finding]:
     if part.path is None:
         return
     largest = np.fmax(np.abs(part.facts.low), np.abs(part.facts.high))
-    found = merged_in_file(part.path, part.data, np.flatnonzero(largest >= EXACT))
-    if found:
+    merged = merged_in_file(part.path, part.data, np.flatnonzero(largest >= EXACT))
+    if merged:
         mask = np.zeros(part.data.n_features, dtype=bool)
-        mask[list(found)] = True
-        one, other = map(str, next(iter(found.values())))
+        mask[list(merged)] = True
+        one, other = map(str, next(iter(merged.values())))
         yield from _about_features("merged-numbers", [part], mask, one=one, other=other)
 
 
@@ -297,8 +297,8 @@ def _between_all(parts: Mapping[str, RankingData]) -> Iterator[Finding]:
         sizes = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
         yield _finding("different-features", ", ".join(filled), sizes=sizes, features=counts)
     elif len(named) > 1:
-        column, found = next((i, names) for i, names in enumerate(zip(*named), 1) if len(set(names)) > 1)
-        names = ", ".join(f"{name} has {feature}" for name, feature in zip(named.values(), found))
+        column, differing = next((i, names) for i, names in enumerate(zip(*named), 1) if len(set(names)) > 1)
+        names = ", ".join(f"{name} has {feature}" for name, feature in zip(named.values(), differing))
         yield _finding("different-names", ", ".join(filled), column=column, names=names)
 
 
@@ -368,7 +368,7 @@ def _about_documents(code: str, part: _Part, rows: np.ndarray, *, file: str = ""
     for row, query in zip(rows[:_LISTED], _query_of(data, rows[:_LISTED])):
         docid = None if data.docid_texts is None else data.docid_texts[int(row)]
         examples.append({"query": str(data.query_ids[query]), "row": int(part.rows[row]) + 1, "docid": docid})
-    texts = [f"{found['docid'] or 'row {row}'.format(**found)} of query {found['query']}" for found in examples]
+    texts = [f"{one['docid'] or 'row {row}'.format(**one)} of query {one['query']}" for one in examples]
     where = f"{len(rows):,} of {counted(data.n_rows, 'document')} ({_some(texts, len(rows))})"
     return _finding(code, file or part.name, where, **details, count=len(rows), of=data.n_rows, documents=examples)
 

@@ -176,7 +176,7 @@ class Report:
     def sentences(self) -> list[str]:
         """One line per finding; a single line if there are none."""
         if self.findings:
-            return [f"{found.file}: {found.level}: {found.sentence} [{found.code}]" for found in self.findings]
+            return [f"{one.file}: {one.level}: {one.sentence} [{one.code}]" for one in self.findings]
         documents, queries = (sum(part[unit] for part in self.parts.values()) for unit in ("documents", "queries"))
         size = f"{counted(documents, 'document')} of {counted(queries, 'query', 'queries')}"
         return [f"{', '.join(self.parts)}: {size}, and nothing to complain about."]

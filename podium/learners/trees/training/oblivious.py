@@ -110,17 +110,17 @@ def _read_leaf(
 ) -> np.ndarray:
     """The feature's bins in this leaf, which has rows, in the order in which they are split."""
     histogram, order = workspace.histograms[leaves.histogram[leaf]], workspace.order[worker]
-    own: np.ndarray = workspace.scratch[worker, STRIDE : 2 * STRIDE]
+    leaf_bins: np.ndarray = workspace.scratch[worker, STRIDE : 2 * STRIDE]
     if layout is None:
-        own = histogram[f * STRIDE : (f + 1) * STRIDE]
-        return own
+        leaf_bins = histogram[f * STRIDE : (f + 1) * STRIDE]
+        return leaf_bins
     column = layout.column[f]
     slots = histogram[column * STRIDE : (column + 1) * STRIDE]
     total = sum_slots(slots, bins.n_slots[column])
-    unbundle(slots, total, layout.offset[f], layout.default_bin[f], bins.n_bins[f], own)
+    unbundle(slots, total, layout.offset[f], layout.default_bin[f], bins.n_bins[f], leaf_bins)
     if layout.categorical[f]:
-        reorder(own.copy(), order, used, own)
-    return own
+        reorder(leaf_bins.copy(), order, used, leaf_bins)
+    return leaf_bins
 
 
 @kernel
@@ -169,20 +169,20 @@ def _find_level_split(
     for leaf in range(count):
         if leaves.histogram[leaf] < 0:
             continue
-        own, low, high = (
+        leaf_bins, low, high = (
             _read_leaf(layout, bins, workspace, leaves, leaf, f, used, worker),
             leaves.low[leaf],
             leaves.high[leaf],
         )
-        missing = own[MISSING] if has_missing else np.int64(0)
-        total = missing + own[:used].sum()
+        missing = leaf_bins[MISSING] if has_missing else np.int64(0)
+        total = missing + leaf_bins[:used].sum()
         gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
         whole = leaf_gain(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
         all_whole += whole
         for side in range(sides):  # missing values right, then left
             left = missing if side else np.int64(0)
             for b in range(used):
-                left += own[b]
+                left += leaf_bins[b]
                 if only != ALL_BINS and b != only:
                     continue
                 both = bounded_sides_gain(left, gradient, hessian, l2, least, sign, low, high)
@@ -216,10 +216,10 @@ def _write_level(
         for leaf in range(count):
             if leaves.histogram[leaf] < 0:
                 continue
-            own = _read_leaf(layout, bins, workspace, leaves, leaf, f, used, ZERO)
+            leaf_bins = _read_leaf(layout, bins, workspace, leaves, leaf, f, used, ZERO)
             for b in range(used):
-                all_h += np.float64(hessian_of(own[b]))
-                left_h += np.float64(hessian_of(own[b])) if b <= split[BIN] else 0.0
+                all_h += np.float64(hessian_of(leaf_bins[b]))
+                left_h += np.float64(hessian_of(leaf_bins[b])) if b <= split[BIN] else 0.0
         split[MISSING_LEFT] = 1.0 if 2.0 * left_h >= all_h else 0.0
     for leaf in range(count):
         node = leaves.node[leaf]
