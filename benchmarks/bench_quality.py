@@ -16,6 +16,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,12 @@ def make_linear(penalty: float) -> Any:
 
 def make_trees(setting: tuple[str, int, int], n_estimators: int, seed: int = 0) -> Any:
     objective, leaves, documents = setting
-    given = {"metric": "ndcg"} if objective == "lambda" else {"pair_exponent": 0.5} if objective == "ranknet" else {}
-    return podium.Boosted(
-        objective=objective,
-        **given,
+    kind: Any = partial(podium.Boosted, objective=objective)
+    if objective == "lambda":
+        kind = partial(podium.LambdaMART, metric="ndcg")
+    elif objective == "ranknet":
+        kind = partial(kind, pair_exponent=0.5)
+    return kind(
         n_estimators=n_estimators,
         learning_rate=0.05,
         max_leaf_nodes=leaves,

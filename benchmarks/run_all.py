@@ -9,7 +9,7 @@ from pathlib import Path
 from _report import hardware_line, versions_line
 
 HERE = Path(__file__).parent
-PACKAGES = ["lightgbm", "xgboost-cpu", "catboost", "scikit-learn", "pytrec-eval-terrier", "ranx"]
+PACKAGES = ["lightgbm", "xgboost-cpu", "catboost", "scikit-learn", "torch", "pytrec-eval-terrier", "ranx", "bm25s", "tantivy"]
 
 
 def main() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from podium.models.trees import named as models
 from podium.models.frame.ranker import Ranker
 from podium.models.registry import catalogue, find_model
+from podium.models.trees import named as models
 from podium.objectives import parse_objective
 
 ROOT = Path(__file__).parent.parent

@@ -6,6 +6,11 @@ import sys
 import warnings
 from types import FrameType
 
+
+class LossWarning(UserWarning):
+    """Something of the data is lost: digits that float32 cannot hold, or parts that a file format has no place for."""
+
+
 _PACKAGE = __name__.partition(".")[0]
 
 

@@ -22,11 +22,11 @@ def check_command(
     as_json: AsJson = False,
 ) -> None:
     """Check ranking data for problems that would harm training or evaluation."""
-    from podium.workflows import check_files
+    from podium.workflows.evaluating import check_files
 
     report = check_files(files, locate=inputs.path_of)
     if as_json:
-        print_json(report.to_json())
+        print_json(report.as_dict())
     else:
         show("\n".join(report.sentences()))
     raise typer.Exit(report.exit_code)
@@ -54,19 +54,19 @@ def eval_command(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate scores or a TREC run with the metrics of a policy."""
-    from podium import workflows
     from podium.cli import terminal as _terminal
+    from podium.workflows import evaluating
 
     rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket, "locate": inputs.path_of}
     if (qrels is None) != (run is None) or (scores is None) == (run is None) or (data is None) != (scores is None):
         raise ValueError("Give DATA with --scores FILE, or --qrels FILE with --run FILE.")
     if data is not None and scores is not None:
-        evaluations = workflows.evaluate_files(data, scores, metric, policy or "standard", **rules)
+        evaluations = evaluating.evaluate_files(data, scores, metric, policy or "standard", **rules)
     else:
         judged, ranked = cast(Path, qrels), cast(Path, run)
-        evaluations = workflows.evaluate_run_files(judged, ranked, metric, policy or "trec", missing=missing, **rules)
+        evaluations = evaluating.evaluate_run_files(judged, ranked, metric, policy or "trec", missing=missing, **rules)
     if as_json:
-        found = [evaluation.to_json(per_query) for evaluation in evaluations]
+        found = [evaluation.as_dict(per_query) for evaluation in evaluations]
         print_json({"policies": found} if policy == "all" else found[0])
     else:
         _terminal.print_evaluations(evaluations, metric, per_query=per_query)
@@ -90,7 +90,7 @@ def compare_command(
     as_json: AsJson = False,
 ) -> None:
     """Test whether the difference between rankings is significant."""
-    from podium.workflows import compare_files
+    from podium.workflows.evaluating import compare_files
 
     comparison = compare_files(
         data,
@@ -106,7 +106,7 @@ def compare_command(
         seed=seed,
     )
     if as_json:
-        print_json(comparison.to_json())
+        print_json(comparison.as_dict())
     elif latex:
         show(comparison.to_latex())
     else:
@@ -131,8 +131,9 @@ def convert_command(
 ) -> None:
     """Convert ranking data from one format to another."""
     from podium._runtime.files import refuse_bad_target, refuse_own_input
+    from podium._runtime.warn import LossWarning
     from podium.formats import files_of, format_of, write_data
-    from podium.workflows import read_file
+    from podium.workflows.reading import read_file
 
     target, report = output(target, as_json)
     kind = format_of(target, target_format, reading=False)
@@ -140,7 +141,7 @@ def convert_command(
     refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
     data = read_file(source, inputs.path_of, format=source_format, labels="optional")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is lost is reported below, for all formats alike
+        warnings.simplefilter("ignore", LossWarning)  # what is lost is reported below, for all formats alike
         write_data(data, target, format=kind.name)
     lost = kind.drops(data)
     found = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features, "written": str(target)}
@@ -163,7 +164,7 @@ def models_command(
 
     entries = catalogue() if model is None else [find_model(model)]
     if as_json:
-        print_json({"models": [entry.to_json() for entry in entries]} if model is None else entries[0].to_json(True))
+        print_json({"models": [entry.as_dict() for entry in entries]} if model is None else entries[0].as_dict(True))
     elif model is None:
         _terminal.print_models(entries)
     else:
@@ -203,22 +204,27 @@ def train_command(
     checkpoint_errors: Annotated[
         str | None, typer.Option(help="stop (the default) or warn if a checkpoint cannot be written.")
     ] = None,
-    go_on: Annotated[bool, typer.Option("--go-on", hidden=True)] = False,  # the old name of --checkpoint-errors warn
     as_json: AsJson = False,
 ) -> None:
     """Train a model and write it to a file. Ctrl-C stops training, writes the trees so far and exits with 130."""
-    from podium import workflows
     from podium.models.registry import plan_model
+    from podium.workflows import training
 
     if early_stopping is not None and not valid:
         raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
     out, report = output(out, as_json)
     plan = plan_model(model, settings, jobs, seed)
-    kept = workflows.plan_checkpoints(checkpoint, every, checkpoint_errors or ("warn" if go_on else None), out)
-    given: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": kept, "locate": inputs.path_of}
-    trained = workflows.train_files(plan, train, valid, out, **given)
+    trained = training.train_files(
+        plan,
+        train,
+        valid,
+        out,
+        early_stopping_rounds=early_stopping,
+        checkpoints=training.plan_checkpoints(checkpoint, every, checkpoint_errors, out),
+        locate=inputs.path_of,
+    )
     if as_json:
-        print_json(trained.to_json())
+        print_json(trained.as_dict())
     else:
         show("\n".join(trained.sentences()), file=report)
         show(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
@@ -243,22 +249,24 @@ def rank_command(
     as_json: AsJson = False,
 ) -> None:
     """Score every document with a saved model."""
-    from podium import workflows
+    from podium.workflows import ranking
+    from podium.workflows.reading import refuse_bad_out
 
-    kind, report = workflows.ranking_format(out, format, tag, top), sys.stdout
+    kind, report = ranking.ranking_format(out, format, tag, top), sys.stdout
     if out is not None:
         out, report = output(out, as_json)
-        workflows.refuse_bad_out(out, [model, data])
-    given: dict[str, Any] = {"tag": "podium" if tag is None else tag, "top": top, "locate": inputs.path_of}
-    ranking = workflows.rank_file(model, data, format=kind, **given)
+        refuse_bad_out(out, [model, data])
+    ranked = ranking.rank_file(
+        model, data, format=kind, tag="podium" if tag is None else tag, top=top, locate=inputs.path_of
+    )
     if out is not None:
-        ranking.write(out)
+        ranked.write(out)
     if as_json:
-        print_json(ranking.overview() | (ranking.to_json() if out is None else {"written": str(out)}))
+        print_json(ranked.overview() | (ranked.as_dict() if out is None else {"written": str(out)}))
     elif out is None:
-        sys.stdout.buffer.writelines(ranking.lines())
+        sys.stdout.buffer.writelines(ranked.lines())
     else:
-        show(f"{out}: {ranking.sentence()}", file=report)
+        show(f"{out}: {ranked.sentence()}", file=report)
 
 
 @command("inspect")
@@ -271,14 +279,14 @@ def inspect_command(
     as_json: AsJson = False,
 ) -> None:
     """Describe a saved model: its trees or other parts, features, parameters."""
-    from podium import workflows
     from podium.explain import drawings
     from podium.models.frame import inspection
     from podium.persistence.saving import load
+    from podium.workflows.reading import refuse_bad_out
 
     if out is not None:
         drawings.refuse_other_suffixes(out)
-        workflows.refuse_bad_out(out, [model])
+        refuse_bad_out(out, [model])
     ranker = load(inputs.path_of(model))
     if tree is not None and not hasattr(ranker, "forest_"):
         raise ValueError(f"--tree {tree}: {type(ranker).__name__} has no trees. Leave --tree out.")
@@ -322,10 +330,11 @@ def explain_command(
     as_json: AsJson = False,
 ) -> None:
     """Explain the ranking of a query by the contributions of the features, or what each feature is worth over all."""
-    from podium import workflows
     from podium.cli import studies
     from podium.cli import terminal as _terminal
     from podium.explain import drawings
+    from podium.workflows.explaining import explain_file
+    from podium.workflows.reading import refuse_bad_out
 
     asked = studies.Asked(shap, permutation, ablation, group, metric)
     if asked.refuse_wrong_options(query, documents, top):
@@ -336,9 +345,9 @@ def explain_command(
         raise ValueError("Give --documents I J or --top K, not both.")
     if out is not None:
         drawings.refuse_other_suffixes(out)
-        workflows.refuse_bad_out(out, [model, data])
+        refuse_bad_out(out, [model, data])
     given: dict[str, Any] = {"documents": documents, "top": top or 5, "locate": inputs.path_of}
-    found = workflows.explain_file(model, data, query, **given)
+    found = explain_file(model, data, query, **given)
     if out is not None:
         found.picture(out)
     if as_json:
@@ -359,7 +368,7 @@ def demo_command(
 
     tour = take_tour(out)
     if as_json:
-        print_json(tour.to_json())
+        print_json(tour.as_dict())
     else:
         show_demo(tour)
 

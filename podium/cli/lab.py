@@ -18,8 +18,6 @@ app: typer.Typer = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("report", cls=Command)(report_command)
-
 ExperimentFile = Annotated[
     str, typer.Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")
 ]

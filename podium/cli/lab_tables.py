@@ -38,8 +38,8 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "folder": str(outcome.folder),
         "runs": len(outcome.results.runs),
-        "leaderboard": [line.to_json() for line in leaderboard(outcome.results)],
-        "published": [table.to_json() for table in published_beside(outcome.results)],
+        "leaderboard": [line.as_dict() for line in leaderboard(outcome.results)],
+        "published": [table.as_dict() for table in published_beside(outcome.results)],
         "left_out": outcome.left_out,
         "failures": [failure.__dict__ for failure in outcome.failures],
     }

@@ -36,11 +36,11 @@ def index_command(
     as_json: AsJson = False,
 ) -> None:
     """Index documents for podium search."""
-    from podium import workflows
+    from podium.workflows import searching
 
     settings: dict[str, Any] = {"language": language, "stop_words": False if all_words else None}
     settings |= {"update": update, "keep_texts": False if no_texts else None}
-    built, faults = workflows.index_files(
+    built, faults = searching.index_files(
         documents, out, format=format, strict=strict, locate=inputs.path_of, **settings
     )
     for message in faults.messages:
@@ -50,7 +50,7 @@ def index_command(
     if not built.read:
         say(f"no document in {', '.join(map(str, documents))}: no index was written or changed.")
     if as_json:
-        print_json(built.to_json() | {"left_out": faults.count})
+        print_json(built.as_dict() | {"left_out": faults.count})
     elif built.read:
         left_out = f" {counted(faults.count, 'record')} left out." if faults.count else ""
         show(f"{out}: {built.sentence()}{left_out}")
@@ -92,32 +92,33 @@ def search_command(
     as_json: AsJson = False,
 ) -> None:
     """Search an index or a cascade for one query, or for a file of queries."""
-    from podium import workflows
     from podium.cli import terminal as _terminal
-    from podium.search import Index
+    from podium.workflows import searching
 
     if (query is None) == (queries is None) or (queries is None) != (out is None):
         raise ValueError("Give a query, or --queries FILE with --out RUN.")
-    opened = workflows.open_searched(folder)
-    if not isinstance(opened, Index) and (weighting or field):
-        raise ValueError(f"{folder} is a cascade, which has a weighting and fields of its own. Leave the option out.")
-    if explain and (isinstance(opened, Index) or query is None):
-        raise ValueError("--explain is for one query to a cascade; podium cascade makes one of an index and a model.")
-    options = _first_stage(weighting, field) if isinstance(opened, Index) else {}
+    options: dict[str, Any] = {"weighting": weighting} if weighting else {}
+    options |= {"fields": _field_weights(field)} if field else {}
+    if explain and (query is None or options or not searching.is_cascade(folder)):
+        raise ValueError(
+            "--explain is for one query to a cascade, whose weighting and fields are set; "
+            "podium cascade makes one of an index and a model."
+        )
     if queries is not None and out is not None:
-        _search_file(opened, queries, out, k or 1000, by_position, tag, options, as_json)
+        searcher = searching.open_searched(folder)
+        _search_file(searcher, queries, out, k or 1000, by_position, tag, options, as_json)
         return
     text = cast(str, query)
-    if explain and not isinstance(opened, Index):
-        explained = opened.explain(text, k or 10)
+    if explain:
+        explained = searching.open_cascade(folder).explain(text, k or 10)
         if as_json:
-            print_json(explained.to_json())
+            print_json(explained.as_dict())
         else:
             _terminal.print_hits(explained.found, [hit.sentence() for hit in explained.hits], explained.note)
         return
-    hits = opened.search(text, k or 10, **options)
+    hits = searching.open_searched(folder).search(text, k or 10, **options)
     if as_json:
-        print_json({"query": text, "hits": hits.to_json()})
+        print_json({"query": text, "hits": hits.as_dicts()})
     else:
         _terminal.print_hits(hits)
 
@@ -146,7 +147,7 @@ def features_command(
     as_json: AsJson = False,
 ) -> None:
     """Write the features of each query's candidates to a file for training or ranking."""
-    from podium import workflows
+    from podium.workflows import searching
 
     asked = queries_option if queries is None else queries
     if asked is None or (queries is not None and queries_option is not None):
@@ -154,9 +155,9 @@ def features_command(
     out, report = output(out, as_json)
     options: dict[str, Any] = {"qrels": qrels, "features": features, "normalize": normalize, "n": n}
     options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
-    written = workflows.features_file(index, asked, out, **options, **_first_stage(weighting, field))
+    written = searching.features_file(index, asked, out, **options, **_first_stage(weighting, field))
     if as_json:
-        print_json(written.to_json())
+        print_json(written.as_dict())
     else:
         show(f"{out}: {written.sentence()}", file=report)
 
@@ -176,10 +177,10 @@ def cascade_command(
     as_json: AsJson = False,
 ) -> None:
     """Save an index and the models that re-rank what it finds as one folder."""
-    from podium import workflows
+    from podium.workflows import searching
 
     options: dict[str, Any] = {"features": features, "normalize": normalize, "n": n, "locate": inputs.path_of}
-    made = workflows.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
+    made = searching.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
     stages = [
         {"model": type(stage.model).__name__.lower(), "features": len(stage.features), "n": stage.n}
         for stage in made.stages
@@ -201,10 +202,10 @@ def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:
 def _search_file(
     searched: Any, queries: Path, out: Path, k: int, by_position: bool, tag: str, options: dict[str, Any], as_json: bool
 ) -> None:
-    from podium import workflows
+    from podium.workflows import searching
 
     out, report = output(out, as_json)
-    run = workflows.search_file(
+    run = searching.search_file(
         searched, queries, out, k=k, tag=tag, by_position=by_position, locate=inputs.path_of, **options
     )
     if as_json:

@@ -49,15 +49,16 @@ class Asked:
 
 
 def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json: bool) -> None:
-    from podium import workflows
     from podium.cli.terminal import console
     from podium.explain import drawings
+    from podium.workflows.explaining import study_file
+    from podium.workflows.reading import refuse_bad_out
 
     if out is not None:
         drawings.refuse_other_suffixes(out)
-        workflows.refuse_bad_out(out, [path for path in (model, data, asked.ablation) if path is not None])
+        refuse_bad_out(out, [path for path in (model, data, asked.ablation) if path is not None])
     options: dict[str, Any] = {"train": asked.ablation, "groups": asked.named_groups(), "metric": asked.metric}
-    found = workflows.study_file(model, data, asked.kinds[0], locate=inputs.path_of, **options)
+    found = study_file(model, data, asked.kinds[0], locate=inputs.path_of, **options)
     if out is not None:
         found.picture(out)
     if as_json:

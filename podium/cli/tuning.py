@@ -49,15 +49,15 @@ def tune_command(
     as_json: AsJson = False,
 ) -> None:
     """Choose the settings of a model on validation data, and write the best model."""
-    from podium.lab.files import tune_files
     from podium.models.registry import plan_model
+    from podium.workflows.choosing import tune_files
 
     out, report = output(out, as_json)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
     found = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.as_dict())
         return
     _print_tuned(found.tuned, report)
     show(f"{out}: written", file=report)
@@ -77,13 +77,13 @@ def cross_validate_command(
     as_json: AsJson = False,
 ) -> None:
     """Judge a model by cross-validation: each query by a model that was trained on others."""
-    from podium.lab.files import cross_validate_file
     from podium.models.registry import plan_model
+    from podium.workflows.choosing import cross_validate_file
 
     given: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
     found = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **given)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.as_dict())
     else:
         _print_folds(found, metric)
 
@@ -106,14 +106,14 @@ def auto_command(
     as_json: AsJson = False,
 ) -> None:
     """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
-    from podium.lab.files import auto_files
     from podium.models.registry import plan_model
+    from podium.workflows.choosing import auto_files
 
     out, report = output(out, as_json)
     given = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
     found = auto_files(plan_model("autoranker", given, jobs, seed), train, valid, out, page=page, locate=inputs.path_of)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.as_dict())
         return
     _print_auto(found.model, report)
     show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)

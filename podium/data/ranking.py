@@ -16,7 +16,7 @@ from podium._runtime.compiler import readonly
 from podium._runtime.deprecation import renamed_argument, warn_renamed
 from podium._runtime.once import once
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
-from podium.data.sparse import Features, as_dense, as_sparse, is_sparse
+from podium.data.sparse import FeatureMatrix, as_dense, as_sparse, is_sparse
 from podium.data.texts import Texts
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class RankingData:
     `rows` that fit each other. All arrays are read-only.
     """
 
-    X: Features  # (rows, features) float32, NaN = missing: an array in C order, or a scipy `csr_array`
+    X: FeatureMatrix  # (rows, features) float32, NaN = missing: an array in C order, or a scipy `csr_array`
     y: np.ndarray | None  # (rows,) float64, finite and not negative; None: no labels
     offsets: np.ndarray  # (queries + 1,) int64
     query_ids: np.ndarray  # (queries,) int64, uint64 or str (object)
@@ -289,7 +289,7 @@ def refuse_beside_data(what: str, **given: Any) -> None:
         )
 
 
-def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | None = None) -> Features:
+def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | None = None) -> FeatureMatrix:
     """A C-ordered float32 matrix, NaN for missing; anything that is no finite number or NaN is refused by place.
 
     A sparse one stays sparse. With a `stacklevel`, columns with numbers that float32 merges are warned of, by name.
@@ -531,7 +531,7 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
             owner[name] = number
 
 
-def _concat_features(parts: Sequence[Features]) -> Features:
+def _concat_features(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
     """One sparse part makes all sparse."""
     if not any(map(is_sparse, parts)):
         return np.concatenate(parts)

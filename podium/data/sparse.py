@@ -13,7 +13,7 @@ import numpy as np
 
 from podium._runtime.compiler import readonly
 
-Features = Any
+FeatureMatrix = Any
 """(rows, features) float32, NaN = missing: a numpy array in C order, or what `as_sparse` returns."""
 
 _PIECE = 1 << 20  # entries looked at in one go: no mask as large as the data
@@ -48,17 +48,17 @@ def as_sparse(X: Any) -> Any:
     return csr_array((readonly(values), readonly(rows.indices), readonly(rows.indptr)), shape=rows.shape)
 
 
-def as_dense(X: Features) -> np.ndarray:
+def as_dense(X: FeatureMatrix) -> np.ndarray:
     """The features as a numpy array; to be asked of few rows at a time."""
     return np.asarray(X.toarray() if is_sparse(X) else X)
 
 
-def arrays_of(X: Features) -> list[np.ndarray]:
+def arrays_of(X: FeatureMatrix) -> list[np.ndarray]:
     """The arrays that hold the features."""
     return [X.data, X.indices, X.indptr] if is_sparse(X) else [X]
 
 
-def refuse_sparse(X: Features, what: str) -> None:
+def refuse_sparse(X: FeatureMatrix, what: str) -> None:
     """For what writes or looks at every value."""
     if is_sparse(X):
         n, width = X.shape

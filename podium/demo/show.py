@@ -64,13 +64,13 @@ class Tour:
         assert isinstance(model, LambdaMART)
         return model
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "web": {"pages": len(self.web.pages), "queries": len(self.web.questions), "judgements": _judged(self.web)},
             "query": {"text": self.before.query, "bm25": self.before.ids, "cascade": self.after.ids},
             "model": {"name": type(self.model).__name__.lower(), "trees": int(self.model.forest_.n_trees)},
-            "systems": {name: found.to_json() for name, found in self.evaluations.items()},
-            "comparison": self.comparison.to_json(),
+            "systems": {name: found.as_dict() for name, found in self.evaluations.items()},
+            "comparison": self.comparison.as_dict(),
             "files": [str(path) for path in self.files],
             "report": None if self.report is None else str(self.report),
         }

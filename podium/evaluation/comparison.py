@@ -149,7 +149,7 @@ class PairComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Systems compared by one or more metrics. Print it, or take `rows`, `table()`, `to_json()` or `to_latex()`."""
+    """Systems compared by one or more metrics. Print it, or take `rows`, `table()`, `as_dict()` or `to_latex()`."""
 
     rows: list[PairComparison]
     means: Mapping[str, Mapping[str, float]]  # metric -> system -> mean over all queries the system has a value for
@@ -186,7 +186,7 @@ class Comparison:
                 table.add_row(*map(Text, cells))
         return table
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`; a number that is undefined or infinite is None."""
         rows = [asdict(row) | _interval_json(row) | {"p": row.p, "explanation": row.explain()} for row in self.rows]
         result: dict[str, Any] = plain(

@@ -55,7 +55,7 @@ class Evaluation(Mapping[str, float]):
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
         return f"Evaluation({numbers}; {len(self.queries)} queries, policy {self.policy})"
 
-    def to_json(self, per_query: bool = False) -> dict[str, Any]:
+    def as_dict(self, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, unrounded; undefined ones are None."""
         result: dict[str, Any] = {
             "policy": self.policy,

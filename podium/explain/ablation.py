@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import diags_array
-from sklearn.base import clone
 
 from podium.data.ranking import RankingData, as_feature_names
 from podium.data.sparse import is_sparse
@@ -20,6 +19,7 @@ from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.explain.drops import ImportanceDrops, metric_drop
 from podium.explain.subjects import find_feature, names_for
 from podium.metrics.registry import parse_metric
+from podium.models.frame.estimator import clone
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.starting import refuse_fitted_bases
 

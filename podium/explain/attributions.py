@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium.data.ranking import RankingData, as_query_ids, group_rows
-from podium.data.sparse import Features, as_dense
+from podium.data.sparse import FeatureMatrix, as_dense
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
 from podium.explain.subjects import columns_for, refuse_unfitted
@@ -125,7 +125,7 @@ def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | N
     return replace(attributions, values=values, base=0.0, centred=True)
 
 
-def attribute(model: Ranker, rows: Features, names: tuple[str, ...]) -> Attributions:
+def attribute(model: Ranker, rows: FeatureMatrix, names: tuple[str, ...]) -> Attributions:
     """`shap_values` of rows as the learner sees them: the sum over the model's own parts and its base model's."""
     values, base = np.zeros(rows.shape), 0.0
     for part in model._summands():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from podium.data.sparse import Features, as_dense, is_sparse
+from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.explain.subjects import find_feature, names_for, refuse_unfitted
 
 _POINTS = 20
@@ -69,7 +69,7 @@ def partial_dependence(
     return Dependence(known[column], points, curves)
 
 
-def _open_column(rows: Features, column: int) -> tuple[Features, np.ndarray, Any]:
+def _open_column(rows: FeatureMatrix, column: int) -> tuple[FeatureMatrix, np.ndarray, Any]:
     """A copy of the rows, the array of its values, and the positions of the entries of one column in it."""
     if not is_sparse(rows):
         changed = rows.copy()

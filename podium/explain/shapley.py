@@ -27,7 +27,7 @@ import numpy as np
 
 from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
 from podium._runtime.threads import map_slices
-from podium.data.sparse import Features, as_dense, is_sparse
+from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.learners.trees.scoring.forest import Forest
 
 _ROWS_A_BLOCK = 512  # enough to share the cost of a tree's tables
@@ -62,7 +62,7 @@ class Paths:
         _reach(self.forest.roots, self.forest.left, self.share, reached)
         return float(self.forest.start + (reached * self.forest.value).sum())
 
-    def values(self, X: Features, n_jobs: int | None = None) -> np.ndarray:
+    def values(self, X: FeatureMatrix, n_jobs: int | None = None) -> np.ndarray:
         """The Shapley value of each feature for each row of X (rows, features), float32, in C order or sparse."""
         forest = self.forest
         if X.shape[1] != forest.n_features:  # the kernel itself checks no bounds
@@ -78,7 +78,7 @@ class Paths:
         return out
 
     def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Features as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
+        """FeatureMatrix as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
         forest = self.forest
         columns = np.zeros((forest.width, -(-len(X) // _LANES) * _LANES), np.float32)
         columns[:, : len(X)] = forest.sets.widen(X).T

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData, as_feature_names
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.inspection import feature_names
 from podium.models.frame.ranker import Ranker
 from podium.models.trees.boosted import BoostedTrees
@@ -18,14 +17,14 @@ def refuse_other_models(model: Any) -> None:
     """Only trees have splits to count and to draw."""
     if not isinstance(model, BoostedTrees):
         raise ValueError(f"expected a model of trees, such as podium.LambdaMART; got {type(model).__name__}.")
-    check_is_fitted(model)
+    check_fitted(model)
 
 
 def refuse_unfitted(model: Any) -> None:
     """Any fitted model of Podium can be asked about its scores."""
     if not isinstance(model, Ranker):
         raise ValueError(f"expected a model of Podium, such as podium.LambdaMART; got {type(model).__name__}.")
-    check_is_fitted(model)
+    check_fitted(model)
 
 
 def names_for(model: Ranker, X: Any = None, names: Sequence[str] | None = None) -> tuple[str, ...]:

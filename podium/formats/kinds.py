@@ -100,6 +100,7 @@ CASCADE = FileKind(
     largest=1 << 20,
     sealed=True,
 )
+CASCADE_FILE = "cascade.podium"  # in the folder of a cascade
 _KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE)
 
 

@@ -22,6 +22,7 @@ from typing import IO
 import numpy as np
 
 from podium._runtime.files import COMPRESSIONS, is_stream, write_whole
+from podium._runtime.warn import LossWarning
 from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
@@ -63,10 +64,10 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
         message = (
             f"{os.fspath(path)}: LightGBM's files have no place for {', '.join(lost)}; a .podium-data file keeps them."
         )
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(message, LossWarning, stacklevel=2)
     if not data.is_contiguous:
         message = "LightGBM's files have the rows of a query contiguous; these rows are written query by query."
-        warnings.warn(f"{os.fspath(path)}: {message}", stacklevel=2)
+        warnings.warn(f"{os.fspath(path)}: {message}", LossWarning, stacklevel=2)
         data = data.grouped()
     query, weight = _plain(path) + ".query", _plain(path) + ".weight"
     with ExitStack() as stack:  # left in reverse: the large file takes its name first, as the others cannot fail then

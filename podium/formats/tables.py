@@ -23,7 +23,7 @@ from podium._runtime.files import open_bytes, plain_suffix, write_whole
 from podium._runtime.words import check_choice, did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features, as_dense
+from podium.data.sparse import FeatureMatrix, as_dense
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round_texts, write_float32, write_integer
 from podium.formats.errors import FormatError
 from podium.formats.frames import (
@@ -171,7 +171,7 @@ def chunks_of(path: FilePath, records: Iterator[Record], width: int) -> Iterator
         yield chunk
 
 
-def feature_lines(features: Features, separator: str, numbered: bool = False) -> Iterator[list[bytes]]:
+def feature_lines(features: FeatureMatrix, separator: str, numbered: bool = False) -> Iterator[list[bytes]]:
     """Rows of features as text, some thousand cells at a time: `1,0.5,nan`, or numbered `0:1 1:0.5 2:nan`."""
     n_rows, width = features.shape
     step = max(1, _CELLS_AT_ONCE // width)

@@ -20,7 +20,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import map_slices
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
 from podium.learners.kernel_functions import SKLEARN_NAMES, gaussian, polynomial, sigmoid
 from podium.learners.linear.products import multiply
@@ -99,7 +99,7 @@ class EstimatorTraining:
     def __init__(self, fit: Callable[[], None], score: Callable[[np.ndarray], np.ndarray]) -> None:
         self._fit, self._score, self.n_steps = fit, score, 0
         self.followed: list[np.ndarray] = []
-        self._followed_rows: list[tuple[Features, np.ndarray | float]] = []
+        self._followed_rows: list[tuple[FeatureMatrix, np.ndarray | float]] = []
 
     @property
     def is_done(self) -> bool:
@@ -111,7 +111,7 @@ class EstimatorTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._score(np.asarray(X)) + offset
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         self._followed_rows.append((X, offset))
         self.followed.append(np.zeros(X.shape[0]) + offset)
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 
 
 class Target(Protocol):
@@ -44,7 +44,7 @@ class Learner(Protocol):
     def step(self) -> None:
         """One more step, on the training rows and on the scores that are followed; none where that ends training."""
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         """Keep the scores of further rows up to date; `offset`: what they have from a base model."""
 
     def snapshot(self) -> Any:

@@ -181,6 +181,6 @@ class Report:
         size = f"{counted(documents, 'document')} of {counted(queries, 'query', 'queries')}"
         return [f"{', '.join(self.parts)}: {size}, and nothing to complain about."]
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         findings = [asdict(finding) for finding in self.findings]
         return {"exit_code": self.exit_code, "parts": self.parts, "findings": findings}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.net.attention import AttentionFunction, AttentionShape
 from podium.learners.net.scoring import Inputs
 from podium.models.frame.inspection import NetInspection, shown_parameters
@@ -79,14 +79,14 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
     def _reason_for_qid(self) -> str:
         return "it scores each document in the light of the others of its query"
 
-    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _row_scores(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         assert queries is not None
         order, offsets = queries
         scores = np.empty(len(order))
         scores[order] = self.net_.scores(self._columns(rows, queries)[order], offsets, self.n_jobs)
         return self._with_base(scores, rows, queries)
 
-    def _scores(self, X: Features) -> np.ndarray:
+    def _scores(self, X: FeatureMatrix) -> np.ndarray:
         raise ValueError(f"{type(self).__name__}: scores need query ids, because {self._reason_for_qid()}.")
 
     def inspect(self) -> NetInspection:

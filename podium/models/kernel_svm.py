@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from podium.data.ranking import RankingData
 from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.svm.kernels import KERNELS, Documents, Kernel
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
 from podium.models.svm import MarginRanker
 from podium.persistence.validation import Fact, is_number
@@ -107,7 +107,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
         A kernel that is a Python function is refused, also with `score_only`: scores cannot be had without it.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         self._refuse_own_kernel("saved")
         super().save(target, score_only=score_only)
 
@@ -153,7 +153,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank, with all documents of the sum."""
-        check_is_fitted(self)
+        check_fitted(self)
         self._refuse_own_kernel("written as SVMlight does")
         self._refuse_transform()
         kernel, vectors = self.documents_.kernel, self.documents_.vectors.astype(np.float64)

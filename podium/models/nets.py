@@ -385,7 +385,7 @@ class LambdaRank(LambdaParameters, NetRanker):
     normalize: str | None = None
 
     def _objective(self) -> Any:
-        return self._named_objective("lambda", sigma=float(self.sigma), normalize=self.normalize)
+        return self._named_objective("lambda", sigma=float(self.sigma), normalize=self._normalization())
 
 
 @parametrized

@@ -12,9 +12,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.utils import get_tags
-from sklearn.utils.validation import has_fit_parameter
 
 from podium._runtime.words import did_you_mean
 from podium.data.ranking import RankingData
@@ -22,6 +19,7 @@ from podium.data.standardising import Standardisation
 from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
+from podium.models.frame.estimator import clone
 from podium.models.frame.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.weights import row_weights
@@ -53,13 +51,13 @@ class _EstimatorRanker(SeedParameter, Ranker):
     @property
     def _ALLOWS_MISSING(self) -> bool:  # type: ignore[override]
         """Whether the estimator takes NaN, as it says itself."""
-        return bool(get_tags(self._estimator()).input_tags.allow_nan)
+        return _allows_nan(self._estimator())
 
     def _allows_missing(self, fitted: bool) -> bool:
         """Of a fitted model, whether the fitted estimator takes NaN; scoring by arrays does not."""
         if not fitted or "form_" not in self.__dict__:  # which the training sets in the end
             return self._ALLOWS_MISSING
-        return self.form_ is None and bool(get_tags(self.estimator_).input_tags.allow_nan)
+        return self.form_ is None and _allows_nan(self.estimator_)
 
     def _aim(self) -> Any:
         return "ndcg@10"
@@ -85,10 +83,11 @@ class _EstimatorRanker(SeedParameter, Ranker):
 
     def _learner(self, data: RankingData, continued: bool) -> EstimatorTraining:
         data = data.grouped()
+        self.estimator_: Any = self._estimator()
         return EstimatorTraining(lambda: self._fit_estimator(data), self._scores)
 
     def _fit_estimator(self, data: RankingData) -> None:
-        """Set `estimator_`, its `form_` as arrays or None, and what it takes to score with it then."""
+        """Fit `estimator_`; set its `form_` as arrays or None, and what it takes to score with it then."""
         raise NotImplementedError
 
     def _set_fitted(self, learner: EstimatorTraining) -> None:
@@ -105,6 +104,8 @@ class _EstimatorRanker(SeedParameter, Ranker):
         return Standardisation.fit(X) if self.standardize else Standardisation.identity(X.shape[1])
 
     def _call_fit(self, estimator: Any, Z: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
+        from sklearn.utils.validation import has_fit_parameter
+
         if weights is None:
             estimator.fit(Z, target)
         elif has_fit_parameter(estimator, "sample_weight"):
@@ -214,7 +215,7 @@ class Pointwise(_EstimatorRanker):
         return False
 
     def _fit_estimator(self, data: RankingData) -> None:
-        made, weights = self._estimator(), row_weights(data)
+        made, weights = self.estimator_, row_weights(data)
         scaling = self._scaling(data.X)
         Z = scaling.apply(data.X)
         target = self._target(made, data.labels_for("fit"))
@@ -222,14 +223,14 @@ class Pointwise(_EstimatorRanker):
             spread = float(Z.var()) if made.gamma == "scale" else 1.0
             made.set_params(gamma=1.0 / (Z.shape[1] * spread) if spread > 0 else 1.0)  # as scikit-learn does
         self._call_fit(made, Z, target, weights)
-        self.estimator_, self.scaling_ = made, scaling
+        self.scaling_ = scaling
         self.form_ = _explained_from(self._form(made, scaling), data.X)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return _prediction(self.estimator_, self.scaling_.apply(X))
 
     def _target(self, made: Any, y: np.ndarray) -> np.ndarray:
-        if not is_classifier(made):
+        if not _is_classifier(made):
             return y
         target = y if self.relevant is None else (y >= self.relevant).astype(np.float64)
         grades = np.unique(target)
@@ -286,17 +287,17 @@ class Pairwise(_EstimatorRanker):
 
     def _estimator(self) -> Any:
         made = super()._estimator()
-        if not is_classifier(made):
+        if not _is_classifier(made):
             advice = f"Use Pointwise.{did_you_mean(self.classifier, CLASSIFIERS)}"
             raise ValueError(f"Pairwise: classifier must be a classifier; got {self.classifier!r}. {advice}")
         return made
 
     def _fit_estimator(self, data: RankingData) -> None:
-        made = self._estimator()
+        made = self.estimator_
         scale = self._scaling(data.X).scale
         rng = np.random.Generator(np.random.PCG64(self.random_state))
         better, worse, query = sample_pairs(data, self.max_pairs, rng)
-        self.estimator_, self.n_pairs_, self.form_ = made, len(better), None
+        self.n_pairs_, self.form_ = len(better), None
         rows = np.sort(rng.permutation(data.n_rows)[: self.references])
         self.scaling_ = Standardisation(np.zeros(len(scale)), scale)  # of differences, whose mean is 0
         self.reference_rows_ = data.X[rows]
@@ -315,6 +316,18 @@ class Pairwise(_EstimatorRanker):
         for row in self.reference_rows_:
             total += _prediction(self.estimator_, self.scaling_.apply(X.astype(np.float64) - row))
         return total / len(self.reference_rows_)
+
+
+def _allows_nan(estimator: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(estimator).input_tags.allow_nan)
+
+
+def _is_classifier(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(estimator))
 
 
 def _explained_from(form: Form | None, X: np.ndarray) -> Form | None:
@@ -362,7 +375,7 @@ def _pair_weights(data: RankingData, better: np.ndarray, worse: np.ndarray, quer
 
 def _prediction(made: Any, Z: np.ndarray) -> np.ndarray:
     """What a fitted estimator says of rows: a number, or the grade to expect."""
-    if not is_classifier(made):
+    if not _is_classifier(made):
         return np.asarray(made.predict(Z), np.float64)
     if hasattr(made, "predict_proba"):
         return np.asarray(made.predict_proba(Z) @ np.asarray(made.classes_, np.float64))

@@ -47,9 +47,9 @@ class Entry:
 
         return parameters_of(self.kind)
 
-    def to_json(self, with_parameters: bool = False) -> dict[str, Any]:
+    def as_dict(self, with_parameters: bool = False) -> dict[str, Any]:
         plain = {"name": self.name, "class": self.class_name, "learner": self.learner, "objective": self.objective}
-        listed = {"parameters": [parameter.to_json() for parameter in self.parameters.values()]}
+        listed = {"parameters": [parameter.as_dict() for parameter in self.parameters.values()]}
         return plain | {"about": self.about} | (listed if with_parameters else {})
 
 

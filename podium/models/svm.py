@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
@@ -15,6 +14,7 @@ from podium.data.ranking import RankingData
 from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.linear.products import multiply_transposed
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import ABOVE_0, LARGE, NUMBER, Kind, RoundsParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
 from podium.models.linear import LinearScores
@@ -151,7 +151,7 @@ class RankSVM(MarginRanker, LinearScores):
 
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank: one vector, the weights, with the factor 1."""
-        check_is_fitted(self)
+        check_fitted(self)
         self._refuse_transform()
         write_svmlight_model(path, SvmlightModel("linear", np.ones(1), self.coef_[None], threshold=-self.intercept_))
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from podium._runtime.words import check_choice
 from podium.formats.errors import FormatError
-from podium.formats.kinds import CASCADE
+from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.formats.lines import FilePath
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import TRANSFORM_ARRAYS, Transform
@@ -27,7 +27,6 @@ from podium.persistence.storage import load_parts, save_parts
 from podium.persistence.validation import check_parts, fitted_parameters, known_parameters
 from podium.persistence.values import plain_parameters, read_parameters, to_plain
 
-CASCADE_FILE = "cascade.podium"
 _CASCADES = "podium.pipelines.cascades.saving"  # a layer above this one, as the registry names models
 _TRANSFORM = "transform"  # arrays of the transform are called so, as those of a child are
 

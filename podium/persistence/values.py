@@ -28,8 +28,8 @@ from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES, Policy
 from podium.metrics.registry import METRICS
 from podium.models.estimators import ESTIMATORS, make_estimator, name_of
+from podium.models.frame.estimator import is_fitted
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import is_fitted
 from podium.models.registry import MODELS
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from podium.search.reading import open_index as open_index
     from podium.search.retrieval.weightings import WEIGHTINGS as WEIGHTINGS
     from podium.search.retrieval.weightings import parse_weighting as parse_weighting
+    from podium.search.searcher import Searcher as Searcher
 
 _HOME = {
     "Analyser": "analysis.analyser",
@@ -37,6 +38,7 @@ _HOME = {
     "Index": "reading",
     "IndexWriter": "index.writing",
     "QueryDocuments": "features.extracting",
+    "Searcher": "searcher",
     "WEIGHTINGS": "retrieval.weightings",
     "build_index": "index.writing",
     "open_index": "reading",

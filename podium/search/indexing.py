@@ -35,7 +35,7 @@ class Built:
         read = f"{self.read:,} read at {rate:,.0f} per second."
         return f"{counted(self.documents, 'document')}, {read}{replaced if self.replaced else ''}"
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "index": str(self.folder),
             "documents": self.documents,

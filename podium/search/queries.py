@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from podium.formats.errors import FormatError
 from podium.formats.trec import Run
 from podium.search.documents.collections import Faults, smart_records, text_lines
 from podium.search.documents.document import check_id, id_text, valid_text
-from podium.search.reading import Fields, Hits, Index
-from podium.search.retrieval.weightings import Weighting
+from podium.search.searcher import Searcher
 
 _BATCH = 1000  # queries between two reports of progress
 
@@ -123,31 +122,24 @@ _READERS = {"tsv": _tsv, "jsonl": _json_lines, "trec": _trec, "smart": _smart}
 
 
 def search_run(
-    index: Index,
+    searcher: Searcher,
     queries: Mapping[str, str],
     k: int = 1000,
     *,
-    weighting: str | Weighting = "bm25",
-    fields: Fields = "whole",
     n_jobs: int | None = None,
     report: Any = None,
+    **first_stage: Any,
 ) -> Run:
-    """The k best documents per query as a TREC run."""
+    """The k best documents per query as a TREC run; `first_stage` has the weighting and fields of an index.
 
-    def search(texts: Sequence[str]) -> Sequence[Hits]:
-        return index.search_many(texts, k, weighting=weighting, fields=fields, n_jobs=n_jobs)
-
-    return gather_run(search, queries, report)
-
-
-def gather_run(search: Callable[[Sequence[str]], Sequence[Hits]], queries: Mapping[str, str], report: Any) -> Run:
-    """What a search finds for each query, batch by batch; `report(done, all)` after each batch, unless it is None."""
+    `report(done, all)` is called after each batch of queries, unless it is None.
+    """
     texts = list(queries.values())
     ids: list[str] = []
     scores: list[float] = []
     sizes: list[int] = []
     for start in range(0, len(texts), _BATCH):
-        for hits in search(texts[start : start + _BATCH]):
+        for hits in searcher.search_many(texts[start : start + _BATCH], k, n_jobs=n_jobs, **first_stage):
             ids += hits.ids
             scores += hits.scores
             sizes.append(len(hits))

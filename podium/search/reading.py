@@ -30,11 +30,10 @@ from podium.search.retrieval.ranking import Found, Ranker
 from podium.search.retrieval.snippets import Snippet, make_snippet
 from podium.search.retrieval.terms import query_terms
 from podium.search.retrieval.weightings import Weighting, parse_weighting
+from podium.search.searcher import Fields
 
 _TRIES = 10  # a writer may replace files between the reading of a manifest and the opening of its parts
 _MOST_RANKERS = 16
-
-Fields = str | Sequence[str] | Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Hits(Sequence[Hit]):
             return [self[number] for number in range(*place.indices(len(self)))]
         return Hit(self.ids[place], self.scores[place], int(self.documents[place]), self)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, Any]]:
         return [{"id": id, "score": score} for id, score in zip(self.ids, self.scores)]
 
     def __repr__(self) -> str:

@@ -40,9 +40,9 @@ def test_document_weight_is_sample_weight_with_a_warning(call, tmp_path):
 
 def test_compare_takes_the_old_name_too():
     systems = {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([3.0, 2.0, 1.0])}
-    expected = compare(systems, Y, qid=QID, sample_weight=WEIGHT).to_json()
+    expected = compare(systems, Y, qid=QID, sample_weight=WEIGHT).as_dict()
     with pytest.warns(DeprecationWarning, match="document_weight is deprecated"):
-        assert compare(systems, Y, qid=QID, document_weight=WEIGHT).to_json() == expected
+        assert compare(systems, Y, qid=QID, document_weight=WEIGHT).as_dict() == expected
 
 
 def test_both_names_at_once_are_refused():

@@ -368,7 +368,7 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
             ["lambdamart", "--set", "growth=leafs"],
             "growth must be one of leaf, level, oblivious; got 'leafs'. Did you mean 'leaf'",
         ),
-        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, lightgbm, xgboost; got 'l2'"),
+        (["lambdamart", "--set", "normalize=l2"], "normalize must be one of None, auto, lightgbm, xgboost; got 'l2'"),
         (["lambdamart", "--set", "sigma=0"], "LambdaMART: sigma must be above 0; got 0.0"),
         (["lambdamart", "--set", "metric=ndgc@10"], "Did you mean 'ndcg@10'?"),
         (["boosted", "--set", "objective=ranket"], "Did you mean 'ranknet'?"),
@@ -578,7 +578,7 @@ def test_a_terminal_shows_the_metric_and_ctrl_c_keeps_the_trees_so_far(work):
 
 def test_ctrl_c_writes_the_trees_so_far_and_leaves_the_checkpoint(podium, work, monkeypatch):
     import podium as package
-    from podium import workflows as training
+    from podium.workflows import training
 
     def interrupt_at(step):
         def after(progress):
@@ -1127,6 +1127,16 @@ def test_features_are_written_with_names_labels_and_ids(podium, collection):
     assert podium("features", "ix", "texts.tsv", "--out", "a.xyz")[0] == 2
     code, _, err = podium("features", "ix", "texts.tsv", "--out", "a.txt", "--normalize", "zscore")
     assert (code, err) == (2, "podium: normalize must be one of minmax; got 'zscore'.\n")
+
+
+def test_searching_an_index_loads_no_library_of_models(collection):
+    heavy = ("sklearn", "pandas", "scipy.sparse", "matplotlib", "narwhals", "podium.models", "podium.lab")
+    code = (
+        "import sys; from podium import cli; sys.argv = ['podium', 'search', 'ix', 'tail flow', '--json']\n"
+        f"try: cli.main()\nexcept SystemExit: print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=collection)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_cascade_is_made_searched_and_explained(podium, collection):

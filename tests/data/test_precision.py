@@ -323,6 +323,6 @@ def test_query_ids_of_2_to_the_63_and_more_work_everywhere(tmp_path, way):
     model = LambdaMART(n_estimators=2, max_leaf_nodes=3, min_samples_leaf=1, n_jobs=1).fit(data, eval_set=data)
     found = evaluate(model.predict(data), data)
     assert found.queries.tolist() == HIGH
-    assert set(found.to_json(per_query=True)["per_query"]) == set(map(str, HIGH))
+    assert set(found.as_dict(per_query=True)["per_query"]) == set(map(str, HIGH))
     assert model.rank(data).tolist() == model.rank(data.X, qid=data.qid).tolist()
     assert model.score(data.X, data.y, data.qid) == pytest.approx(model.score(data))

@@ -167,7 +167,7 @@ def test_too_few_queries_say_so(kept: int, count: str) -> None:
     assert row.mark == ""
     assert row.explain() == f"b and a cannot be compared by NDCG@10: {count} a value in both, 2 are needed."
     assert other.p_values["t"]["bonferroni"] == other.p_values["t"]["none"]  # the undefined one does not count
-    assert json.loads(json.dumps(comparison.to_json(), allow_nan=False))["comparisons"][0]["p"] is None
+    assert json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["comparisons"][0]["p"] is None
     assert comparison.to_latex()
     assert printed(comparison)
 
@@ -275,7 +275,7 @@ def test_table_of_all_pairs(many: dict[str, np.ndarray]) -> None:
 
 def test_json_goes_round_unrounded(many: dict[str, np.ndarray]) -> None:
     comparison = compared(many)
-    document = comparison.to_json()
+    document = comparison.as_dict()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["policy"] == "standard"
     assert document["metrics"]["ndcg@10"]["b"] == comparison.means["ndcg@10"]["b"]
@@ -311,7 +311,7 @@ def test_too_few_differences_are_named_wherever_an_interval_is_shown() -> None:
     assert "too few" in shown.split(" b ")[1][:40]
     assert "too few: too few non-zero differences for an interval" in shown
     assert "too few non-zero differences" in comparison.to_latex()
-    first, second = comparison.to_json()["comparisons"]
+    first, second = comparison.as_dict()["comparisons"]
     assert (first["interval"], first["no_interval"]) == (None, "too few non-zero differences")
     assert (second["interval"], second["no_interval"]) == (list(comparison.rows[1].interval), None)
 
@@ -319,7 +319,7 @@ def test_too_few_differences_are_named_wherever_an_interval_is_shown() -> None:
 def test_infinite_effect_is_null_in_json() -> None:
     comparison = values_of(a=A, b=A + 0.1)
     assert comparison.rows[0].effect_size == math.inf
-    assert comparison.to_json()["comparisons"][0]["effect_size"] is None
+    assert comparison.as_dict()["comparisons"][0]["effect_size"] is None
     assert " inf " in printed(comparison)
 
 
@@ -381,7 +381,7 @@ def test_compare_takes_one_metric_ranking_data_and_weights(ranked, rng: np.rando
     weights = rng.random(30)
     data = RankingData.from_arrays(np.zeros((240, 1)), y, qid, query_weight=weights)
     plain = compare(systems, y, qid=qid, metrics="ndcg@5", query_weight=weights)
-    assert compare(systems, data, metrics=NDCG(5)).to_json() == plain.to_json()
+    assert compare(systems, data, metrics=NDCG(5)).as_dict() == plain.as_dict()
     assert plain.rows[0].weighted
     assert (
         plain.means["ndcg@5"]["b"]

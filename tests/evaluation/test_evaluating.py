@@ -138,7 +138,7 @@ def test_bad_input_is_named(arguments, message):
 
 def test_json_has_plain_unrounded_numbers():
     result = evaluate([2, 1, 3], [1, 0, 1], qid=["a", "a", "b"], metrics=["auc", "ndcg@10"], bracket=True)
-    read = json.loads(json.dumps(result.to_json(per_query=True), allow_nan=False))
+    read = json.loads(json.dumps(result.as_dict(per_query=True), allow_nan=False))
     assert read["policy"] == "standard"
     assert read["metrics"]["ndcg@10"] == result["ndcg@10"]
     assert read["per_query"]["b"] == {"auc": None, "ndcg@10": 1.0}

@@ -124,7 +124,7 @@ def test_a_clean_data_set_gets_one_sentence() -> None:
     report = check(one())
     assert report.sentences() == ["train.txt: 60 documents of 12 queries, and nothing to complain about."]
     assert report.exit_code == 0
-    assert report.to_json()["findings"] == []
+    assert report.as_dict()["findings"] == []
 
 
 def test_clean_splits_get_one_sentence() -> None:
@@ -149,7 +149,7 @@ def test_each_finding_is_found_alone(code: str, tmp_path: Path) -> None:
     assert finding.level == RULES[code][0]
     assert report.exit_code == (0 if finding.level == "note" else 1)
     assert finding.file.startswith("train.txt")
-    assert json.loads(json.dumps(report.to_json()))["findings"][0]["code"] == code
+    assert json.loads(json.dumps(report.as_dict()))["findings"][0]["code"] == code
     (line,) = report.sentences()
     assert line.endswith(f". [{code}]")
     assert "  " not in line
@@ -345,4 +345,4 @@ def ranking_data(draw: st.DrawFn) -> RankingData:
 def test_no_data_set_crashes_the_linter(parts: list[RankingData]) -> None:
     report = check({f"part {number}": part for number, part in enumerate(parts)})
     assert report.sentences()
-    json.dumps(report.to_json(), allow_nan=False)
+    json.dumps(report.as_dict(), allow_nan=False)

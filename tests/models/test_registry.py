@@ -86,7 +86,7 @@ def test_listing_the_models_imports_none_of_them():
 def test_nothing_is_lost_where_python_strips_docstrings():
     command = [sys.executable, "-OO", "-m", "podium", "models", "lambdamart", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == find_model("lambdamart").to_json(with_parameters=True)
+    assert json.loads(done.stdout) == find_model("lambdamart").as_dict(with_parameters=True)
 
 
 # --- declarations -------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ def checks_of(model):
     return {getattr(check, "func", check).__name__ for _, check in estimator_checks_generator(model)}
 
 
+@pytest.mark.filterwarnings("ignore:.*does not inherit from `sklearn.base.BaseEstimator`")  # importing it takes long
 def test_each_exception_is_of_a_model_and_a_check_that_it_has_and_has_a_reason():
     listed = exceptions()
     assert max(Counter((check, name) for check, name, _ in listed).values()) == 1

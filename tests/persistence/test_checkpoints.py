@@ -15,7 +15,7 @@ import podium
 from podium.formats.errors import FormatError
 from podium.models.trees.named import MART, Boosted, LambdaMART, MatrixNet, RandomForest
 from podium.persistence.checkpoints import Checkpoints, checksum, differing
-from podium.workflows import plan_checkpoints
+from podium.workflows.training import plan_checkpoints
 
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5}
 DART = SMALL | {"drop_rate": 0.4, "skip_drop": 0.2, "goss": (0.3, 0.3)}
@@ -482,9 +482,8 @@ def test_the_command_refuses_bad_checkpoints_before_it_reads_the_data(podium_tra
     assert "the folder none does not exist" in err
 
 
-@pytest.mark.parametrize("option", ["--checkpoint-errors=warn", "--go-on"])
-def test_the_command_can_go_on_without_checkpoints(podium_train, option):
-    code, out, err = podium_train("--out", "m.podium", "--checkpoint", "none/run", option)
+def test_the_command_can_train_without_checkpoints(podium_train):
+    code, out, err = podium_train("--out", "m.podium", "--checkpoint", "none/run", "--checkpoint-errors=warn")
     assert code == 0
     assert "m.podium: written" in out
     assert err.count("The training goes on all the same.") == 1

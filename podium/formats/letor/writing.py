@@ -12,6 +12,7 @@ import numpy as np
 
 from podium._runtime.compiler import readonly
 from podium._runtime.files import write_whole
+from podium._runtime.warn import LossWarning
 from podium.data.ranking import RankingData
 from podium.data.sparse import as_dense, is_sparse
 from podium.data.texts import Texts
@@ -35,7 +36,7 @@ def write_letor(data: RankingData, path: FilePath, *, sparse: bool | None = None
     lost = [name for name in ("sample_weight", "query_weight", "feature_names") if getattr(data, name) is not None]
     if lost:
         message = f"{os.fspath(path)}: LETOR text has no place for {', '.join(lost)}; a .podium-data file keeps them."
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(message, LossWarning, stacklevel=2)
     if data.n_rows == 0:
         raise ValueError(f"{os.fspath(path)}: the data have no rows, and LETOR text cannot say so. Nothing is written.")
     with write_whole(path) as stream:

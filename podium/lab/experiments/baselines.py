@@ -15,7 +15,7 @@ import numpy as np
 
 from podium._runtime.threads import usable_threads
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAMES, SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
 from podium.models.registry import Entry
@@ -60,7 +60,7 @@ class _Trees:
                 self.booster, rows, self.n_steps - 1, self.n_steps
             )
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         self._rows.append(np.asarray(X))
         self.followed.append(np.zeros(X.shape[0]) + offset)
 
@@ -102,7 +102,7 @@ class _Peer(SeedParameter, Ranker):
     def _aim(self) -> Any:
         return "ndcg@10"
 
-    def _scores(self, X: Features) -> np.ndarray:
+    def _scores(self, X: FeatureMatrix) -> np.ndarray:
         return np.asarray(self._partial(self.booster_, np.asarray(X), 0, self.trees_))
 
     @property

@@ -25,7 +25,7 @@ class Line:
     fit_seconds: float  # per run, the median: the first one of a process may compile
     folds: int
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         values = {policy: {name: _number(value) for name, value in own.items()} for policy, own in self.values.items()}
         against = {
             name: {
@@ -82,7 +82,7 @@ class Beside:
     rows: dict[str, list[tuple[float, float]]]  # metric -> one pair per fold; NaN where ours has no run
     means: dict[str, tuple[float, float]]
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         rows = {
             metric: {
                 "published": [_number(pair[0]) for pair in pairs],

@@ -13,7 +13,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
@@ -22,6 +21,7 @@ from podium.lab.tuning.default_spaces import default_space
 from podium.lab.tuning.samplers import Proposal, Sampler, make_sampler
 from podium.lab.tuning.spaces import Choices, Space, parse_space
 from podium.metrics.base import Metric
+from podium.models.frame.estimator import clone
 from podium.models.frame.parameters import INTEGER, NUMBER
 from podium.models.frame.ranker import Progress, Ranker
 from podium.models.frame.starting import refuse_fitted_bases
@@ -66,7 +66,7 @@ class Tuned:
         listed = ", ".join([f"{len(self.trials) - len(notes)} complete", *others])
         return f"{counted(len(self.trials), 'trial')} ({self.sampler}): {listed}"
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         plain = {name: plain_value(value) for name, value in self.chosen.items()}
         trials = [
             {"settings": one.settings, "value": one.value, "step": one.step, "seconds": one.seconds, "note": one.note}
@@ -188,7 +188,7 @@ class _Search:
         model.eval_metric = own_metric
         return model
 
-    def _decided(self, model: Ranker) -> dict[str, Any]:
+    def _decided(self, model: Any) -> dict[str, Any]:
         """What the validation data decided in the training itself."""
         found: dict[str, Any] = {} if self.steps is None else {self.steps: int(model.best_iteration_)}
         if _chooses_plan(model):

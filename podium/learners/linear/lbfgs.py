@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._runtime.exact import exact_sum
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.linear.basis import Basis
 from podium.learners.linear.products import multiply_transposed
 from podium.learners.linear.weighted import WeightedFeatures
@@ -87,10 +87,10 @@ class LinearTraining(WeightedFeatures):
         self.is_done = size == 0.0 or float(np.abs(there.gradient).max(initial=0.0)) <= self.rules.tolerance
         self._settle(there.point)
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         super().follow(self._expanded(X), offset)
 
-    def _expanded(self, X: Features) -> np.ndarray:
+    def _expanded(self, X: FeatureMatrix) -> np.ndarray:
         return np.asarray(X) if self.basis is None else self.basis.expand(np.asarray(X), self.rules.n_jobs)
 
     def _unscaled(self, weights: np.ndarray) -> tuple[np.ndarray, float]:

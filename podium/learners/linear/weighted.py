@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
 from podium.learners.linear.products import multiply
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
@@ -33,7 +33,7 @@ class WeightedFeatures:
         self.followed: list[np.ndarray] = []
         self._followed_rows: list[tuple[np.ndarray, np.ndarray | float]] = []
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         self._followed_rows.append((X, offset))
         self.followed.append(self.scores(X, self.weights) + offset)
 

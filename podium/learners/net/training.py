@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.net.attention import AttentionFunction, AttentionShape
 from podium.learners.net.batches import filled_size, rows_of, shuffled_batches
 from podium.learners.net.device import (
@@ -93,7 +93,7 @@ class NetTraining:
         followed = self._follow_all(weights)
         self.weights, self.memory, self.followed, self.n_steps = weights, memory, followed, self.n_steps + 1
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         self._followed_rows.append((X, offset))
         self.followed = self._follow_all(self.weights)
 
@@ -155,7 +155,9 @@ class AttentionTraining(NetTraining):
         super().__init__(*parts, **more)
         self._followed_queries: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def follow_lists(self, X: Features, queries: tuple[np.ndarray, np.ndarray], offset: np.ndarray | float) -> None:
+    def follow_lists(
+        self, X: FeatureMatrix, queries: tuple[np.ndarray, np.ndarray], offset: np.ndarray | float
+    ) -> None:
         """`follow`; queries: the rows of query 0, then those of query 1, ..., and offsets into them."""
         self._followed_queries.append(queries)
         self.follow(X, offset)

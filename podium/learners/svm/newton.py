@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.linear.products import multiply, multiply_transposed
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.svm.pairs import Pairs, Violations
@@ -125,7 +125,7 @@ class SvmTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._multiply(X, self.solution.weights) + offset
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         self._followed_rows.append((X, offset))
         self.followed.append(self._multiply(X, self.solution.weights) + offset)
 

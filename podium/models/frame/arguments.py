@@ -10,17 +10,16 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from podium._runtime.warn import warn
 from podium.data.columns import SAME_COLUMNS, first_difference, refuse_other_columns
 from podium.data.precision import merged_columns, warn_of_merged
 from podium.data.ranking import RankingData, as_features, refuse_beside_data
-from podium.data.sparse import Features, as_sparse, is_sparse
+from podium.data.sparse import FeatureMatrix, as_sparse, is_sparse
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import Names, encode
 from podium.learners.rows import are_scorable
+from podium.models.frame.estimator import Estimator, check_fitted
 from podium.models.frame.weights import with_scaled_weights
 
 _VALIDATION: dict[str, Any] = {
@@ -30,7 +29,7 @@ _VALIDATION: dict[str, Any] = {
 }
 
 
-class CheckedArguments(BaseEstimator):  # type: ignore[misc]
+class CheckedArguments(Estimator):
     """What every model does with the rows it is given, before and after it is fitted."""
 
     categories_: Names
@@ -42,7 +41,7 @@ class CheckedArguments(BaseEstimator):  # type: ignore[misc]
     def _allows_missing(self, fitted: bool) -> bool:
         return self._ALLOWS_MISSING
 
-    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
         """The rows, or an error that says what the model does not support, to be trained or where it is fitted."""
         name = type(self).__name__
         if is_sparse(X) and not self._ALLOWS_SPARSE:
@@ -56,19 +55,22 @@ class CheckedArguments(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name} does not support missing values; {found}. {advice}")
         return X
 
-    def _rows(self, X: Any) -> Features:
+    def _rows(self, X: Any) -> FeatureMatrix:
         """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
-        if not hasattr(self, "n_features_in_"):  # scikit-learn's own question takes longer than a document's score
-            check_is_fitted(self)
+        check_fitted(self)
         if isinstance(X, RankingData):
             refuse_other_columns(self, X, "the data")
             return X.X
-        if _is_ready(X, self.n_features_in_) and not hasattr(self, "feature_names_in_") and not self.categories_:
-            return X
+        if not hasattr(self, "feature_names_in_") and not self.categories_:
+            plain = _plain_rows(X, self.n_features_in_)
+            if plain is not None:
+                return plain
         return _as_float32(self._validated(X))
 
     def _validated(self, X: Any, *more: Any, **options: Any) -> Any:
         """What scikit-learn makes of rows for a fitted model; where names differ, the error also says which."""
+        from sklearn.utils.validation import validate_data
+
         X = self._known_to_sklearn(X, getattr(self, "feature_names_in_", None))
         try:
             return validate_data(self, X, *more, reset=False, **options, **_VALIDATION)
@@ -120,6 +122,8 @@ class CheckedArguments(BaseEstimator):  # type: ignore[misc]
         if known:
             X, y = self._validated(X, y, y_numeric=True)
         else:
+            from sklearn.utils.validation import validate_data
+
             X, y = validate_data(self, self._known_to_sklearn(X, None), y, y_numeric=True, **_VALIDATION)
         if qid is None and group is None:
             warn(one_query_warning(len(y)))
@@ -174,12 +178,17 @@ def one_query_warning(n_rows: int) -> str:
     return f"{found} Give one query id per row; to cross-validate: {routed}."
 
 
-def _is_ready(X: Any, n_features: int) -> bool:
-    """Whether a row-major float32 matrix of the right width came: nothing to convert, only infinity to look for."""
-    return are_scorable(X, n_features) and len(X) > 0 and not np.isinf(X).any()
+def _plain_rows(X: Any, n_features: int) -> np.ndarray | None:
+    """An array of numbers of the right width as float32 in C order; None where scikit-learn has something to say."""
+    if not are_scorable(X, n_features):
+        if type(X) is not np.ndarray or X.ndim != 2 or X.shape[1] != n_features or X.dtype.kind not in "fiub":
+            return None
+        with np.errstate(over="ignore"):
+            X = np.ascontiguousarray(X, dtype=np.float32)
+    return X if len(X) > 0 and not np.isinf(X).any() else None
 
 
-def _as_float32(X: Any) -> Features:
+def _as_float32(X: Any) -> FeatureMatrix:
     """What scikit-learn has looked at, which knows no numbers that only float32 makes infinite.
 
     A sparse matrix was made float32 before.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features, is_sparse
+from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.models.frame.weights import row_weights
 
 _BLOCK = 4096  # rows that are compared in one go: the first block nearly always holds a difference
@@ -59,7 +59,7 @@ def _with_different_labels(labels: np.ndarray, queries: np.ndarray) -> np.ndarra
     return np.asarray(differs[first] > 0)
 
 
-def _differ(X: Features, rows: np.ndarray, others: np.ndarray) -> bool:
+def _differ(X: FeatureMatrix, rows: np.ndarray, others: np.ndarray) -> bool:
     """Whether any of these rows differs from its counterpart in any feature; missing values are equal."""
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -68,14 +68,14 @@ def _differ(X: Features, rows: np.ndarray, others: np.ndarray) -> bool:
     return False
 
 
-def _any_difference(one: Features, other: Features) -> bool:
+def _any_difference(one: FeatureMatrix, other: FeatureMatrix) -> bool:
     if is_sparse(one):
         one, other = _missing_as_infinite(one), _missing_as_infinite(other)
         return bool((one != other).nnz)
     return bool(((one != other) & ~(np.isnan(one) & np.isnan(other))).any())
 
 
-def _missing_as_infinite(X: Features) -> Features:
+def _missing_as_infinite(X: FeatureMatrix) -> FeatureMatrix:
     """A copy in which missing values are equal to each other; no value of X is infinite."""
     copied = X.copy()
     copied.data = np.where(np.isnan(copied.data), np.float32(np.inf), copied.data)

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.words import counted
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.metrics.base import Metric
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import value_of
 
 CategoryNames = Mapping[int, Sequence[Any]]
@@ -117,7 +117,7 @@ class Inspection:
 
 def inspect(model: Any) -> Inspection:
     """What a fitted model of trees is made of."""
-    check_is_fitted(model)
+    check_fitted(model)
     forest, names, base = model.forest_, column_names(model), model._base_model()
     used, gain = forest.used_features()
     order = np.argsort(-gain, kind="stable")[:_FEATURES_SHOWN]

@@ -149,7 +149,7 @@ class Parameter:
     def about(self) -> str:
         return self.declaration.about
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {"name": self.name, "default": self.default, "allowed": self.allowed, "about": self.about}
 
 
@@ -313,11 +313,17 @@ class PairParameters(PairExponent, SigmaParameter):
     """The gradients of pairs of documents."""
 
     normalize: str | None = parameter(
-        "lightgbm",
-        'Scaling of the lambdas: None as in the papers, "lightgbm" or "xgboost" as in these libraries.',
-        choices=NORMALIZATIONS,
+        "auto",
+        'Scaling of the lambdas: None as in the papers, "lightgbm" or "xgboost" as in these libraries; "auto" is '
+        '"lightgbm", and None where pair_exponent is above 0.',
+        choices=("auto", *NORMALIZATIONS),
         optional=True,
     )
+
+    def _normalization(self) -> str | None:
+        if self.normalize != "auto":
+            return self.normalize
+        return None if self.pair_exponent else "lightgbm"
 
 
 @parametrized

@@ -12,14 +12,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.interrupts import check_interrupts, deferred_interrupts, undisguised_interrupts
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData, as_query_ids, group_rows, refuse_beside_data
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.evaluation.evaluating import evaluate
 from podium.learners.rows import finite_scores
 from podium.metrics.base import Metric
@@ -32,6 +30,7 @@ from podium.models.frame.arguments import (
     one_query_warning,
     refuse_number_as_qid,
 )
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import (
     INTEGER,
     NAME,
@@ -130,13 +129,6 @@ class Ranker(CheckedArguments):
         holds=are_transforms,
         words=f'names such as ("raw", "zscore", "rank"), each once, out of {", ".join(KINDS)}; or None',
     )
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name; with `deep`, those of a model that is a parameter too, as `model__n_estimators`."""
-        found = {name: value_of(self, name) for name in self._get_param_names()}
-        nested = {name: value for name, value in found.items() if deep and isinstance(value, BaseEstimator)}
-        inner = {f"{name}__{key}": own for name, value in nested.items() for key, own in value.get_params().items()}
-        return found | inner
 
     @all_or_nothing
     def fit(
@@ -341,7 +333,7 @@ class Ranker(CheckedArguments):
         """Take over what was learned."""
         raise NotImplementedError
 
-    def _scores(self, X: Features) -> np.ndarray:
+    def _scores(self, X: FeatureMatrix) -> np.ndarray:
         """One score per row, of checked rows that were transformed: the columns that the learner saw."""
         raise NotImplementedError
 
@@ -372,11 +364,11 @@ class Ranker(CheckedArguments):
 
         Where scores depend on the other documents of the query, the rows of one call are one query.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         exact = lambda X: self._row_scores(X, one_query(len(X)))  # noqa: E731
         return RowScorer(exact, self.n_features_in_, type(self).__name__)
 
-    def _score_rows(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _score_rows(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """One score per row of rows that were checked but not transformed; all are finite, or it is an error.
 
         Every way to scores goes through here, also that of members and base models: a NaN within an ensemble would
@@ -384,11 +376,11 @@ class Ranker(CheckedArguments):
         """
         return finite_scores(self._row_scores(rows, queries), type(self).__name__)
 
-    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _row_scores(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """What `_score_rows` checks."""
         return self._scores(self._columns(rows, queries))
 
-    def _asked(self, X: Any, qid: Any) -> tuple[Features, Queries | None]:
+    def _asked(self, X: Any, qid: Any) -> tuple[FeatureMatrix, Queries | None]:
         """Rows to be scored, checked; and their queries, where scores depend on them."""
         rows = self._supported(self._rows(X), "the rows", fitted=True)
         if not self._needs_qid():
@@ -463,7 +455,7 @@ class Ranker(CheckedArguments):
         """What the model is made of. Print it."""
         from podium.models.frame.inspection import ModelInspection, shown_parameters
 
-        check_is_fitted(self)
+        check_fitted(self)
         return ModelInspection(type(self).__name__, self.n_features_in_, *shown_parameters(self))
 
     def save(self, target: Any, *, score_only: bool = False) -> None:
@@ -474,7 +466,7 @@ class Ranker(CheckedArguments):
         """
         from podium.persistence.saving import save
 
-        check_is_fitted(self)
+        check_fitted(self)
         save(self, target, score_only)
 
     _UNIT: ClassVar[str] = "step"  # what the learner calls a step
@@ -510,7 +502,7 @@ class Ranker(CheckedArguments):
 
         return self.transform_.apply_to(data, feature_names(self), self.n_jobs)
 
-    def _columns(self, rows: Features, queries: Queries | None) -> Features:
+    def _columns(self, rows: FeatureMatrix, queries: Queries | None) -> FeatureMatrix:
         """Checked rows as the learner sees them."""
         return rows if self.transform_ is None else self.transform_.apply(rows, queries, self.n_jobs)
 

@@ -15,31 +15,18 @@ from copy import copy
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.words import did_you_mean
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.rows import finite_scores
+from podium.models.frame.estimator import clone, is_estimator, is_fitted
 from podium.models.frame.nested import read_model
 from podium.models.frame.parameters import Kind, parameter, parametrized
 from podium.models.frame.ranker import Interrupted, Ranker
 from podium.models.frame.transforms import Queries, queries_of, source_of
 from podium.models.registry import REGISTRY
-
-
-def is_fitted(model: Any) -> bool:
-    """Whether there is nothing to train before it can score; so what has no `fit` counts as fitted."""
-    if not hasattr(model, "fit"):
-        return True
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
 
 
 def _is_base(value: Any) -> bool:
@@ -100,17 +87,17 @@ class StartingRanker(Ranker):
         except Interrupted as interrupt:  # without a base model there is nothing to keep
             raise KeyboardInterrupt(str(interrupt)) from interrupt
 
-    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
         """Rows go to the base model as they are, so it must support them too."""
         base = self._base_model() if fitted else self.init
         if isinstance(base, Ranker):
             base._supported(X, where, is_fitted(base))
         return super()._supported(X, where, fitted)
 
-    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _row_scores(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return self._with_base(super()._row_scores(rows, queries), rows, queries)
 
-    def _with_base(self, scores: np.ndarray, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _with_base(self, scores: np.ndarray, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """What was learned, with the scores of the base model if there is one."""
         return scores if self._base_model() is None else scores + self._base_predictions(rows, queries)
 
@@ -125,7 +112,7 @@ class StartingRanker(Ranker):
     def _base_model(self) -> Any:
         return self.__dict__.get("init_")
 
-    def _base_predictions(self, X: Features, queries: Queries | None = None) -> np.ndarray:
+    def _base_predictions(self, X: FeatureMatrix, queries: Queries | None = None) -> np.ndarray:
         """The base model's scores of rows that this model has checked already."""
         base = self._base_model()
         if isinstance(base, Ranker):
@@ -203,7 +190,7 @@ class StartingRanker(Ranker):
 
 def _held(value: Any) -> Iterator[Any]:
     """What a model is made of, one level down: parameters, and items of lists and mappings."""
-    if isinstance(value, BaseEstimator) and not isinstance(value, type):
+    if is_estimator(value):
         yield from value.get_params(deep=False).values()
     elif isinstance(value, Mapping):
         yield from value.values()
@@ -250,7 +237,7 @@ def _prefix(where: str) -> str:
 
 def copy_unfitted(model: Ranker) -> Ranker:
     """An unfitted copy, as scikit-learn's `clone` makes it, but with the same `init`, here and in models inside it."""
-    made: Ranker = clone(model)
+    made = clone(model)
     for old, new in zip(starting_models(model), starting_models(made), strict=True):
         if not isinstance(old.init, Ranker) or is_fitted(old.init):
             new.init = old.init

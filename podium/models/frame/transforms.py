@@ -24,7 +24,7 @@ import numpy as np
 from podium._runtime.compiler import readonly
 from podium._runtime.threads import map_slices, over_queries
 from podium.data.ranking import RankingData, group_rows
-from podium.data.sparse import Features, is_sparse
+from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.data.standardising import Standardisation
 from podium.models.frame.query_kernels import feature_ranges, minmax_queries, rank_queries, zscore_queries
 
@@ -83,7 +83,7 @@ class Transform:
 
     @classmethod
     def fit(cls, kinds: Sequence[str], data: RankingData, unchanged: Sequence[int], n_jobs: int | None) -> Transform:
-        """On training data. Features `unchanged` (categories) have one column, as they are."""
+        """On training data. FeatureMatrix `unchanged` (categories) have one column, as they are."""
         refuse_sparse(kinds, data.X)
         free = [feature for feature in range(data.n_features) if feature not in set(unchanged)]
         pairs = [(0, feature) for feature in unchanged]
@@ -120,7 +120,7 @@ class Transform:
         """The columns that are made of a feature; none where all were constant."""
         return np.flatnonzero(self.features == feature).tolist()
 
-    def apply(self, X: Features, queries: Queries | None, n_jobs: int | None = None) -> Features:
+    def apply(self, X: FeatureMatrix, queries: Queries | None, n_jobs: int | None = None) -> FeatureMatrix:
         """The columns of rows X; `queries` is not looked at where no column depends on it."""
         if is_sparse(X):
             refuse_sparse([KINDS[kind] for kind in np.unique(self.kinds)], X)
@@ -248,7 +248,7 @@ def transform_queries(
     over_queries(work, offsets, n_jobs)
 
 
-def refuse_sparse(kinds: Sequence[str], X: Features) -> None:
+def refuse_sparse(kinds: Sequence[str], X: FeatureMatrix) -> None:
     changing = [kind for kind in kinds if kind not in _KEEP_ZEROS]
     if changing and is_sparse(X):
         raise ValueError(
@@ -290,7 +290,7 @@ def _quantiles(X: np.ndarray) -> np.ndarray:
     return found
 
 
-def _varying(X: Features) -> np.ndarray:
+def _varying(X: FeatureMatrix) -> np.ndarray:
     """Which columns have two different values, a missing one being one."""
     if is_sparse(X):
         return _varying_sparse(X)

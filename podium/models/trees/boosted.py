@@ -8,18 +8,18 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData, refuse_beside_data
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.formats.names import Names, find_names
 from podium.learners.rows import finite_scores
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
 from podium.learners.trees.scoring.walking import Scorer
 from podium.metrics.registry import parse_metric
 from podium.models.frame.arguments import refuse_number_as_qid
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import (
     ABOVE_0,
     INTEGER,
@@ -187,7 +187,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
 
         With a checkpoint, begin again from the same fitted model: the file knows which trees it started from.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         more: Any = n_estimators
         if isinstance(more, bool) or not isinstance(more, Integral) or int(more) < 1:
             raise ValueError(f"fit_more: n_estimators must be an integer from 1; got {more!r}.")
@@ -211,7 +211,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         """
         from podium.learners.trees.training.boosting import refit_values
 
-        check_is_fitted(self)
+        check_fitted(self)
         if not 0 <= decay <= 1:
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
         self._check_parameters()
@@ -229,7 +229,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         """
         from podium.models.trees.pruning import Pruning, prune_forest
 
-        check_is_fitted(self)
+        check_fitted(self)
         if isinstance(X, RankingData):
             refuse_beside_data("prune", y=y, qid=qid)
         data = self._transformed(self._eval_data(X if isinstance(X, RankingData) else (X, y, qid), 0))
@@ -370,7 +370,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
 
         With a transform within the query, the rows of one call are one query.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         forest = self.forest_ if n_trees is None else self.forest_.first(self._check_trees(n_trees))
         base: Any = self._base_model()
         if base is not None:
@@ -391,7 +391,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             raise ValueError(f"n_trees must be an integer from 0 to {there}, the number of trees; got {n_trees!r}.")
         return int(n_trees)
 
-    def _scores(self, X: Features, n_trees: int | None = None) -> np.ndarray:
+    def _scores(self, X: FeatureMatrix, n_trees: int | None = None) -> np.ndarray:
         """By the trees alone."""
         return self.forest_.scores(X, n_trees, self.n_jobs)
 

@@ -26,7 +26,7 @@ class _AnyObjective(ObjectiveParameter, MetricParameter, PairExponent, BoostedTr
     """Boosted trees with any objective; "lambda" takes the metric."""
 
     def _objective(self) -> Any:
-        return self._named_objective(self.objective, normalize="lightgbm")
+        return self._named_objective(self.objective)
 
     def _aim(self) -> Any:
         return super()._aim() if isinstance(self.objective, Objective) else self.metric
@@ -69,7 +69,7 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
     """
 
     def _objective(self) -> Any:
-        return self._named_objective("lambda", sigma=self.sigma, normalize=self.normalize)
+        return self._named_objective("lambda", sigma=self.sigma, normalize=self._normalization())
 
     def _aim(self) -> Any:
         return self.metric

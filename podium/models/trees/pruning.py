@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features, is_sparse
+from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.evaluation.evaluating import evaluate
 from podium.learners.trees.scoring.forest import Forest
 from podium.learners.trees.scoring.walking import Scorer
@@ -94,7 +94,7 @@ def _take(forest: Forest, numbers: list[int]) -> Forest:
     return Forest.join([trees[number] for number in numbers], forest.start, forest.n_features)
 
 
-def _added(forest: Forest, number: int, X: Features) -> np.ndarray:
+def _added(forest: Forest, number: int, X: FeatureMatrix) -> np.ndarray:
     """What one tree adds to each score."""
     added = np.zeros(X.shape[0])
     forest.add_scores(X, number, number + 1, added)
@@ -112,7 +112,7 @@ def _least_moving(forest: Forest, data: RankingData) -> list[int]:
     return [int(number) for number in np.argsort(spread, kind="stable")]
 
 
-def _time_per_document(forest: Forest, X: Features) -> float:
+def _time_per_document(forest: Forest, X: FeatureMatrix) -> float:
     """Microseconds on one thread, the best of some rounds; picking features out of sparse rows is not counted."""
     part = slice(0, _ROWS_TIMED)
     if is_sparse(X):

@@ -16,7 +16,7 @@ import numpy as np
 
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES
 from podium.models.frame.parameters import NAME, NAMES, Kind, SeedParameter, parameter, parametrized
@@ -146,7 +146,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     # --- scoring
 
-    def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
+    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return weighted_sum(self.weights_[: len(scores)], scores)
 
     def _weights(self) -> list[float]:

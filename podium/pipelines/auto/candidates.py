@@ -19,10 +19,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from podium.data.ranking import RankingData
 from podium.data.sparse import is_sparse
+from podium.models.frame.estimator import clone
 from podium.models.frame.ranker import Ranker
 from podium.models.linear import Linear
 from podium.models.nets import ListMLE, NetRanker, RankNet
@@ -61,7 +61,7 @@ class Candidate:
         model: Ranker = clone(self.model)
         if self.family == "trees":
             model.set_params(n_estimators=step)
-            return Bagged(model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
+            return Bagged(model=model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
         if self.family == "nets":
             model.set_params(n_nets=n_nets)
         return model
@@ -157,9 +157,10 @@ def _trees(data: RankingData) -> list[Candidate]:
     settings = [
         ("pairwise, 7 leaves", pairs | {"max_leaf_nodes": 7, "min_samples_leaf": small}),
         ("pairwise, 12 leaves", pairs | {"max_leaf_nodes": 12, "min_samples_leaf": large}),
-        ("lambda, 12 leaves", {"objective": "lambda", "max_leaf_nodes": 12, "min_samples_leaf": large}),
+        ("lambda, 12 leaves", {"max_leaf_nodes": 12, "min_samples_leaf": large}),
     ]
-    found = [Candidate(f"trees, {name}", "trees", "trees", Boosted(**own, **common), _EVERY) for name, own in settings]
+    models = [Boosted(**own, **common) if "objective" in own else LambdaMART(**own, **common) for _, own in settings]
+    found = [Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for (name, _), model in zip(settings, models)]
     plain = LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small))
     return [found[0], Candidate("trees, LambdaMART", "trees", "trees", plain, _EVERY), *found[1:]]
 

@@ -18,12 +18,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from podium._runtime.interrupts import check_interrupts
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import evaluate
 from podium.metrics.base import Metric
+from podium.models.frame.estimator import clone
 from podium.models.frame.transforms import queries_of
 from podium.pipelines.auto.candidates import Candidate, with_batches
 from podium.pipelines.auto.cross_validation import divide_queries, over_folds

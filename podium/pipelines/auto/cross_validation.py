@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from podium._runtime.threads import threads_for, usable_threads
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, MetricLike, evaluate
 from podium.metrics.policies import Policy
+from podium.models.frame.estimator import clone
 from podium.models.frame.parameters import INTEGER
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
@@ -45,9 +45,9 @@ class CrossValidation:
         values = [fold[metric] for fold in self.folds]
         return float(np.std(values, ddof=1))
 
-    def to_json(self) -> dict[str, Any]:
-        found = self.evaluation.to_json()
-        folds = [fold.to_json() for fold in self.folds]
+    def as_dict(self) -> dict[str, Any]:
+        found = self.evaluation.as_dict()
+        folds = [fold.as_dict() for fold in self.folds]
         return found | {"folds": [{"queries": fold["queries"], "metrics": fold["metrics"]} for fold in folds]}
 
 

@@ -14,20 +14,21 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from podium._runtime.threads import map_blocks
 from podium._runtime.words import check_choice, counted
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
 from podium.formats.trec import Qrels, Run
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import one_query
 from podium.search.features.declaring import Features
 from podium.search.features.extracting import Extractor
-from podium.search.queries import gather_run
-from podium.search.reading import Fields, Hit, Hits, Index, open_index
+from podium.search.queries import search_run
+from podium.search.reading import Hit, Hits, Index, open_index
 from podium.search.retrieval.weightings import Weighting, parse_weighting
+from podium.search.searcher import Fields
 
 _QUERIES_PER_BLOCK = 8
 _UNJUDGED = ("irrelevant", "skip")
@@ -53,7 +54,7 @@ class Stage:
             return
         if not isinstance(self.model, Ranker):
             raise ValueError(f"a stage needs a model of Podium, such as podium.LambdaMART; got {self.model!r:.80}.")
-        check_is_fitted(self.model)
+        check_fitted(self.model)
         names = getattr(self.model, "feature_names_in_", None)
         if names is not None and not are_positions(names):
             found = first_difference(self.features.names, list(names), "the model")
@@ -101,10 +102,10 @@ class CascadeHits(Hits):
         first = self.first_ranks[place], self.first_scores[place]
         return CascadeHit(hit.id, hit.score, hit.document, self, *first)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, Any]]:
         firsts = zip(self.first_ranks, self.first_scores)
         return [
-            hit | {"first_rank": rank, "first_score": score} for hit, (rank, score) in zip(super().to_json(), firsts)
+            hit | {"first_rank": rank, "first_score": score} for hit, (rank, score) in zip(super().as_dicts(), firsts)
         ]
 
 
@@ -166,17 +167,23 @@ class Cascade:
         stages[stage] = replace(stages[stage], model=model)
         return Cascade(self.index, stages, weighting=self.weighting, fields=self.fields)
 
-    def search(self, text: str, k: int = 10) -> CascadeHits:
-        """The k best documents of a query, as `Index.search` reads it."""
+    def search(
+        self, text: str, k: int = 10, *, weighting: str | Weighting | None = None, fields: Fields | None = None
+    ) -> CascadeHits:
+        """The k best documents of a query, as `Index.search` reads it; weighting and fields are the cascade's."""
+        if weighting is not None or fields is not None:
+            raise ValueError("a cascade has a weighting and fields of its own. Leave the option out.")
         return CascadeHits(self.index, text, self._ranked(text, self.index._checked_k(k)).top(k))
 
-    def search_many(self, texts: Sequence[str], k: int = 10, *, n_jobs: int | None = None) -> list[CascadeHits]:
+    def search_many(
+        self, texts: Sequence[str], k: int = 10, *, n_jobs: int | None = None, **first_stage: Any
+    ) -> list[CascadeHits]:
         """`search` for many queries, on all cores."""
-        return _over_queries(lambda text: self.search(text, k), texts, n_jobs)
+        return _over_queries(lambda text: self.search(text, k, **first_stage), texts, n_jobs)
 
     def run(self, queries: Mapping[str, str], k: int = 1000, *, n_jobs: int | None = None, report: Any = None) -> Run:
         """The k best documents per query as a TREC run."""
-        return gather_run(lambda texts: self.search_many(texts, k, n_jobs=n_jobs), queries, report)
+        return search_run(self, queries, k, n_jobs=n_jobs, report=report)
 
     def _ranked(self, text: str, k: int, n_stages: int | None = None) -> Ranked:
         """At least the k best documents (if there are so many) after the first stages, all of them by default."""

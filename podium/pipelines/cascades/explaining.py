@@ -60,7 +60,7 @@ class ExplainedSearch:
     formulas: Mapping[str, str]  # of the features, by name
     note: str = ""  # why there are no shares
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"query": self.query, "mean_score": self.mean_score}
         found |= {"hits": [asdict(hit) for hit in self.hits], "formulas": dict(self.formulas)}
         return found | ({"note": self.note} if self.note else {})

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from podium.formats.container import open_container, write_container
-from podium.formats.kinds import CASCADE
+from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.models.frame.ranker import Ranker
-from podium.persistence.saving import CASCADE_FILE, load, save
+from podium.persistence.saving import load, save
 from podium.pipelines.cascades.cascade import Cascade, Stage
 from podium.search.features.declaring import Features
 from podium.search.index.manifest import write_manifest
-from podium.search.reading import Fields, open_index
+from podium.search.reading import open_index
 from podium.search.retrieval.weightings import WEIGHTINGS, Weighting
+from podium.search.searcher import Fields
 
 if TYPE_CHECKING:
     from podium.search.reading import Index

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.models.frame.parameters import Kind, parameter, parametrized
 from podium.models.frame.transforms import Queries
 from podium.persistence.validation import Fact, is_number
@@ -87,7 +87,7 @@ class Blend(MembersParameter, Ensemble):
         total = chosen.sum()
         self.weights_ = chosen / total if total > 0 else chosen
 
-    def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
+    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return weighted_sum(self.weights_, scores)
 
     def _weights(self) -> list[float]:

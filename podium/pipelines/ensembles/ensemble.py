@@ -13,7 +13,7 @@ import numpy as np
 
 from podium._runtime.threads import usable_threads
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.models.frame.inspection import EnsembleInspection, shown_parameters
 from podium.models.frame.nested import MODELS
 from podium.models.frame.parameters import parameter, parametrized
@@ -57,7 +57,7 @@ class Ensemble(Ranker):
         scores: (members, rows) normalized, one array per evaluation set.
         """
 
-    def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
+    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """(rows,) from the normalized scores of the members, (members, rows)."""
         return np.asarray(scores.mean(axis=0))
 
@@ -104,15 +104,15 @@ class Ensemble(Ranker):
 
     # --- scoring
 
-    def _row_scores(self, rows: Features, queries: Queries | None) -> np.ndarray:
+    def _row_scores(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         columns = self._columns(rows, queries)
         return self._combined(self._member_scores(columns, queries), columns, queries)
 
-    def _member_scores(self, columns: Features, queries: Queries | None) -> np.ndarray:
+    def _member_scores(self, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """(members, rows) float64, normalized."""
         return np.stack([self._normalized(member, columns, queries) for member in self.members_])
 
-    def _normalized(self, member: Ranker, columns: Features, queries: Queries | None) -> np.ndarray:
+    def _normalized(self, member: Ranker, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         scores = member._score_rows(columns, queries)
         return normalize(scores, self._fitted_parameter("normalization"), queries, self.n_jobs)
 
@@ -127,7 +127,7 @@ class Ensemble(Ranker):
         """The models that are to be trained."""
         raise NotImplementedError
 
-    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
         for member in self.members_ if fitted else self._unfitted():
             member._supported(X, where, fitted)
         return X

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features, as_dense
+from podium.data.sparse import FeatureMatrix, as_dense
 from podium.models.frame.nested import MODEL
 from podium.models.frame.parameters import SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
@@ -107,19 +107,19 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     def _as_data(self, scores: np.ndarray, data: RankingData) -> RankingData:
         return replace(data, X=self._features(scores, data.X), feature_names=None)
 
-    def _features(self, scores: np.ndarray, columns: Features) -> np.ndarray:
+    def _features(self, scores: np.ndarray, columns: FeatureMatrix) -> np.ndarray:
         """What the second ranker sees: one column per member and, if asked for, the features."""
         own = np.ascontiguousarray(scores.T, dtype=np.float32)
         return np.hstack([own, as_dense(columns)]) if self._fitted_parameter("passthrough") else own
 
-    def _combined(self, scores: np.ndarray, columns: Features, queries: Queries | None) -> np.ndarray:
+    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return self.final_._score_rows(self._features(scores, columns), queries)
 
     def _needs_qid(self) -> bool:
         final = getattr(self, "final_", None)
         return super()._needs_qid() or (final is not None and final._needs_qid())
 
-    def _supported(self, X: Features, where: str, fitted: bool = False) -> Features:
+    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
         super()._supported(X, where, fitted)
         if self._fitted_parameter("passthrough") if fitted else self.passthrough:
             final = self.final_ if fitted else self._last()

@@ -15,7 +15,7 @@ import numpy as np
 
 from podium._runtime.threads import make_threads
 from podium.data.ranking import RankingData
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.stored import read_count, refuse_other_names
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import queries_of
@@ -79,7 +79,7 @@ class MembersTraining:
         scores = [np.stack(own) for own in self.scores]
         self.ensemble._finish(self.trained, scores, self.data, self.eval_sets)
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         """Evaluation sets are given with their queries when the learner is made."""
         raise NotImplementedError
 

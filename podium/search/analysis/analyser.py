@@ -94,7 +94,7 @@ class Analyser:
         found = enumerate(self.terms_of(split_words(text)))
         return [(term, position) for position, term in found if term is not None]
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         import Stemmer
 
         return {
@@ -114,7 +114,7 @@ class Analyser:
             analyser = cls(facts["language"], facts["stop_words"])
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        found = analyser.to_json()["stemmer"]
+        found = analyser.as_dict()["stemmer"]
         if analyser._stemmer is not None and facts["stemmer"] != found:
             message = f"was built with PyStemmer {facts['stemmer']}; installed is {found}, which may stem otherwise"
             raise ValueError(f"{path} {message}. Build the index again, or install PyStemmer {facts['stemmer']}.")

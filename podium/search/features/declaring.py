@@ -176,7 +176,7 @@ class Feature:
         found = KINDS[self.kind].formula
         return f"{found}: {self.settings['fact']}" if self.kind == "fact" else found
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """As a row of a TOML table."""
         found: dict[str, Any] = {"name": self.name, "kind": self.kind}
         found |= {} if self.field is None else {"field": self.field}
@@ -275,7 +275,7 @@ class Features:
         lines += [] if self.normalize is None else [f"normalize = {_toml_value(self.normalize)}"]
         for feature in self.features[len(LETOR) if has_letor else 0 :]:
             lines += ["", "[[feature]]"]
-            lines += [f"{key} = {_toml_value(value)}" for key, value in feature.to_json().items()]
+            lines += [f"{key} = {_toml_value(value)}" for key, value in feature.as_dict().items()]
         return "\n".join(lines) + "\n"
 
     @classmethod

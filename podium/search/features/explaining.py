@@ -29,7 +29,7 @@ class FeatureValue:
         terms = [f"{term}: " + ", ".join(f"{name} {n}" for name, n in own.items()) for term, own in self.terms.items()]
         return "; ".join([f"{self.name} = {self.value:.6g}: {self.formula}", *([inputs] if inputs else []), *terms])
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 

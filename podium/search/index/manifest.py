@@ -61,7 +61,7 @@ class Manifest:
         names = [name for part in self.parts for name in (part.file, part.deleted)] + [self.links]
         object.__setattr__(self, "files", tuple(name for name in names if name is not None))
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         parts = [
             {"file": part.file, "documents": part.n_documents, "deleted": part.deleted, "n_deleted": part.n_deleted}
             for part in self.parts
@@ -149,7 +149,7 @@ def _file_name(name: Any, kind: str) -> str:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    write_container(folder / NAME, INDEX, manifest.to_json(), {})
+    write_container(folder / NAME, INDEX, manifest.as_dict(), {})
 
 
 def new_file(manifest: Manifest, kind: str) -> tuple[str, Manifest]:

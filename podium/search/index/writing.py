@@ -87,7 +87,7 @@ class IndexWriter:
     def _first_manifest(self, language: str | None, stop_words: bool | None, keep_texts: bool | None) -> Manifest:
         if not (self.folder / NAME).exists():
             analyser = Analyser(language or "english", stop_words is not False)
-            return Manifest(analyser.to_json(), keep_texts is not False)
+            return Manifest(analyser.as_dict(), keep_texts is not False)
         manifest = read_manifest(self.folder)
         asked = {"language": language, "stop_words": stop_words, "keep_texts": keep_texts}
         settings = manifest.analyser | {"keep_texts": manifest.keeps_texts}

@@ -198,7 +198,7 @@ def test_any_damage_to_a_file_is_named_or_does_no_harm(
             refused += 1
             continue
         assert (len(loaded.runs), len(loaded.searches)) == (len(results.runs), len(results.searches))
-        json.dumps([one.to_json() for one in (*leaderboard(loaded), *published_beside(loaded))], allow_nan=False)
+        json.dumps([one.as_dict() for one in (*leaderboard(loaded), *published_beside(loaded))], allow_nan=False)
         if thorough:
             write_tables(tmp_path, loaded)
             print_outcome(Outcome(tmp_path, loaded, (), {}, 0))

@@ -217,7 +217,7 @@ def test_the_leaderboard_has_means_and_paired_intervals(outcome: Any) -> None:
     assert picked[0] == pytest.approx(sum(first) / len(first))
     assert [ours for _, ours in of_validation.rows["map"]] == pytest.approx(picked)
     assert picked != pytest.approx([results.fold_mean("Best", fold, "letor4", "map") for fold in "123"])
-    json.dumps([line.to_json() for line in lines] + [table.to_json(), of_validation.to_json()], allow_nan=False)
+    json.dumps([line.as_dict() for line in lines] + [table.as_dict(), of_validation.as_dict()], allow_nan=False)
 
 
 def test_values_of_the_validation_part_are_those_of_the_model_without_it(outcome: Any, place: Path) -> None:

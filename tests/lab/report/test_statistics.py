@@ -135,8 +135,8 @@ def test_too_few_differences_are_named_in_the_terminal_the_report_and_json(
     results = make_results(["a", "b"], n_queries=3)
     results = replace(results, about=results.about | {"baseline": "a"})
     line = next(line for line in leaderboard(results) if line.model == "b")
-    assert line.to_json()["against_baseline"]["map"]["no_interval"] == "too few non-zero differences"
-    assert line.to_json()["against_baseline"]["map"]["low"] is None
+    assert line.as_dict()["against_baseline"]["map"]["no_interval"] == "too few non-zero differences"
+    assert line.as_dict()["against_baseline"]["map"]["low"] is None
     print_outcome(Outcome(tmp_path, results, (), {}, 0))
     shown = " ".join(re.sub("[│┃]", " ", capsys.readouterr().out).split())
     assert "(too few non-zero" in shown

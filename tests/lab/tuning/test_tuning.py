@@ -47,7 +47,7 @@ def test_the_best_trial_is_chosen_and_its_values_can_be_repeated(parts, sampler:
     assert found.value == podium.evaluate(found.model.predict(parts[1]), parts[1])["ndcg@10"]
     assert len({json.dumps(trial.settings) for trial in found.trials}) == 7
     assert model.get_params() == podium.LambdaMART(n_estimators=30, min_samples_leaf=5, max_leaf_nodes=5).get_params()
-    json.dumps(found.to_json())
+    json.dumps(found.as_dict())
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -62,7 +62,7 @@ def test_a_stump_leaves_the_impurity_of_the_worked_example():
 
 @pytest.mark.parametrize("kind", [LambdaMART, MART, Boosted])
 def test_models_beat_the_best_single_feature(splits, kind):
-    model = kind(n_estimators=30, max_leaf_nodes=8).fit(splits.train)
+    model = kind(n_estimators=40, max_leaf_nodes=8).fit(splits.train)
     ours = podium.evaluate(model.predict(splits.test), splits.test, metrics=["ndcg@10"])["ndcg@10"]
     single = podium.evaluate(splits.test.X[:, 0], splits.test, metrics=["ndcg@10"])["ndcg@10"]
     assert ours > single + 0.05
@@ -428,3 +428,18 @@ def test_features_that_are_listed_in_any_way_are_saved(splits, tmp_path, feature
     again = load(tmp_path / "m.podium")
     assert (again.categorical, again.goss) == (features, [0.3, 0.3])
     np.testing.assert_array_equal(again.predict(splits.test), model.predict(splits.test))
+
+
+@pytest.mark.parametrize(
+    "kind", [Boosted, MART, podium.MatrixNet, podium.Linear, podium.Net, podium.SelfAttentionRanker]
+)
+def test_lambda_by_name_is_that_of_the_papers_in_every_model(kind):
+    assert kind(objective="lambda")._objective().normalize is None
+
+
+def test_an_exponent_turns_off_the_normalization_unless_it_is_given(splits):
+    assert LambdaMART()._objective().normalize == "lightgbm"
+    assert LambdaMART(pair_exponent=0.5)._objective() == Lambda(pair_exponent=0.5)
+    assert LambdaMART(normalize="xgboost")._objective().normalize == "xgboost"
+    with pytest.raises(ValueError, match="needs normalize=None; got 'lightgbm'"):
+        small(pair_exponent=0.5, normalize="lightgbm").fit(splits.train)

@@ -86,7 +86,7 @@ def test_tuning_it_gives_a_plan_so_that_other_seeds_need_no_choice() -> None:
     model = podium.AutoRanker(budget=1e-6, n_jobs=1)
     found = tune(model, {"refit": ["train"]}, train, valid)
     assert set(found.chosen) == {"refit", "plan"}
-    chosen = json.loads(json.dumps(found.to_json()))["chosen"]
+    chosen = json.loads(json.dumps(found.as_dict()))["chosen"]
     again = podium.AutoRanker(**chosen).fit(train, eval_set=valid)
     assert again.notes_ == ["The plan was given."]
     np.testing.assert_array_equal(again.predict(valid), found.model.predict(valid))

@@ -79,7 +79,7 @@ def test_the_models_given_stay_as_they_are_and_evaluations_can_be_compared() -> 
     assert not hasattr(models["trees"], "forest_")
     compared = podium.compare({name: one.scores for name, one in found.items()}, data, metrics=["map"])
     assert len(compared.rows) == 1
-    assert found["trees"].to_json()["folds"][0]["queries"] == 8
+    assert found["trees"].as_dict()["folds"][0]["queries"] == 8
 
 
 @pytest.mark.parametrize("folds", [1, 0, -1, 2.5, True, 25])

@@ -14,7 +14,7 @@ import podium
 from podium import Cascade, Stage
 from podium.formats.container import write_container
 from podium.formats.kinds import CASCADE
-from podium.search import Features, IndexWriter, open_index
+from podium.search import Features, IndexWriter, open_index, search_run
 
 HISTORIES = ["built", "segments", "merged"]
 N_PAGES, N = 80, 15
@@ -174,6 +174,17 @@ def test_scores_of_added_documents_are_those_of_the_first_stage(indexes, qrels):
     scores = dict(zip(*(lambda hits: (hits.ids, hits.scores))(index.search(text, N_PAGES))))
     assert data.n_rows > 3
     np.testing.assert_array_equal(data.X[:, 1], np.array([scores.get(d, 0) for d in data.docids], np.float32))
+
+
+def test_an_index_and_a_cascade_are_searchers(indexes, fitted):
+    cascade = Cascade(indexes["built"], Stage(fitted, FEATURES, N))
+    for searcher in (cascade.index, cascade):
+        run = search_run(searcher, QUERIES, 5)
+        best = [hit for text in QUERIES.values() for hit in searcher.search(text, 5)]
+        assert list(run.docids) == [hit.id for hit in best]
+        assert run.scores.tolist() == [hit.score for hit in best]
+    with pytest.raises(ValueError, match="a cascade has a weighting and fields of its own"):
+        search_run(cascade, QUERIES, 5, weighting="tfidf")
 
 
 def test_a_saved_folder_is_the_same_cascade(indexes, fitted, tmp_path):

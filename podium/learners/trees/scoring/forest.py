@@ -18,7 +18,7 @@ import numpy as np
 from podium._runtime.compiler import readonly
 from podium._runtime.once import once
 from podium._runtime.threads import map_blocks
-from podium.data.sparse import Features, is_sparse
+from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.scoring import tables, walking
 from podium.learners.trees.scoring.categories import SET_THRESHOLD, CategorySets
 from podium.learners.trees.scoring.sparse import NarrowForest
@@ -106,7 +106,7 @@ class Forest:
     def n_trees(self) -> int:
         return len(self.depths)
 
-    def scores(self, X: Features, n_trees: int | None = None, n_jobs: int | None = None) -> np.ndarray:
+    def scores(self, X: FeatureMatrix, n_trees: int | None = None, n_jobs: int | None = None) -> np.ndarray:
         """One score per row of X (rows, features), float32, in C order or sparse."""
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
         forest, blocks = self._dense_blocks(X)
@@ -123,7 +123,7 @@ class Forest:
         map_blocks(work, blocks.number, n_jobs)
         return out
 
-    def _dense_blocks(self, X: Features) -> tuple[Forest, _Blocks]:
+    def _dense_blocks(self, X: FeatureMatrix) -> tuple[Forest, _Blocks]:
         """Rows of X block by block as a dense matrix, and a forest for them: this one, or all it needs of it."""
         self._check_rows(X)
         if not is_sparse(X):
@@ -136,7 +136,7 @@ class Forest:
         """The same trees for sparse rows."""
         return NarrowForest.of(self, 0, self.n_trees)
 
-    def add_scores(self, X: Features, first: int, last: int, out: np.ndarray) -> None:
+    def add_scores(self, X: FeatureMatrix, first: int, last: int, out: np.ndarray) -> None:
         """Add trees first..last to `out` without tables; serial and free of the interpreter lock."""
         self._check_rows(X)
         if not is_sparse(X):
@@ -155,7 +155,7 @@ class Forest:
             self.missing_right, self.value, first, last, out,
         )  # fmt: skip
 
-    def contributions(self, X: Features, n_jobs: int | None = None) -> np.ndarray:
+    def contributions(self, X: FeatureMatrix, n_jobs: int | None = None) -> np.ndarray:
         """What each tree adds to each row's score, (rows, trees)."""
         forest, blocks = self._dense_blocks(X)
         added = np.full((self.n_trees, X.shape[0]), -0.0)  # -0 + x is x, also for x = -0
@@ -186,7 +186,7 @@ class Forest:
     def __reduce__(self) -> tuple[Any, ...]:  # copies make their tables anew when they need them
         return Forest, tuple(getattr(self, one.name) for one in fields(self))
 
-    def _check_rows(self, X: Features) -> None:
+    def _check_rows(self, X: FeatureMatrix) -> None:
         if X.shape[1] != self.n_features:  # kernels check no bounds
             raise ValueError(f"the rows have {X.shape[1]} features, the model was trained on {self.n_features}.")
         if X.dtype != np.float32:

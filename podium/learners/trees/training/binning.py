@@ -14,7 +14,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import map_blocks
-from podium.data.sparse import Features, is_sparse
+from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.scoring.sparse import entries_of
 from podium.learners.trees.training import sparse
 
@@ -74,7 +74,7 @@ class BinnedRows:
         return len(self.rows)
 
 
-def draw_sample(X: Features, seed: int) -> Features:
+def draw_sample(X: FeatureMatrix, seed: int) -> FeatureMatrix:
     """All rows of X, or LARGEST_SAMPLE of them, in their order: one pass through X, also where it lies in a file."""
     n = X.shape[0]
     if n <= LARGEST_SAMPLE:
@@ -83,7 +83,7 @@ def draw_sample(X: Features, seed: int) -> Features:
 
 
 def find_bin_edges(
-    X: Features,
+    X: FeatureMatrix,
     max_bins: int = 255,
     seed: int = 0,
     n_jobs: int | None = None,
@@ -134,7 +134,7 @@ def _list_categories(values: np.ndarray, counts: np.ndarray, max_bins: int, uppe
 
 
 def bin_rows(
-    X: Features, edges: BinEdges, n_jobs: int | None = None, layout: FeatureLayout | None = None
+    X: FeatureMatrix, edges: BinEdges, n_jobs: int | None = None, layout: FeatureLayout | None = None
 ) -> BinnedRows:
     """Map every value to its bin, and bins to the slots of the columns that `layout` names.
 
@@ -166,7 +166,7 @@ def bin_rows(
 
 
 def _write_zeros(
-    X: Features,
+    X: FeatureMatrix,
     upper: np.ndarray,
     categorical: np.ndarray,
     layout: FeatureLayout | None,

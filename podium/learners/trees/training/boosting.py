@@ -19,7 +19,7 @@ from podium._runtime.compiler import kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.random import stream_of
 from podium._runtime.threads import map_slices, usable_threads
-from podium.data.sparse import Features
+from podium.data.sparse import FeatureMatrix
 from podium.learners.protocol import Target
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArrays
@@ -64,7 +64,7 @@ class Boosting:
 
     def __init__(
         self,
-        X: Features,
+        X: FeatureMatrix,
         offsets: np.ndarray,
         target: Target,
         rules: BoostingRules,
@@ -97,7 +97,7 @@ class Boosting:
             forest.add_scores(X, 0, forest.n_trees, self.scores)
         self._gradients, self._hessians = np.empty(n, np.float32), np.empty(n, np.float32)
         self.followed: list[np.ndarray] = []
-        self._followed_rows: list[Features] = []
+        self._followed_rows: list[FeatureMatrix] = []
 
     @property
     def n_steps(self) -> int:
@@ -109,7 +109,7 @@ class Boosting:
         for X, scores in zip(self._followed_rows, self.followed):
             changes.add_scores(X, 0, changes.n_trees, scores)
 
-    def follow(self, X: Features, offset: np.ndarray | float) -> None:
+    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
         self._followed_rows.append(X)
         self.followed.append(self.forest().scores(X, n_jobs=self.n_threads) + offset)
 
@@ -155,7 +155,7 @@ class Boosting:
         forest.check()
         return forest
 
-    def _bin(self, counted: Features) -> BinnedRows:
+    def _bin(self, counted: FeatureMatrix) -> BinnedRows:
         """All rows, in bins of the values of the rows that count."""
         X, rules, threads = self.X, self.rules, self.n_threads
         named = np.zeros(X.shape[1], dtype=np.bool_)
@@ -327,7 +327,7 @@ def limit_step(values: np.ndarray, rules: BoostingRules) -> np.ndarray:
 
 def refit_values(
     forest: Forest,
-    X: Features,
+    X: FeatureMatrix,
     target: Target,
     rules: BoostingRules,
     decay: float,

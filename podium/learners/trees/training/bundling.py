@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium.data.sparse import Features, is_sparse
+from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.training import sparse
 from podium.learners.trees.training.binning import BinEdges, BinnedRows, FeatureLayout, bin_rows, draw_sample
 
@@ -39,7 +39,7 @@ class LayoutRules:
     signs: tuple[int, ...] = ()  # one per feature; empty: all 0
 
 
-def bin_bundled(X: Features, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> BinnedRows:
+def bin_bundled(X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> BinnedRows:
     """Bin X, with bundles where they are wanted.
 
     They come from a sample of the rows. Where no collision is allowed, features that collide in some other row get
@@ -54,7 +54,7 @@ def bin_bundled(X: Features, edges: BinEdges, rules: LayoutRules, seed: int, n_j
     return bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules))
 
 
-def find_bundles(X: Features, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> list[Bundle]:
+def find_bundles(X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> list[Bundle]:
     """Bundles of two features or more, where they are wanted."""
     wanted = rules.bundle_features
     if wanted is None:
@@ -110,7 +110,7 @@ def _gather(owner: np.ndarray) -> list[np.ndarray]:
     return np.split(features, np.flatnonzero(np.diff(owner[features])) + 1)
 
 
-def _miss_values(X: Features) -> np.ndarray:
+def _miss_values(X: FeatureMatrix) -> np.ndarray:
     """Which features miss values in some row: they keep a column of their own."""
     missing = np.zeros(X.shape[1], dtype=np.bool_)
     if is_sparse(X):

@@ -20,7 +20,7 @@ from podium.models.registry import Plan
 from podium.pipelines.auto.autoranker import AutoRanker
 from podium.pipelines.auto.cross_validation import CrossValidation, cross_validate
 from podium.pipelines.auto.page import refuse_bad_page, write_page
-from podium.workflows import Columns, Locate, itself, read_file, refuse_bad_out
+from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
 
 HISTORY_FORMATS = (".json", ".csv")
 
@@ -33,9 +33,9 @@ class TuningRun:
     out: Path
     history: Path | None
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         written = {"written": str(self.out)} | ({} if self.history is None else {"history": str(self.history)})
-        return self.tuned.to_json() | written
+        return self.tuned.as_dict() | written
 
 
 def tune_files(
@@ -74,7 +74,7 @@ class AutoRun:
     page: Path | None
     seconds: float
 
-    def to_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         model = self.model
         found = {"plan": model.plan_, "tried": model.tried_, "why": model.why(), "seconds": self.seconds}
         return found | {"written": str(self.out)} | ({} if self.page is None else {"page": str(self.page)})
@@ -128,7 +128,7 @@ def write_history(tuned: Tuned, path: Path) -> None:
     """All trials: JSON as `--json` prints it, or CSV with one line per trial and one column per setting."""
     with write_whole(path) as file:
         if plain_suffix(path) == ".json":
-            file.write(json.dumps(tuned.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            file.write(json.dumps(tuned.as_dict(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         else:
             file.write(_history_csv(tuned).encode())
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import podium
-from podium import LambdaMART, cli, compare, evaluate, evaluate_run, read_data, workflows
+from podium import LambdaMART, cli, compare, evaluate, evaluate_run, read_data
 from podium.demo.letor import demo_splits
 from podium.formats.scores import write_scores
 from podium.formats.trec import Qrels, Run, write_qrels, write_run
 from podium.metrics import POLICIES
 from podium.models.registry import plan_model
+from podium.workflows import evaluating, explaining, ranking, training
 
 METRICS = ["ndcg@5", "map"]
 SETTINGS = {"n_estimators": 3, "max_leaf_nodes": 4, "metric": "ndcg@5"}
@@ -37,20 +38,20 @@ def folder(tmp_path_factory):
 def test_training_from_files_writes_the_model_that_fit_gives(folder):
     plan = plan_model("lambdamart", [f"{name}={value}" for name, value in SETTINGS.items()])
     valid = folder / "valid.txt"
-    trained = workflows.train_files(plan, folder / "train.txt", [valid], folder / "m.podium")
+    trained = training.train_files(plan, folder / "train.txt", [valid], folder / "m.podium")
     assert (folder / "m.podium").read_bytes() == (folder / "by-hand.podium").read_bytes()
     data, model = read_data(valid), podium.load(folder / "m.podium")
     assert dict(trained.evaluations[str(valid)]) == dict(evaluate(model.predict(data), data, metrics="ndcg@5"))
     with pytest.raises(ValueError, match="train"):
-        workflows.train_files(plan, folder / "train.txt", [], folder / "train.txt")
+        training.train_files(plan, folder / "train.txt", [], folder / "train.txt")
 
 
 def test_ranking_and_explaining_a_file_give_the_scores_of_the_model(folder):
     model, data = podium.load(folder / "by-hand.podium"), read_data(folder / "test.txt")
-    ranking = workflows.rank_file(folder / "by-hand.podium", folder / "test.txt")
-    np.testing.assert_array_equal(ranking.scores, model.predict(data))
+    ranked = ranking.rank_file(folder / "by-hand.podium", folder / "test.txt")
+    np.testing.assert_array_equal(ranked.scores, model.predict(data))
     query = str(data.query_ids[0])
-    top = workflows.explain_file(folder / "by-hand.podium", folder / "test.txt", query, top=2).top
+    top = explaining.explain_file(folder / "by-hand.podium", folder / "test.txt", query, top=2).top
     best = np.sort(model.predict(data)[data.qid == data.query_ids[0]])[::-1][:2]
     assert [one.score for one in top] == best.tolist()
 
@@ -58,27 +59,27 @@ def test_ranking_and_explaining_a_file_give_the_scores_of_the_model(folder):
 @pytest.mark.parametrize("policy", ["standard", "letor4"])
 def test_evaluating_files_is_evaluating_what_they_hold(folder, policy):
     data = read_data(folder / "test.txt")
-    (found,) = workflows.evaluate_files(folder / "test.txt", folder / "0.scores", METRICS, policy)
+    (found,) = evaluating.evaluate_files(folder / "test.txt", folder / "0.scores", METRICS, policy)
     assert dict(found) == dict(evaluate(data.X[:, 0], data, metrics=METRICS, policy=policy))
-    (of_run,) = workflows.evaluate_run_files(folder / "qrels", folder / "run", METRICS, policy)
+    (of_run,) = evaluating.evaluate_run_files(folder / "qrels", folder / "run", METRICS, policy)
     run = Run.from_scores(data, data.X[:, 0])
     assert dict(of_run) == dict(evaluate_run(Qrels.from_data(data), run, metrics=METRICS, policy=policy))
 
 
 def test_policy_all_gives_one_evaluation_per_policy(folder):
-    found = workflows.evaluate_files(folder / "test.txt", folder / "0.scores", METRICS, "all")
+    found = evaluating.evaluate_files(folder / "test.txt", folder / "0.scores", METRICS, "all")
     assert {one.policy for one in found} == set(POLICIES)
 
 
 def test_comparing_files_is_comparing_what_they_hold(folder):
     data, files = read_data(folder / "test.txt"), [folder / "0.scores", folder / "1.scores"]
-    found = workflows.compare_files(folder / "test.txt", files, permutations=1000)
+    found = evaluating.compare_files(folder / "test.txt", files, permutations=1000)
     by_hand = compare({path.name: data.X[:, place] for place, path in enumerate(files)}, data, permutations=1000)
-    assert found.to_json() == by_hand.to_json()
+    assert found.as_dict() == by_hand.as_dict()
 
 
 def test_checking_files_names_them(folder):
-    report = workflows.check_files([folder / "train.txt", folder / "test.txt"])
+    report = evaluating.check_files([folder / "train.txt", folder / "test.txt"])
     assert list(report.parts) == [str(folder / "train.txt"), str(folder / "test.txt")]
 
 

@@ -1,0 +1,169 @@
+"""Estimator: scikit-learn's conventions for a dataclass of parameters, without importing scikit-learn.
+
+Importing it takes most of a second, more than loading a model and scoring a file. So models do not inherit from its
+`BaseEstimator`; what its tools ask for besides (tags, metadata routing, HTML) is made by scikit-learn when needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+
+from podium.models.frame.parameters import value_of
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import Tags
+
+_ROUTED = ("fit", "predict", "score")  # methods that take more than X and y
+Model = TypeVar("Model")
+Request = bool | str | None
+Requests = Mapping[str, Request]
+
+
+class Estimator:
+    """Parameters by name, and what scikit-learn's tools ask of an estimator."""
+
+    n_features_in_: int
+    _requests: Mapping[str, Requests] = {}  # by method
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All parameters by name; with `deep`, those of a model that is a parameter too, as `model__n_estimators`."""
+        params = {name: value_of(self, name) for name in self._get_param_names()}
+        models = {name: value for name, value in params.items() if deep and is_estimator(value)}
+        inner = {f"{name}__{key}": value for name, one in models.items() for key, value in one.get_params().items()}
+        return params | inner
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of a model that is a parameter by `model__n_estimators`."""
+        names, nested = self._get_param_names(), dict[str, dict[str, Any]]()
+        for key, value in params.items():
+            name, _, inner = key.partition("__")
+            if name not in names:
+                message = f"Invalid parameter {name!r} for estimator {self}."
+                raise ValueError(f"{message} Valid parameters are: {names!r}.")
+            if inner:
+                nested.setdefault(name, {})[inner] = value
+            else:
+                setattr(self, name, value)
+        for name, values in nested.items():
+            value_of(self, name).set_params(**values)
+        return self
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Under scikit-learn's name, for its tools."""
+        return sorted(one.name for one in fields(cls))  # type: ignore[arg-type]  # every model is a dataclass
+
+    def __repr__(self) -> str:
+        """The parameters that are not as by default."""
+        known = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
+        shown = {name: value_of(self, name) for name in self._get_param_names()}
+        changed = [f"{name}={value!r}" for name, value in shown.items() if repr(value) != repr(known[name])]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        from sklearn.utils import estimator_html_repr
+
+        return str(estimator_html_repr(self))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "n_features_in_" in self.__dict__
+
+    def __sklearn_tags__(self) -> Tags:
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator.__sklearn_tags__(self)
+
+    def get_metadata_routing(self) -> Any:
+        """Which arguments of `fit`, `predict` and `score` are asked of scikit-learn's tools."""
+        return self._requester().get_metadata_routing()
+
+    def set_fit_request(self, **requests: Request) -> Self:
+        """Which arguments of `fit` scikit-learn's tools pass on: `set_fit_request(qid=True)`."""
+        return self._request("fit", requests)
+
+    def set_predict_request(self, **requests: Request) -> Self:
+        """Which arguments of `predict` scikit-learn's tools pass on."""
+        return self._request("predict", requests)
+
+    def set_score_request(self, **requests: Request) -> Self:
+        """Which arguments of `score` scikit-learn's tools pass on."""
+        return self._request("score", requests)
+
+    def _request(self, method: str, requests: Requests) -> Self:
+        getattr(self._requester(), f"set_{method}_request")(**requests)  # refuses what the method does not take
+        self._requests = {**self._requests, method: {**self._requests.get(method, {}), **requests}}
+        return self
+
+    def _requester(self) -> BaseEstimator:
+        """An estimator of scikit-learn's own that has the same methods and requests."""
+        from sklearn import config_context
+
+        model: Any = type(self)
+        requester = _requester_class(model)()
+        with config_context(enable_metadata_routing=True):
+            for method, requests in self._requests.items():
+                getattr(requester, f"set_{method}_request")(**requests)
+        return requester
+
+    def __sklearn_clone__(self) -> Self:
+        from sklearn.base import clone
+
+        params = self.get_params(deep=False)
+        copy = type(self)(**{name: clone(value, safe=False) for name, value in params.items()})
+        if self._requests:
+            copy._requests = self._requests
+        return copy
+
+
+@cache
+def _requester_class(model: Any) -> type[BaseEstimator]:
+    """scikit-learn reads the signatures of the methods when the class is made."""
+    from sklearn.base import BaseEstimator
+
+    return type(model.__name__, (BaseEstimator,), {name: getattr(model, name) for name in _ROUTED})
+
+
+def is_estimator(value: Any) -> bool:
+    """Whether a value has parameters of its own, as scikit-learn asks it."""
+    return hasattr(value, "get_params") and not isinstance(value, type)
+
+
+def clone(model: Model) -> Model:
+    """An unfitted copy, as scikit-learn makes it."""
+    from sklearn.base import clone as sklearn_clone
+
+    copy: Model = sklearn_clone(model)
+    return copy
+
+
+def check_fitted(model: Any) -> None:
+    """Refuse a model that is not fitted, by scikit-learn's error."""
+    if not is_fitted(model):
+        _refuse_unfitted(model)
+
+
+def _refuse_unfitted(model: Any) -> NoReturn:
+    from sklearn.exceptions import NotFittedError
+
+    advice = "Call 'fit' with appropriate arguments before using this estimator."
+    raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet. {advice}")
+
+
+def is_fitted(model: Any) -> bool:
+    """Whether there is nothing to train before it can score; so what has no `fit` counts as fitted."""
+    if isinstance(model, Estimator):
+        return model.__sklearn_is_fitted__()
+    if not hasattr(model, "fit"):
+        return True
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True

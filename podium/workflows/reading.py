@@ -1,0 +1,111 @@
+"""Files of data on their way to a model: found, read with a progress bar, and given the columns that are expected.
+
+`locate` finds the file that a path stands for: the command line copies what comes through a pipe, and messages keep the
+user's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium._runtime.files import refuse_bad_target, refuse_own_input
+from podium._runtime.progress import progress
+from podium._runtime.warn import warn
+from podium._runtime.words import counted
+from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
+from podium.data.ranking import RankingData
+from podium.formats import read_data
+from podium.persistence.storage import refuse_bad_model_path
+
+if TYPE_CHECKING:
+    from podium.models.frame.ranker import Ranker
+
+Locate = Callable[[Path], Path]
+
+
+def itself(path: Path) -> Path:
+    """A path that is the name of its file."""
+    return path
+
+
+def read_file(path: Path, locate: Locate = itself, **options: Any) -> RankingData:
+    """Read ranking data with a progress bar; `options` are those of `read_data`."""
+    with progress(f"reading {path.name}") as report:
+        return read_data(locate(path), progress=report, **options)
+
+
+def read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:
+    from podium.persistence.saving import load
+
+    ranker = load(locate(model))
+    return ranker, Columns.of_model(ranker, model).give(read_file(data, locate, labels="optional"), data)
+
+
+def refuse_bad_out(out: Path, inputs: Sequence[Path], *, model: bool = False) -> None:
+    """Refuse, before the work, outputs that cannot be written or would replace an input."""
+    if model:
+        refuse_bad_model_path(out)
+    else:
+        refuse_bad_target(out)
+    refuse_own_input("--out", [out], inputs)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The features that data should have: those of a model, or of the data it is trained on."""
+
+    whose: str
+    number: int
+    names: tuple[str, ...] | None
+    trained: bool  # whether it is too late to have more
+
+    @classmethod
+    def of_model(cls, model: Ranker, path: Path | str) -> Columns:
+        names = getattr(model, "feature_names_in_", None)
+        return cls(f"the model {path}", model.n_features_in_, None if names is None else tuple(names), True)
+
+    @classmethod
+    def of_data(cls, data: RankingData, path: Path) -> Columns:
+        return cls(str(path), data.n_features, data.feature_names, False)
+
+    def give(self, data: RankingData, path: Path) -> RankingData:
+        """The data with these features.
+
+        Sparse text leaves out what is 0, so it may lack the last ones. Named ones must be the same in the same order;
+        a file without names is taken by position, with a warning.
+        """
+        self._refuse_other_names(data, path)
+        if self.names is not None and data.feature_names is None and not are_positions(self.names):
+            warn(f"{path} has no feature names; its columns are taken for those of {self.whose} by position.")
+        data = self._widened(data, path)
+        if self.names is None or data.feature_names is not None:
+            return data
+        return replace(data, feature_names=self.names)
+
+    def _widened(self, data: RankingData, path: Path) -> RankingData:
+        if data.n_features == self.number:
+            return data
+        found = f"{path} has {counted(data.n_features, 'feature')}, {self.whose} {self.number:,}"
+        if data.feature_names is not None:
+            raise ValueError(f"{found}. {SAME_COLUMNS}")
+        if data.n_features > self.number:
+            raise ValueError(f"{found}. {self._advice(data.n_features)}")
+        warn(f"{found}; the last {self.number - data.n_features:,} count as 0.")
+        X = np.zeros((data.n_rows, self.number), dtype=np.float32)
+        X[:, : data.n_features] = data.X
+        return replace(data, X=X)
+
+    def _refuse_other_names(self, data: RankingData, path: Path) -> None:
+        found = first_difference(data.feature_names or (), self.names or (), self.whose)
+        if found:
+            raise ValueError(f"{path}: {found}. {SAME_COLUMNS}")
+
+    def _advice(self, number: int) -> str:
+        if self.trained:
+            return "Give data with the features of the model, or train it again on data that has all of these."
+        return f'If the last ones are 0 in all of {self.whose}, name the last one there: add "{number}:0" to a line.'

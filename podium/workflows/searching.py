@@ -1,0 +1,203 @@
+"""Searching files: an index of documents, runs for files of queries, features of candidates, cascades."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podium._runtime.files import is_stream, refuse_bad_target, refuse_own_input, write_whole
+from podium._runtime.progress import progress
+from podium._runtime.warn import LossWarning
+from podium._runtime.words import counted
+from podium.data.ranking import RankingData
+from podium.formats.kinds import CASCADE_FILE
+from podium.formats.trec import Run, read_qrels, write_run
+from podium.workflows.reading import Locate, itself
+
+if TYPE_CHECKING:  # a search in an index needs no models
+    from podium.pipelines.cascades.cascade import Cascade
+    from podium.search.documents.collections import Faults
+    from podium.search.features.declaring import Features
+    from podium.search.indexing import Built
+    from podium.search.searcher import Searcher
+
+
+def index_files(
+    documents: Sequence[Path],
+    out: Path,
+    *,
+    format: str | None = None,
+    strict: bool = False,
+    locate: Locate = itself,
+    **settings: Any,
+) -> tuple[Built, Faults]:
+    """Index documents of files and folders; bad records are left out and noted, unless `strict`."""
+    from podium.search import Faults, read_documents
+    from podium.search.indexing import index_documents
+
+    faults = Faults(strict)
+    sources = [read_documents(locate(path), format=format, faults=faults) for path in documents]
+    with progress("indexing") as report:
+        return index_documents(sources, out, report=report, **settings), faults
+
+
+def is_cascade(folder: Path) -> bool:
+    return (folder / CASCADE_FILE).exists()
+
+
+def open_cascade(folder: Path) -> Cascade:
+    from podium.pipelines.cascades.saving import load_cascade
+
+    return load_cascade(folder)
+
+
+def open_searched(folder: Path) -> Searcher:
+    """Open an index folder or a cascade folder. An index needs none of the modules of models."""
+    from podium.search import open_index
+
+    return open_cascade(folder) if is_cascade(folder) else open_index(folder)
+
+
+def search_file(
+    searched: Searcher,
+    queries: Path,
+    out: Path,
+    *,
+    k: int = 1000,
+    tag: str = "podium",
+    by_position: bool = False,
+    locate: Locate = itself,
+    **options: Any,
+) -> Run:
+    """Search an index or a cascade for the queries of a file, and write a TREC run."""
+    from podium.search import read_queries, search_run
+
+    refuse_bad_target(out)
+    texts = read_queries(locate(queries), by_position=by_position)
+    with progress("searching") as report:
+        run = search_run(searched, texts, k, report=report, **options)
+    write_run(run, out, tag)
+    return run
+
+
+@dataclass(frozen=True)
+class FeatureFile:
+    """Features that were written to a file, and their declaration next to it."""
+
+    out: Path
+    declaration: Path | None
+    data: RankingData
+    labelled: bool
+    skipped: int  # queries without rows
+
+    def as_dict(self) -> dict[str, Any]:
+        data = self.data
+        found = {"rows": data.n_rows, "queries": data.n_queries, "features": list(data.feature_names or ())}
+        declared = None if self.declaration is None else str(self.declaration)
+        relevant = int((data.y > 0).sum()) if self.labelled and data.y is not None else None
+        written = {"written": str(self.out), "declaration": declared}
+        return found | {"relevant": relevant, "queries_left_out": self.skipped} | written
+
+    def sentence(self) -> str:
+        data = self.data
+        sizes = f"{counted(data.n_rows, 'row')}, {counted(data.n_queries, 'query', 'queries')}"
+        left_out = f"; {counted(self.skipped, 'query', 'queries')} without rows" if self.skipped else ""
+        declared = "" if self.declaration is None else f"; names and formulas in {self.declaration}"
+        return f"{sizes}, {counted(data.n_features, 'feature')}{left_out}{declared}"
+
+
+def features_file(
+    index: Path,
+    queries: Path,
+    out: Path,
+    *,
+    qrels: Path | None = None,
+    features: Path | None = None,
+    normalize: str | None = None,
+    n: int = 1000,
+    unjudged: str = "irrelevant",
+    add_judged: bool = False,
+    by_position: bool = False,
+    locate: Locate = itself,
+    **first_stage: Any,
+) -> FeatureFile:
+    """Write the features of the best n documents per query, and OUT.features.toml, which declares them.
+
+    LETOR and LightGBM text have labels in any case: without qrels they are 0.
+    """
+    from podium.formats import files_of, format_of, write_data
+    from podium.pipelines.cascades.cascade import Cascade, Stage
+    from podium.search import read_queries
+
+    kind = format_of(out, "letor" if is_stream(out) else None, reading=False)
+    refuse_bad_target(out)
+    inputs = [path for path in (queries, qrels, features) if path is not None]
+    refuse_own_input("--out", files_of(out, kind), [str(path) for path in inputs])
+    stage = Stage(features=declared_features(features, normalize, locate), n=n)
+    cascade = Cascade(index, stage, **first_stage)
+    texts = read_queries(locate(queries), by_position=by_position)
+    judged = None if qrels is None else read_qrels(locate(qrels))
+    with progress("features") as report:
+        data = cascade.training_data(texts, judged, unjudged=unjudged, add_judged=add_judged, report=report)
+    written = data
+    if data.y is None and kind.name in ("letor", "lightgbm"):
+        written = replace(data, y=np.zeros(data.n_rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LossWarning)  # names are in the declaration
+        write_data(written, out, format=kind.name)
+    declaration = None if is_stream(out) else out.with_name(f"{out.name}.features.toml")
+    if declaration is not None:
+        with write_whole(declaration) as stream:
+            stream.write(stage.features.to_toml().encode())
+    return FeatureFile(out, declaration, data, judged is not None, len(texts) - data.n_queries)
+
+
+def declared_features(path: Path | None, normalize: str | None, locate: Locate = itself) -> Features:
+    """The features of a TOML file, or LETOR's 46; `normalize` replaces what the file says."""
+    from podium.search import Features
+
+    found = Features.letor() if path is None else Features.read(locate(path))
+    return found if normalize is None else replace(found, normalize=None if normalize == "none" else normalize)
+
+
+def make_cascade(
+    index: Path,
+    models: Sequence[Path],
+    out: Path,
+    *,
+    features: Sequence[Path] = (),
+    normalize: str | None = None,
+    n: Sequence[int] = (),
+    locate: Locate = itself,
+    **first_stage: Any,
+) -> Cascade:
+    """Save an index and models, one per stage, as a cascade; features and n are one for all, or one per model."""
+    from podium.persistence.saving import load
+    from podium.pipelines.cascades.cascade import Cascade, Stage
+    from podium.pipelines.cascades.saving import refuse_bad_folder
+
+    refuse_bad_folder(out)
+    declarations = _one_per_model("--features", list(features) or [None], models)
+    depths = _one_per_model("--n", list(n) or [1000], models)
+    stages = []
+    for path, declaration, depth in zip(models, declarations, depths):
+        try:
+            stages.append(Stage(load(locate(path)), declared_features(declaration, normalize, locate), depth))
+        except ValueError as error:
+            raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+    cascade = Cascade(index, stages, **first_stage)
+    cascade.save(out)
+    return cascade
+
+
+def _one_per_model(option: str, given: list[Any], models: Sequence[Path]) -> list[Any]:
+    if len(given) not in (1, len(models)):
+        raise ValueError(
+            f"{option} is given {len(given)} times for {counted(len(models), 'model')}; give one or as many."
+        )
+    return given * len(models) if len(given) == 1 else given

@@ -1,0 +1,164 @@
+"""Training from files to a model file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from podium._runtime.progress import NotedReport, progress
+from podium._runtime.words import counted
+from podium.data.ranking import RankingData
+from podium.evaluation.evaluating import Evaluation, evaluate
+from podium.models.frame.estimator import is_fitted
+from podium.models.frame.ranker import Callback, Progress
+from podium.models.registry import Plan
+from podium.persistence.checkpoints import Checkpoints
+from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
+
+
+def train_files(
+    plan: Plan,
+    train_file: Path,
+    valid_files: Sequence[Path],
+    out: Path,
+    *,
+    early_stopping_rounds: int | None = None,
+    checkpoints: Checkpoints | None = None,
+    locate: Locate = itself,
+) -> Training:
+    """Train the model on one file, evaluated on the others after each step, and write it to `out`."""
+
+    refuse_bad_out(out, [train_file, *valid_files], model=True)
+    data = read_file(train_file, locate)
+    base = getattr(plan.model, "init", None)
+    if base is not None and is_fitted(base):
+        data = Columns.of_model(base, plan.parameters["init"]).give(data, train_file)
+    columns = Columns.of_data(data, train_file)
+    valid = {str(path): columns.give(read_file(path, locate), path) for path in valid_files}
+    return train(plan, data, valid, out, early_stopping_rounds, checkpoints)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What came out of a training."""
+
+    plan: Plan
+    out: Path
+    n_rows: int
+    n_queries: int
+    tried: int  # steps taken; those after the best one are dropped
+    evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
+    seconds: float
+    interrupted: bool = False  # by Ctrl-C, before it came to its own end
+
+    @property
+    def name(self) -> str:
+        return type(self.plan.model).__name__
+
+    @property
+    def steps(self) -> int:
+        """Trees or rounds of the saved model."""
+        return int(self.plan.model.best_iteration_)
+
+    @property
+    def unit(self) -> str:
+        return self.plan.model._UNIT
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "model": self.name.lower(),
+            "out": str(self.out),
+            f"{self.unit}s": self.steps,
+            "best_iteration": self.steps,
+            "policy": self.plan.model._judging_metric().policy.name,
+            "metrics": {name: found.as_dict()["metrics"] for name, found in self.evaluations.items()},
+            "seconds": self.seconds,
+            "parameters": self.plan.parameters,
+            "interrupted": self.interrupted,
+        }
+
+    def sentences(self) -> list[str]:
+        best = f", the best of {self.tried} tried" if self.tried > self.steps else ""
+        source = f"{counted(self.n_rows, 'document')} of {counted(self.n_queries, 'query', 'queries')}"
+        stopped = ["stopped by Ctrl-C; what was trained until then is kept"] if self.interrupted else []
+        return [
+            *stopped,
+            f"{self.name}: {counted(self.steps, self.unit)}{best}; trained on {source}",
+            *(
+                f"{name}: {metric} {value:.4f} (policy {found.policy})"
+                for name, found in self.evaluations.items()
+                for metric, value in found.items()
+            ),
+            f"{self.out}: written",
+        ]
+
+
+def train(
+    plan: Plan,
+    data: RankingData,
+    valid: Mapping[str, RankingData],
+    out: Path,
+    early_stopping_rounds: int | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Training:
+    """Train the model on the data, write it to `out`, then judge what was written by the validation sets.
+
+    Ctrl-C ends the training; the trees so far are written. Without any there is nothing to write, and it is raised.
+    """
+    model, started, interrupted = plan.model, perf_counter(), False
+    with progress(f"training {type(model).__name__}") as report:
+        try:
+            model.fit(
+                data,
+                eval_set=list(valid.values()) or None,
+                early_stopping_rounds=early_stopping_rounds,
+                callbacks=[_show_on(report)],
+                checkpoint=checkpoints,
+            )
+        except KeyboardInterrupt:
+            if not hasattr(model, "best_iteration_"):
+                _say(f"stopped before the first {model._UNIT}; {out} is not written.")
+                raise
+            interrupted = True
+    seconds = perf_counter() - started
+    if model.best_iteration_ == 0:
+        raise ValueError(f"{out}: not one {model._UNIT} was kept, so nothing is written.")
+    model.save(out)  # before anything else can go wrong
+    if checkpoints is not None and checkpoints.ended:
+        checkpoints.remove()
+    metric = model._judging_metric()
+    found = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
+    tried = max([model.best_iteration_, *(len(curves[metric.name]) for curves in model.evals_.values())])
+    return Training(plan, out, data.n_rows, data.n_queries, tried, found, seconds, interrupted)
+
+
+def _show_on(report: NotedReport) -> Callback:
+    """A progress bar over trees, with the metric of the first validation set."""
+
+    def after(step: Progress) -> None:
+        curves = next(iter(step.evals.values()), {})
+        report(step.iteration, step.total, "  ".join(f"{name} {curve[-1]:.4f}" for name, curve in curves.items()))
+
+    return after
+
+
+def plan_checkpoints(path: Path | None, every: int | None, errors: str | None, out: Path) -> Checkpoints | None:
+    """Checkpoints that stay until the model is written: killed in between, the next run has it in a moment."""
+    from podium.persistence.checkpoints import Checkpoints
+
+    if path is None:
+        if every is not None or errors is not None:
+            option = "--every" if errors is None else "--checkpoint-errors"
+            raise ValueError(f"{option} needs a checkpoint file. Add --checkpoint FILE.")
+        return None
+    if path.resolve() == out.resolve():
+        raise ValueError(f"--checkpoint {path} is --out too. Choose another name for one of them.")
+    return Checkpoints(path, every or 10, errors or "stop", removed_at_end=False, say=_say)
+
+
+def _say(sentence: str) -> None:
+    print(f"podium: {sentence}", file=sys.stderr)
