@@ -25,7 +25,7 @@ def _greater(typing: Any, words: Any, position: Any, column: Any, threshold: Any
 
 
 def _greater_or_missing(typing: Any, words: Any, position: Any, column: Any, threshold: Any) -> Any:
-    """Bit k of words[position] = column[k] > threshold; a missing value gives 1."""
+    """The same, where a missing value gives 1."""
     return types.void(words, types.uint64, column, types.float32), _compare(missing=True)
 
 

@@ -124,7 +124,7 @@ class TreeGrower:
         if self._can_be_split is not None and self.rules.growth != "oblivious":
             allowed = allowed & self._can_be_split
         nodes, leaves = make_nodes(2 * self._most - 1, n), make_leaves(self._most, n)
-        count = self._run(stream, allowed, scales, squares, largest, n, nodes, leaves)
+        count = self._run(stream, allowed, scales, squares, largest, nodes, leaves)
         order = np.lexsort((leaves.stop[:count], leaves.start[:count]))  # a leaf without rows before its neighbour
         ratio = scales[1] / scales[0]
         return GrownTree(
@@ -160,7 +160,6 @@ class TreeGrower:
         scales: np.ndarray,
         squares: float,
         largest: np.int64,
-        n: int,
         nodes: Nodes,
         leaves: Leaves,
     ) -> int:
@@ -175,7 +174,7 @@ class TreeGrower:
             if self.rules.growth == "oblivious":
                 count = grow_oblivious(layout, stream, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
             else:
-                stop = limits, allowed, scales, squares, largest, n
+                stop = limits, allowed, scales, squares, largest, int(nodes.size[0])
                 count = grow_leaves(layout, stream, bins, workspace, *stop, nodes, leaves, worker)
             running[worker] = time.thread_time() - started
             return count
