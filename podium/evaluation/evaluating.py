@@ -320,10 +320,10 @@ def _join(qrels: Qrels, run: Run, missing: str) -> tuple[np.ndarray, _JudgedRows
     for j, r in common:
         owned = slice(qrels.offsets[j], qrels.offsets[j + 1])
         label_of = dict(zip(judged_names[owned], np.maximum(qrels.labels[owned], 0.0).tolist()))
-        found = slice(run.offsets[r], run.offsets[r + 1])
-        scores.append(run.scores[found])
-        labels.append(np.array([label_of.get(name, 0.0) for name in run_names[found]]))
-        names.extend(run_names[found])
+        ranked_rows = slice(run.offsets[r], run.offsets[r + 1])
+        scores.append(run.scores[ranked_rows])
+        labels.append(np.array([label_of.get(name, 0.0) for name in run_names[ranked_rows]]))
+        names.extend(run_names[ranked_rows])
         pool.append(np.fromiter(label_of.values(), np.float64, len(label_of)))
     rows = _JudgedRows(
         np.concatenate(labels),

@@ -144,7 +144,7 @@ def test_a_shuffled_feature_that_is_not_used_changes_nothing(rng):
     X = rng.standard_normal((400, 2)).astype(np.float32)
     model = podium.MART(n_estimators=5, feature_fraction=1.0).fit(X[:, [0, 0]] * [1, 0], np.abs(X[:, 0]), group=[400])
     found = podium.explain.permutation_importance(model, X, np.abs(np.round(X[:, 0])), np.arange(400) // 20)
-    assert found.falls[1].tolist() == [0.0] * 5
+    assert found.drops[1].tolist() == [0.0] * 5
 
 
 def test_a_linear_model_can_be_the_base_of_trees(parts, tmp_path):

@@ -31,9 +31,9 @@ class WeakRanker:
 
     def values(self, column: np.ndarray) -> np.ndarray:
         """One value per row; column (n,) float32."""
-        found = np.empty(len(column))
-        _rank_column(readonly(column), np.float32(self.low), np.float32(self.high), float(self.default), found)
-        return found
+        values = np.empty(len(column))
+        _rank_column(readonly(column), np.float32(self.low), np.float32(self.high), float(self.default), values)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +111,9 @@ def rank_value(x: np.float32, low: np.float32, high: np.float32, default: float)
 
 
 @kernel
-def _rank_column(column: np.ndarray, low: np.float32, high: np.float32, default: float, found: np.ndarray) -> None:
+def _rank_column(column: np.ndarray, low: np.float32, high: np.float32, default: float, values: np.ndarray) -> None:
     for k in range(len(column)):
-        found[k] = rank_value(column[k], low, high, default)
+        values[k] = rank_value(column[k], low, high, default)
 
 
 @kernel

@@ -301,8 +301,8 @@ def _sort_places(column: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> 
     for q in range(len(offsets) - 1):
         query[offsets[q] : offsets[q + 1]] = q
     ends = offsets[:-1].copy()
-    for place in range(len(by_bin)):
-        k = by_bin[place]
+    for position in range(len(by_bin)):
+        k = by_bin[position]
         order[ends[query[k]]] = k
         ends[query[k]] += 1
 
@@ -344,8 +344,8 @@ def _follow_thresholds(
             for default in range(2 if has_missing[f] else 1):
                 inside[:n] = 0.0
                 outside[:n] = total[:n]
-                for place in range(offsets[q], offsets[q + 1]):
-                    k = orders[f, place]
+                for position in range(offsets[q], offsets[q + 1]):
+                    k = orders[f, position]
                     b = columns[f, k]
                     if b == MISSING and default == 0:
                         continue

@@ -59,7 +59,7 @@ class SvmRules:
 
 
 @dataclass(frozen=True, eq=False)
-class Iterate:
+class NewtonIterate:
     """A point w, and what is known there."""
 
     point: np.ndarray
@@ -175,7 +175,7 @@ class SvmTraining:
 
     # --- where we are -----------------------------------------------------------------------------------------------
 
-    def _settle(self, at: Iterate, rounds: int, moved: bool) -> None:
+    def _settle(self, at: NewtonIterate, rounds: int, moved: bool) -> None:
         """Take over a point. Where it minimises what is minimised now, the next stage begins: another width or C."""
         width, cost, dual = self._width, self._cost, max(self._dual, at.dual)
         self._refuse_unrankable(at)
@@ -193,13 +193,13 @@ class SvmTraining:
     def _next_cost(self, cost: float) -> float:
         return min(cost * _COSTLIER, self.rules.C)
 
-    def _is_minimal(self, at: Iterate) -> bool:
+    def _is_minimal(self, at: NewtonIterate) -> bool:
         """Whether the error of this stage, 1/2 |gradient|^2, is small beside what the next one can change."""
         error = 0.5 * float(at.gradient @ at.gradient)
         is_small = error <= 0.01 * (0.5 * float(at.point @ at.point) + at.factor * at.violations.loss)
         return is_small and (self._squared or error <= 0.1 * (at.primal - at.dual))
 
-    def _refuse_unrankable(self, at: Iterate) -> None:
+    def _refuse_unrankable(self, at: NewtonIterate) -> None:
         if self.is_hard and at.reach <= _NO_MARGIN * self._usual_length:
             usual = f"documents of a pair are usually {self._usual_length:.2g} apart"
             raise ValueError(
@@ -207,11 +207,11 @@ class SvmTraining:
                 f"above {at.reach:.2g} ({usual}). Set C to a number: pairs may then violate the margin."
             )
 
-    def _solution(self, at: Iterate, dual: float, rounds: int) -> Solution:
+    def _solution(self, at: NewtonIterate, dual: float, rounds: int) -> Solution:
         gap = max(at.primal - dual, 0.0) / at.primal if 0 < at.primal < np.inf else float(at.primal > 0)
         return Solution(rounds, at.point / at.scale, at.primal, gap)
 
-    def _evaluate(self, point: np.ndarray, scores: np.ndarray, width: float, cost: float) -> Iterate:
+    def _evaluate(self, point: np.ndarray, scores: np.ndarray, width: float, cost: float) -> NewtonIterate:
         violations = self.pairs.violations(scores, width)
         factor = 2.0 * cost if self._squared else cost / width
         dual_weights = -factor * multiply_transposed(self.X, violations.gradient, self.rules.n_jobs)
@@ -226,7 +226,7 @@ class SvmTraining:
         else:
             primal, dual = penalty + cost * violations.slack, total - 0.5 * length**2
         primal, scale = self._scaled(primal, penalty, violations.margin)
-        return Iterate(point, scores, violations, factor, point - dual_weights, primal, scale, dual, reach)
+        return NewtonIterate(point, scores, violations, factor, point - dual_weights, primal, scale, dual, reach)
 
     def _scaled(self, primal: float, penalty: float, margin: float) -> tuple[float, float]:
         """The objective and the divisor of w: 1, or the smallest margin, if that is cheaper. No slack is left then."""
@@ -235,7 +235,7 @@ class SvmTraining:
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _direction(self, here: Iterate) -> np.ndarray:
+    def _direction(self, here: NewtonIterate) -> np.ndarray:
         """Minus the inverse Hessian times the gradient, as nearly as is worth while, by conjugate gradients."""
         self._preconditioner.prepare(here.factor * here.violations.curvature.share)
         residual, solution = -here.gradient, np.zeros_like(here.gradient)
@@ -252,11 +252,11 @@ class SvmTraining:
             search = rest + (size / before) * search
         return solution
 
-    def _multiply_hessian(self, here: Iterate, values: np.ndarray) -> np.ndarray:
+    def _multiply_hessian(self, here: NewtonIterate, values: np.ndarray) -> np.ndarray:
         curved = here.violations.curvature.multiply(self._multiply(self.X, values))
         return np.asarray(values + here.factor * multiply_transposed(self.X, curved, self.rules.n_jobs))
 
-    def _search(self, here: Iterate, direction: np.ndarray, along: np.ndarray) -> float:
+    def _search(self, here: NewtonIterate, direction: np.ndarray, along: np.ndarray) -> float:
         """The step at which the slope along the direction is nearly 0: Newton steps, kept within a bracket."""
         start_slope, start_curve = float(here.point @ direction), float(direction @ direction)
         start = slope = float(here.gradient @ direction)

@@ -84,7 +84,7 @@ class Transform:
 
     @classmethod
     def fit(cls, kinds: Sequence[str], data: RankingData, unchanged: Sequence[int], n_jobs: int | None) -> Transform:
-        """On training data. Features `unchanged` (categories) have one column, as they are."""
+        """On training data. FeatureMatrix `unchanged` (categories) have one column, as they are."""
         refuse_sparse(kinds, data.X)
         free = [feature for feature in range(data.n_features) if feature not in set(unchanged)]
         pairs = [(0, feature) for feature in unchanged]

@@ -230,7 +230,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         model = copy(self)
         data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=True)
         rules, base_scores, data = self._rules(), self._base_scores(data), self._transformed(data.grouped())
-        model.forest_ = refit_values(self.forest_, data.X, self._bind(data), rules, decay, base_scores, self.n_jobs)
+        model.forest_ = refit_values(self.forest_, data.X, self._bind(data), rules, decay, base_scores)
         return model
 
     def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
@@ -278,7 +278,6 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             forest=self.forest_ if continued else None,
             step_rule=self._line_search(data) if self.step == "line_search" else None,
             counts=None if weights is None or not weights.any() else weights > 0,
-            n_jobs=self.n_jobs,
         )
 
     def _line_search(self, data: RankingData) -> StepRule:
@@ -450,6 +449,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             skip_drop=self.skip_drop,
             max_drop=self.max_drop,
             seed=self.random_state,
+            n_jobs=self.n_jobs,
             growth=growth,
             sampling=SamplingRules(
                 row_fraction=self.row_fraction,
