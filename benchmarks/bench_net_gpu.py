@@ -1,8 +1,9 @@
 """An epoch of LambdaRank(ndcg@10) on a GPU, against padded eager PyTorch on the same GPU in the same run.
 
 33,000 queries of 81 to 128 documents, 136 features, hidden layers 512, 256, 128, batches of 512 queries. Needs JAX,
-optax, PyTorch and a GPU, and of Podium only the modules of the device path; without a GPU it says so and ends. Both
-sides have their data on the GPU beforehand. Derivatives are compared with a float64 reference in NumPy.
+optax, PyTorch and a GPU, and no Numba; without a GPU it says so and ends, unless --smoke asks for a small epoch on any
+device, without PyTorch. Both sides have their data on the GPU beforehand. Derivatives are compared with a float64
+reference in NumPy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,12 @@ from typing import Any
 import numpy as np
 
 from podium.metrics.closed_forms import ADDITIVE
+from podium.objectives.device import DeviceObjective
+from podium.objectives.lambdas import lambda_gradients
 
 HIDDEN = (512, 256, 128)
 CUTOFF, FEATURES, LONGEST = 10, 136, 128
 PEAK_FLOPS, PEAK_BYTES = 790e12, 4.3e12  # bf16 products and copies, as measured on an H200
-
-
-@dataclass
-class Form:
-    """Lambda of NDCG@10, as `podium.objectives.device` gives it."""
-
-    rows: dict[str, np.ndarray]
-    queries: dict[str, np.ndarray]
-    table: np.ndarray
-    formula: str = "lambda"
-    settings: tuple = field(default=(("cutoff", CUTOFF), ("kind", ADDITIVE), ("normalised", False), ("sigma", 1.0)))
-    redrawn: bool = False
 
 
 def make_lists(n_queries: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,15 +35,17 @@ def make_lists(n_queries: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, n
     return X, np.clip(np.round(signal + 0.5), 0, 4).astype(np.float32), offsets
 
 
-def make_form(labels: np.ndarray, offsets: np.ndarray) -> Form:
+def make_objective(labels: np.ndarray, offsets: np.ndarray) -> DeviceObjective:
+    """Lambda of NDCG@10, as it is bound where Numba is installed."""
     gains = np.exp2(labels.astype(np.float64)) - 1
     discounts = np.where(np.arange(LONGEST) < CUTOFF, 1 / np.log2(np.arange(LONGEST) + 2.0), 0.0)
     ideal = np.array(
         [np.sort(gains[a:b])[::-1][:CUTOFF] @ discounts[: min(CUTOFF, b - a)] for a, b in pairwise(offsets)]
     )
     scales = np.divide(1.0, ideal, out=np.zeros(len(ideal)), where=ideal > 0)
-    queries = {"weight": np.ones(len(ideal), np.float32), "scale": scales.astype(np.float32)}
-    return Form({"value": gains.astype(np.float32)}, queries, discounts.astype(np.float32))
+    settings = {"kind": ADDITIVE, "cutoff": CUTOFF, "sigma": 1.0, "normalised": False}
+    queries = {"weight": np.ones(len(ideal)), "scale": scales}
+    return DeviceObjective.of(lambda_gradients, {"value": gains}, queries, settings, discounts)
 
 
 def slow_lambdas(scores: np.ndarray, gains: np.ndarray, scale: float, table: np.ndarray) -> np.ndarray:
@@ -77,7 +69,9 @@ def best_of(work: Any, repeats: int) -> tuple[float, float]:
 # --- Podium's device path ------------------------------------------------------------------------------------------
 
 
-def podium_side(X: Any, form: Form, offsets: np.ndarray, batch_rows: int, precision: str, repeats: int) -> dict:
+def podium_side(
+    X: Any, objective: DeviceObjective, offsets: np.ndarray, batch_rows: int, precision: str, repeats: int
+) -> dict:
     import jax
     import jax.numpy as jnp
 
@@ -87,7 +81,7 @@ def podium_side(X: Any, form: Form, offsets: np.ndarray, batch_rows: int, precis
 
     shape = NetShape(FEATURES, HIDDEN)
     rules = DeviceRules(shape, OptimizerRules("adam", 1e-3), precision=precision)
-    runner = DeviceRunner(X, offsets, lambda epoch: form, rules, batch_rows, lambda epoch, n: [1e-3] * n)
+    runner = DeviceRunner(X, offsets, lambda epoch: objective, rules, batch_rows, lambda epoch, n: [1e-3] * n)
     weights = jnp.asarray(shape.start(0, 1))
     state = [weights, start_memory(make_optimizer(rules.optimizer, shape.penalised()), weights), 0]
 
@@ -104,26 +98,28 @@ def podium_side(X: Any, form: Form, offsets: np.ndarray, batch_rows: int, precis
             "batches": runner.classes.n_batches, "rows": runner._largest, "runner": runner, "epoch": epoch}  # fmt: skip
 
 
-def derivative_error(form: Form, labels: np.ndarray, offsets: np.ndarray, n_queries: int = 300) -> float:
+def derivative_error(
+    objective: DeviceObjective, labels: np.ndarray, offsets: np.ndarray, n_queries: int = 300
+) -> float:
     """The largest difference from the reference, relative to the largest derivative of the list."""
     import jax
 
-    from podium.learners.net.formulas import gradients
-
     rng = np.random.default_rng(5)
     worst = 0.0
-    derive = jax.jit(lambda *given: gradients(form.formula, dict(form.settings), *given))
+    derive = jax.jit(objective.gradients)
     chosen = rng.choice(len(offsets) - 1, n_queries, replace=False)
-    scores, there, value = (np.zeros((n_queries, LONGEST), kind) for kind in (np.float32, bool, np.float32))
+    scores, mask, value = (np.zeros((n_queries, LONGEST), kind) for kind in (np.float32, bool, np.float32))
     for k, q in enumerate(chosen):
         n = offsets[q + 1] - offsets[q]
-        scores[k, :n], there[k, :n] = rng.standard_normal(n), True
-        value[k, :n] = form.rows["value"][offsets[q] : offsets[q + 1]]
-    own = {name: values[chosen] for name, values in form.queries.items()}
-    found = np.asarray(derive(scores, there, {"value": value}, own, form.table))
+        scores[k, :n], mask[k, :n] = rng.standard_normal(n), True
+        value[k, :n] = objective.rows["value"][offsets[q] : offsets[q + 1]]
+    own = {name: values[chosen] for name, values in objective.queries.items()}
+    found = np.asarray(derive(scores, mask, {"value": value}, own, objective.table))
     for k, q in enumerate(chosen):
         n = offsets[q + 1] - offsets[q]
-        exact = slow_lambdas(*(part[k, :n].astype(np.float64) for part in (scores, value)), own["scale"][k], form.table)
+        exact = slow_lambdas(
+            *(part[k, :n].astype(np.float64) for part in (scores, value)), own["scale"][k], objective.table
+        )
         worst = max(worst, np.abs(found[k, :n] - exact).max() / max(np.abs(exact).max(), 1e-30))
     return float(worst)
 
@@ -131,7 +127,9 @@ def derivative_error(form: Form, labels: np.ndarray, offsets: np.ndarray, n_quer
 # --- padded eager PyTorch ------------------------------------------------------------------------------------------
 
 
-def torch_side(X: np.ndarray, form: Form, offsets: np.ndarray, batch: int, repeats: int, mixed: bool) -> dict:
+def torch_side(
+    X: np.ndarray, objective: DeviceObjective, offsets: np.ndarray, batch: int, repeats: int, mixed: bool
+) -> dict:
     import torch
 
     device = torch.device("cuda")
@@ -141,8 +139,11 @@ def torch_side(X: np.ndarray, form: Form, offsets: np.ndarray, batch: int, repea
     value = torch.zeros((n_queries, LONGEST), device=device)
     there = torch.as_tensor(np.arange(LONGEST) < lengths[:, None], device=device)
     padded[there] = torch.as_tensor(X, device=device)
-    value[there] = torch.as_tensor(form.rows["value"], device=device)
-    scale, table = torch.as_tensor(form.queries["scale"], device=device), torch.as_tensor(form.table, device=device)
+    value[there] = torch.as_tensor(objective.rows["value"], device=device)
+    scale, table = (
+        torch.as_tensor(objective.queries["scale"], device=device),
+        torch.as_tensor(objective.table, device=device),
+    )
     torch.backends.cuda.matmul.allow_tf32 = mixed
     torch.manual_seed(0)
     sizes = (FEATURES, *HIDDEN)
@@ -187,26 +188,28 @@ def flops_and_bytes() -> tuple[int, int]:
     return flops, 2 * (3 * FEATURES + 7 * sum(HIDDEN))
 
 
-def measure(n_queries: int, repeats: int) -> Iterator[str]:
+def measure(n_queries: int, repeats: int, with_torch: bool = True) -> Iterator[str]:
     """Lines of results: what, against, measured, bar."""
     X, labels, offsets = make_lists(n_queries)
-    form, what = make_form(labels, offsets), f"GPU epoch of LambdaRank, {len(labels):,} rows x {FEATURES}"
-    yield f"lambdas on the GPU | float64 NumPy | {derivative_error(form, labels, offsets):.1e} relative | 1e-5"
+    objective, what = make_objective(labels, offsets), f"GPU epoch of LambdaRank, {len(labels):,} rows x {FEATURES}"
+    yield f"lambdas on the GPU | float64 NumPy | {derivative_error(objective, labels, offsets):.1e} relative | 1e-5"
     batch_rows = int(np.ceil(len(X) / np.ceil(n_queries / 512)))
     flops, traffic = flops_and_bytes()
     best = {}
     for precision in ("float32", "bfloat16"):
-        side = podium_side(X, form, offsets, batch_rows, precision, repeats)
+        side = podium_side(X, objective, offsets, batch_rows, precision, repeats)
         best[precision] = side["best"]
         rate, moved = flops * len(X) / side["best"], traffic * len(X) / side["best"]
         shares = f"{rate / PEAK_FLOPS:.0%} of the matrix peak in bf16, {moved / PEAK_BYTES:.0%} of memory bandwidth"
         yield f"{what}, {precision} | | {side['best'] * 1e3:.1f} ms, median {side['median'] * 1e3:.1f} ms, {shares} | "
         yield f"first {what}, {precision}, compiling | | {side['first']:.1f} s | below 10 s"
+    if not with_torch:
+        return
     for name, mixed, bar in (
         ("padded eager PyTorch", False, "at least 4x, aim 6x"),
         ("padded eager PyTorch, bf16 autocast", True, ""),
     ):
-        side = torch_side(X, form, offsets, 512, repeats, mixed=mixed)
+        side = torch_side(X, objective, offsets, 512, repeats, mixed=mixed)
         measured = (
             f"{side['best'] / best['bfloat16']:.2f}x, {best['bfloat16'] * 1e3:.1f} against {side['best'] * 1e3:.1f} ms"
         )
@@ -217,10 +220,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=33_000)
     parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument(
+        "--smoke", action="store_true", help="a small epoch on whatever device there is, without PyTorch"
+    )
     parser.add_argument("--out", help="write the results to this file, too")
     options = parser.parse_args()
     import jax
 
+    if options.smoke:
+        for row in measure(min(options.queries, 400), 1, with_torch=False):
+            print(f"RESULT | {row}", flush=True)
+        return
     if not any(device.platform == "gpu" for device in jax.devices()):
         print("No GPU: nothing to measure.")
         return

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from podium import formats as formats
     from podium import lab as lab
     from podium import metrics as metrics
+    from podium import models as models
     from podium import objectives as objectives
     from podium import search as search
     from podium.data.ranking import RankingData as RankingData
@@ -124,7 +125,7 @@ _HOME = {
     "write_qrels": "podium.formats.trec",
     "write_run": "podium.formats.trec",
 }
-_MODULES = ("explain", "formats", "lab", "metrics", "objectives", "search")
+_MODULES = ("explain", "formats", "lab", "metrics", "models", "objectives", "search")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -11,24 +11,18 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 from podium._runtime import machine as _machine
+from podium._runtime.words import counted
 
 CORE = (
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "threadpoolctl",
-    "numba",
-    "llvmlite",
-    "narwhals",
-    "PyStemmer",
-    "typer",
-    "rich",
+    *("numpy", "scipy", "scikit-learn", "threadpoolctl", "numba", "llvmlite"),
+    *("narwhals", "PyStemmer", "typer", "rich"),
 )
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "report": ("plots in reports, drawings of trees and explanations", ("matplotlib",)),
@@ -47,7 +41,7 @@ def examine(timeout: float = PROBE_SECONDS) -> dict[str, Any]:
     """Everything the doctor knows, as plain values that JSON can hold; `advice` is empty when all is well."""
     from podium import __version__
 
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "podium": __version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "tested_pythons": dict(TESTED_PYTHONS),
@@ -58,38 +52,38 @@ def examine(timeout: float = PROBE_SECONDS) -> dict[str, Any]:
         "numba": _examine_numba(timeout),
         "extras": {name: _examine_extra(name) for name in EXTRAS},
     }
-    found["advice"] = _advice(found)
-    return found
+    report["advice"] = list(_advice(report))
+    return report
 
 
-def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """An examination as pairs (what, found), for a table."""
-    cpu, memory, numba = found["cpu"], found["memory"], found["numba"]
+def rows(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """An examination as pairs (what, text), for a table."""
+    cpu, memory, numba = report["cpu"], report["memory"], report["numba"]
     lines = [
-        ("podium", found["podium"]),
-        ("Python", found["python"]),
-        ("tested with", ", ".join(f"Python {version} ({tests})" for version, tests in found["tested_pythons"].items())),
-        ("platform", found["platform"]),
-        ("processor", f"{cpu['model']}, {cpu['count']} cores, {cpu['usable']:g} usable"),
+        ("podium", report["podium"]),
+        ("Python", report["python"]),
+        ("tested with", ", ".join(f"Python {one} ({tests})" for one, tests in report["tested_pythons"].items())),
+        ("platform", report["platform"]),
+        ("processor", f"{cpu['model']}, {counted(cpu['count'], 'core')}, {cpu['usable']:g} usable"),
         ("memory", " of ".join(_gigabytes(memory[key]) for key in ("available", "total"))),
-        ("packages", ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items())),
+        ("packages", ", ".join(f"{name} {version or 'missing'}" for name, version in report["packages"].items())),
     ]
     if "error" in numba:
-        return [*lines, ("Numba", numba["error"]), *_extra_rows(found)]
+        return [*lines, ("Numba", numba["error"]), *_extra_rows(report)]
     cache = numba["cache"]
     state = "writable" if cache["writable"] else "not writable"
     return [
         *lines,
-        ("Numba", f"{numba['threads']} threads" if numba["compiles"] else "compilation is disabled"),
+        ("Numba", counted(numba["threads"], "thread") if numba["compiles"] else "compilation is disabled"),
         ("compiled code", f"{cache['folder']} ({state}, {cache['bytes'] / 1e6:.1f} MB)"),
-        *_extra_rows(found),
+        *_extra_rows(report),
     ]
 
 
-def sentences(found: dict[str, Any]) -> list[str]:
+def sentences(report: dict[str, Any]) -> list[str]:
     """An examination as lines of text, the advice last."""
-    advice = found["advice"] or ["No problems found."]
-    return [*(f"{what}: {text}" for what, text in rows(found)), *advice]
+    advice = report["advice"] or ["No problems found."]
+    return [*(f"{what}: {text}" for what, text in rows(report)), *advice]
 
 
 def probe_numba() -> None:
@@ -116,8 +110,8 @@ def probe_numba() -> None:
     if sums.sum() != 1000.0 * threads:
         raise RuntimeError(f"{threads} sums of 1000 ones were {sums}")
     compiles = not import_module("numba").config.DISABLE_JIT
-    kept = {"folder": str(cache_folder()), "writable": kernels_are_kept()}
-    print(json.dumps({"threads": threads, "compiles": compiles, "cache": kept}))
+    cache = {"folder": str(cache_folder()), "writable": kernels_are_kept()}
+    print(json.dumps({"threads": threads, "compiles": compiles, "cache": cache}))
 
 
 def _examine_numba(timeout: float) -> dict[str, Any]:
@@ -131,8 +125,8 @@ def _examine_numba(timeout: float) -> dict[str, Any]:
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         return {"error": f"a small kernel failed: {last}"}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found | {"cache": found["cache"] | {"bytes": _size_of(Path(found["cache"]["folder"]))}}
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report | {"cache": report["cache"] | {"bytes": _size_of(Path(report["cache"]["folder"]))}}
 
 
 def _size_of(folder: Path) -> int:
@@ -190,40 +184,25 @@ def _gigabytes(size: int | None) -> str:
     return "unknown" if size is None else f"{size / _GIB:.1f} GiB"
 
 
-def _extra_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    result = []
-    for name, extra in found["extras"].items():
-        state = "installed" if extra["installed"] else extra["install"]
-        result.append((f"extra {name}", f"{extra['adds']}: {state}"))
-    return result
-
-
-def _advice(found: dict[str, Any]) -> list[str]:
-    return [*_advice_on_packages(found), *_advice_on_numba(found), *_advice_on_cache(found)]
-
-
-def _advice_on_packages(found: dict[str, Any]) -> list[str]:
-    missing = [name for name, version in found["packages"].items() if version is None]
-    if not missing:
-        return []
-    return [f"Podium needs packages that are not installed: {', '.join(missing)}. Run: pip install --upgrade podium"]
-
-
-def _advice_on_numba(found: dict[str, Any]) -> list[str]:
-    numba = found["numba"]
-    if "error" in numba:
-        return [f"Compiled code does not run: {numba['error']}. Reinstall it with: pip install --force-reinstall numba"]
-    advice = []
-    if not numba["compiles"]:
-        advice.append("Kernels are not compiled, because NUMBA_DISABLE_JIT is set, and run far slower. Unset it.")
-    return advice
-
-
-def _advice_on_cache(found: dict[str, Any]) -> list[str]:
-    cache = found["numba"].get("cache")
-    if cache is None or cache["writable"]:
-        return []
+def _extra_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     return [
-        f"Compiled code cannot be kept in {cache['folder']} (not writable), so every process compiles "
-        "again. Set NUMBA_CACHE_DIR to a folder you may write to."
+        (f"extra {name}", f"{extra['adds']}: {'installed' if extra['installed'] else extra['install']}")
+        for name, extra in report["extras"].items()
     ]
+
+
+def _advice(report: dict[str, Any]) -> Iterator[str]:
+    missing = ", ".join(name for name, version in report["packages"].items() if version is None)
+    if missing:
+        yield f"Podium needs packages that are not installed: {missing}. Run: pip install --upgrade podium"
+    numba = report["numba"]
+    if "error" in numba:
+        yield f"Compiled code does not run: {numba['error']}. Reinstall it with: pip install --force-reinstall numba"
+        return
+    if not numba["compiles"]:
+        yield "Kernels are not compiled, because NUMBA_DISABLE_JIT is set, and run far slower. Unset it."
+    if not numba["cache"]["writable"]:
+        yield (
+            f"Compiled code cannot be kept in {numba['cache']['folder']} (not writable), so every process compiles "
+            "again. Set NUMBA_CACHE_DIR to a folder you may write to."
+        )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium.lab.experiments.results import Results, Run, Search, Trial
+from podium.lab.experiments.records import ModelRun, Search
+from podium.lab.experiments.results import Results
+from podium.lab.tuning.tuning import Trial
 
 METRICS = ["ndcg@10", "map", "ndcg@1", "ndcg@3", "ndcg@5"]
 POLICIES = ["letor4", "lightgbm"]
@@ -49,7 +51,7 @@ def _about(names: list[str], folds: list[str], seeds: list[int]) -> dict:
 
 def _run(
     name: str, fold: str, seed: int, skill: float, ease: np.ndarray, n_features: int, rng: np.random.Generator
-) -> Run:
+) -> ModelRun:
     base = np.clip(ease + skill - 0.06 + rng.normal(0, 0.08, len(ease)), 0, 1)
     shifts = {"ndcg@10": 0.0, "map": -0.03, "ndcg@1": -0.12, "ndcg@3": -0.08, "ndcg@5": -0.04}
     per_query = {
@@ -66,7 +68,7 @@ def _run(
         "valid": {"ndcg@10": (rise - 0.0004 * np.arange(120) + rng.normal(0, 0.003, 120)).tolist()},
         "train": {"ndcg@10": (rise + 0.0015 * np.arange(120)).tolist()},
     }
-    return Run(
+    return ModelRun(
         name,
         fold,
         seed,

@@ -615,22 +615,22 @@ def hard_margin(differences):
 
 
 def hinge_violations(scores, pairs, pair_weights, width):
-    """(loss, slack, force, smallest margin, gradient, hessian) of the smoothed hinge, pair by pair."""
+    """(loss, slack, dual sum, smallest margin, gradient, hessian) of the smoothed hinge, pair by pair."""
     n = len(scores)
-    loss = slack = force = 0.0
+    loss = slack = duals = 0.0
     smallest, gradient, hessian = math.inf, [0.0] * n, [[0.0] * n for _ in range(n)]
     for (i, j), weight in zip(pairs, pair_weights):
         xi = max(0.0, 1 - (scores[i] - scores[j]))
         smallest = min(smallest, scores[i] - scores[j])
         loss += weight * (xi**2 / 2 if xi <= width else width * xi - width**2 / 2)
         slack += weight * xi
-        force += weight * min(xi, width)
+        duals += weight * min(xi, width)
         gradient[i] -= weight * min(xi, width)
         gradient[j] += weight * min(xi, width)
         if 0 < xi < width:
             for a, b, sign in ((i, i, 1), (j, j, 1), (i, j, -1), (j, i, -1)):
                 hessian[a][b] += sign * weight
-    return loss, slack, force, smallest, gradient, hessian
+    return loss, slack, duals, smallest, gradient, hessian
 
 
 # --- nets ---------------------------------------------------------------------------------------------------------

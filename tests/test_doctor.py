@@ -109,7 +109,7 @@ def test_every_row_has_a_text(found: dict[str, Any]) -> None:
 
 def test_healthy_means_no_advice(found: dict[str, Any]) -> None:
     healthy = changed(found, numba={"compiles": True, "threads": 1, "cache": {"writable": True}})
-    assert doctor._advice(healthy) == []
+    assert list(doctor._advice(healthy)) == []
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ PUBLIC = [
     "lab",
     "load",
     "metrics",
+    "models",
     "objectives",
     "parse_metric",
     "parse_objective",
@@ -119,6 +120,8 @@ def imported_names(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("podium."))
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"podium(\.\w+)+\.?", str(node.value)):
+            yield node.value.rstrip(".")  # what import_module is called with
 
 
 def imported_modules(path):
@@ -135,12 +138,16 @@ def layer_of(name):
     return next(number for number, layer in enumerate(LAYERS) if name in layer)
 
 
+# Tables that name modules of a layer above, which are imported when one is asked for.
+TABLES = {"models/registry.py": {"pipelines"}, "persistence/saving.py": {"pipelines"}}
+
+
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_modules_import_only_from_their_own_layer_or_below(path):
     if path == PACKAGE / "__init__.py":
         return  # names are imported on first use
     own = layer_of(module_name(path))
-    for other in imported_modules(path):
+    for other in set(imported_modules(path)) - TABLES.get(str(path.relative_to(PACKAGE)), set()):
         assert layer_of(other) >= own, f"{path} imports podium.{other}"
         # Only the models bring a learner and an objective together.
         assert {module_name(path), other} != {"objectives", "learners"}
@@ -160,23 +167,48 @@ def test_importing_podium_and_asking_for_help_load_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+def test_searching_an_index_loads_no_models_and_nothing_heavy(tmp_path):
+    from podium.search import build_index
+
+    build_index([{"id": "a", "body": "red fox"}], tmp_path / "index")
+    code = (
+        "import sys; sys.argv[1:] = ['search', 'index', 'fox']; from podium.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy = ('sklearn', 'pandas', 'matplotlib', 'jax', 'rich', 'narwhals', 'podium.models', 'podium.lab')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    first, *_, last = done.stdout.splitlines()
+    assert first.split()[-1] == "a"
+    assert last == "[]"
+
+
 def test_scoring_imports_no_training_code():
     for path in (PACKAGE / "learners" / "trees" / "scoring").glob("*.py"):
         assert "trees.training" not in path.read_text(), path
 
 
-# A folder of search imports from itself and those before it; the modules beside them put all of them together.
-SEARCH = ["documents", "analysis", "index", "retrieval", "features"]
+# A folder of these imports from itself and those before it; the modules beside them put all of them together.
+FOLDERS = {
+    "search": ["documents", "analysis", "index", "retrieval", "features"],
+    "lab": ["tuning", "experiments", "report"],
+}
 
 
-@pytest.mark.parametrize("folder", SEARCH)
-def test_folders_of_search_import_only_earlier_ones(folder):
-    earlier = SEARCH[: SEARCH.index(folder) + 1]
-    paths = sorted((PACKAGE / "search" / folder).glob("*.py"))
+@pytest.mark.parametrize(("part", "folder"), [(part, folder) for part in FOLDERS for folder in FOLDERS[part]])
+def test_folders_of_search_and_lab_import_only_earlier_ones(part, folder):
+    earlier = FOLDERS[part][: FOLDERS[part].index(folder) + 1]
+    paths = sorted((PACKAGE / part / folder).glob("*.py"))
     assert paths
     for path in paths:
-        imported = {name.split(".")[2] for name in imported_names(path) if name.startswith("podium.search.")}
+        imported = {name.split(".")[2] for name in imported_names(path) if name.startswith(f"podium.{part}.")}
         assert imported <= set(earlier), f"{path} imports from {imported - set(earlier)}"
+
+
+def test_importing_auto_ranker_loads_no_lab():
+    code = "import sys, podium; podium.AutoRanker; print([name for name in sys.modules if 'podium.lab' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_architecture_names_every_module():

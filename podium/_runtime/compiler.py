@@ -23,15 +23,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-import numba
 import numpy as np
-from numba.core import config
-from numba.core.caching import FunctionCache, NullCache, _Cache
 
 from podium._runtime.once import once
 
+try:
+    import numba
+    from numba.core import config
+    from numba.core.caching import FunctionCache, NullCache, _Cache
+
+    _HAS_NUMBA = True
+except ModuleNotFoundError:  # the JAX half of an objective runs without; kernels are Python then
+    _HAS_NUMBA, _Cache = False, object  # type: ignore[assignment, misc]
+
+Array: TypeAlias = np.ndarray  # a short name, for signatures of kernels
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # numpy's rules for division (no exception inside a loop); NaN keeps its meaning, so no fast-math here. Nobody calls
@@ -96,6 +103,8 @@ def kernels_are_kept() -> bool:
 
 
 def _compile(function: Function, options: dict[str, Any]) -> Function:
+    if not _HAS_NUMBA:
+        return function
     compiled: Any = numba.njit(**_OPTIONS, **options)(function)
     if hasattr(compiled, "enable_caching"):  # otherwise nothing is compiled: NUMBA_DISABLE_JIT
         compiled._cache = _KernelCache(function)

@@ -50,6 +50,12 @@ def map_blocks(work: Callable[[int], Result], n_blocks: int, n_jobs: int | None 
             future.cancel()
 
 
+def map_slices(work: Callable[[slice], Result], n_rows: int, size: int, n_jobs: int | None = None) -> list[Result]:
+    """`work(part)` of slices of so many rows, in order: `map_blocks` of blocks of rows."""
+    parts = [slice(start, min(n_rows, start + size)) for start in range(0, n_rows, size)]
+    return map_blocks(lambda block: work(parts[block]), len(parts), n_jobs)
+
+
 def _result(future: Future[Result], work: Callable[[int], Result], block: int) -> Result:
     """The result of a block. One that has not begun is computed here: the pool's threads may all be waiting for a value
     that the caller computes (`once.py`), and would never begin."""

@@ -12,6 +12,7 @@ import json
 import sys
 import warnings
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -19,6 +20,7 @@ import typer
 from typer.core import TyperCommand
 
 from podium import __version__
+from podium._runtime.plugins import import_plugin
 from podium._runtime.words import printable, printable_json
 from podium.cli.inputs import inputs
 
@@ -68,7 +70,7 @@ def main() -> None:
     try:
         with inputs, warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            app()
+            app(args=_plugins_first(sys.argv[1:]))
     except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
         _complain(error)
         sys.exit(2)
@@ -79,10 +81,34 @@ def main() -> None:
         sys.exit(130)
 
 
+def _plugins_first(words: list[str]) -> list[str]:
+    """`--plugin MODULE` may stand behind the command too; here it comes before it."""
+    plugins: list[str] = []
+    others: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        if word == "--plugin":
+            plugins += [word, *islice(remaining, 1)]
+        else:
+            (plugins if word.startswith("--plugin=") else others).append(word)
+        if word == "--":
+            others.extend(remaining)
+    return plugins + others
+
+
 @app.callback(invoke_without_command=True)
 def _root(
+    plugin: Annotated[
+        list[str],
+        typer.Option(
+            metavar="MODULE",
+            help="A module to import first, which adds models, metrics, ...; also after COMMAND.",
+        ),
+    ] = [],  # noqa: B006 (typer copies it)
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
+    for name in plugin:
+        import_plugin(name)
     if version:
         show(f"podium {__version__}")
         raise typer.Exit

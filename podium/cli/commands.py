@@ -148,7 +148,7 @@ def convert_command(
     if as_json:
         print_json(found | {"not_kept": lost})
     else:
-        show(f"{target}: {data.n_rows} rows, {data.n_queries} queries, {data.n_features} features", file=report)
+        show(f"{target}: {data.sizes}", file=report)
         if lost:
             show(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
 

@@ -16,7 +16,7 @@ from podium.cli.application import show
 from podium.cli.terminal import console
 from podium.evaluation.intervals import TOO_FEW_DIFFERENCES
 from podium.lab.experiments.running import Outcome
-from podium.lab.report.leaderboard import Beside, Line, leaderboard, published_beside
+from podium.lab.report.leaderboard import Beside, Summary, leaderboard, published_beside
 
 
 def print_outcome(outcome: Outcome) -> None:
@@ -26,7 +26,7 @@ def print_outcome(outcome: Outcome) -> None:
         console().print(_leaderboard(lines, about, policy, main=number == 0))
     if any(line.intervals for line in lines):
         show(f"Differences from {about['baseline']} with 95 % intervals over the queries of all test parts.")
-    for table in published_beside(outcome.results):
+    for table in _published(outcome):
         console().print(_beside(table, about["folds"]))
     for name, why in outcome.left_out.items():
         show(f"left out: {name}: {why}")
@@ -39,10 +39,15 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "folder": str(outcome.folder),
         "runs": len(outcome.results.runs),
         "leaderboard": [line.as_dict() for line in leaderboard(outcome.results)],
-        "published": [table.as_dict() for table in published_beside(outcome.results)],
+        "published": [table.as_dict() for table in _published(outcome)],
         "left_out": outcome.left_out,
         "failures": [failure.__dict__ for failure in outcome.failures],
     }
+
+
+def _published(outcome: Outcome) -> list[Beside]:
+    """Published tables of models with runs, beside ours."""
+    return [table for table in published_beside(outcome.results) if table.model in outcome.results.models]
 
 
 def write_report(outcome: Outcome) -> Path | None:
@@ -69,7 +74,7 @@ def print_data(lines: Sequence[dict[str, Any]]) -> None:
             show(f"{line['name']}: {line['advice']}")
 
 
-def _leaderboard(lines: Sequence[Line], about: dict[str, Any], policy: str, *, main: bool) -> Table:
+def _leaderboard(lines: Sequence[Summary], about: dict[str, Any], policy: str, *, main: bool) -> Table:
     part = "validation part" if about.get("on") == "valid" else "test part"
     parts = counted(max((line.folds for line in lines), default=0), part)
     title = f"{about.get('title') or about['name']}: policy {policy}, mean of {parts} and of the seeds"

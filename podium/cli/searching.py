@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from podium._runtime.words import counted
 from podium.cli.application import AsJson, command, output, print_json, say, show
 from podium.cli.inputs import inputs
+
+if TYPE_CHECKING:
+    from podium.search import Hits
 
 
 @command("index")
@@ -92,7 +96,6 @@ def search_command(
     as_json: AsJson = False,
 ) -> None:
     """Search an index or a cascade for one query, or for a file of queries."""
-    from podium.cli import terminal as _terminal
     from podium.workflows import searching
 
     if (query is None) == (queries is None) or (queries is None) != (out is None):
@@ -114,13 +117,13 @@ def search_command(
         if as_json:
             print_json(explained.as_dict())
         else:
-            _terminal.print_hits(explained.ranked, [hit.sentence() for hit in explained.hits], explained.note)
+            _print_hits(explained.ranked, [hit.sentence() for hit in explained.hits], explained.note)
         return
     hits = searching.open_searched(folder).search(text, k or 10, **options)
     if as_json:
         print_json({"query": text, "hits": hits.as_dicts()})
     else:
-        _terminal.print_hits(hits)
+        _print_hits(hits)
 
 
 @command("features")
@@ -181,18 +184,36 @@ def cascade_command(
 
     options: dict[str, Any] = {"features": features, "normalize": normalize, "n": n, "locate": inputs.path_of}
     made = searching.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
-    stages = [
-        {"model": type(stage.model).__name__.lower(), "features": len(stage.features), "n": stage.n}
-        for stage in made.stages
-    ]
+    stages = [(type(stage.model).__name__.lower(), len(stage.features), stage.n) for stage in made.stages]
     if as_json:
-        found = {"documents": len(made.index), "weighting": str(made.weighting), "stages": stages}
-        print_json(found | {"written": str(out)})
-    else:
-        listed = "; ".join(
-            f"{stage['model']} re-ranks {stage['n']:,} by {stage['features']} features" for stage in stages
+        listed = [dict(zip(("model", "features", "n"), stage)) for stage in stages]
+        print_json(
+            {"documents": len(made.index), "weighting": str(made.weighting), "stages": listed, "written": str(out)}
         )
-        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.name}; {listed}")
+    else:
+        lines = [f"{name} re-ranks {n:,} by {counted(features, 'feature')}" for name, features, n in stages]
+        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.name}; {'; '.join(lines)}")
+
+
+def _print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None:
+    """Rank (of a cascade also that of the first stage), score and id; title and snippet, where the index keeps texts.
+
+    `reasons` has one sentence per document.
+    """
+    if not hits:
+        show("No document matches.")
+    firsts = getattr(hits, "first_ranks", None)
+    if firsts is not None and hits:
+        show("rank (first stage)  score  document")
+    for rank, hit in enumerate(hits, 1):
+        kept = hit.stored if hits.searched.manifest.keeps_texts else {}
+        title, id = (" ".join(text.split()) for text in (kept.get("title", ""), hit.id))
+        before = "" if firsts is None else f" ({firsts[rank - 1]:>3})"
+        show(f"{rank:>3}{before}  {hit.score:8.4f}  {id}  {title}".rstrip())
+        snippet = " ".join(hit.snippet().marked().split()) if kept else ""
+        show("".join(f"     {line}\n" for line in (snippet, *reasons[rank - 1 : rank]) if line), end="")
+    if note:
+        show(note)
 
 
 def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:

@@ -12,22 +12,21 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from podium._runtime.words import printable
+from podium._runtime.words import counted, printable
 from podium.cli.application import show
 
 if TYPE_CHECKING:
-    from podium.evaluation import Evaluation
     from podium.evaluation.comparison import Comparison
+    from podium.evaluation.evaluating import Evaluation
     from podium.explain import Why
     from podium.explain.queries import QueryExplained
-    from podium.models.registry import Entry
-    from podium.search import Hits
+    from podium.models.registry import ModelEntry
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
     """One row per metric, one column per policy; then the notes."""
     first = evaluations[0]
-    table = Table(title=f"{len(first.queries)} queries", title_justify="left")
+    table = Table(title=counted(len(first.queries), "query", "queries"), title_justify="left")
     table.add_column("metric")
     for evaluation in evaluations:
         table.add_column(evaluation.policy, justify="right")
@@ -55,14 +54,14 @@ def print_comparison(comparison: Comparison) -> None:
         show(row.explain())
 
 
-def print_models(entries: Sequence[Entry]) -> None:
+def print_models(entries: Sequence[ModelEntry]) -> None:
     table = Table("model", "learner", "objective", "what it is")
     for entry in entries:
         table.add_row(*map(Text, (entry.name, entry.learner, entry.objective, entry.about)))
     console().print(table)
 
 
-def print_parameters(entry: Entry) -> None:
+def print_parameters(entry: ModelEntry) -> None:
     """The model in a line, then one row per parameter."""
     show(f"{entry.name}: {entry.learner} x {entry.objective}")
     table = Table("parameter", "default", "allowed", "what it means")
@@ -78,27 +77,6 @@ def print_explanation(found: QueryExplained | Why) -> None:
     else:
         show(found.text)
         console().print(found.table())
-
-
-def print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None:
-    """Rank (of a cascade also that of the first stage), score and id; title and snippet, where the index keeps texts.
-
-    `reasons` has one sentence per document.
-    """
-    if not hits:
-        show("No document matches.")
-    firsts = getattr(hits, "first_ranks", None)
-    if firsts is not None and hits:
-        show("rank (first stage)  score  document")
-    for rank, hit in enumerate(hits, 1):
-        kept = hit.stored if hits.searched.manifest.keeps_texts else {}
-        title, id = (" ".join(text.split()) for text in (kept.get("title", ""), hit.id))
-        before = "" if firsts is None else f" ({firsts[rank - 1]:>3})"
-        show(f"{rank:>3}{before}  {hit.score:8.4f}  {id}  {title}".rstrip())
-        snippet = " ".join(hit.snippet().marked().split()) if kept else ""
-        show("".join(f"     {line}\n" for line in (snippet, *reasons[rank - 1 : rank]) if line), end="")
-    if note:
-        show(note)
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

@@ -7,17 +7,17 @@ more than that. Their number must be the same in any case.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 
 SAME_COLUMNS = "Named features must be the same in the same order."
 
 
-def refuse_other_columns(model: Any, data: RankingData, where: str, stacklevel: int = 4) -> None:
+def refuse_other_columns(model: Any, data: RankingData, where: str) -> None:
     """Refuse ranking data with other features than the fitted model's; `where` is what the data are called."""
     trained, names = getattr(model, "feature_names_in_", None), data.feature_names
     if trained is not None and names is not None:
@@ -31,7 +31,7 @@ def refuse_other_columns(model: Any, data: RankingData, where: str, stacklevel: 
     if (trained is None) != (names is None) and not are_positions(trained if names is None else names):
         has, had = ("no feature names", "with") if names is None else ("feature names", "without")
         message = f"{where} has {has}, but {type(model).__name__} was fitted {had} feature names"
-        warnings.warn(f"{message}; columns are taken by position.", UserWarning, stacklevel=stacklevel)
+        warn(f"{message}; columns are taken by position.")
 
 
 def refuse_unknown_categories(model: Any, where: str) -> None:

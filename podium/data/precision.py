@@ -7,18 +7,16 @@ no harm to an ordinary decimal.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
 
-from podium._runtime.warn import LossWarning
+from podium._runtime.warn import LossWarning, warn
 
 EXACT = 2**24  # integers below it are all different in float32
 _PIECE = 1 << 19  # values looked at in one go: they stay in the cache
-_ROUNDING = 1e-7  # of the mean: a smaller deviation is rounding in float32
 
 Pair = tuple[Any, Any]
 """Two numbers that become one."""
@@ -33,15 +31,6 @@ def columns_where(test: Callable[[np.ndarray], np.ndarray], matrix: np.ndarray) 
         if true.any():
             holds |= true.any(axis=0)
     return np.flatnonzero(holds)
-
-
-def divisors(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """What differences from the mean are divided by, per feature: the standard deviation; 1 if the feature is constant.
-
-    A constant need not be its own mean, and rounding errors of a large one are large: its divisor makes them small.
-    """
-    constant = deviation <= _ROUNDING * np.abs(mean)
-    return np.where(constant, np.maximum(1.0, deviation / _ROUNDING), deviation)
 
 
 def is_large(values: np.ndarray) -> np.ndarray:
@@ -108,18 +97,17 @@ def merged_columns(X: Any, among: np.ndarray | None = None) -> dict[int, Pair]:
     return {column: pair for column, pair in pairs.items() if pair is not None}
 
 
-def warn_of_merged(merged: Mapping[Any, Pair], stacklevel: int, where: str = "") -> None:
+def warn_of_merged(merged: Mapping[Any, Pair], where: str = "") -> None:
     """One warning for all columns, called by their name or number; `where` stands before it."""
     if not merged:
         return
     column, (one, other) = next(iter(merged.items()))
     more = f" The same holds for {len(merged) - 1} more: {_listed(list(merged)[1:])}." if len(merged) > 1 else ""
-    warnings.warn(
+    warn(
         f"{where}column {column!r}: {one} and {other} become one number in float32, which distinguishes integers "
         f"up to {EXACT:,} only.{more} Subtract a start, so that the numbers get smaller; if they are ids, give fit the "
         "array or table itself and list the column in categorical=.",
         LossWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

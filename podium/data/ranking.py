@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.compiler import readonly
-from podium._runtime.deprecation import renamed_argument, warn_renamed
 from podium._runtime.once import once
+from podium._runtime.words import counted
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.query_ids import as_query_ids, concat_ids, group_rows, offsets_of
 from podium.data.sparse import FeatureMatrix, as_dense, as_sparse, is_sparse
@@ -64,17 +64,14 @@ class RankingData:
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
         query_weight: Any = None,
-        document_weight: Any = None,
     ) -> Self:
         """Create ranking data from arrays: one query id per row in any order, or `group` sizes as in LightGBM.
 
         Without y the data has no labels: it can be ranked, but not trained on or evaluated. X may be any scipy sparse
         matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
         `sample_weight` has one weight per row, `query_weight` one per query, in order of first appearance.
-        `document_weight` is the deprecated name of `sample_weight`.
         """
-        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
-        X = as_features(X, feature_names, stacklevel=3)
+        X = as_features(X, feature_names, warns=True)
         n = X.shape[0]
         y = None if y is None else as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
@@ -107,16 +104,13 @@ class RankingData:
         features: Sequence[str] | None = None,
         sample_weight: str | None = None,
         query_weight: str | None = None,
-        document_weight: str | None = None,
     ) -> Self:
         """Create ranking data from a pandas, polars or pyarrow table; columns not named here are features.
 
-        With `label=None` the data has no labels, and a column that is called "label" is left out. `document_weight` is
-        the deprecated name of `sample_weight`.
+        With `label=None` the data has no labels, and a column that is called "label" is left out.
         """
         from podium.formats.frames import arrays_from_frame
 
-        sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
         return cls.from_arrays(
             **arrays_from_frame(
                 frame,
@@ -159,12 +153,6 @@ class RankingData:
     @property
     def n_features(self) -> int:
         return int(self.X.shape[1])
-
-    @property
-    def document_weight(self) -> np.ndarray | None:
-        """The deprecated name of `sample_weight`."""
-        warn_renamed("RankingData.document_weight", "sample_weight")
-        return self.sample_weight
 
     @property
     def group(self) -> np.ndarray:
@@ -277,7 +265,13 @@ class RankingData:
 
     def __repr__(self) -> str:
         labels = ", no labels" if self.y is None else ""
-        return f"RankingData({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features{labels})"
+        return f"RankingData({self.sizes}{labels})"
+
+    @property
+    def sizes(self) -> str:
+        """`"5 rows, 1 query, 2 features"`"""
+        queries = counted(self.n_queries, "query", "queries")
+        return f"{counted(self.n_rows, 'row')}, {queries}, {counted(self.n_features, 'feature')}"
 
 
 def refuse_beside_data(what: str, **arguments: Any) -> None:
@@ -290,14 +284,15 @@ def refuse_beside_data(what: str, **arguments: Any) -> None:
         )
 
 
-def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | None = None) -> FeatureMatrix:
+def as_features(X: Any, names: Sequence[str] | None = None, warns: bool = False) -> FeatureMatrix:
     """A C-ordered float32 matrix, NaN for missing; anything that is no finite number or NaN is refused by place.
 
-    A sparse one stays sparse. With a `stacklevel`, columns with numbers that float32 merges are warned of, by name.
+    A sparse one stays sparse. `warns`: of columns with numbers that float32 merges, by name.
     """
     if is_sparse(X):
         sparse = as_sparse(X)
-        _warn_of_merged(X, names, stacklevel)
+        if warns:
+            _warn_of_merged(X, names)
         return sparse
     matrix = np.asarray(X)
     if matrix.ndim != 2:
@@ -316,17 +311,14 @@ def as_features(X: Any, names: Sequence[str] | None = None, stacklevel: int | No
         raise ValueError(
             f"X[{row}, {column}] is {matrix[row, column]}; features must be finite as float32, or NaN for missing."
         )
-    _warn_of_merged(matrix, names, stacklevel, large)
+    if warns:
+        _warn_of_merged(matrix, names, large)
     return result
 
 
-def _warn_of_merged(
-    X: Any, names: Sequence[str] | None, stacklevel: int | None, columns: np.ndarray | None = None
-) -> None:
-    if stacklevel is None:
-        return
+def _warn_of_merged(X: Any, names: Sequence[str] | None, columns: np.ndarray | None = None) -> None:
     called = list(range(X.shape[1])) if names is None or len(names) != X.shape[1] else list(names)
-    warn_of_merged({called[column]: pair for column, pair in merged_columns(X, columns).items()}, stacklevel + 2)
+    warn_of_merged({called[column]: pair for column, pair in merged_columns(X, columns).items()})
 
 
 def as_labels(y: Any, n: int) -> np.ndarray:
@@ -391,9 +383,8 @@ def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
     owner: dict[str, int] = {}
     for number, part in enumerate(parts):
         if part.n_features != first.n_features:
-            raise ValueError(
-                f"part {number} has {part.n_features} features, part 0 has {first.n_features}; all must be alike."
-            )
+            features = counted(part.n_features, "feature")
+            raise ValueError(f"part {number} has {features}, part 0 has {first.n_features}; all must be alike.")
         if (part.y is None) != (first.y is None):
             has, had = ("no labels", "some") if part.y is None else ("labels", "none")
             raise ValueError(f"part {number} has {has}, part 0 has {had}; all must be alike.")

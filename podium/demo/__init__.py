@@ -1,1 +1,1 @@
-"""What `podium demo` runs on: data written by our own code, so that nothing is downloaded."""
+"""What `podium demo` runs on: data written by code, so that nothing is downloaded."""

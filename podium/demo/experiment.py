@@ -15,7 +15,8 @@ from podium import __version__
 from podium._runtime.machine import usable_cores
 from podium.evaluation.evaluating import Evaluation
 from podium.explain.importances import importance
-from podium.lab.experiments.results import Results, Run, save_about, save_run
+from podium.lab.experiments.records import ModelRun
+from podium.lab.experiments.results import Results, save_about, save_run
 from podium.models.trees.named import LambdaMART
 
 _PART = "test"  # the only fold
@@ -44,11 +45,11 @@ def store_results(
         "versions": {"podium": __version__, "numpy": np.__version__, "python": platform.python_version()},
         "hardware": {"processor": platform.processor() or platform.machine(), "cores": usable_cores()},
     }
-    curves = {name: dict(own) for name, own in zip(("held-out queries", "training queries"), model.evals_.values())}
+    curves = dict(zip(("held-out queries", "training queries"), map(dict, model.evals_.values())))
     trained = {"curves": curves, "importances": importance(model).as_dict(), "fit_seconds": seconds}
     runs = [
-        _run(name, found, {} if name == "BM25" else trained | {"settings": settings})
-        for name, found in evaluations.items()
+        _run(name, evaluation, {} if name == "BM25" else trained | {"settings": settings})
+        for name, evaluation in evaluations.items()
     ]
     save_about(folder, about)
     for run in runs:
@@ -56,17 +57,13 @@ def store_results(
     return Results.load(folder)
 
 
-def _run(name: str, found: Evaluation, trained: dict[str, Any]) -> Run:
-    per_query = {
-        metric: [None if math.isnan(value) else value for value in found.per_query[metric].tolist()] for metric in found
-    }
-    values = {metric: None if math.isnan(value) else float(value) for metric, value in found.items()}
-    return Run(
-        **{"settings": {}, **trained},
-        model=name,
-        fold=_PART,
-        seed=0,
-        queries=tuple(map(str, found.queries.tolist())),
-        per_query={found.policy: per_query},
-        values={found.policy: values},
-    )
+def _run(name: str, evaluation: Evaluation, trained: dict[str, Any]) -> ModelRun:
+    per_query = {metric: list(map(_number, evaluation.per_query[metric])) for metric in evaluation}
+    values = {metric: _number(value) for metric, value in evaluation.items()}
+    queries = tuple(map(str, evaluation.queries.tolist()))
+    policy, settings = evaluation.policy, trained.pop("settings", {})
+    return ModelRun(name, _PART, 0, settings, queries, {policy: per_query}, {policy: values}, **trained)
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -28,30 +28,10 @@ Columns = dict[str, np.ndarray]
 
 # The names say what such a feature would measure on real pages; the values here are made up.
 FEATURE_NAMES = (
-    "bm25_body",
-    "bm25_title",
-    "bm25_anchor",
-    "bm25_url",
-    "tf_body",
-    "tf_title",
-    "tfidf_body",
-    "lm_dirichlet_body",
-    "coverage_body",
-    "coverage_title",
-    "proximity_body",
-    "body_length",
-    "title_length",
-    "url_slashes",
-    "pagerank",
-    "inlinks",
-    "outlinks",
-    "age_days",
-    "spam_score",
-    "click_rate",
-    "dwell_seconds",
-    "query_terms",
-    "crawl_batch",
-    "shard_position",
+    *("bm25_body", "bm25_title", "bm25_anchor", "bm25_url", "tf_body", "tf_title", "tfidf_body", "lm_dirichlet_body"),
+    *("coverage_body", "coverage_title", "proximity_body", "body_length", "title_length", "url_slashes", "pagerank"),
+    *("inlinks", "outlinks", "age_days", "spam_score", "click_rate", "dwell_seconds", "query_terms", "crawl_batch"),
+    *("shard_position",),
 )
 _COLLECTION = 9973  # documents; a prime, so that every step through it visits them all
 _SHORTEST, _LONGEST = 5, 120  # documents per query
@@ -163,9 +143,9 @@ def _make_queries(draws: _Draws, n: int) -> Columns:
 def _make_candidates(draws: _Draws, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The query and the document of each row; no document twice in a query."""
     of_query = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(of_query)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    number = np.arange(len(of_query)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     start, step = draws.whole(len(lengths), 0, _COLLECTION - 1), draws.whole(len(lengths), 1, _COLLECTION - 1)
-    return of_query, (start[of_query] + place * step[of_query]) % _COLLECTION
+    return of_query, (start[of_query] + number * step[of_query]) % _COLLECTION
 
 
 def _make_matches(draws: _Draws, n: int) -> Columns:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.demo.experiment import store_results
 from podium.demo.letor import demo_splits, write_demo
@@ -22,7 +23,7 @@ from podium.evaluation.comparison import Comparison
 from podium.evaluation.evaluating import Evaluation, evaluate_run
 from podium.evaluation.intervals import TOO_FEW_VALUES, mean_interval
 from podium.formats.scores import write_scores
-from podium.formats.trec import Qrels, Run
+from podium.formats.trec import Qrels
 from podium.models.trees.named import LambdaMART
 from podium.pipelines.cascades.cascade import Cascade, CascadeHits, Stage
 from podium.search.index.writing import build_index
@@ -44,7 +45,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Tour:
-    """What the demo found."""
+    """What the demo made and measured."""
 
     folder: Path
     web: Web
@@ -69,7 +70,7 @@ class Tour:
             "web": {"pages": len(self.web.pages), "queries": len(self.web.questions), "judgements": _judged(self.web)},
             "query": {"text": self.before.query, "bm25": self.before.ids, "cascade": self.after.ids},
             "model": {"name": type(self.model).__name__.lower(), "trees": int(self.model.forest_.n_trees)},
-            "systems": {name: found.as_dict() for name, found in self.evaluations.items()},
+            "systems": {name: evaluation.as_dict() for name, evaluation in self.evaluations.items()},
             "comparison": self.comparison.as_dict(),
             "files": [str(path) for path in self.files],
             "report": None if self.report is None else str(self.report),
@@ -80,7 +81,7 @@ def take_tour(folder: Path) -> Tour:
     """Make the web and index it, search, train a re-ranker on some queries, and measure it on the others."""
     web = make_web()
     write_web(web, folder / "web")
-    index = index_web(web, _emptied(folder / "web" / "index"))
+    index = open_index(build_index(web.documents, _emptied(folder / "web" / "index")))
     parts = split_queries(web)
     data, held_out = training_data(index, web, parts.train), training_data(index, web, parts.test)
     start = time.perf_counter()
@@ -89,31 +90,16 @@ def take_tour(folder: Path) -> Tour:
     cascade.save(_emptied(folder / "web" / "cascade"))
     evaluations = evaluate_both(cascade, web, parts)
     shown = web.queries[SHOWN_QUERY]
-    return Tour(
-        folder=folder,
-        web=web,
-        parts=parts,
-        data=data,
-        cascade=cascade,
-        before=index.search(shown, _SHOWN_HITS),
-        after=cascade.search(shown, _SHOWN_HITS),
-        evaluations=evaluations,
-        comparison=compare_evaluations(evaluations, metrics=METRICS[:1]),
-        files=write_feature_files(folder),
-        report=write_demo_report(folder, evaluations, cascade, seconds),
-    )
+    before, after = index.search(shown, _SHOWN_HITS), cascade.search(shown, _SHOWN_HITS)
+    comparison = compare_evaluations(evaluations, metrics=METRICS[:1])
+    files, report = write_feature_files(folder), write_demo_report(folder, evaluations, cascade, seconds)
+    return Tour(folder, web, parts, data, cascade, before, after, evaluations, comparison, files, report)
 
 
 def _emptied(folder: Path) -> Path:
     """The folder without what an earlier demo has left in it."""
-    if folder.exists():
-        shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)
     return folder
-
-
-def index_web(web: Web, folder: Path) -> Index:
-    build_index(web.documents, folder)
-    return open_index(folder)
 
 
 def split_queries(web: Web) -> Parts:
@@ -137,15 +123,9 @@ def evaluate_both(cascade: Cascade, web: Web, parts: Parts) -> dict[str, Evaluat
     """BM25 and the cascade on the queries that no model has seen."""
     qrels = web.qrels
     judged = Qrels.from_dict({name: qrels[name] for name in parts.test})
-
-    def measure(run: Run) -> Evaluation:
-        return evaluate_run(judged, run, metrics=METRICS, policy="standard", missing="zero")
-
-    first = Cascade(cascade.index)
-    return {
-        "BM25": measure(first.run(parts.test, CANDIDATES)),
-        "cascade": measure(cascade.run(parts.test, CANDIDATES)),
-    }
+    rules: dict[str, Any] = {"metrics": METRICS, "policy": "standard", "missing": "zero"}
+    systems = {"BM25": Cascade(cascade.index), "cascade": cascade}
+    return {name: evaluate_run(judged, one.run(parts.test, CANDIDATES), **rules) for name, one in systems.items()}
 
 
 def write_demo_report(
@@ -175,13 +155,13 @@ def plain_sum(data: RankingData) -> np.ndarray:
     """All features, each brought to 0..1 within its query, added up; a missing value adds nothing."""
     scores = np.zeros(data.n_rows)
     for start, end in zip(data.offsets[:-1], data.offsets[1:]):
-        own = data.rows[start:end]
-        rows = np.nan_to_num(data.X[own].astype(np.float64), nan=np.inf)
+        numbers = data.rows[start:end]
+        rows = np.nan_to_num(data.X[numbers].astype(np.float64), nan=np.inf)
         low = np.min(rows, axis=0)
         low = np.where(np.isinf(low), 0.0, low)  # missing in the whole query
         rows = np.where(np.isinf(rows), low, rows)
         spread = np.max(rows, axis=0) - low
-        scores[own] = np.sum((rows - low) / np.where(spread > 0, spread, 1.0), axis=1)
+        scores[numbers] = np.sum((rows - low) / np.where(spread > 0, spread, 1.0), axis=1)
     return scores
 
 
@@ -207,7 +187,8 @@ def _show_data(tour: Tour) -> None:
     web, topics = tour.web, len({page.topic.name for page in tour.web.pages})
     print(f"Data: a small web made for this demo, written to {tour.folder / 'web'}")
     print(f"   pages.jsonl: {len(web.pages):,} pages on {topics} topics, with titles, addresses and links")
-    print(f"   queries.tsv: {len(web.questions)} queries; qrels.txt: {_judged(web):,} relevant pages, grades 1 to 4")
+    queries = counted(len(web.questions), "query", "queries")
+    print(f"   queries.tsv: {queries}; qrels.txt: {_judged(web):,} relevant pages, grades 1 to 4")
 
 
 def _show_search(tour: Tour) -> None:
@@ -218,10 +199,9 @@ def _show_search(tour: Tour) -> None:
 
 def _show_training(tour: Tour) -> None:
     data, queries = tour.data, len(tour.parts.train)
-    print(
-        f"Train: {data.n_features} features of the best {CANDIDATES} pages of {queries} queries, {data.n_rows:,} rows"
-    )
-    print(f"   LambdaMART, {tour.model.forest_.n_trees} trees")
+    pages = f"the best {CANDIDATES} pages of {queries} queries"
+    print(f"Train: {data.n_features} features of {pages}, {data.n_rows:,} rows")
+    print(f"   LambdaMART, {counted(tour.model.forest_.n_trees, 'tree')}")
 
 
 def _show_cascade(tour: Tour) -> None:
@@ -245,17 +225,17 @@ def _show_gain(tour: Tour) -> None:
 
     print(f"Is it better? On the {len(tour.parts.test)} queries that were not trained on:")
     table = Table("ranking", *METRICS, "95% interval of ndcg@10")
-    for name, found in tour.evaluations.items():
-        low, high = mean_interval(found.per_query[METRICS[0]])
+    for name, evaluation in tour.evaluations.items():
+        low, high = mean_interval(evaluation.per_query[METRICS[0]])
         ends = TOO_FEW_VALUES if math.isnan(low) else f"{low:.4f} to {high:.4f}"
-        table.add_row(name, *(f"{found[metric]:.4f}" for metric in METRICS), ends)
+        table.add_row(name, *(f"{evaluation[metric]:.4f}" for metric in METRICS), ends)
     console().print(table)
     print(f"   {tour.comparison.rows[0].explain()}")
 
 
 def _show_next(tour: Tour) -> None:
     web = tour.folder / "web"
-    print("Next steps: search the cascade, or make one of your own")
+    print("Next steps: search the cascade, or make another one")
     print(f'   podium search {web}/cascade "where do bagels come from" --explain')
     files = f"{web}/queries.tsv --qrels {web}/qrels.txt --n {CANDIDATES} --out {web}/features.txt"
     print(f"   podium features {web}/index {files}")

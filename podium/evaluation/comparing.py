@@ -95,9 +95,9 @@ def compare_evaluations(
     chosen = list(evaluations[names[0]].per_query) if metrics is None else metrics
     parts = [
         compare_values(
-            {name: _values_of(name, result, spelling, queries) for name, result in evaluations.items()},
+            {system: _values_of(system, result, name, queries) for system, result in evaluations.items()},
             list(queries),
-            metric=spelling,
+            metric=name,
             policy=policy,
             query_weight=weights,
             higher_is_better=_higher_is_better(metric),
@@ -106,7 +106,7 @@ def compare_evaluations(
             settings=settings,
             n_jobs=n_jobs,
         )
-        for spelling, metric in {str(metric): metric for metric in chosen}.items()
+        for name, metric in {str(metric): metric for metric in chosen}.items()
     ]
     rows = [row for part in parts for row in part.rows]
     means = {metric: means for part in parts for metric, means in part.means.items()}
@@ -160,12 +160,12 @@ class _Measured:
 
     def mean(self, name: str) -> float:
         values = self.columns[name]
-        kept = ~np.isnan(values) & (self.weights > 0)
-        return weighted_mean(values[kept], self.weights[kept])
+        defined = ~np.isnan(values) & (self.weights > 0)
+        return weighted_mean(values[defined], self.weights[defined])
 
     def compare(self, baseline: str, system: str) -> PairComparison:
-        kept = ~np.isnan(self.columns[baseline] + self.columns[system]) & (self.weights > 0)
-        before, after, weights = self.columns[baseline][kept], self.columns[system][kept], self.weights[kept]
+        common = ~np.isnan(self.columns[baseline] + self.columns[system]) & (self.weights > 0)
+        before, after, weights = self.columns[baseline][common], self.columns[system][common], self.weights[common]
         differences = paired_differences(before, after)
         better = differences if self.higher_is_better else -differences
         return PairComparison(
@@ -182,11 +182,11 @@ class _Measured:
             losses=int(np.sum(better < 0)),
             ties=int(np.sum(better == 0)),
             queries=len(differences),
-            left_out=len(kept) - len(differences),
+            left_out=len(common) - len(differences),
             weighted=_differ(weights),
             higher_is_better=self.higher_is_better,
-            gained=self._moved(baseline, system, kept, better),
-            lost=self._moved(baseline, system, kept, -better),
+            gained=self._moved(baseline, system, common, better),
+            lost=self._moved(baseline, system, common, -better),
             settings=self.settings,
         )
 
@@ -212,11 +212,11 @@ class _Measured:
             return {"randomisation": p, "t": math.nan, "wilcoxon": math.nan}
         return {"randomisation": p, "t": t_test(differences), "wilcoxon": wilcoxon_test(differences)}
 
-    def _moved(self, baseline: str, system: str, kept: np.ndarray, gain: np.ndarray) -> tuple[QueryChange, ...]:
+    def _moved(self, baseline: str, system: str, common: np.ndarray, gain: np.ndarray) -> tuple[QueryChange, ...]:
         """The queries that gained most, largest first."""
         order = np.argsort(-gain, kind="stable")[: min(self.settings.moved, int(np.sum(gain > 0)))]
         changes = []
-        for q in np.flatnonzero(kept)[order]:
+        for q in np.flatnonzero(common)[order]:
             before, after = float(self.columns[baseline][q]), float(self.columns[system][q])
             changes.append(QueryChange(plain(self.queries[q]), before, after, after - before))
         return tuple(changes)
@@ -297,35 +297,35 @@ def _higher_is_better(metric: Any) -> bool:
 def _common_policy(evaluations: Mapping[str, Evaluation]) -> str:
     policies = {name: result.policy for name, result in evaluations.items()}
     if len(set(policies.values())) > 1:
-        found = ", ".join(f"{name}: {policy}" for name, policy in policies.items())
-        raise ValueError(f"the systems were evaluated under different policies ({found}) and cannot be compared.")
+        listed = ", ".join(f"{name}: {policy}" for name, policy in policies.items())
+        raise ValueError(f"the systems were evaluated under different policies ({listed}) and cannot be compared.")
     return next(iter(policies.values()))
 
 
 def _common_queries(evaluations: Mapping[str, Evaluation]) -> tuple[dict[Any, int], np.ndarray]:
-    """The place of every query that any system has, and its weight (1 unless given)."""
+    """The number of every query that any system has, and its weight (1 unless given)."""
     ids = dict.fromkeys(query for result in evaluations.values() for query in result.queries.tolist())
-    places = {query: place for place, query in enumerate(ids)}
+    numbers = {query: number for number, query in enumerate(ids)}
     weights = []
     for result in evaluations.values():
-        own = np.ones(len(result.queries)) if result.query_weight is None else result.query_weight
-        weights.append(_aligned(result, own, places))
+        query_weight = np.ones(len(result.queries)) if result.query_weight is None else result.query_weight
+        weights.append(_aligned(result, query_weight, numbers))
     least, largest = np.fmin.reduce(weights), np.fmax.reduce(weights)  # a query may be absent (NaN) from some
     if (least != largest).any():
         raise ValueError("the systems were evaluated with different query weights; numbers would not compare.")
-    return places, largest
+    return numbers, largest
 
 
-def _values_of(name: str, result: Evaluation, metric: str, places: Mapping[Any, int]) -> np.ndarray:
+def _values_of(name: str, result: Evaluation, metric: str, numbers: Mapping[Any, int]) -> np.ndarray:
     if metric not in result.per_query:
         raise ValueError(f"system {name!r} was not evaluated by {metric!r}, only by {', '.join(result.per_query)}.")
-    return _aligned(result, result.per_query[metric], places)
+    return _aligned(result, result.per_query[metric], numbers)
 
 
-def _aligned(result: Evaluation, values: np.ndarray, places: Mapping[Any, int]) -> np.ndarray:
+def _aligned(result: Evaluation, values: np.ndarray, numbers: Mapping[Any, int]) -> np.ndarray:
     """One value per query of all systems, NaN for those this one lacks."""
-    column = np.full(len(places), math.nan)
-    column[[places[query] for query in result.queries.tolist()]] = values
+    column = np.full(len(numbers), math.nan)
+    column[[numbers[query] for query in result.queries.tolist()]] = values
     return column
 
 

@@ -17,12 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.words import check_choice
+from podium._runtime.words import check_choice, counted
 from podium.evaluation.intervals import INTERVALS, TOO_FEW_DIFFERENCES
-from podium.evaluation.significance import (
-    CORRECTIONS,
-    TESTS,
-)
+from podium.evaluation.significance import CORRECTIONS, TESTS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -119,17 +116,18 @@ class PairComparison:
         settings = self.settings
         after = "" if settings.correction == "none" else f" after {_title(settings.correction)}"
         left_out = f"; {self.left_out} more are left out" if self.left_out else ""
+        queries = f"{counted(self.queries, 'query', 'queries')}{left_out}"
         return (
             f"{self._verdict()}, {_title(settings.test)} p {_p_text(self.p)}{after}; "
-            f"better on {self.wins}, worse on {self.losses}, equal on {self.ties} of {self.queries} queries{left_out}."
+            f"better on {self.wins}, worse on {self.losses}, equal on {self.ties} of {queries}."
         )
 
     def _verdict(self) -> str:
         metric = _shown(self.metric)
         if not self.mark or self._without_winner():
-            found = "No difference found" if not self.mark else "A difference without a winner"
+            verdict = "No difference found" if not self.mark else "A difference without a winner"
             change = f"{metric} changes by {_signed(self.difference)} ({self._interval(1)})"
-            return f"{found} between {self.baseline} and {self.system}: {change}"
+            return f"{verdict} between {self.baseline} and {self.system}: {change}"
         verb = "beats" if (self.difference > 0) == self.higher_is_better else "loses to"
         amount = f"{abs(self.difference):.4f} {metric} ({self._interval(-1 if self.difference < 0 else 1)})"
         return f"{self.system} {verb} {self.baseline} by {amount}"
@@ -188,7 +186,10 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`; a number that is undefined or infinite is None."""
-        rows = [asdict(row) | _interval_json(row) | {"p": row.p, "explanation": row.explain()} for row in self.rows]
+        rows = []
+        for row in self.rows:
+            values = asdict(row) | interval_json(row.interval, TOO_FEW_DIFFERENCES)
+            rows.append(values | {"p": row.p, "explanation": row.explain()})
         result: dict[str, Any] = plain(
             {
                 "policy": self.policy,
@@ -210,18 +211,9 @@ class Comparison:
         lines = [f"{' & '.join(cells)} \\\\" for cells in self._latex_rows()]
         if self.baseline is not None:
             lines.insert(1, "\\midrule")
-        return "\n".join(
-            [
-                f"% {' '.join(self._caption().split())}",
-                f"\\begin{{tabular}}{{l{'r' * len(self.means)}}}",
-                "\\toprule",
-                f"{header} \\\\",
-                "\\midrule",
-                *lines,
-                "\\bottomrule",
-                "\\end{tabular}",
-            ]
-        )
+        top = [f"% {' '.join(self._caption().split())}", f"\\begin{{tabular}}{{l{'r' * len(self.means)}}}"]
+        rules = ["\\toprule", f"{header} \\\\", "\\midrule", *lines, "\\bottomrule"]
+        return "\n".join([*top, *rules, "\\end{tabular}"])
 
     def _caption(self) -> str:
         test, correction = _title(self.settings.test), self.settings.correction
@@ -275,10 +267,6 @@ INTERVAL_WORDS = {
     "studentised": "intervals by studentised bootstrap over queries",
     "bca": "intervals by BCa bootstrap over queries",
 }
-
-
-def _interval_json(row: PairComparison) -> dict[str, Any]:
-    return interval_json(row.interval, TOO_FEW_DIFFERENCES)
 
 
 def interval_json(ends: tuple[float, float], reason: str) -> dict[str, Any]:

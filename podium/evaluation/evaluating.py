@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.deprecation import renamed_argument
+from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
 from podium.metrics.base import Metric
@@ -54,7 +54,7 @@ class Evaluation(Mapping[str, float]):
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
-        return f"Evaluation({numbers}; {len(self.queries)} queries, policy {self.policy})"
+        return f"Evaluation({numbers}; {counted(len(self.queries), 'query', 'queries')}, policy {self.policy})"
 
     def as_dict(self, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, unrounded; undefined ones are None."""
@@ -90,7 +90,6 @@ def evaluate(
     relevant: float | None = None,
     bracket: bool = False,
     n_jobs: int | None = None,
-    document_weight: Any = None,
 ) -> Evaluation:
     """Evaluate scores.
 
@@ -99,10 +98,8 @@ def evaluate(
     `query_weight` one per query in order of first appearance. `policy` defaults to "standard"; a Metric with a policy
     of its own keeps it, and a different `policy` is then refused. `gain`, `label_gain` and `relevant` override parts of
     the policy. `bracket=True` adds the lowest and highest value over all orders of tied documents.
-    `document_weight` is the deprecated name of `sample_weight`.
     """
     metrics = _listed(metrics)
-    sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
     judged = _judged_rows(y, qid, group, docids, query_weight, sample_weight)
     scores = as_scores(scores, len(judged.labels))
@@ -323,10 +320,10 @@ def _join(qrels: Qrels, run: Run, missing: str) -> tuple[np.ndarray, _JudgedRows
     for j, r in common:
         owned = slice(qrels.offsets[j], qrels.offsets[j + 1])
         label_of = dict(zip(judged_names[owned], np.maximum(qrels.labels[owned], 0.0).tolist()))
-        found = slice(run.offsets[r], run.offsets[r + 1])
-        scores.append(run.scores[found])
-        labels.append(np.array([label_of.get(name, 0.0) for name in run_names[found]]))
-        names.extend(run_names[found])
+        ranked_rows = slice(run.offsets[r], run.offsets[r + 1])
+        scores.append(run.scores[ranked_rows])
+        labels.append(np.array([label_of.get(name, 0.0) for name in run_names[ranked_rows]]))
+        names.extend(run_names[ranked_rows])
         pool.append(np.fromiter(label_of.values(), np.float64, len(label_of)))
     rows = _JudgedRows(
         np.concatenate(labels),
@@ -343,7 +340,8 @@ def _missing_notes(absent: list[str], unjudged: list[str], n_judged: int, missin
         what = "score 0" if missing == "zero" else 'are left out (missing="zero" counts them as 0, as trec_eval -c)'
         yield f"{len(absent)} of {n_judged} judged queries are not in the run ({_some(absent)}); they {what}."
     if unjudged:
-        yield f"{len(unjudged)} queries of the run have no judgements ({_some(unjudged)}); they are left out."
+        queries = counted(len(unjudged), "query", "queries")
+        yield f"{queries} of the run without judgements ({_some(unjudged)}) left out."
 
 
 def _under(

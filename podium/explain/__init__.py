@@ -16,8 +16,8 @@ from podium.explain.dependence import partial_dependence as partial_dependence
 from podium.explain.drawings import draw_curves as draw_curves
 from podium.explain.drawings import draw_line_search as draw_line_search
 from podium.explain.drawings import draw_tree as draw_tree
-from podium.explain.falls import Fall as Fall
-from podium.explain.falls import Falls as Falls
+from podium.explain.drops import ImportanceDrop as ImportanceDrop
+from podium.explain.drops import ImportanceDrops as ImportanceDrops
 from podium.explain.importances import Importance as Importance
 from podium.explain.importances import importance as importance
 from podium.explain.permutation import PermutationImportance as PermutationImportance

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData
-from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
+from podium.data.sparse import FeatureMatrix, as_dense
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
 from podium.explain.subjects import columns_for, refuse_unfitted
@@ -41,9 +42,9 @@ class Attributions:
 
     def top(self, row: int, k: int = 5) -> list[tuple[str, float]]:
         """The k features that move the score of this row most, up or down."""
-        own = self.values[row]
-        order = np.argsort(-np.abs(own), kind="stable")[:k]
-        return [(self.names[place], float(own[place])) for place in order if own[place] != 0]
+        values = self.values[row]
+        order = np.argsort(-np.abs(values), kind="stable")[:k]
+        return [(self.names[f], float(values[f])) for f in order if values[f] != 0]
 
     def importance(self) -> Importance:
         """How much each feature moves scores: the mean size of its values."""
@@ -54,9 +55,8 @@ class Attributions:
 
     def __repr__(self) -> str:
         centred = ", centred per query" if self.centred else ""
-        return (
-            f"Attributions({self.values.shape[0]} rows, {self.values.shape[1]} features, base {self.base:.4g}{centred})"
-        )
+        rows, features = self.values.shape
+        return f"Attributions({counted(rows, 'row')}, {counted(features, 'feature')}, base {self.base:.4g}{centred})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class ShapSummary:
         draw_summary(self, path)
 
     def headline(self) -> str:
-        return f"{self.importance().kind}, {len(self.rows):,} documents:"
+        return f"{self.importance().kind}, {counted(len(self.rows), 'document')}:"
 
     def __str__(self) -> str:
         return str(self.importance())
@@ -102,11 +102,11 @@ class ShapSummary:
 
 def shap_summary(model: Any, data: RankingData, *, names: Sequence[str] | None = None) -> ShapSummary:
     """SHAP values of all rows, centred per query, and their mean size per feature over the queries."""
-    found = shap_values(model, data, qid=data.qid, names=names)
-    columns = model._columns(*model._asked(data, data.qid))
-    sizes = np.add.reduceat(np.abs(found.values)[data.rows], data.offsets[:-1], axis=0)
+    attributions = shap_values(model, data, qid=data.qid, names=names)
+    columns = as_dense(model._columns(*model._asked(data, data.qid)))
+    sizes = np.add.reduceat(np.abs(attributions.values)[data.rows], data.offsets[:-1], axis=0)
     means = sizes / np.diff(data.offsets)[:, None]
-    return ShapSummary(found, as_dense(columns) if is_sparse(columns) else np.asarray(columns), means.mean(axis=0))
+    return ShapSummary(attributions, columns, means.mean(axis=0))
 
 
 def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | None = None) -> Attributions:
@@ -119,10 +119,11 @@ def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | N
     """
     refuse_unfitted(model)
     columns = model._columns(*model._asked(X, qid))
-    found = attribute(model, columns, columns_for(model, X, names))
+    attributions = attribute(model, columns, columns_for(model, X, names))
     if qid is None:
-        return found
-    return replace(found, values=centre(found.values, as_query_ids(qid, None, len(found))), base=0.0, centred=True)
+        return attributions
+    values = centre(attributions.values, as_query_ids(qid, None, len(attributions)))
+    return replace(attributions, values=values, base=0.0, centred=True)
 
 
 def attribute(model: Ranker, rows: FeatureMatrix, names: tuple[str, ...]) -> Attributions:
@@ -142,12 +143,9 @@ def attribute(model: Ranker, rows: FeatureMatrix, names: tuple[str, ...]) -> Att
 def centre(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Each column minus its mean over the rows with the same id."""
     order, offsets, _ = group_rows(ids)
-    grouped = values if order is None else values[order]
-    sizes = np.diff(offsets)
-    means = np.add.reduceat(grouped, offsets[:-1], axis=0) / sizes[:, None] if len(sizes) else grouped
-    centred: np.ndarray = grouped - np.repeat(means, sizes, axis=0)
-    if order is None:
-        return centred
-    result = np.empty_like(values)
-    result[order] = centred
-    return result
+    rows = slice(None) if order is None else order
+    sizes, centred = np.diff(offsets), values.copy()
+    if len(sizes):
+        means = np.add.reduceat(values[rows], offsets[:-1], axis=0) / sizes[:, None]
+        centred[rows] -= np.repeat(means, sizes, axis=0)
+    return centred

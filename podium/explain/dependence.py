@@ -63,9 +63,9 @@ def partial_dependence(
     points = _points(as_dense(rows[:, [column]]).ravel(), grid, known[column])
     changed, values, where = _open_column(rows, column)
     curves = np.empty((rows.shape[0], len(points)))
-    for place, value in enumerate(points):
+    for point, value in enumerate(points):
         values[where] = value
-        curves[:, place] = model._score_rows(changed, queries)
+        curves[:, point] = model._score_rows(changed, queries)
     return Dependence(known[column], points, curves)
 
 

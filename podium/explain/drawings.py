@@ -1,4 +1,4 @@
-"""Drawings: trees, learning curves, reasons, dependence, falls and summaries as SVG or PNG files.
+"""Drawings: trees, learning curves, reasons, dependence, importance drops and summaries as SVG or PNG files.
 
 Matplotlib draws, and is imported only when something is drawn. Its figures are used without its global state, so that
 any thread may draw and nothing opens a window. The same picture gives the same bytes.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,16 +24,17 @@ from podium.models.frame.inspection import CategoryNames, category_names, questi
 if TYPE_CHECKING:
     from podium.explain.attributions import ShapSummary
     from podium.explain.dependence import Dependence
-    from podium.explain.falls import Falls
+    from podium.explain.drops import ImportanceDrops
     from podium.explain.reasons import Why
     from podium.metrics.line_searching import LineSearch
 
 SUFFIXES = (".svg", ".png")
 _UP, _DOWN, _LINE, _PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
 _BARS = 12  # of the largest reasons
-_FEATURES = 25  # with the largest falls
+_FEATURES = 25  # with the largest drops
 _DOTS = 1000  # documents of a summary
 _CURVES = 100  # of single rows
+_WIDTH = 7.0  # inches
 _WIDEST = 100.0  # inches; a larger tree has smaller boxes
 _POINTS = 2000  # of a curve that are drawn one by one
 _TALL = 0.32  # inches a bar
@@ -46,7 +48,7 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
         raise ValueError(f"tree must be from 1 to {model.forest_.n_trees}; got {tree}.")
     arrays, known = model.forest_.split()[tree - 1], columns_for(model, None, names)
     categories = category_names(model)
-    across, down = _places(arrays)
+    across, down = _positions(arrays)
     figure = _figure(min(_WIDEST, 1.7 * (across.max() + 1) + 0.6), min(_WIDEST, 1.1 * (down.max() + 1) + 0.6), None)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -60,40 +62,32 @@ def draw_tree(model: Any, tree: int, path: str | os.PathLike[str], names: Sequen
 
 
 def draw_curves(model: Any, path: str | os.PathLike[str]) -> None:
-    """Draw how the evaluation sets were judged after each step, and the number of steps that was kept."""
+    """Draw the values of the evaluation sets after each step, and the number of steps that was kept."""
     refuse_unfitted(model)
     refuse_other_suffixes(path)
     if not model.evals_:
         raise ValueError("The model has no learning curves. Train it with an eval_set (podium train --valid FILE).")
-    figure = _figure(7, 4)
-    axes = figure.add_subplot()
-    for part, curves in model.evals_.items():
-        for metric, curve in curves.items():
-            axes.plot(range(1, len(curve) + 1), curve, label=f"{part}: {metric}")
-    kept = counted(model.best_iteration_, model._UNIT)
-    axes.axvline(model.best_iteration_, color=_PALE, linestyle="--", label=f"kept: {kept}")
-    axes.set_xlabel(f"{model._UNIT}s")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_ylabel(", ".join(sorted({metric for curves in model.evals_.values() for metric in curves})))
-    axes.legend(frameon=False)
-    _save(figure, path)
+    with _picture(path, 4) as axes:
+        for part, curves in model.evals_.items():
+            for metric, curve in curves.items():
+                axes.plot(range(1, len(curve) + 1), curve, label=f"{part}: {metric}")
+        steps = counted(model.best_iteration_, model.step_word)
+        axes.axvline(model.best_iteration_, color=_PALE, linestyle="--", label=f"kept: {steps}")
+        axes.set_xlabel(f"{model.step_word}s")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_ylabel(", ".join(sorted({metric for curves in model.evals_.values() for metric in curves})))
+        axes.legend(frameon=False)
 
 
 def draw_why(why: Why, path: str | os.PathLike[str]) -> None:
     """Bars of what each feature adds to the difference of two documents, the largest on top."""
-    refuse_other_suffixes(path)
-    shown, rest = why.reasons[:_BARS], why.reasons[_BARS:]
-    names = [reason.feature for reason in shown]
-    sizes = [reason.contribution for reason in shown]
-    if rest:
-        names.append(f"{len(rest)} more")
-        sizes.append(sum(reason.contribution for reason in rest))
-    figure = _figure(7, 1.2 + _TALL * max(1, len(names)))
-    axes = figure.add_subplot()
-    _bars(axes, names, sizes)
-    first, second = why.documents
-    axes.set_title(f"document {_plain(first)} against document {_plain(second)}: {why.difference:+.4g}", fontsize=10)
-    _save(figure, path)
+    bars = [(reason.feature, reason.contribution) for reason in why.reasons]
+    if len(bars) > _BARS:
+        bars[_BARS:] = [(f"{len(bars) - _BARS} more", sum(size for _, size in bars[_BARS:]))]
+    with _picture(path, 1.2 + _TALL * max(1, len(bars))) as axes:
+        _labelled_bars(axes, bars)
+        title = "document {} against document {}".format(*map(_plain, why.documents))
+        axes.set_title(f"{title}: {why.difference:+.4g}", fontsize=10)
 
 
 def draw_attributions(
@@ -101,89 +95,72 @@ def draw_attributions(
 ) -> None:
     """One block of bars per document: what lifts it above, or lowers it below, the mean document of its query."""
     refuse_other_suffixes(path)
-    heights = [max(1, len(own)) for own in reasons]
-    figure = _figure(7, sum(0.7 + _TALL * height for height in heights))
+    heights = [max(1, len(bars)) for bars in reasons]
+    figure = _figure(_WIDTH, sum(0.7 + _TALL * height for height in heights))
     blocks = figure.subplots(len(documents), squeeze=False, sharex=True, gridspec_kw={"height_ratios": heights})[:, 0]
-    for axes, document, own in zip(blocks, documents, reasons):
-        _bars(axes, [name for name, _ in own], [value for _, value in own])
+    for axes, document, bars in zip(blocks, documents, reasons):
+        _labelled_bars(axes, bars)
         axes.set_title(_plain(document), fontsize=10)
     _save(figure, path)
 
 
 def draw_dependence(dependence: Dependence, path: str | os.PathLike[str]) -> None:
     """The mean score over the values of a feature, and the curves of up to a hundred rows, spread evenly."""
-    refuse_other_suffixes(path)
-    figure = _figure(7, 4)
-    axes = figure.add_subplot()
-    n_rows = len(dependence.curves)
-    for row in np.unique(np.linspace(0, n_rows - 1, min(n_rows, _CURVES)).astype(int)):
-        axes.plot(dependence.grid, dependence.curves[row], color=_PALE, linewidth=0.5)
-    axes.plot(dependence.grid, dependence.mean, color=_UP, linewidth=2)
-    axes.set_xlabel(_plain(dependence.feature))
-    axes.set_ylabel("score")
-    _save(figure, path)
+    with _picture(path, 4) as axes:
+        for row in _spread(len(dependence.curves), _CURVES):
+            axes.plot(dependence.grid, dependence.curves[row], color=_PALE, linewidth=0.5)
+        axes.plot(dependence.grid, dependence.mean, color=_UP, linewidth=2)
+        axes.set_xlabel(_plain(dependence.feature))
+        axes.set_ylabel("score")
 
 
-def draw_line_search(found: LineSearch, path: str | os.PathLike[str]) -> None:
+def draw_line_search(search: LineSearch, path: str | os.PathLike[str]) -> None:
     """The metric along the line of scores, its best plateau and the alpha in its middle."""
-    refuse_other_suffixes(path)
-    figure, curve = _figure(7, 4), found.curve
-    axes = figure.add_subplot()
-    axes.axvspan(*found.plateau, color=_PALE, alpha=0.5, linewidth=0)
-    if len(curve) > _POINTS:  # more steps than a picture can show: the range of values in each of its columns
-        first = np.unique(np.searchsorted(curve.alpha[:-1], np.linspace(0, curve.alpha[-1], _POINTS // 2)[:-1]))
-        low, high = np.minimum.reduceat(curve.between, first), np.maximum.reduceat(curve.between, first)
-        axes.fill_between(curve.alpha[first], low, high, color=_UP, linewidth=0.5, step="post")
-    else:
-        axes.stairs(curve.between, curve.alpha, baseline=None, color=_UP)
-        axes.plot(curve.alpha, curve.at, ".", color=_UP, markersize=3)
-    axes.axvline(found.alpha, color=_DOWN, linestyle="--", label=f"alpha {found.alpha:.4g}: {found.value:.4f}")
-    axes.set_xlabel("alpha")
-    axes.set_ylabel(f"{found.metric} ({found.policy})")
-    axes.legend(frameon=False)
-    _save(figure, path)
+    curve = search.curve
+    with _picture(path, 4) as axes:
+        axes.axvspan(*search.plateau, color=_PALE, alpha=0.5, linewidth=0)
+        if len(curve) > _POINTS:  # more steps than a picture can show: the range of values in each of its columns
+            first = np.unique(np.searchsorted(curve.alpha[:-1], np.linspace(0, curve.alpha[-1], _POINTS // 2)[:-1]))
+            low, high = np.minimum.reduceat(curve.between, first), np.maximum.reduceat(curve.between, first)
+            axes.fill_between(curve.alpha[first], low, high, color=_UP, linewidth=0.5, step="post")
+        else:
+            axes.stairs(curve.between, curve.alpha, baseline=None, color=_UP)
+            axes.plot(curve.alpha, curve.at, ".", color=_UP, markersize=3)
+        axes.axvline(search.alpha, color=_DOWN, linestyle="--", label=f"alpha {search.alpha:.4g}: {search.value:.4f}")
+        axes.set_xlabel("alpha")
+        axes.set_ylabel(f"{search.metric} ({search.policy})")
+        axes.legend(frameon=False)
 
 
-def draw_falls(falls: Falls, path: str | os.PathLike[str]) -> None:
-    """The largest falls of a metric as bars, with their intervals."""
+def draw_drops(drops: ImportanceDrops, path: str | os.PathLike[str]) -> None:
+    """The largest drops of a metric as bars, with their intervals."""
     refuse_other_suffixes(path)
-    shown = falls.ranked()[:_FEATURES]
-    figure = _figure(7, 1.1 + _TALL * max(1, len(shown)))
-    axes = figure.add_subplot()
-    places = range(len(shown))
-    axes.barh(places, [one.fall for one in shown], color=[_UP if one.fall >= 0 else _DOWN for one in shown])
-    for place, one in enumerate(shown):
-        axes.plot(one.interval, (place, place), color=_LINE, linewidth=1.2)
-    axes.set_yticks(places, [_plain(one.name) for one in shown], fontsize=8)
-    axes.invert_yaxis()
-    axes.axvline(0, color=_LINE, linewidth=0.8)
-    axes.set_xlabel(f"fall of {falls.metric} ({falls.policy}) {falls.what}, with 95% interval")
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    _save(figure, path)
+    shown = drops.ranked()[:_FEATURES]
+    with _picture(path, 1.1 + _TALL * max(1, len(shown))) as axes:
+        _bars(axes, [(one.name, one.drop) for one in shown])
+        for bar, one in enumerate(shown):
+            axes.plot(one.interval, (bar, bar), color=_LINE, linewidth=1.2)
+        axes.set_xlabel(f"drop of {drops.metric} ({drops.policy}) {drops.what}, with 95% interval")
 
 
 def draw_summary(summary: ShapSummary, path: str | os.PathLike[str]) -> None:
     """One dot per document and feature: what the feature adds, coloured by the feature's own value."""
-    refuse_other_suffixes(path)
     chosen = [f for f in np.argsort(-summary.sizes, kind="stable")[:_BARS] if summary.sizes[f] > 0]
-    figure = _figure(7, 1.2 + 1.35 * _TALL * max(1, len(chosen)))
-    axes = figure.add_subplot()
     values, shown = summary.attributions.values, _spread(len(summary.rows), _DOTS)
-    for place, feature in enumerate(chosen):
-        across, own = values[shown, feature], summary.rows[shown, feature]
-        axes.scatter(across, place + _swarm(across), c=_ranks(own), cmap="cividis", s=5, linewidths=0, vmin=0, vmax=1)
-    axes.set_yticks(range(len(chosen)), [_plain(summary.names[f]) for f in chosen], fontsize=8)
-    axes.set_ylim(len(chosen) - 0.4, -0.6)
-    axes.axvline(0, color=_LINE, linewidth=0.8, zorder=0)
-    axes.set_xlabel("SHAP value within the query; dark: low values of the feature, bright: high")
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    _save(figure, path)
+    with _picture(path, 1.2 + 1.35 * _TALL * max(1, len(chosen))) as axes:
+        for line, feature in enumerate(chosen):
+            across, colours = values[shown, feature], _ranks(summary.rows[shown, feature])
+            dots = {"c": colours, "cmap": "cividis", "s": 5, "linewidths": 0, "vmin": 0, "vmax": 1}
+            axes.scatter(across, line + _swarm(across), **dots)
+        axes.set_yticks(range(len(chosen)), [_plain(summary.names[f]) for f in chosen], fontsize=8)
+        axes.set_ylim(len(chosen) - 0.4, -0.6)
+        axes.axvline(0, color=_LINE, linewidth=0.8, zorder=0)
+        axes.set_xlabel("SHAP value within the query; dark: low values of the feature, bright: high")
+        _hide_frame(axes)
 
 
 def _swarm(across: np.ndarray) -> np.ndarray:
-    """Places up and down such that dots with near values lie beside each other; dense parts are wider."""
+    """Positions up and down such that dots with near values lie beside each other; dense parts are wider."""
     width = np.ptp(across) / 60 or 1.0
     bins = np.floor((across - across.min()) / width).astype(np.int64)
     order = np.argsort(bins, kind="stable")
@@ -191,16 +168,15 @@ def _swarm(across: np.ndarray) -> np.ndarray:
     number = np.empty(len(across), dtype=np.int64)
     number[order] = np.arange(len(across)) - starts[bins[order]]
     side = np.where(number % 2 == 0, 1, -1) * ((number + 1) // 2)
-    most = np.diff(starts).max()
-    return np.asarray(0.8 * side / max(most, 8))
+    return np.asarray(0.8 * side / max(np.diff(starts).max(), 8))
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
     """0 for the smallest value to 1 for the largest, equal ones alike; missing values in the middle."""
     known = ~np.isnan(values)
-    _, places = np.unique(values[known], return_inverse=True)
+    _, order = np.unique(values[known], return_inverse=True)
     ranks = np.full(len(values), 0.5)
-    ranks[known] = places / max(1, places.max(initial=0))
+    ranks[known] = order / max(1, order.max(initial=0))
     return ranks
 
 
@@ -213,28 +189,30 @@ def refuse_other_suffixes(path: str | os.PathLike[str]) -> None:
     check_choice(f"{os.fspath(path)}: the suffix of a picture", Path(path).suffix.lower(), SUFFIXES)
 
 
-def _bars(axes: Any, names: Sequence[str], sizes: Sequence[float]) -> None:
-    places = range(len(names))
-    axes.barh(places, sizes, color=[_UP if size >= 0 else _DOWN for size in sizes])
-    axes.set_yticks(places, [_plain(name) for name in names], fontsize=8)
+def _bars(axes: Any, bars: Sequence[tuple[str, float]]) -> None:
+    names, sizes = [_plain(name) for name, _ in bars], [size for _, size in bars]
+    axes.barh(range(len(bars)), sizes, color=[_UP if size >= 0 else _DOWN for size in sizes])
+    axes.set_yticks(range(len(bars)), names, fontsize=8)
     axes.invert_yaxis()
     axes.axvline(0, color=_LINE, linewidth=0.8)
+    _hide_frame(axes)
+
+
+def _labelled_bars(axes: Any, bars: Sequence[tuple[str, float]]) -> None:
+    _bars(axes, bars)
     axes.margins(x=0.15)
-    for place, size in enumerate(sizes):
-        axes.annotate(
-            f"{size:+.3g}",
-            (size, place),
-            xytext=(3 if size >= 0 else -3, 0),
-            textcoords="offset points",
-            ha="left" if size >= 0 else "right",
-            va="center",
-            fontsize=7,
-        )
+    for bar, (_, size) in enumerate(bars):
+        offset, side = (3, "left") if size >= 0 else (-3, "right")
+        style = {"textcoords": "offset points", "va": "center", "fontsize": 7}
+        axes.annotate(f"{size:+.3g}", (size, bar), xytext=(offset, 0), ha=side, **style)
+
+
+def _hide_frame(axes: Any) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
 
-def _places(tree: TreeArrays) -> tuple[np.ndarray, np.ndarray]:
+def _positions(tree: TreeArrays) -> tuple[np.ndarray, np.ndarray]:
     """Leaves side by side, a split in the middle of its children; and how deep each node is."""
     n = len(tree.feature)
     across, down, leaves = np.zeros(n), np.zeros(n), 0
@@ -271,7 +249,7 @@ def _draw_box(
     node: int,
     names: Sequence[str],
     categories: CategoryNames,
-    place: tuple[float, float],
+    centre: tuple[float, float],
     size: float,
 ) -> None:
     leaf = int(tree.left[node]) == node
@@ -281,12 +259,21 @@ def _draw_box(
     else:
         text, color = f"{question(tree, node, names, categories)}\ngain {tree.gain[node]:.4g}, {rows}", _LINE
     box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": color}
-    axes.text(*place, _plain(text), fontsize=size, ha="center", va="center", bbox=box, zorder=3)
+    axes.text(*centre, _plain(text), fontsize=size, ha="center", va="center", bbox=box, zorder=3)
 
 
 def _plain(text: str) -> str:
     """Names as they are: a dollar sign starts no formula."""
     return text.replace("$", r"\$")
+
+
+@contextmanager
+def _picture(path: str | os.PathLike[str], height: float) -> Iterator[Any]:
+    """The axes of a figure, which is saved at the end."""
+    refuse_other_suffixes(path)
+    figure = _figure(_WIDTH, height)
+    yield figure.add_subplot()
+    _save(figure, path)
 
 
 def _figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:

@@ -36,7 +36,7 @@ class Importance:
     def sorted(self) -> Importance:
         """The same, the largest first; equal ones keep their order."""
         order = np.argsort(-self.values, kind="stable")
-        return Importance(self.kind, tuple(self.names[place] for place in order), self.values[order])
+        return Importance(self.kind, tuple(self.names[f] for f in order), self.values[order])
 
     def top(self, k: int = 10) -> list[tuple[str, float]]:
         """The k features with the largest values, without those that are 0."""

@@ -1,4 +1,4 @@
-"""Permutation importance: how much a metric falls when the values of one feature are shuffled among the rows."""
+"""Permutation importance: how much a metric drops when the values of one feature are shuffled among the rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import as_dense, is_sparse
 from podium.evaluation.evaluating import Evaluation, evaluate
-from podium.explain.falls import Fall, Falls, query_falls
+from podium.explain.drops import ImportanceDrop, ImportanceDrops, metric_drop
 from podium.explain.subjects import names_for, refuse_unfitted
 from podium.metrics.registry import parse_metric
 from podium.models.frame.transforms import queries_of
 
 
 @dataclass(frozen=True)
-class ShuffledFall(Fall):
-    """A fall and its standard deviation over the shuffles."""
+class ShuffledDrop(ImportanceDrop):
+    """A drop and its standard deviation over the shuffles."""
 
     deviation: float
 
@@ -28,19 +28,19 @@ class ShuffledFall(Fall):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PermutationImportance(Falls):
-    """One fall per feature, averaged over the shuffles; its interval is over queries."""
+class PermutationImportance(ImportanceDrops):
+    """One drop per feature, averaged over the shuffles; its interval is over queries."""
 
-    falls: np.ndarray  # (features, repeats): by how much the metric is worse
+    drops: np.ndarray  # (features, repeats): by how much the metric is worse
 
-    def ranked(self) -> list[Fall]:
-        deviations = dict(zip(self.names, self.falls.std(axis=1).tolist()))
-        return [ShuffledFall(one.name, one.fall, one.interval, deviations[one.name]) for one in super().ranked()]
+    def ranked(self) -> Sequence[ShuffledDrop]:
+        deviations = dict(zip(self.names, self.drops.std(axis=1).tolist()))
+        return [ShuffledDrop(one.name, one.drop, one.interval, deviations[one.name]) for one in super().ranked()]
 
     def sorted(self) -> list[tuple[str, float, float]]:
-        """(feature, mean fall, standard deviation over the shuffles), the largest fall first."""
+        """(feature, mean drop, standard deviation over the shuffles), the largest drop first."""
         order = np.argsort(-self.means, kind="stable")
-        return [(self.names[f], float(self.means[f]), float(self.falls[f].std())) for f in order]
+        return [(self.names[f], float(self.means[f]), float(self.drops[f].std())) for f in order]
 
 
 def permutation_importance(
@@ -54,7 +54,7 @@ def permutation_importance(
     random_state: int = 0,
     names: Sequence[str] | None = None,
 ) -> PermutationImportance:
-    """How much the metric falls when each feature is shuffled over all rows, for any model.
+    """How much the metric drops when each feature is shuffled over all rows, for any model.
 
     X, y, qid: rows with labels, or a RankingData. metric: None takes the model's own. Unlike the importances of trees
     it describes the data it is given, so give held-out data.
@@ -63,32 +63,31 @@ def permutation_importance(
     if isinstance(X, RankingData):
         refuse_beside_data("permutation_importance", y=y, qid=qid)
     data = X if isinstance(X, RankingData) else RankingData.from_arrays(model._rows(X), y, qid)
-    judge = model._judging_metric() if metric is None else parse_metric(metric)
-    rows, sign = model._rows(data), 1 if judge.higher_is_better else -1
+    eval_metric = model._judging_metric() if metric is None else parse_metric(metric)
+    rows = model._rows(data)
     rows = as_dense(rows) if is_sparse(rows) else rows
 
     def measure(changed: np.ndarray) -> Evaluation:
         scores = model._score_rows(changed, queries_of(data))
-        return evaluate(scores, data, metrics=[judge], n_jobs=model.n_jobs)
+        return evaluate(scores, data, metrics=[eval_metric], n_jobs=model.n_jobs)
 
     baseline, rng = measure(rows), np.random.default_rng(random_state)
-    falls, per_query = np.empty((rows.shape[1], repeats)), np.zeros((rows.shape[1], len(baseline.queries)))
+    drops, per_query = np.empty((rows.shape[1], repeats)), np.zeros((rows.shape[1], len(baseline.queries)))
     changed = rows.copy()
     for feature in range(rows.shape[1]):
         for repeat in range(repeats):
             changed[:, feature] = rng.permutation(rows[:, feature])
-            found = measure(changed)
-            falls[feature, repeat] = sign * (baseline[judge.name] - found[judge.name])
-            per_query[feature] += query_falls(baseline, found, judge) / repeats
+            drops[feature, repeat], by_query = metric_drop(baseline, measure(changed), eval_metric)
+            per_query[feature] += by_query / repeats
         changed[:, feature] = rows[:, feature]
     return PermutationImportance(
         what="when shuffled",
-        metric=judge.name,
+        metric=eval_metric.name,
         policy=baseline.policy,
-        baseline=float(baseline[judge.name]),
+        baseline=float(baseline[eval_metric.name]),
         names=tuple(names_for(model, X, names)),
-        means=falls.mean(axis=1),
+        means=drops.mean(axis=1),
         per_query=per_query,
         weights=baseline.query_weight,
-        falls=falls,
+        drops=drops,
     )

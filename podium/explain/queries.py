@@ -28,10 +28,10 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A document in its place."""
+class RankedDocument:
+    """A document at its rank."""
 
-    place: int
+    rank: int
     document: str
     label: float | None  # None: the data has no labels
     score: float
@@ -42,7 +42,7 @@ class Placed:
             f"{one.feature} is {'missing' if one.value is None else format(one.value, '.4g')} ({one.contribution:+.3g})"
             for one in self.features
         )
-        return f"{self.place}. {self.document}, score {self.score:.4f}: {reasons or 'as the mean document'}"
+        return f"{self.rank}. {self.document}, score {self.score:.4f}: {reasons or 'as the mean document'}"
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class QueryExplained:
     query: str
     documents: int
     mean_score: float
-    top: tuple[Placed, ...]
+    top: tuple[RankedDocument, ...]
 
     def sentences(self) -> list[str]:
-        found = f"query {self.query}: {counted(self.documents, 'document')}, mean score {self.mean_score:.4f}"
-        return [found, *(placed.sentence() for placed in self.top)]
+        size = f"{counted(self.documents, 'document')}, mean score {self.mean_score:.4f}"
+        return [f"query {self.query}: {size}", *(placed.sentence() for placed in self.top)]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,7 +65,7 @@ class QueryExplained:
         """Draw bars for each document, to an SVG or PNG file by its suffix. Needs matplotlib."""
         from podium.explain.drawings import draw_attributions
 
-        documents = [f"{one.place}. {one.document}" for one in self.top]
+        documents = [f"{one.rank}. {one.document}" for one in self.top]
         draw_attributions(documents, [[(f.feature, f.contribution) for f in one.features] for one in self.top], path)
 
 
@@ -90,12 +90,12 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
     part, called = find_query(data, query)
     asked = model._asked(part, None)
     rows, scores = as_dense(model._columns(*asked)), model._score_rows(*asked)
-    found = attribute(model, rows, columns_for(model, part))
-    values = centre(found.values, part.qid)
+    attributions = attribute(model, rows, columns_for(model, part))
+    values, names = centre(attributions.values, part.qid), attributions.names
     labels = [None] * part.n_rows if part.y is None else part.y.tolist()
     placed = [
-        Placed(place, called[row], labels[row], float(scores[row]), _largest(values[row], rows[row], found.names))
-        for place, row in enumerate(_best_first(scores, called)[:top], 1)
+        RankedDocument(rank, called[row], labels[row], float(scores[row]), _largest(values[row], rows[row], names))
+        for rank, row in enumerate(_best_first(scores, called)[:top], 1)
     ]
     return QueryExplained(query, part.n_rows, float(scores.mean()), tuple(placed))
 
@@ -112,17 +112,16 @@ def explain_pair(model: Any, data: RankingData, query: str, documents: tuple[str
 
 
 def _best_first(scores: np.ndarray, called: list[str]) -> list[int]:
-    """Rows in the order of a TREC run: equal scores by document id, falling."""
-    falling = sorted(range(len(called)), key=called.__getitem__, reverse=True)
-    return sorted(falling, key=lambda row: -scores[row])
+    """Rows in the order of a TREC run: equal scores by document id, descending."""
+    return sorted(range(len(called)), key=lambda row: (scores[row], called[row]), reverse=True)
 
 
 def _largest(values: np.ndarray, row: np.ndarray, names: tuple[str, ...]) -> tuple[Contribution, ...]:
     order = np.argsort(-np.abs(values), kind="stable")[:_FEATURES_SHOWN]
     return tuple(
-        Contribution(names[place], None if np.isnan(row[place]) else float(row[place]), float(values[place]))
-        for place in order
-        if values[place] != 0
+        Contribution(names[f], None if np.isnan(row[f]) else float(row[f]), float(values[f]))
+        for f in order
+        if values[f] != 0
     )
 
 

@@ -52,8 +52,8 @@ class Why:
         helps = self._main_reasons(speaking_for=True)[:_REASONS_FOR]
         hinders = self._main_reasons(speaking_for=False)[:_REASONS_AGAINST]
         upper, lower = self.documents if self.difference > 0 else self.documents[::-1]
-        found = f"Document {upper} is ranked above document {lower} by {abs(self.difference):.4g}"
-        text = f"{found}, mainly because {self._listed(helps)}." if helps else f"{found}."
+        text = f"Document {upper} is ranked above document {lower} by {abs(self.difference):.4g}"
+        text += f", mainly because {self._listed(helps)}." if helps else "."
         return f"{text} Against that, {self._listed(hinders)}." if hinders else text
 
     def table(self) -> Table:
@@ -94,10 +94,9 @@ class Why:
         return self.text
 
     def _tie(self) -> str:
-        found = f"Documents {self.documents[0]} and {self.documents[1]} have the same score, {self.scores[0]:.4g}"
-        if not self.reasons:
-            return f"{found}: the model sees no difference between them."
-        return f"{found}: the contributions of their features have the same sum."
+        same = "the contributions of their features have the same sum"
+        why = same if self.reasons else "the model sees no difference between them"
+        return f"Documents {' and '.join(self.documents)} have the same score, {self.scores[0]:.4g}: {why}."
 
     def _main_reasons(self, speaking_for: bool) -> list[Reason]:
         """The reasons of one side that are large enough to report; always the largest one in favour."""
@@ -137,9 +136,9 @@ def why(
         if not 0 <= row < rows.shape[0]:
             raise ValueError(f"{name} must be a row of X, from 0 to {rows.shape[0] - 1}; got {row}.")
     pair = as_dense(model._columns(rows, queries)[[i, j]])
-    found, scores = attribute(model, pair, columns_for(model, X, names)), _scores_of(model, rows, queries, i, j)
+    attributions, scores = attribute(model, pair, columns_for(model, X, names)), _scores_of(model, rows, queries, i, j)
     called = (str(i), str(j)) if documents is None else documents
-    return Why(called, (float(scores[0]), float(scores[1])), _reasons(found, pair))
+    return Why(called, (float(scores[0]), float(scores[1])), _reasons(attributions, pair))
 
 
 def _scores_of(model: Any, rows: Any, queries: Any, i: int, j: int) -> Any:
@@ -149,14 +148,14 @@ def _scores_of(model: Any, rows: Any, queries: Any, i: int, j: int) -> Any:
     return model._score_rows(rows, queries)[[i, j]]
 
 
-def _reasons(found: Attributions, pair: np.ndarray) -> tuple[Reason, ...]:
-    contributions = found.values[0] - found.values[1]
-    noise = _ROUNDING * np.abs(found.values).max(initial=0.0)
+def _reasons(attributions: Attributions, pair: np.ndarray) -> tuple[Reason, ...]:
+    names, contributions = attributions.names, attributions.values[0] - attributions.values[1]
+    noise = _ROUNDING * np.abs(attributions.values).max(initial=0.0)
     order = np.argsort(-np.abs(contributions), kind="stable")
     return tuple(
-        Reason(found.names[place], float(contributions[place]), float(pair[0, place]), float(pair[1, place]))
-        for place in order
-        if abs(contributions[place]) > noise
+        Reason(names[f], float(contributions[f]), float(pair[0, f]), float(pair[1, f]))
+        for f in order
+        if abs(contributions[f]) > noise
     )
 
 

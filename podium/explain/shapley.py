@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.learners.trees.scoring.forest import Forest
 
@@ -41,7 +41,7 @@ class Paths:
     forest: Forest
     same: np.ndarray  # (nodes,) int64: the node after the last split of this one's feature above it, or the root
     share: np.ndarray  # (nodes,) float64: rows of the node / rows of its parent
-    kept: np.ndarray  # (nodes,) float64: the product of the shares of all splits of the parent's feature; 1 in roots
+    passed_share: np.ndarray  # (nodes,) float64: the product of all shares of the parent's feature; 1 in roots
     n_points: np.ndarray  # (trees,) int64: what the rule needs to be exact
     points: np.ndarray  # (most points + 1, most points) float64: row n has the rule with n points, on 0 to 1
     weights: np.ndarray
@@ -49,12 +49,12 @@ class Paths:
     @classmethod
     def of(cls, forest: Forest) -> Paths:
         n = len(forest.feature)
-        same, share, kept = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        same, share, passed_share = np.empty(n, np.int64), np.empty(n), np.empty(n)
         distinct = np.zeros(forest.n_trees, np.int64)
-        _follow(forest.roots, forest.owner, forest.left, forest.count, same, share, kept, distinct)
+        _follow(forest.roots, forest.owner, forest.left, forest.count, same, share, passed_share, distinct)
         n_points = np.maximum(1, (distinct + 1) // 2)
         points, weights = _rules(n_points)
-        return cls(forest, *map(readonly, (same, share, kept, n_points, points, weights)))
+        return cls(forest, *map(readonly, (same, share, passed_share, n_points, points, weights)))
 
     def expected(self) -> float:
         """The score when no feature is known: the mean over the training rows, by their number in each leaf."""
@@ -71,40 +71,24 @@ class Paths:
         if not is_sparse(X):
             X = readonly(np.ascontiguousarray(X, dtype=np.float32))
 
-        def work(block: int) -> None:
-            part = slice(block * _ROWS_A_BLOCK, min(len(out), (block + 1) * _ROWS_A_BLOCK))
+        def work(part: slice) -> None:
             self._add_values(as_dense(X[part]), out[part])
 
-        map_blocks(work, -(-len(out) // _ROWS_A_BLOCK), n_jobs)
+        map_slices(work, len(out), _ROWS_A_BLOCK, n_jobs)
         return out
 
     def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Features as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
+        """FeatureMatrix as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
         forest = self.forest
         columns = np.zeros((forest.width, -(-len(X) // _LANES) * _LANES), np.float32)
         columns[:, : len(X)] = forest.sets.widen(X).T
         sums = np.zeros((forest.n_features, columns.shape[1]))
         nodes, most = int(np.diff(forest.roots).max(initial=1)), int(self.n_points.max(initial=1))
         _add_values(
-            columns,
-            forest.roots,
-            forest.feature,
-            forest.owner,
-            forest.threshold,
-            forest.left,
-            forest.missing_right,
-            forest.value,
-            self.same,
-            self.share,
-            self.kept,
-            self.n_points,
-            self.points,
-            self.weights,
-            np.empty((nodes, most)),
-            np.empty((nodes, most, _LANES)),
-            np.empty((nodes, _LANES)),
-            sums,
-        )
+            columns, forest.roots, forest.feature, forest.owner, forest.threshold, forest.left, forest.missing_right,
+            forest.value, self.same, self.share, self.passed_share, self.n_points, self.points, self.weights,
+            np.empty((nodes, most)), np.empty((nodes, most, _LANES)), np.empty((nodes, _LANES)), sums,
+        )  # fmt: skip
         out[:] = sums[:, : len(X)].T
 
 
@@ -126,14 +110,14 @@ def _follow(
     count: np.ndarray,
     same: np.ndarray,
     share: np.ndarray,
-    kept: np.ndarray,
+    passed_share: np.ndarray,
     distinct: np.ndarray,
 ) -> None:
     """Fill in `Paths`, and the largest number of distinct features on a way down each tree. Parents come first."""
     parent, passed = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
     for tree in range(len(roots) - 1):
         root = roots[tree]
-        parent[root], passed[root], share[root], kept[root] = root, 0, 1.0, 1.0
+        parent[root], passed[root], share[root], passed_share[root] = root, 0, 1.0, 1.0
         for node in range(root, roots[tree + 1]):
             distinct[tree] = max(distinct[tree], passed[node])
             same[node] = root
@@ -148,7 +132,7 @@ def _follow(
                 passed[child] = passed[node] + (1 if above == root else 0)
                 # Where no row came by, both ways count alike.
                 share[child] = count[child] / count[node] if count[node] > 0 else 0.5
-                kept[child] = kept[above] * share[child]
+                passed_share[child] = passed_share[above] * share[child]
 
 
 @kernel
@@ -174,7 +158,7 @@ def _add_values(
     value: np.ndarray,
     same: np.ndarray,
     share: np.ndarray,
-    kept: np.ndarray,
+    passed_share: np.ndarray,
     n_points: np.ndarray,
     points: np.ndarray,
     weights: np.ndarray,
@@ -187,7 +171,7 @@ def _add_values(
 
     owner: whose value a split adds to; a set of categories has a column of its own, but belongs to a feature.
 
-    inverse (nodes, points): 1 / D(kept). passes (nodes, lanes): 1.0 where the document passes all splits of the
+    inverse (nodes, points): 1 / D(passed_share). passes (nodes, lanes): 1.0 where the document passes all splits of the
     parent's feature down to the node. reach (nodes, points, lanes): on the way down, the product over the features
     above; on the way back, the sum over the leaves below of that product times their value.
     """
@@ -195,31 +179,19 @@ def _add_values(
     for tree in range(len(roots) - 1):
         n = n_points[tree]
         t, w = points[n, :n], weights[n, :n]
-        own = slice(roots[tree], roots[tree + 1])
-        split_on, cuts, to_right, leaf_value = feature[own], threshold[own], missing_right[own], value[own]
-        added_to = owner[own]
-        first_child, earlier = left[own] - roots[tree], same[own] - roots[tree]
-        own_share, own_kept = share[own], kept[own]
+        nodes = slice(roots[tree], roots[tree + 1])
+        split_on, thresholds, to_right = feature[nodes], threshold[nodes], missing_right[nodes]
+        leaf_value, added_to, tree_share, tree_passed = value[nodes], owner[nodes], share[nodes], passed_share[nodes]
+        first_child, earlier = left[nodes] - roots[tree], same[nodes] - roots[tree]
         for node in range(len(split_on)):
             for q in range(n):
-                inverse[node, q] = 1.0 / (t[q] + (1.0 - t[q]) * own_kept[node])
+                inverse[node, q] = 1.0 / (t[q] + (1.0 - t[q]) * tree_passed[node])
         for start in range(0, columns.shape[1], _LANES):
             batch = slice(start, start + _LANES)
             _go_down(
-                columns[:, batch],
-                split_on,
-                cuts,
-                first_child,
-                to_right,
-                leaf_value,
-                earlier,
-                own_share,
-                own_kept,
-                t,
-                inverse,
-                reach,
-                passes,
-            )
+                columns[:, batch], split_on, thresholds, first_child, to_right, leaf_value,
+                earlier, tree_share, tree_passed, t, inverse, reach, passes,
+            )  # fmt: skip
             _come_back(added_to, first_child, earlier, t, w, inverse, reach, passes, total, sums[:, batch])
 
 
@@ -233,7 +205,7 @@ def _go_down(
     value: np.ndarray,
     same: np.ndarray,
     share: np.ndarray,
-    kept: np.ndarray,
+    passed_share: np.ndarray,
     t: np.ndarray,
     inverse: np.ndarray,
     reach: np.ndarray,
@@ -251,20 +223,20 @@ def _go_down(
             continue
         two, above = one + 1, same[node]
         before, at_left, at_right, column = passes[above], passes[one], passes[two], columns[feature[node]]
-        cut, missing = threshold[node], np.uint32(missing_right[node])
+        limit, missing = threshold[node], np.uint32(missing_right[node])
         for k in range(_LANES):  # no branch: it would be guessed wrong every other time
             x = column[k]
-            at_right[k] = before[k] * np.float64(np.uint32(x > cut) | (np.uint32(x != x) & missing))
+            at_right[k] = before[k] * np.float64(np.uint32(x > limit) | (np.uint32(x != x) & missing))
             at_left[k] = before[k] - at_right[k]
         scale_left = value[one] if left[one] == one else 1.0
         scale_right = value[two] if left[two] == two else 1.0
         share_left, share_right = share[one] * scale_left, share[two] * scale_right
-        kept_left, kept_right = kept[one] * scale_left, kept[two] * scale_right
+        passed_left, passed_right = passed_share[one] * scale_left, passed_share[two] * scale_right
         for q in range(len(t)):
             # The factor of the feature so far is replaced by the one with this split. A document that failed an
             # earlier split (before = 0) has lost all but the share of the training rows.
             lost, won = (1.0 - t[q]) * inverse[above, q], t[q] * inverse[above, q]
-            more_left, more_right = lost * kept_left - share_left, lost * kept_right - share_right
+            more_left, more_right = lost * passed_left - share_left, lost * passed_right - share_right
             won_left, won_right = won * scale_left, won * scale_right
             here, down_left, down_right = reach[node, q], reach[one, q], reach[two, q]
             for k in range(_LANES):

@@ -10,7 +10,7 @@ mapped file beyond its new end.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ _ARRAYS = {  # dtypes and dimensions that an array may have
     "offsets": (("<i8",), 1),
     "query_ids": (("<i8", "<u8"), 1),
     "grouping": (("<i8",), 1),
-    "rows": (("<i8",), 1),  # of older files
     "document_weight": (("<f8",), 1),
     "query_weight": (("<f8",), 1),
 } | {
@@ -140,7 +139,6 @@ class _MappedFeatures:
     """The features in the mapped file, not yet looked at."""
 
     array: MappedArray
-    order: np.ndarray | None = None  # of an older file, in which the rows of a query are contiguous
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -152,30 +150,23 @@ class _MappedFeatures:
             if np.isinf(features[first : first + 65_536]).any():
                 message = "X holds an infinite value; features must be finite, or NaN for missing."
                 raise FormatError(self.array.path, message)
-        return features if self.order is None else readonly(features[self.order])
+        return features
 
 
 def _assembled(arrays: dict[str, np.ndarray], features: _MappedFeatures) -> MappedRankingData:
     n_rows, n_features = features.shape
     offsets = _rising(arrays["offsets"], n_rows, "offsets")
     names = _texts(arrays, "feature_names", n_features)
-    grouping, order = _grouping(arrays, n_rows, offsets)
     labels = as_labels(arrays["y"], n_rows) if "y" in arrays else None
-    weights = _weights(arrays, "document_weight", n_rows, "row")
-    documents, comments = _texts(arrays, "docids", n_rows), _texts(arrays, "comments", n_rows)
-    if order is not None:
-        features = replace(features, order=order)
-        labels, weights = (None if values is None else values[order] for values in (labels, weights))
-        documents, comments = (None if texts is None else texts.take(order) for texts in (documents, comments))
     values = {
         "y": labels,
         "offsets": offsets,
         "query_ids": _query_ids(arrays, len(offsets) - 1),
-        "rows": grouping,
-        "docid_texts": documents,
-        "comment_texts": comments,
+        "rows": _grouping(arrays, n_rows, offsets),
+        "docid_texts": _texts(arrays, "docids", n_rows),
+        "comment_texts": _texts(arrays, "comments", n_rows),
         "feature_names": None if names is None else as_feature_names(list(names), n_features),
-        "sample_weight": weights,
+        "sample_weight": _weights(arrays, "document_weight", n_rows, "row"),
         "query_weight": _weights(arrays, "query_weight", len(offsets) - 1, "query"),
         "_features": features,
     }
@@ -208,24 +199,11 @@ def _query_ids(arrays: dict[str, np.ndarray], n: int) -> np.ndarray:
     return ids
 
 
-def _grouping(arrays: dict[str, np.ndarray], n: int, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """`RankingData.rows`, and the order in which the stored rows were given, where they are stored in another one."""
-    if "grouping" in arrays:
-        return _checked_grouping(arrays["grouping"], n, offsets), None
-    older = arrays.get("rows")
-    if older is None:
-        return np.arange(n, dtype=np.int64), None
-    if len(older) != n or (n and older.min() < 0):
-        raise ValueError(f"there must be {n} positions of rows, 0 or larger.")
-    # Older files hold the rows query by query, and where each of them stood in the input.
-    firsts = older[offsets[:-1][np.diff(offsets) > 0]]
-    if (np.diff(older) > 0).all() or (np.diff(firsts) <= 0).any():  # in order, or queries were put into this order
-        return np.arange(n, dtype=np.int64), None
-    order = np.argsort(older, kind="stable")
-    return np.argsort(order), order
-
-
-def _checked_grouping(rows: np.ndarray, n: int, offsets: np.ndarray) -> np.ndarray:
+def _grouping(arrays: dict[str, np.ndarray], n: int, offsets: np.ndarray) -> np.ndarray:
+    """`RankingData.rows`."""
+    if "grouping" not in arrays:
+        return np.arange(n, dtype=np.int64)
+    rows = arrays["grouping"]
     starts = np.zeros(n + 1, dtype=bool)
     starts[offsets] = True
     whole = len(rows) == n and np.array_equal(np.sort(rows), np.arange(n))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.deprecation import renamed_argument
 from podium._runtime.words import did_you_mean
 from podium.data.precision import Pair, merged_columns, warn_of_merged
 from podium.data.query_ids import as_query_ids, group_rows
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 BACKENDS = ("pandas", "polars", "pyarrow")
 LABEL, QID = "label", "qid"
 KNOWN = ("docid", "sample_weight", "query_weight")  # used as such if present and not listed as features
-_OLD_WEIGHT = "document_weight"  # the column of sample weights in tables of earlier versions
 
 
 def arrays_from_frame(
@@ -101,9 +99,6 @@ def choose_columns(
             raise ValueError(f"there is no column {name!r}; found: {shown}.{hint}")
     free = set(columns) - set(wanted)
     names: dict[str, Any] = {known: others[known] or (known if known in free else None) for known in KNOWN}
-    if _OLD_WEIGHT in free:
-        column = "the column document_weight"
-        names["sample_weight"] = renamed_argument(column, _OLD_WEIGHT, "sample_weight", names["sample_weight"])
     names["label"] = label if used else None
     taken = {qid, *names.values(), *({label} & free)}
     names["features"] = [name for name in columns if name not in taken] if features is None else list(features)
@@ -128,7 +123,7 @@ def columns_of(data: RankingData) -> dict[str, np.ndarray]:
         columns["query_weight"] = data.query_weight[data.query_numbers]
     names = data.feature_names or tuple(f"f{number}" for number in range(1, data.n_features + 1))
     for name in names:
-        if name in (LABEL, QID, *KNOWN, _OLD_WEIGHT):
+        if name in (LABEL, QID, *KNOWN):
             raise ValueError(f"a feature is named {name!r}, which is the name of another column. Rename it first.")
     return columns | {name: data.X[:, column] for column, name in enumerate(names)}
 
@@ -167,7 +162,7 @@ def _matrix(table: nw.DataFrame[Any], features: Sequence[Any]) -> np.ndarray:
         merged |= {str(name): pair for name, pair in _merged(columns).items()}
         stacked = [_feature(table.get_column(name), values) for name, values in columns.items()]
         matrix[:, start : start + 16] = np.stack(stacked, axis=1)
-    warn_of_merged(merged, stacklevel=4)
+    warn_of_merged(merged)
     return matrix
 
 

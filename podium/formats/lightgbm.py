@@ -23,6 +23,7 @@ import numpy as np
 
 from podium._runtime.files import COMPRESSIONS, is_stream, write_whole
 from podium._runtime.warn import LossWarning
+from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
@@ -115,7 +116,7 @@ def _read_weights(weights: str, path: FilePath, n_rows: int) -> np.ndarray:
         line = int(np.flatnonzero(values < 0)[0]) + 1
         raise FormatError(weights, f"expected a weight, 0 or more; found {values[line - 1]}.", line)
     if len(values) != n_rows:
-        raise FormatError(weights, f"has {len(values)} weights, {os.fspath(path)} has {n_rows} rows.")
+        raise FormatError(weights, f"has {len(values)} weights, {os.fspath(path)} has {counted(n_rows, 'row')}.")
     return values
 
 
@@ -158,7 +159,7 @@ def _columns(path: FilePath, records: Iterator[Record], names: list[str]) -> tup
         if (labels[-1] < 0).any():
             row = int(np.flatnonzero(labels[-1] < 0)[0])
             raise FormatError(path, f"the label must be 0 or larger; found {labels[-1][row, 0]}.", chunk[row][0])
-    large.warn(path, stacklevel=5)
+    large.warn(path)
     return np.concatenate(labels)[:, 0], joined(features)
 
 

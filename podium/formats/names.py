@@ -7,13 +7,13 @@ of all names that training knew; any other value is a missing one. Columns of an
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.warn import warn
 from podium.data.precision import is_large
 from podium.data.sparse import is_sparse
 
@@ -160,7 +160,7 @@ def _codes(values: np.ndarray, known: list[Any], where: str) -> np.ndarray:
 def _warn_if_unknown(codes: np.ndarray, values: np.ndarray, where: str) -> None:
     present = values == values  # neither NaN
     if len(codes) and np.isnan(codes).all() and np.any(present):
-        warnings.warn(f"{where}: training knew none of these values; all count as missing.", UserWarning, stacklevel=7)
+        warn(f"{where}: training knew none of these values; all count as missing.")
 
 
 def _table_of(X: Any) -> nw.DataFrame[Any] | None:
@@ -187,9 +187,5 @@ def _numbers(column: nw.Series[Any], names: list[Any]) -> np.ndarray:
     places: Mapping[Any, int] = {name: number for number, name in enumerate(names)}
     numbers = np.array([places.get(value, np.nan) for value in column.to_list()], dtype=np.float64)
     if len(numbers) and np.isnan(numbers).all() and not column.is_null().all():
-        warnings.warn(
-            f"column {column.name!r}: training knew none of these values; all count as missing.",
-            UserWarning,
-            stacklevel=5,
-        )
+        warn(f"column {column.name!r}: training knew none of these values; all count as missing.")
     return numbers

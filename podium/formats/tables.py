@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.deprecation import renamed_argument
 from podium._runtime.files import open_bytes, plain_suffix, write_whole
 from podium._runtime.words import check_choice, did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
@@ -57,16 +56,13 @@ def read_table(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     query_weight: str | None = None,
-    document_weight: str | None = None,
     labels: str = "required",
 ) -> RankingData:
     """Read `.csv`, `.tsv` (compressed or not) or `.parquet`; `kind` overrides the suffix.
 
     `labels` is as in `read_data`: "required", "optional" or "ignored", which `label=None` means too. Columns named
     docid, sample_weight and query_weight are used as such unless they are listed in `features`.
-    `document_weight` is the deprecated name of `sample_weight`.
     """
-    sample_weight = renamed_argument("document_weight", document_weight, "sample_weight", sample_weight)
     kind = _kind_of(path, kind)
     check_choice("labels", labels, LABELS)
     others = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
@@ -123,10 +119,10 @@ class LargeCells:
         for cell in np.flatnonzero(np.abs(values) >= EXACT).tolist():
             self.texts[names[cell % len(names)]].add(cells[cell])
 
-    def warn(self, path: FilePath, stacklevel: int) -> None:
+    def warn(self, path: FilePath) -> None:
         pairs = {name: merged_texts(texts) for name, texts in self.texts.items()}
         merged = {name: pair for name, pair in pairs.items() if pair is not None}
-        warn_of_merged(merged, stacklevel + 1, f"{os.fspath(path)}: ")
+        warn_of_merged(merged, f"{os.fspath(path)}: ")
 
 
 def cell_numbers(
@@ -239,7 +235,7 @@ def _gather(path: FilePath, records: Iterator[Record], header: list[str], names:
             docids += [row[header.index(names["docid"])] for _, row in chunk]
     if not features:
         raise FormatError(path, "has no rows below the header.")
-    large.warn(path, stacklevel=5)
+    large.warn(path)
     weights = dict(zip(amounts, np.concatenate(numbers).T)) if amounts else {}
     return {
         "X": joined(features),

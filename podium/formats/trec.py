@@ -17,6 +17,7 @@ import numpy as np
 from podium._runtime.compiler import readonly
 from podium._runtime.files import write_whole
 from podium._runtime.once import once
+from podium._runtime.words import counted
 from podium.data.query_ids import group_rows
 from podium.data.ranking import RankingData
 from podium.data.texts import Texts
@@ -76,7 +77,7 @@ class Pairs:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} pairs, {self.n_queries} queries)"
+        return f"{type(self).__name__}({counted(len(self), 'pair')}, {counted(self.n_queries, 'query', 'queries')})"
 
 
 class Qrels(Pairs):

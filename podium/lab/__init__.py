@@ -1,6 +1,6 @@
 """Experiments: data sets, folds, tuning, runs over processes, stored results and their report.
 
-Names are imported on first use, because an experiment needs models, and some models are parts of the lab.
+Names are imported on first use: an experiment needs models, and listing data sets needs none.
 """
 
 from importlib import import_module

@@ -5,16 +5,13 @@ A linear estimator is its weights and a link, support vector regression its supp
     identity   w . x + b
     logistic   g_0 + (g_1 - g_0) / (1 + exp(-(w . x + b))), the expected grade of two
     softmax    sum_k g_k softmax(W x + b)_k, the expected grade of several
-    rbf        sum_j a_j exp(-gamma |z - v_j|^2) + b
-    poly       sum_j a_j (gamma z . v_j + coef0)^degree + b
-    sigmoid    sum_j a_j tanh(gamma z . v_j + coef0) + b
+    rbf, poly, sigmoid   sum_j a_j k(z, v_j) + b, with k of `kernel_functions.py`
 
 x are the features as they came, z those that were standardised for the estimator.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +19,13 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 from podium.data.sparse import FeatureMatrix
+from podium.data.standardising import Standardisation
+from podium.learners.kernel_functions import SKLEARN_NAMES, gaussian, polynomial, sigmoid
 from podium.learners.linear.products import multiply
 
-KERNELS = ("rbf", "poly", "sigmoid")
+KERNELS = tuple(SKLEARN_NAMES)
 LINKS = ("identity", "logistic", "softmax", *KERNELS)
 _BLOCK_ROWS = 1024
 
@@ -66,12 +65,11 @@ class Form:
         scores, weights, support = np.empty(len(X)), readonly(self.weights[0].copy()), readonly(self.support)
         kind, gamma, coef0, degree = KERNELS.index(self.link), self.gamma, self.coef0, self.degree
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
-            z = (X[part] - self.mean) / self.scale
+        def work(part: slice) -> None:
+            z = Standardisation(self.mean, self.scale).apply(X[part])
             _kernel_sums(z, support, weights, kind, gamma, coef0, degree, scores[part])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
         return np.asarray(scores + self.intercepts[0])
 
     def check(self, n_features: int) -> None:
@@ -133,6 +131,9 @@ class EstimatorTraining:
         raise ValueError("a single step has no state to continue from")
 
 
+_gaussian, _polynomial, _sigmoid = kernel(gaussian), kernel(polynomial), kernel(sigmoid)
+
+
 @kernel
 def _kernel_sums(
     z: np.ndarray,
@@ -144,7 +145,7 @@ def _kernel_sums(
     degree: int,
     scores: np.ndarray,
 ) -> None:
-    """scores[i] = sum_j weights[j] k(z_i, support_j); kind: the place of the kernel in KERNELS."""
+    """scores[i] = sum_j weights[j] k(z_i, support_j); kind: the number of the kernel in KERNELS."""
     for i in range(len(z)):
         total = 0.0
         for j in range(len(support)):
@@ -152,9 +153,9 @@ def _kernel_sums(
             for f in range(z.shape[1]):
                 inner += (z[i, f] - support[j, f]) ** 2 if kind == 0 else z[i, f] * support[j, f]
             if kind == 0:
-                total += weights[j] * math.exp(-gamma * inner)
+                total += weights[j] * _gaussian(inner, gamma)
             elif kind == 1:
-                total += weights[j] * (gamma * inner + coef0) ** degree
+                total += weights[j] * _polynomial(inner, gamma, coef0, degree)
             else:
-                total += weights[j] * math.tanh(gamma * inner + coef0)
+                total += weights[j] * _sigmoid(inner, gamma, coef0)
         scores[i] = total

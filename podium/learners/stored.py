@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,15 @@ def refuse_other_names(expected: Iterable[str], found: Iterable[str]) -> None:
     wrong = set(expected) ^ set(found)
     if wrong:
         raise ValueError(f"{min(wrong)[:60]!r} is missing, or not known")
+
+
+def named_scores(followed: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The scores of evaluation sets, as a state has them."""
+    return {f"eval_{number}/scores": scores for number, scores in enumerate(followed)}
+
+
+def read_scores(arrays: Mapping[str, np.ndarray], followed: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [read_numbers(arrays, name, len(scores)) for name, scores in named_scores(followed).items()]
 
 
 def read_count(meta: Mapping[str, Any], key: str, most: int) -> int:

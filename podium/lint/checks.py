@@ -22,7 +22,7 @@ from podium.data.texts import Texts
 from podium.formats.digits import merged_in_file
 from podium.formats.lines import FilePath
 from podium.lint import facts
-from podium.lint.rules import RULES, Finding, Level, Report
+from podium.lint.rules import Finding, Level, Report, rules
 
 LARGEST_LABEL = 31  # the exponential gain 2^label - 1 stops here
 LONGEST_LIST = 10_000  # LightGBM's limit for its ranking objectives
@@ -69,10 +69,9 @@ def check(parts: Mapping[str, RankingData], paths: Mapping[str, FilePath] | None
     for name, data in parts.items():
         refuse_sparse(data.X, f"{name}: check")
     read_from = paths or {}
-    filled = [
-        _Part.of(name, data, read_from.get(name)) for name, data in parts.items() if data.n_rows and data.n_features
-    ]
-    findings = [*_empty_parts(parts), *_between_all(parts)]
+    full = {name: data for name, data in parts.items() if data.n_rows and data.n_features}
+    filled = [_Part.of(name, data, read_from.get(name)) for name, data in full.items()]
+    findings = [*_empty_parts(parts), *_between_all(full)]
     for part in filled:
         for look_at_part in (*_PART_CHECKS, *(_LABEL_CHECKS if part.data.y is not None else (_no_labels,))):
             findings.extend(look_at_part(part))
@@ -207,11 +206,11 @@ def _merged_numbers(part: _Part) -> Iterator[Finding]:
     if part.path is None:
         return
     largest = np.fmax(np.abs(part.facts.low), np.abs(part.facts.high))
-    found = merged_in_file(part.path, part.data, np.flatnonzero(largest >= EXACT))
-    if found:
+    merged = merged_in_file(part.path, part.data, np.flatnonzero(largest >= EXACT))
+    if merged:
         mask = np.zeros(part.data.n_features, dtype=bool)
-        mask[list(found)] = True
-        one, other = map(str, next(iter(found.values())))
+        mask[list(merged)] = True
+        one, other = map(str, next(iter(merged.values())))
         yield from _about_features("merged-numbers", [part], mask, one=one, other=other)
 
 
@@ -263,14 +262,9 @@ def _feature_scales(group: Sequence[_Part]) -> Iterator[Finding]:
     spans = np.where(high > low, high - low, np.nan)
     if np.fmax.reduce(spans) > _SCALE_RATIO * np.fmin.reduce(spans):
         narrow, wide = np.nanargmin(spans), np.nanargmax(spans)
-        yield _finding(
-            "feature-scales",
-            _files(group),
-            narrow=_feature(group, narrow),
-            narrow_span=float(spans[narrow]),
-            wide=_feature(group, wide),
-            wide_span=float(spans[wide]),
-        )
+        details: dict[str, Any] = {"narrow": _feature(group, narrow), "narrow_span": float(spans[narrow])}
+        details |= {"wide": _feature(group, wide), "wide_span": float(spans[wide])}
+        yield _finding("feature-scales", _files(group), **details)
 
 
 def _leaking_features(group: Sequence[_Part]) -> Iterator[Finding]:
@@ -290,16 +284,15 @@ def _leaking_features(group: Sequence[_Part]) -> Iterator[Finding]:
 
 
 def _between_all(parts: Mapping[str, RankingData]) -> Iterator[Finding]:
-    filled = {name: data for name, data in parts.items() if data.n_rows and data.n_features}
-    counts = {name: data.n_features for name, data in filled.items()}
-    named = {data.feature_names: name for name, data in filled.items() if data.feature_names}
+    counts = {name: data.n_features for name, data in parts.items()}
+    named = {data.feature_names: name for name, data in parts.items() if data.feature_names}
     if len(set(counts.values())) > 1:
         sizes = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
-        yield _finding("different-features", ", ".join(filled), sizes=sizes, features=counts)
+        yield _finding("different-features", ", ".join(parts), sizes=sizes, features=counts)
     elif len(named) > 1:
-        column, found = next((i, names) for i, names in enumerate(zip(*named), 1) if len(set(names)) > 1)
-        names = ", ".join(f"{name} has {feature}" for name, feature in zip(named.values(), found))
-        yield _finding("different-names", ", ".join(filled), column=column, names=names)
+        column, differing = next((i, names) for i, names in enumerate(zip(*named), 1) if len(set(names)) > 1)
+        names = ", ".join(f"{name} has {feature}" for name, feature in zip(named.values(), differing))
+        yield _finding("different-names", ", ".join(parts), column=column, names=names)
 
 
 def _between_two(one: _Part, other: _Part) -> Iterator[Finding]:
@@ -334,13 +327,7 @@ def _document_keys(part: _Part, by_document: bool) -> np.ndarray:
     return facts.mix(part.facts.row_hashes ^ names)
 
 
-_PART_CHECKS = (
-    _interleaved,
-    _repeated_docids,
-    _identical_documents,
-    _list_lengths,
-    _merged_numbers,
-)
+_PART_CHECKS = (_interleaved, _repeated_docids, _identical_documents, _list_lengths, _merged_numbers)
 _LABEL_CHECKS = (_queries_without_pairs, _odd_labels, _label_distribution)
 _FEATURE_CHECKS = (_still_features, _duplicate_features, _missing_values, _feature_scales, _leaking_features)
 
@@ -349,7 +336,7 @@ _FEATURE_CHECKS = (_still_features, _duplicate_features, _missing_values, _featu
 
 
 def _finding(code: str, file: str, where: str = "", level: Level | None = None, **details: Any) -> Finding:
-    usual_level, template = RULES[code]
+    usual_level, template = rules()[code]
     return Finding(code, level or usual_level, file, template.format(where=where, **details), details)
 
 
@@ -368,7 +355,7 @@ def _about_documents(code: str, part: _Part, rows: np.ndarray, *, file: str = ""
     for row, query in zip(rows[:_LISTED], _query_of(data, rows[:_LISTED])):
         docid = None if data.docid_texts is None else data.docid_texts[int(row)]
         examples.append({"query": str(data.query_ids[query]), "row": int(part.rows[row]) + 1, "docid": docid})
-    texts = [f"{found['docid'] or 'row {row}'.format(**found)} of query {found['query']}" for found in examples]
+    texts = [f"{one['docid'] or 'row {row}'.format(**one)} of query {one['query']}" for one in examples]
     where = f"{len(rows):,} of {counted(data.n_rows, 'document')} ({_some(texts, len(rows))})"
     return _finding(code, file or part.name, where, **details, count=len(rows), of=data.n_rows, documents=examples)
 

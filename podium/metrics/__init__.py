@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from podium.metrics.policies import get_policy as get_policy
     from podium.metrics.registry import METRICS as METRICS
     from podium.metrics.registry import parse_metric as parse_metric
+    from podium.metrics.registry import register_metric as register_metric
 
 _HOME = {
     "Metric": "base",
@@ -29,6 +30,7 @@ _HOME = {
     "get_policy": "policies",
     "METRICS": "registry",
     "parse_metric": "registry",
+    "register_metric": "registry",
 }
 
 __all__ = list(_HOME)

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.base import KernelMetric, refuse_labels_above_rmax, rmax_note
 from podium.metrics.closed_forms import ADDITIVE, ClosedForm, inverse
@@ -26,21 +26,21 @@ Gain = str | tuple[float, ...]
 class AdditiveMetric(KernelMetric):
     """The common part: members define the gain of a label, the weight of a rank and the normaliser."""
 
-    def gains(self, labels: np.ndarray) -> np.ndarray:
+    def gains(self, labels: Array) -> Array:
         raise NotImplementedError
 
-    def place_weights(self, n: int) -> np.ndarray:
+    def place_weights(self, n: int) -> Array:
         """Weights of the first n places before normalising; 0 beyond the cutoff."""
         raise NotImplementedError
 
-    def normalisers(self, lists: RankedLists) -> np.ndarray:
+    def normalisers(self, lists: RankedLists) -> Array:
         """One divisor per query; 0 where the query has nothing to gain."""
         return np.ones(lists.n_queries)
 
     def empty_value(self) -> float:
         return 0.0
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         gain, offsets = self.ranked_gains(lists)
         sums = weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
         divisors = self.normalisers(lists)
@@ -50,14 +50,14 @@ class AdditiveMetric(KernelMetric):
     def closed_form(self, lists: RankedLists) -> ClosedForm | None:
         return self.additive_form(lists, inverse(self.normalisers(lists)), self.place_weights(lists.longest))
 
-    def additive_form(self, lists: RankedLists, scales: np.ndarray, *ranks: np.ndarray) -> ClosedForm:
+    def additive_form(self, lists: RankedLists, scales: Array, *ranks: Array) -> ClosedForm:
         """Gains, times document weights, with these scales of queries; `ranks`: the table of weights and its starts."""
         gains = self.gains(lists.labels) * (1.0 if lists.weights is None else lists.weights)
         sums = weighted_sums(np.abs(gains), lists.offsets) * scales
         largest = float(sums.max(initial=0.0) * np.abs(ranks[0]).max(initial=0.0)) or 1.0
         return ClosedForm(ADDITIVE, self.top(lists.longest), gains, scales, largest, *ranks)
 
-    def ranked_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
+    def ranked_gains(self, lists: RankedLists) -> tuple[Array, Array]:
         """The gains in ranked order down to the cutoff, times document weights, and their offsets."""
         self.refuse_labels(lists)
         if lists.average_ties:
@@ -70,13 +70,13 @@ class AdditiveMetric(KernelMetric):
     def refuse_labels(self, lists: RankedLists) -> None:
         """Raise where a label has no gain, at any rank: the cutoff does not apply to them."""
 
-    def _averaged_gains(self, lists: RankedLists) -> np.ndarray:
+    def _averaged_gains(self, lists: RankedLists) -> Array:
         gain = self.gains(lists.labels) * (1.0 if lists.weights is None else lists.weights)
         if lists.tied is not None:
             _average_runs(gain, readonly(lists.tied))
         return gain
 
-    def ideal_gains(self, lists: RankedLists) -> tuple[np.ndarray, np.ndarray]:
+    def ideal_gains(self, lists: RankedLists) -> tuple[Array, Array]:
         """The gains of each query, largest first, down to the cutoff, and their offsets."""
         if lists.weights is None:
             labels, offsets = lists.ideal(self.cutoff)
@@ -96,7 +96,7 @@ class RelevanceMetric(AdditiveMetric):
     def threshold(self) -> float:
         return self.policy.relevant if self.relevant is None else self.relevant
 
-    def gains(self, labels: np.ndarray) -> np.ndarray:
+    def gains(self, labels: Array) -> Array:
         return (labels >= self.threshold).astype(np.float64)
 
 
@@ -104,16 +104,16 @@ class RelevanceMetric(AdditiveMetric):
 class Precision(RelevanceMetric):
     """P@k: the share of relevant documents among the first k places, empty places counting as not relevant."""
 
-    spelling: ClassVar[str] = "p"
+    base_name: ClassVar[str] = "p"
     cut_by_policy: ClassVar[bool] = True
 
     def lambda_advice(self) -> str | None:
         return _set_advice(self.cutoff)
 
-    def place_weights(self, n: int) -> np.ndarray:
+    def place_weights(self, n: int) -> Array:
         return cut(np.ones(n), self.cutoff)
 
-    def normalisers(self, lists: RankedLists) -> np.ndarray:
+    def normalisers(self, lists: RankedLists) -> Array:
         lengths = lists.lengths.astype(np.float64)
         if self.cutoff is None:
             return lengths
@@ -126,7 +126,7 @@ class Precision(RelevanceMetric):
 class Recall(RelevanceMetric):
     """recall@k: the share of a query's relevant documents that is found among the first k places."""
 
-    spelling: ClassVar[str] = "recall"
+    base_name: ClassVar[str] = "recall"
 
     def empty_value(self) -> float:
         return self.policy.empty_recall
@@ -134,10 +134,10 @@ class Recall(RelevanceMetric):
     def lambda_advice(self) -> str | None:
         return _set_advice(self.cutoff)
 
-    def place_weights(self, n: int) -> np.ndarray:
+    def place_weights(self, n: int) -> Array:
         return cut(np.ones(n), self.cutoff)
 
-    def normalisers(self, lists: RankedLists) -> np.ndarray:
+    def normalisers(self, lists: RankedLists) -> Array:
         labels, offsets = lists.all_judged
         return relevant_weight(labels, self.threshold, lists.weights, offsets)
 
@@ -149,7 +149,7 @@ class RBP(RelevanceMetric):
     The gain is 1 from the relevance threshold on; `graded` takes `r / rmax` instead.
     """
 
-    spelling: ClassVar[str] = "rbp"
+    base_name: ClassVar[str] = "rbp"
     positional: ClassVar[str] = "persistence"
 
     persistence: float = 0.8
@@ -167,13 +167,13 @@ class RBP(RelevanceMetric):
     def notes(self) -> tuple[str, ...]:
         return rmax_note(self.rmax) if self.graded else ()
 
-    def gains(self, labels: np.ndarray) -> np.ndarray:
+    def gains(self, labels: Array) -> Array:
         if not self.graded:
             return super().gains(labels)
         refuse_labels_above_rmax(self, labels, self.rmax)
         return labels / (self.rmax or 1.0)
 
-    def place_weights(self, n: int) -> np.ndarray:
+    def place_weights(self, n: int) -> Array:
         return cut((1.0 - self.persistence) * self.persistence ** np.arange(n), self.cutoff)
 
 
@@ -181,7 +181,7 @@ class RBP(RelevanceMetric):
 class DCG(AdditiveMetric):
     """DCG@k: gains divided by the logarithm of their rank."""
 
-    spelling: ClassVar[str] = "dcg"
+    base_name: ClassVar[str] = "dcg"
 
     gain: Gain | None = None  # overrides the policy's
 
@@ -192,14 +192,14 @@ class DCG(AdditiveMetric):
         elif self.gain is not None:
             gain_table(self.gain)
 
-    def gains(self, labels: np.ndarray) -> np.ndarray:
+    def gains(self, labels: Array) -> Array:
         return gains(labels, self.policy.gain if self.gain is None else self.gain)
 
     def refuse_labels(self, lists: RankedLists) -> None:
         gain = self.policy.gain if self.gain is None else self.gain
         self.gains(lists.labels if isinstance(gain, tuple) else np.array([lists.largest_label]))
 
-    def place_weights(self, n: int) -> np.ndarray:
+    def place_weights(self, n: int) -> Array:
         return cut(discounts(n, self.policy.discount), self.cutoff)
 
 
@@ -207,7 +207,7 @@ class DCG(AdditiveMetric):
 class NDCG(DCG):
     """NDCG@k: DCG@k divided by the DCG@k of the best order."""
 
-    spelling: ClassVar[str] = "ndcg"
+    base_name: ClassVar[str] = "ndcg"
     cut_by_policy: ClassVar[bool] = True
 
     empty: float | None = None  # overrides the policy's value of a query with nothing relevant
@@ -215,18 +215,18 @@ class NDCG(DCG):
     def empty_value(self) -> float:
         return self.policy.empty if self.empty is None else self.empty
 
-    def normalisers(self, lists: RankedLists) -> np.ndarray:
+    def normalisers(self, lists: RankedLists) -> Array:
         gain, offsets = self.ideal_gains(lists)
         return weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         return np.where(self.too_short(lists.lengths), 0.0, super().values(lists))
 
     def closed_form(self, lists: RankedLists) -> ClosedForm:
         scales = np.where(self.too_short(lists.lengths), 0.0, inverse(self.normalisers(lists)))
         return self.additive_form(lists, scales, self.place_weights(lists.longest))
 
-    def too_short(self, lengths: np.ndarray | int) -> np.ndarray:
+    def too_short(self, lengths: Array | int) -> Array:
         """Whether lists of these lengths have the value 0 because they are shorter than the cutoff."""
         if self.policy.short == "cut" or self.cutoff is None:
             return np.zeros(np.shape(lengths), dtype=np.bool_)
@@ -237,9 +237,9 @@ class NDCG(DCG):
 class MeanNDCG(DCG):
     """LETOR's MeanNDCG: the mean of NDCG@1 .. NDCG@n over a list's own n places (the first k of them at a cutoff)."""
 
-    spelling: ClassVar[str] = "meanndcg"
+    base_name: ClassVar[str] = "meanndcg"
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         gain, offsets = self.ranked_gains(lists)
         best, ends = self.ideal_gains(lists)
         discount = discounts(max(_longest(offsets), _longest(ends)), self.policy.discount)
@@ -248,7 +248,7 @@ class MeanNDCG(DCG):
         _mean_ratios(gain, offsets, best, ends, discount, self.cutoff or len(discount), out)
         return np.where(np.isnan(out), self.policy.empty, out)
 
-    def _weights(self, labels: np.ndarray) -> np.ndarray:
+    def _weights(self, labels: Array) -> Array:
         """Weights of the ranks of one list."""
         best, n = self.ideal_gains(RankedLists.one(labels))[0], len(labels)
         top = self.top(n)
@@ -270,13 +270,13 @@ class MeanNDCG(DCG):
         return self.additive_form(lists, np.ones(lists.n_queries), table, lists.offsets[:-1])
 
 
-def cut(weights: np.ndarray, cutoff: int | None) -> np.ndarray:
+def cut(weights: Array, cutoff: int | None) -> Array:
     if cutoff is not None:
         weights[cutoff:] = 0.0
     return weights
 
 
-def weighted_sums(values: np.ndarray, offsets: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def weighted_sums(values: Array, offsets: Array, weights: Array | None = None) -> Array:
     """For each query the sum of its values, each times the weight of its place."""
     out = np.empty(len(offsets) - 1)
     place_weights = np.ones(_longest(offsets)) if weights is None else weights
@@ -284,9 +284,7 @@ def weighted_sums(values: np.ndarray, offsets: np.ndarray, weights: np.ndarray |
     return out
 
 
-def relevant_weight(
-    labels: np.ndarray, threshold: float, weights: np.ndarray | None, offsets: np.ndarray
-) -> np.ndarray:
+def relevant_weight(labels: Array, threshold: float, weights: Array | None, offsets: Array) -> Array:
     """The number of relevant documents of each query, or their weight."""
     out = np.empty(len(offsets) - 1)
     labels, offsets = readonly(labels), readonly(offsets)
@@ -301,28 +299,22 @@ def _set_advice(cutoff: int | None) -> str | None:
     return None if cutoff is None else f"ignores the order of the first {cutoff} places; 'map' or 'ndcg' do not"
 
 
-def _longest(offsets: np.ndarray) -> int:
+def _longest(offsets: Array) -> int:
     return int(np.diff(offsets).max(initial=0))
 
 
 @kernel
-def _weighted_sums(values: np.ndarray, offsets: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+def _weighted_sums(values: Array, offsets: Array, weights: Array, out: Array) -> None:
     for q in range(len(out)):
         start, total = offsets[q], 0.0
-        for place in range(offsets[q + 1] - start):
-            total += values[start + place] * weights[place]
+        for rank in range(offsets[q + 1] - start):
+            total += values[start + rank] * weights[rank]
         out[q] = total
 
 
 @kernel
 def _relevant_weight(
-    labels: np.ndarray,
-    threshold: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    first: int,
-    last: int,
-    out: np.ndarray,
+    labels: Array, threshold: float, weights: Array, offsets: Array, first: int, last: int, out: Array
 ) -> None:
     for q in range(first, last):
         total = 0.0
@@ -333,7 +325,7 @@ def _relevant_weight(
 
 
 @kernel
-def _average_runs(values: np.ndarray, tied: np.ndarray) -> None:
+def _average_runs(values: Array, tied: Array) -> None:
     """Replace each run of ties by its mean, in place."""
     start, n = 0, len(values)
     while start < n:
@@ -348,22 +340,16 @@ def _average_runs(values: np.ndarray, tied: np.ndarray) -> None:
 
 @kernel
 def _mean_ratios(
-    gains: np.ndarray,
-    offsets: np.ndarray,
-    ideal: np.ndarray,
-    ends: np.ndarray,
-    discount: np.ndarray,
-    cutoff: int,
-    out: np.ndarray,
+    gains: Array, offsets: Array, ideal: Array, ends: Array, discount: Array, cutoff: int, out: Array
 ) -> None:
     """Mean over k of DCG@k / ideal DCG@k; NaN where nothing can be gained."""
     for q in range(len(out)):
         top = min(cutoff, offsets[q + 1] - offsets[q])
-        found, best, total = 0.0, 0.0, 0.0
-        for place in range(top):
-            found += gains[offsets[q] + place] * discount[place]
-            if ends[q] + place < ends[q + 1]:
-                best += ideal[ends[q] + place] * discount[place]
+        reached, best, total = 0.0, 0.0, 0.0
+        for rank in range(top):
+            reached += gains[offsets[q] + rank] * discount[rank]
+            if ends[q] + rank < ends[q + 1]:
+                best += ideal[ends[q] + rank] * discount[rank]
             if best > 0:
-                total += found / best
+                total += reached / best
         out[q] = total / top if best > 0 else np.nan

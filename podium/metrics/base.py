@@ -1,6 +1,6 @@
 """Metric: a ranked list of labels in, a number out, and what each swap of two places would change.
 
-A metric is an immutable value whose name is its spelling. To add one, write `value`; the brute force here then gives
+A metric is an immutable value with a name. To add one, write `value`; the brute force here then gives
 `swaps` (by really swapping) and `values` (by looping over queries), and every closed form is tested against it.
 """
 
@@ -11,24 +11,24 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from podium.metrics.closed_forms import ClosedForm, swap_changes
+from podium.metrics.closed_forms import PAIRS, ClosedForm, swap_deltas
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES, Policy
 
 LONGEST_BRUTE_FORCE = 2_000
 
 _NUMBERS = (int, float, np.integer, np.floating)
-_VALUE_METHODS = ("value", "values", "swaps", "ranked_gains")  # what a closed form says in another way
+_VALUE_METHODS = ("value", "values", "ranked_gains")  # what swaps and a closed form say in another way
 
 
 @dataclass(frozen=True)
 class Metric:
     """The frame of all metrics.
 
-    Fields other than the cutoff and the policy are part of the spelling: `RBP(persistence=0.5)` is `rbp(0.5)`.
+    Fields other than the cutoff and the policy are part of the name: `RBP(persistence=0.5)` is `rbp(0.5)`.
     """
 
-    spelling: ClassVar[str] = ""
+    base_name: ClassVar[str] = ""
     positional: ClassVar[str] = ""  # the field that may be given without its name
     higher_is_better: ClassVar[bool] = True
     cut_by_policy: ClassVar[bool] = False  # without a cutoff it takes the policy's default_cutoff, if that has one
@@ -37,29 +37,33 @@ class Metric:
     policy: Policy = field(default=POLICIES["standard"], kw_only=True, compare=True, repr=False)
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """A class that overrides how values are computed loses the closed form of its base; it may define its own."""
+        """A class that overrides how values are computed loses the swaps and the closed form of its base.
+
+        It may define its own.
+        """
         super().__init_subclass__(**more)
-        owner = next(base for base in cls.__mro__ if "closed_form" in vars(base))
-        if any(getattr(cls, name, None) is not getattr(owner, name, None) for name in _VALUE_METHODS):
-            cls.closed_form = Metric.closed_form  # type: ignore[method-assign]
+        for name, methods in (("swaps", _VALUE_METHODS), ("closed_form", (*_VALUE_METHODS, "swaps"))):
+            owner = next(number for number, base in enumerate(cls.__mro__) if name in vars(base))
+            if any(method in vars(base) for base in cls.__mro__[:owner] for method in methods):
+                setattr(cls, name, getattr(Metric, name))
 
     def __post_init__(self) -> None:
-        given: Any = self.cutoff
-        if given is None and self.cut_by_policy:
-            given = self.policy.default_cutoff
-        if given is None:
+        cutoff: Any = self.cutoff
+        if cutoff is None and self.cut_by_policy:
+            cutoff = self.policy.default_cutoff
+        if cutoff is None:
             return
-        if isinstance(given, bool) or not isinstance(given, _NUMBERS) or not 1 <= given < 2**53 or given % 1 != 0:
-            raise ValueError(f"{self.spelling}: the cutoff must be an integer from 1; got {given!r}.")
-        object.__setattr__(self, "cutoff", int(given))
+        if isinstance(cutoff, bool) or not isinstance(cutoff, _NUMBERS) or not 1 <= cutoff < 2**53 or cutoff % 1 != 0:
+            raise ValueError(f"{self.base_name}: the cutoff must be an integer from 1; got {cutoff!r}.")
+        object.__setattr__(self, "cutoff", int(cutoff))
 
     @property
     def name(self) -> str:
-        """The spelling that `parse_metric` reads back: `ndcg@10`, `err@10(rmax=4)`."""
+        """What `parse_metric` reads back: `ndcg@10`, `err@10(rmax=4)`."""
         cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
         settings = [self._setting(f.name) for f in fields(self) if f.name not in ("cutoff", "policy")]
-        given = [setting for setting in settings if setting]
-        return f"{self.spelling}{cutoff}{'(' + ', '.join(given) + ')' if given else ''}"
+        shown = [setting for setting in settings if setting]
+        return f"{self.base_name}{cutoff}{'(' + ', '.join(shown) + ')' if shown else ''}"
 
     def __str__(self) -> str:
         return self.name
@@ -76,7 +80,11 @@ class Metric:
         return np.array([self.value(lists.query(q), judged[ends[q] : ends[q + 1]]) for q in range(lists.n_queries)])
 
     def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
-        """What the value would change by if place i swapped with place i + 1, i + 2, ...: shape (n - i - 1,)."""
+        """What the value would change by if rank i (from 0) swapped with i + 1, i + 2, ...: shape (n - i - 1,)."""
+        lists = RankedLists.one(ranked_labels)
+        form = self.resolve(lists.largest_label).closed_form(lists)
+        if form is not None and form.kind != PAIRS:
+            return swap_deltas(form, i)
         labels = np.array(ranked_labels, dtype=np.float64)
         n = len(labels)
         if n > LONGEST_BRUTE_FORCE:
@@ -84,12 +92,12 @@ class Metric:
                 f"{self.name} has no closed form for swaps, and the list has {n} documents; "
                 f"trying every swap is bounded at {LONGEST_BRUTE_FORCE}. Define swaps(ranked_labels, i)."
             )
-        before, changes = self.value(labels), np.empty(n - i - 1)
+        before, deltas = self.value(labels), np.empty(n - i - 1)
         for j in range(i + 1, n):
             labels[i], labels[j] = labels[j], labels[i]
-            changes[j - i - 1] = self.value(labels) - before
+            deltas[j - i - 1] = self.value(labels) - before
             labels[i], labels[j] = labels[j], labels[i]
-        return changes
+        return deltas
 
     def closed_form(self, lists: RankedLists) -> ClosedForm | None:
         """The metric (resolved) on these lists, in any order; None where it has no such form on them.
@@ -139,12 +147,6 @@ class KernelMetric(Metric):
     def value(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> float:
         lists = RankedLists.one(ranked_labels, judged)
         return float(self.resolve(lists.largest_label).values(lists)[0])
-
-    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
-        """By the closed form, where there is one."""
-        lists = RankedLists.one(ranked_labels)
-        form = self.resolve(lists.largest_label).closed_form(lists)
-        return super().swaps(ranked_labels, i) if form is None else swap_changes(form, i)
 
 
 def refuse_averaged_ties(metric: Metric, lists: RankedLists) -> None:

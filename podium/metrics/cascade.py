@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium.metrics.base import KernelMetric, refuse_averaged_ties, refuse_labels_above_rmax, refuse_weights, rmax_note
 from podium.metrics.closed_forms import CASCADE, FIRST, ClosedForm
 from podium.metrics.lists import RankedLists, heads
@@ -18,7 +18,7 @@ from podium.metrics.terms import sum_terms
 class ReciprocalRank(KernelMetric):
     """RR@k: 1 / rank of the first relevant document, 0 if there is none in the first k. Its mean is MRR."""
 
-    spelling: ClassVar[str] = "rr"
+    base_name: ClassVar[str] = "rr"
 
     relevant: float | None = None
 
@@ -26,7 +26,7 @@ class ReciprocalRank(KernelMetric):
     def threshold(self) -> float:
         return self.policy.relevant if self.relevant is None else self.relevant
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         refuse_averaged_ties(self, lists)
         refuse_weights(self, lists)
         labels, offsets = heads(lists.labels, lists.offsets, self.cutoff)
@@ -47,7 +47,7 @@ class ERR(KernelMetric):
     `rmax` is the largest label of the evaluated data unless given.
     """
 
-    spelling: ClassVar[str] = "err"
+    base_name: ClassVar[str] = "err"
 
     rmax: float | None = None
 
@@ -57,13 +57,13 @@ class ERR(KernelMetric):
     def notes(self) -> tuple[str, ...]:
         return rmax_note(self.rmax)
 
-    def stops(self, labels: np.ndarray) -> np.ndarray:
+    def stops(self, labels: Array) -> Array:
         """The probability that the user stops at each label."""
         rmax = float(np.max(labels, initial=0.0)) if self.rmax is None else self.rmax
         refuse_labels_above_rmax(self, labels, rmax)
         return np.subtract(np.exp2(labels - rmax), np.exp2(-rmax))
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         refuse_averaged_ties(self, lists)
         refuse_weights(self, lists)
         labels, offsets = heads(lists.labels, lists.offsets, self.cutoff)

@@ -1,7 +1,7 @@
 """Closed forms: a metric on one data set as numbers per document, per rank and per query.
 
 Whoever must know what a change of order is worth reads them: lambda objectives (on the CPU and on a GPU) for the swap
-deltas of two documents, the exact line search for the changes where documents cross.
+deltas of two documents, the exact line search for the deltas where documents cross.
 
 The formulas of swap deltas are written here once, for numbers and for arrays: kernels compile them, NumPy and JAX call
 them. So this module imports neither Numba nor JAX.
@@ -85,7 +85,7 @@ def cascade_drop(here: Any, stay: Any, total: Any, full: Any) -> Any:
     return here - (full - total) * stay
 
 
-def swap_changes(form: ClosedForm, i: int) -> np.ndarray:
+def swap_deltas(form: ClosedForm, i: int) -> np.ndarray:
     """What the value of one list, in its order, changes by if rank i (from 0) is swapped with i + 1, i + 2, ..."""
     value, ranks = form.values, np.arange(1, len(form.values) + 1)
     inverse = np.where(ranks <= form.cutoff, 1.0 / ranks, 0.0)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.metrics.closed_forms import PAIRS
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
 from podium.metrics.terms import first_above, rank_term
@@ -26,24 +26,24 @@ CLOSE = 1e-15  # relative distance up to which crossings are one: twice the roun
 _FIRST_ALPHA, _LAST_ALPHA = 1e-300, 1.0 - 2.0**-53  # 0 and 1 themselves are the ends of the line
 _BEYOND = 1.0 + 1e-9
 
-Events = tuple[np.ndarray, np.ndarray, np.ndarray]  # alpha, change of the value across it, change of the value at it
+Events = tuple[Array, Array, Array]  # alpha, change of the value across it, change of the value at it
 
 
 @kernel
 def sweep_queries(
-    s: np.ndarray,
-    s2: np.ndarray,
-    offsets: np.ndarray,
+    s: Array,
+    s2: Array,
+    offsets: Array,
     first: int,
     last: int,
     high: float,
     kind: int,
     average: bool,
     cutoff: int,
-    values: np.ndarray,
-    table: np.ndarray,
-    starts: np.ndarray,
-    scales: np.ndarray,
+    values: Array,
+    table: Array,
+    starts: Array,
+    scales: Array,
 ) -> Events:
     """Where the metric changes along the lines of queries first..last, query by query, alpha rising within each.
 
@@ -60,13 +60,13 @@ def sweep_queries(
     events, n_events = (np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)), 0
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
-        own, own2, value = s[begin : begin + n], s2[begin : begin + n], values[begin : begin + n]
+        line, line2, value = s[begin : begin + n], s2[begin : begin + n], values[begin : begin + n]
         weights, scale = table[starts[q] :], scales[q]
         if scale == 0.0 or n < 2:
             continue
-        start_order(own, own2, sort_workspace, work)
+        start_order(line, line2, sort_workspace, work)
         for r in range(n):
-            by_rank[0, r], by_rank[1, r] = own[work[0][r]], own2[work[0][r]]
+            by_rank[0, r], by_rank[1, r] = line[work[0][r]], line2[work[0][r]]
         count = count_crossings(by_rank[0, :n], by_rank[1, :n]) + 1
         if count > len(falling):
             falling, pairs, crossings = (
@@ -77,23 +77,23 @@ def sweep_queries(
         count = fill_crossings(by_rank[0, :n], by_rank[1, :n], work[0], high, falling, pairs)
         places = sort_places(falling[:count], crossings, False)
         if average:
-            value = _averaged(own, own2, value, work[0])
+            value = _averaged(line, line2, value, work[0])
         state = kind, average, scale, min(cutoff, n)
         events = _with_space(events, n_events, count + 2)
         alpha, change, point = events[0][n_events:], events[1][n_events:], events[2][n_events:]
-        alpha[0], change[0], point[0] = 0.0, _end_change(state, own, own2, value, weights, work[0]), 0
-        found = 1 + _sweep(state, falling, pairs, places, high, value, weights, *work, alpha[1:], change[1:], point[1:])
+        alpha[0], change[0], point[0] = 0.0, _end_change(state, line, line2, value, weights, work[0]), 0
+        count = 1 + _sweep(state, falling, pairs, places, high, value, weights, *work, alpha[1:], change[1:], point[1:])
         if high >= 1.0:
-            alpha[found], change[found] = 1.0, 0
-            point[found] = -_end_change(state, own2, own, value, weights, work[0])
-            found += 1
-        n_events += found
+            alpha[count], change[count] = 1.0, 0
+            point[count] = -_end_change(state, line2, line, value, weights, work[0])
+            count += 1
+        n_events += count
     return events[0][:n_events], events[1][:n_events], events[2][:n_events]
 
 
 # int64 (longest,): documents by rank now, ranks of documents now, documents by rank next, shifts of ranks;
 # float64 (longest + 1,) and int64 (longest,): what is above each rank, and the term of each rank
-Workspace = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Workspace = tuple[Array, Array, Array, Array, Array, Array]
 
 
 @kernel
@@ -120,7 +120,7 @@ def _with_space(events: Events, n_events: int, more: int) -> Events:
 
 
 @kernel
-def start_order(s: np.ndarray, s2: np.ndarray, sort_workspace: SortWorkspace, work: Workspace) -> None:
+def start_order(s: Array, s2: Array, sort_workspace: SortWorkspace, work: Workspace) -> None:
     """The documents by rank just behind 0: falling s, then falling s2, then the order of the policy."""
     order, rank, other = work[0], work[1], work[2]
     n = len(s)
@@ -136,20 +136,18 @@ def start_order(s: np.ndarray, s2: np.ndarray, sort_workspace: SortWorkspace, wo
 
 
 @kernel
-def count_crossings(s: np.ndarray, s2: np.ndarray) -> int:
+def count_crossings(s: Array, s2: Array) -> int:
     """Of documents in the order just behind 0."""
     count = 0
     for k in range(len(s)):
-        own, own2 = s[k], s2[k]
+        score, score2 = s[k], s2[k]
         for m in range(k + 1, len(s)):
-            count += (own > s[m]) & (own2 < s2[m])
+            count += (score > s[m]) & (score2 < s2[m])
     return count
 
 
 @kernel
-def fill_crossings(
-    s: np.ndarray, s2: np.ndarray, order: np.ndarray, high: float, falling: np.ndarray, pairs: np.ndarray
-) -> int:
+def fill_crossings(s: Array, s2: Array, order: Array, high: float, falling: Array, pairs: Array) -> int:
     """falling: minus alpha of each crossing up to `high` and a little beyond; pairs: upper and lower document.
 
     s and s2 are in the order just behind 0. Both arrays have room for one more: each pair is written, and kept if it
@@ -157,9 +155,9 @@ def fill_crossings(
     """
     count = 0
     for k in range(len(s)):
-        own, own2, upper = s[k], s2[k], order[k] << 32
+        score, score2, upper = s[k], s2[k], order[k] << 32
         for m in range(k + 1, len(s)):
-            a, b = own - s[m], s2[m] - own2
+            a, b = score - s[m], s2[m] - score2
             crosses = (a > 0.0) & (b > 0.0)
             alpha = min(max(a / (a + b if crosses else 1.0), _FIRST_ALPHA), _LAST_ALPHA)
             falling[count], pairs[count] = -alpha, upper | order[m]
@@ -168,7 +166,7 @@ def fill_crossings(
 
 
 @kernel
-def end_of_cluster(falling: np.ndarray, places: np.ndarray, k: int) -> int:
+def end_of_cluster(falling: Array, places: Array, k: int) -> int:
     """The first crossing behind the cluster that begins at k."""
     before, stop = -falling[places[k]], k + 1
     while stop < len(places):
@@ -185,14 +183,7 @@ def unpack_pair(pair: int) -> tuple[int, int]:
 
 
 @kernel
-def move_cluster(
-    pairs: np.ndarray,
-    places: np.ndarray,
-    order: np.ndarray,
-    rank: np.ndarray,
-    after: np.ndarray,
-    shift: np.ndarray,
-) -> tuple[int, int]:
+def move_cluster(pairs: Array, places: Array, order: Array, rank: Array, after: Array, shift: Array) -> tuple[int, int]:
     """Fill the shifts of ranks and the documents by rank behind these crossings; the ranks concerned."""
     low, high = len(order), -1
     for k in range(len(places)):
@@ -206,9 +197,7 @@ def move_cluster(
 
 
 @kernel
-def settle_cluster(
-    low: int, high: int, order: np.ndarray, rank: np.ndarray, after: np.ndarray, shift: np.ndarray
-) -> None:
+def settle_cluster(low: int, high: int, order: Array, rank: Array, after: Array, shift: Array) -> None:
     """The documents behind the cluster become those now."""
     for r in range(low, high + 1):
         shift[order[r]] = 0
@@ -221,7 +210,7 @@ State = tuple[int, bool, float, int]  # kind, average, units per term, ranks tha
 
 
 @kernel
-def _term(state: State, above: float, value: float, rank: int, weights: np.ndarray) -> tuple[int, float]:
+def _term(state: State, above: float, value: float, rank: int, weights: Array) -> tuple[int, float]:
     """The term of a document at a rank (from 0) in units, and what is above the next one."""
     kind, _, scale, top = state
     if rank >= top or kind == PAIRS:
@@ -233,28 +222,28 @@ def _term(state: State, above: float, value: float, rank: int, weights: np.ndarr
 @kernel
 def _sweep(
     state: State,
-    falling: np.ndarray,
-    pairs: np.ndarray,
-    places: np.ndarray,
+    falling: Array,
+    pairs: Array,
+    places: Array,
     high: float,
-    value: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    rank: np.ndarray,
-    after: np.ndarray,
-    shift: np.ndarray,
-    above: np.ndarray,
-    term: np.ndarray,
-    alphas: np.ndarray,
-    changes: np.ndarray,
-    points: np.ndarray,
+    value: Array,
+    weights: Array,
+    order: Array,
+    rank: Array,
+    after: Array,
+    shift: Array,
+    above: Array,
+    term: Array,
+    alphas: Array,
+    deltas: Array,
+    points: Array,
 ) -> int:
     """Walk through the sorted crossings of one query; the number of clusters that change its value."""
     kind, average, _, top = state
     above[0] = first_above(state[0])
     for r in range(len(value)):
         term[r], above[r + 1] = _term(state, above[r], value[order[r]], r, weights)
-    k, found = 0, 0
+    k, n_events = 0, 0
     while k < len(places) and -falling[places[k]] <= high:
         alpha, stop, change, point = -falling[places[k]], end_of_cluster(falling, places, k), 0, 0
         if stop == k + 1:  # neighbours; here and not in a function, because most crossings are such
@@ -278,12 +267,12 @@ def _sweep(
                 elif upper > lower:
                     point = change
         else:
-            own = places[k:stop]
-            change, point = _cross_many(state, pairs, own, value, weights, order, rank, after, shift, above, term)
-        alphas[found], changes[found], points[found] = alpha, change, point
-        found += change != 0 or point != 0
+            cluster = places[k:stop]
+            change, point = _cross_many(state, pairs, cluster, value, weights, order, rank, after, shift, above, term)
+        alphas[n_events], deltas[n_events], points[n_events] = alpha, change, point
+        n_events += change != 0 or point != 0
         k = stop
-    return found
+    return n_events
 
 
 @kernel
@@ -296,16 +285,16 @@ def _half_pair(state: State, upper: float, lower: float) -> int:
 @kernel
 def _cross_many(
     state: State,
-    pairs: np.ndarray,
-    places: np.ndarray,
-    value: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    rank: np.ndarray,
-    after: np.ndarray,
-    shift: np.ndarray,
-    above: np.ndarray,
-    term: np.ndarray,
+    pairs: Array,
+    places: Array,
+    value: Array,
+    weights: Array,
+    order: Array,
+    rank: Array,
+    after: Array,
+    shift: Array,
+    above: Array,
+    term: Array,
 ) -> tuple[int, int]:
     """Several crossings at once: the changes of the value behind them and at them."""
     change, point = 0, 0
@@ -334,7 +323,7 @@ def _cross_many(
 
 
 @kernel
-def sorted_documents(tied: np.ndarray, n: int) -> np.ndarray:
+def sorted_documents(tied: Array, n: int) -> Array:
     """Some of n documents in the order of the policy."""
     documents = np.empty(len(tied), np.int64)
     if len(tied) > 16:
@@ -355,24 +344,20 @@ def sorted_documents(tied: np.ndarray, n: int) -> np.ndarray:
 
 
 @kernel
-def _tied_terms(
-    state: State, tied: np.ndarray, start: int, above: float, value: np.ndarray, weights: np.ndarray
-) -> int:
+def _tied_terms(state: State, tied: Array, start: int, above: float, value: Array, weights: Array) -> int:
     """The terms of documents that tie from rank `start` on, in the order of the policy or with their mean gain."""
     total, documents, mean = 0, sorted_documents(tied, len(value)), 0.0
     for k in range(len(documents)):
         mean += value[documents[k]] / len(documents)
     for k in range(len(documents)):
-        own = mean if state[1] else value[documents[k]]
-        term, above = _term(state, above, own, start + k, weights)
+        gain = mean if state[1] else value[documents[k]]
+        term, above = _term(state, above, gain, start + k, weights)
         total += term
     return total
 
 
 @kernel
-def _end_change(
-    state: State, s: np.ndarray, s2: np.ndarray, value: np.ndarray, weights: np.ndarray, order: np.ndarray
-) -> int:
+def _end_change(state: State, s: Array, s2: Array, value: Array, weights: Array, order: Array) -> int:
     """What changes from an end of the line to a point just beside it.
 
     s are the scores at that end, s2 those at the other end, `order` has the documents by rank just beside it.
@@ -394,7 +379,7 @@ def _end_change(
 
 
 @kernel
-def _tied_pairs(state: State, s2: np.ndarray, value: np.ndarray, tied: np.ndarray) -> int:
+def _tied_pairs(state: State, s2: Array, value: Array, tied: Array) -> int:
     """What documents gain that tie and come into the order of s2."""
     change = 0
     for i in range(len(tied)):
@@ -405,7 +390,7 @@ def _tied_pairs(state: State, s2: np.ndarray, value: np.ndarray, tied: np.ndarra
 
 
 @kernel
-def _averaged(s: np.ndarray, s2: np.ndarray, value: np.ndarray, order: np.ndarray) -> np.ndarray:
+def _averaged(s: Array, s2: Array, value: Array, order: Array) -> Array:
     """The gains, with their mean for documents that tie along the whole line."""
     averaged, begin = value.copy(), 0
     while begin < len(s):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.threads import map_blocks
 from podium.metrics.crossings import CLOSE, Events
 
@@ -26,14 +26,14 @@ class Curve:
     `alpha` rises from 0 to the end of the line.
     """
 
-    alpha: np.ndarray  # (m + 1,) float64
-    at: np.ndarray  # (m + 1,) float64
-    between: np.ndarray  # (m,) float64
+    alpha: Array  # (m + 1,) float64
+    at: Array  # (m + 1,) float64
+    between: Array  # (m,) float64
 
     def __len__(self) -> int:
         return len(self.alpha)
 
-    def __call__(self, alpha: np.ndarray | float) -> np.ndarray:
+    def __call__(self, alpha: Array | float) -> Array:
         """The metric at any alpha from 0 to the end of the line."""
         asked = np.asarray(alpha, dtype=np.float64)
         if not ((asked >= 0) & (asked <= self.alpha[-1])).all():
@@ -50,7 +50,7 @@ class Curve:
         return sign * best, float(self.alpha[first]), float(self.alpha[last])
 
 
-def add_up(blocks: Sequence[Events], high: float, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def add_up(blocks: Sequence[Events], high: float, n_jobs: int | None) -> tuple[Array, Array, Array]:
     """(alpha, at, between) of the sum of all events, as integers relative to the value at 0; see `Curve`."""
     alpha, change, point = _sorted_events(blocks, n_jobs)
     workspace = len(alpha) + 2
@@ -72,16 +72,16 @@ def _sorted_events(blocks: Sequence[Events], n_jobs: int | None) -> Events:
     borders = np.concatenate([[0], ends.reshape(-1, len(blocks))[:, -1]]) if len(blocks) else np.zeros(2, np.int64)
 
     def sort(bucket: int) -> None:
-        own = slice(int(borders[bucket]), int(borders[bucket + 1]))
-        order = np.argsort(merged[0][own])
+        part = slice(int(borders[bucket]), int(borders[bucket + 1]))
+        order = np.argsort(merged[0][part])
         for array in merged:
-            array[own] = array[own][order]
+            array[part] = array[part][order]
 
     map_blocks(sort, len(borders) - 1, n_jobs)
     return merged
 
 
-def _bucket_edges(blocks: Sequence[Events], total: int) -> np.ndarray:
+def _bucket_edges(blocks: Sequence[Events], total: int) -> Array:
     """Numbers that divide all events into buckets of about equal size, from a sample."""
     n_buckets = total // _BUCKET
     if n_buckets < 2:
@@ -91,7 +91,7 @@ def _bucket_edges(blocks: Sequence[Events], total: int) -> np.ndarray:
 
 
 @kernel
-def _count_by_bucket(alpha: np.ndarray, edges: np.ndarray, counts: np.ndarray) -> None:
+def _count_by_bucket(alpha: Array, edges: Array, counts: Array) -> None:
     bucket, before = 0, -1.0
     for k in range(len(alpha)):
         if alpha[k] < before:
@@ -104,14 +104,14 @@ def _count_by_bucket(alpha: np.ndarray, edges: np.ndarray, counts: np.ndarray) -
 
 @kernel
 def _distribute(
-    alpha: np.ndarray,
-    change: np.ndarray,
-    point: np.ndarray,
-    edges: np.ndarray,
-    starts: np.ndarray,
-    all_alpha: np.ndarray,
-    all_change: np.ndarray,
-    all_point: np.ndarray,
+    alpha: Array,
+    change: Array,
+    point: Array,
+    edges: Array,
+    starts: Array,
+    all_alpha: Array,
+    all_change: Array,
+    all_point: Array,
 ) -> None:
     bucket, before = 0, -1.0
     for k in range(len(alpha)):
@@ -120,21 +120,13 @@ def _distribute(
         before = alpha[k]
         while bucket < len(edges) and before >= edges[bucket]:
             bucket += 1
-        place = starts[bucket]
-        all_alpha[place], all_change[place], all_point[place] = alpha[k], change[k], point[k]
-        starts[bucket] = place + 1
+        slot = starts[bucket]
+        all_alpha[slot], all_change[slot], all_point[slot] = alpha[k], change[k], point[k]
+        starts[bucket] = slot + 1
 
 
 @kernel
-def _accumulate(
-    alpha: np.ndarray,
-    change: np.ndarray,
-    point: np.ndarray,
-    high: float,
-    places: np.ndarray,
-    at: np.ndarray,
-    behind: np.ndarray,
-) -> int:
+def _accumulate(alpha: Array, change: Array, point: Array, high: float, places: Array, at: Array, behind: Array) -> int:
     """Breakpoints from 0 to `high`, crossings that are one as one, with the sums at and behind each."""
     n, value, k = 1, 0, 0
     places[0], at[0], behind[0] = 0.0, 0, 0
@@ -159,7 +151,7 @@ def _accumulate(
 
 
 @kernel
-def _widest(alpha: np.ndarray, at: np.ndarray, between: np.ndarray, least: float) -> tuple[int, int]:
+def _widest(alpha: Array, at: Array, between: Array, least: float) -> tuple[int, int]:
     """The first and last breakpoint of the widest stretch of values of at least `least`; of equals the first.
 
     Values alternate: item 2k is at[k], item 2k + 1 is between[k], and a stretch is a run of items.

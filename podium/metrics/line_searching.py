@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium._runtime.exact import units_for
 from podium._runtime.threads import map_blocks
 from podium.data.query_ids import as_query_ids, group_rows
@@ -95,22 +95,24 @@ def line_search(
             sample_weight = None if sample_weight is None else sample_weight[rows]
     ends = [as_scores(scores, len(labels)) for scores in (s, s2)]
     start, end = (scores if rows is None else scores[rows] for scores in ends)
-    given = {"docids": docids, "query_weight": query_weight, "sample_weight": sample_weight, "n_jobs": n_jobs}
-    return LineSearcher(labels, offsets, parse_metric(metric, rules), **given).search(start, end, high)
+    options = {"docids": docids, "query_weight": query_weight, "sample_weight": sample_weight, "n_jobs": n_jobs}
+    return LineSearcher(labels, offsets, parse_metric(metric, rules), **options).search(start, end, high)
 
 
 class LineSearcher(QueryValues):
     """Line searches on one data set, grouped by query, with one metric: what does not depend on scores is kept."""
 
-    def __init__(self, labels: np.ndarray, offsets: np.ndarray, metric: Metric, **more: Any) -> None:
+    def __init__(self, labels: Array, offsets: Array, metric: Metric, **more: Any) -> None:
         """`more`: what else `QueryValues` takes."""
         if len(labels) == 0:
             raise ValueError("There are no rows to search on.")
         super().__init__(labels, offsets, metric, **more)
         longest = int(np.diff(self.offsets).max(initial=0))
         if longest > LONGEST_LINE:
-            found = f"a list has {longest:,} documents, so up to {longest * (longest - 1) // 2:,} pairs that can cross"
-            raise ValueError(f"line_search: {found}; at most {LONGEST_LINE:,} documents are supported. Rank fewer.")
+            problem = (
+                f"a list has {longest:,} documents, so up to {longest * (longest - 1) // 2:,} pairs that can cross"
+            )
+            raise ValueError(f"line_search: {problem}; at most {LONGEST_LINE:,} documents are supported. Rank fewer.")
         self._rows = self._tie_order()
         self._ranked = self.labels[self._rows]  # not by score, but by what decides among equal ones
         self._weight = None if self.sample_weight is None else self.sample_weight[self._rows]
@@ -118,7 +120,7 @@ class LineSearcher(QueryValues):
         lists = RankedLists(self._ranked, self.offsets, weights=self._weight, average_ties=self._averages)
         self._form = self.metric.closed_form(lists)
 
-    def search(self, s: np.ndarray, s2: np.ndarray, high: float = 1.0) -> LineSearch:
+    def search(self, s: Array, s2: Array, high: float = 1.0) -> LineSearch:
         """The best alpha between scores s and s2 of the grouped rows."""
         if not 0 < high <= 1:
             raise ValueError(f"high must be above 0 and at most 1; got {high!r}.")
@@ -133,7 +135,7 @@ class LineSearcher(QueryValues):
         improves = abs(best - float(curve.at[0])) > _EQUAL * largest
         return LineSearch(alpha, best, (first, last), curve, self.metric.name, self.metric.policy.name, improves)
 
-    def _curve(self, s: np.ndarray, s2: np.ndarray, high: float) -> Curve:
+    def _curve(self, s: Array, s2: Array, high: float) -> Curve:
         start, ends = self.values(s), (self._as_compared(s)[self._rows], self._as_compared(s2)[self._rows])
         weight = np.where(np.isnan(start), 0.0, self.query_weight)
         total, largest = float(weight.sum()), self._bound(start) * float(weight.max(initial=0.0))
@@ -149,17 +151,17 @@ class LineSearcher(QueryValues):
         mean = float((start[counted] * weight[counted]).sum()) / total
         return Curve(alpha, mean + at / (units * total), mean + between / (units * total))
 
-    def _bound(self, start: np.ndarray) -> float:
+    def _bound(self, start: Array) -> float:
         """No value of a query is larger; a guess where the metric has no closed form."""
         if self._form is not None:
             return self._form.largest
         return _HEADROOM * max(1.0, float(np.nanmax(np.abs(start), initial=0.0)))
 
-    def _as_compared(self, scores: np.ndarray) -> np.ndarray:
+    def _as_compared(self, scores: Array) -> Array:
         single = self.metric.policy.single_precision
         return np.asarray(scores.astype(np.float32) if single else scores, np.float64)
 
-    def _tie_order(self) -> np.ndarray:
+    def _tie_order(self) -> Array:
         """The rows of each query in the order that they have where their scores are equal."""
         ties, n = self.metric.policy.ties, len(self.labels)
         if ties in ("worst", "best"):
@@ -171,7 +173,7 @@ class LineSearcher(QueryValues):
         query = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
         return np.lexsort((key, query))  # stable: equal keys keep the order of the input
 
-    def _sweep(self, s: np.ndarray, s2: np.ndarray, high: float, form: ClosedForm, scales: np.ndarray) -> list[Events]:
+    def _sweep(self, s: Array, s2: Array, high: float, form: ClosedForm, scales: Array) -> list[Events]:
         blocks, average = self._blocks(), self._averages and form.kind == ADDITIVE  # tied pairs count one half anyway
         lines = readonly(s), readonly(s2), readonly(self.offsets)
         numbers = form.values, form.table, form.starts, readonly(scales)
@@ -181,14 +183,14 @@ class LineSearcher(QueryValues):
 
         return map_blocks(work, len(blocks), self.n_jobs)
 
-    def _rerank(self, s: np.ndarray, s2: np.ndarray, high: float, units: np.ndarray, most: float) -> list[Events]:
+    def _rerank(self, s: Array, s2: Array, high: float, units: Array, most: float) -> list[Events]:
         """The same by ranking each query anew; `units`: of the value of each query, `most` of them at most."""
         blocks = [self._rerank_query(q, s, s2, high, units[q], most) for q in np.flatnonzero(units > 0).tolist()]
         return [tuple(map(np.concatenate, zip(*blocks)))] if blocks else []  # type: ignore[list-item]
 
-    def _rerank_query(self, q: int, s: np.ndarray, s2: np.ndarray, high: float, units: float, most: float) -> Events:
-        own = slice(int(self.offsets[q]), int(self.offsets[q + 1]))
-        line = Line(s[own], s2[own], self._ranked[own], None if self._weight is None else self._weight[own])
+    def _rerank_query(self, q: int, s: Array, s2: Array, high: float, units: float, most: float) -> Events:
+        rows = slice(int(self.offsets[q]), int(self.offsets[q + 1]))
+        line = Line(s[rows], s2[rows], self._ranked[rows], None if self._weight is None else self._weight[rows])
         alpha, at, behind = map(np.concatenate, zip(*values_along(line, self.metric, high)))
         if not (np.isfinite(at).all() and np.isfinite(behind).all()):
             raise ValueError(
@@ -209,7 +211,7 @@ class LineSearcher(QueryValues):
         return list(pairwise(np.unique([0, *ends.tolist(), len(lengths)]).tolist()))
 
 
-def _as_ids(docids: Any, n: int) -> np.ndarray:
+def _as_ids(docids: Any, n: int) -> Array:
     ids = np.asarray(docids, dtype=object)
     if ids.shape != (n,):
         raise ValueError(f"docids has shape {ids.shape}, the labels have {n} rows; expected one id per row.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.once import once
 from podium._runtime.threads import over_queries
 from podium.metrics.policies import Ties
@@ -22,16 +22,16 @@ from podium.metrics.sorting import make_sort_workspace as _workspace
 class RankedLists:
     """Labels in ranked order. Query q owns places `offsets[q]:offsets[q + 1]`."""
 
-    labels: np.ndarray  # (n,) float64
-    offsets: np.ndarray  # (queries + 1,) int64
-    tied: np.ndarray | None = None  # (n,) bool: the same score as the place above (False at the top of a list)
-    weights: np.ndarray | None = None  # (n,) float64: a weight per document
-    judged: np.ndarray | None = None  # labels of all judged documents, when lists do not hold them all
-    judged_offsets: np.ndarray | None = None
+    labels: Array  # (n,) float64
+    offsets: Array  # (queries + 1,) int64
+    tied: Array | None = None  # (n,) bool: the same score as the place above (False at the top of a list)
+    weights: Array | None = None  # (n,) float64: a weight per document
+    judged: Array | None = None  # labels of all judged documents, when lists do not hold them all
+    judged_offsets: Array | None = None
     average_ties: bool = False
 
     @classmethod
-    def one(cls, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> RankedLists:
+    def one(cls, ranked_labels: Array, judged: Array | None = None) -> RankedLists:
         """A single list."""
         labels = np.ascontiguousarray(ranked_labels, dtype=np.float64)
         ends = None if judged is None else np.array([0, len(judged)])
@@ -43,7 +43,7 @@ class RankedLists:
         return len(self.offsets) - 1
 
     @once
-    def lengths(self) -> np.ndarray:
+    def lengths(self) -> Array:
         return np.diff(self.offsets)
 
     @property
@@ -56,35 +56,35 @@ class RankedLists:
         return float(largest if self.judged is None else max(largest, self.judged.max(initial=0.0)))
 
     @once
-    def _ideals(self) -> dict[int | None, tuple[np.ndarray, np.ndarray]]:
+    def _ideals(self) -> dict[int | None, tuple[Array, Array]]:
         return {}
 
-    def ideal(self, cutoff: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def ideal(self, cutoff: int | None = None) -> tuple[Array, Array]:
         """The judged labels of each query, best first, down to the cutoff, and their offsets."""
         if cutoff not in self._ideals:
             self._ideals[cutoff] = sort_descending(*self.all_judged, cutoff)
         return self._ideals[cutoff]
 
     @property
-    def all_judged(self) -> tuple[np.ndarray, np.ndarray]:
+    def all_judged(self) -> tuple[Array, Array]:
         if self.judged is None or self.judged_offsets is None:
             return self.labels, self.offsets
         return self.judged, self.judged_offsets
 
-    def query(self, q: int) -> np.ndarray:
-        labels: np.ndarray = self.labels[self.offsets[q] : self.offsets[q + 1]]
+    def query(self, q: int) -> Array:
+        labels: Array = self.labels[self.offsets[q] : self.offsets[q + 1]]
         return labels
 
 
 def rank_lists(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    offsets: np.ndarray,
+    scores: Array,
+    labels: Array,
+    offsets: Array,
     *,
     ties: Ties = "input",
-    docids: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
-    judged: tuple[np.ndarray, np.ndarray] | None = None,
+    docids: Array | None = None,
+    weights: Array | None = None,
+    judged: tuple[Array, Array] | None = None,
     single: bool = False,
     n_jobs: int | None = None,
 ) -> RankedLists:
@@ -108,7 +108,7 @@ def rank_lists(
     return RankedLists(ranked, offsets, tied, weights, pool, pool_offsets, average_ties=ties == "average")
 
 
-def as_scores(scores: Any, n: int) -> np.ndarray:
+def as_scores(scores: Any, n: int) -> Array:
     try:
         array = np.ascontiguousarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -123,7 +123,7 @@ def as_scores(scores: Any, n: int) -> np.ndarray:
     return array
 
 
-def order_by_score(scores: np.ndarray, offsets: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+def order_by_score(scores: Array, offsets: Array, n_jobs: int | None = None) -> Array:
     """The rows of each query by falling score; equal scores keep the order of the input."""
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     order, tied = np.empty(len(scores), dtype=np.int64), np.empty(len(scores), dtype=np.bool_)
@@ -132,14 +132,14 @@ def order_by_score(scores: np.ndarray, offsets: np.ndarray, n_jobs: int | None =
 
 
 def _rank_queries(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    offsets: np.ndarray,
+    scores: Array,
+    labels: Array,
+    offsets: Array,
     turn: int,
     single: bool,
-    ranked: np.ndarray,
-    tied: np.ndarray,
-    order: np.ndarray,
+    ranked: Array,
+    tied: Array,
+    order: Array,
     n_jobs: int | None,
 ) -> None:
     scores, labels, offsets = map(readonly, (scores, labels, offsets))
@@ -154,7 +154,7 @@ def _rank_queries(
     over_queries(work, offsets, n_jobs)
 
 
-def _sort_long_lists(words: np.ndarray, ends: np.ndarray) -> None:
+def _sort_long_lists(words: Array, ends: Array) -> None:
     lengths = np.diff(ends)
     if len(lengths) and lengths[0] >= LONG_LIST and (lengths == lengths[0]).all():
         words.reshape(len(lengths), -1).sort(axis=1)
@@ -164,61 +164,53 @@ def _sort_long_lists(words: np.ndarray, ends: np.ndarray) -> None:
 
 
 def _mend_by_name(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    offsets: np.ndarray,
-    single: bool,
-    docids: np.ndarray,
-    ranked: np.ndarray,
-    tied: np.ndarray,
+    scores: Array, labels: Array, offsets: Array, single: bool, docids: Array, ranked: Array, tied: Array
 ) -> None:
     """Put equal scores in order of falling document id; other queries are skipped."""
     queries = np.unique(np.searchsorted(offsets, np.flatnonzero(tied), side="right") - 1)
     lengths = np.diff(offsets)[queries]
-    own = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    rows = np.repeat(offsets[queries] - own[:-1], lengths) + np.arange(own[-1])
-    order, own_tied = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
-    _rank_queries(scores[rows], np.empty(0), own, 0, single, np.empty(0), own_tied, order, 1)
-    names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
-    _reorder_ties(order, own_tied, own, name_keys(order, own_tied, names[rows]))
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    rows = np.repeat(offsets[queries] - ends[:-1], lengths) + np.arange(ends[-1])
+    order, ties = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
+    _rank_queries(scores[rows], np.empty(0), ends, 0, single, np.empty(0), ties, order, 1)
+    names = docids if isinstance(docids, Array) else np.asarray(docids, dtype=object)
+    _reorder_ties(order, ties, ends, name_keys(order, ties, names[rows]))
     ranked[rows] = labels[rows[order]]
 
 
-def heads(values: np.ndarray, offsets: np.ndarray, cutoff: int | None) -> tuple[np.ndarray, np.ndarray]:
+def heads(values: Array, offsets: Array, cutoff: int | None) -> tuple[Array, Array]:
     """The first `cutoff` values of each query, and their offsets: a short list costs little, however long the rest."""
     lengths = np.diff(offsets)
     if cutoff is None or lengths.max(initial=0) <= cutoff:
         return values, offsets
-    kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(lengths, cutoff))])
-    places = np.repeat(offsets[:-1] - kept[:-1], np.diff(kept)) + np.arange(kept[-1])
-    return values[places], kept
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(lengths, cutoff))])
+    places = np.repeat(offsets[:-1] - ends[:-1], np.diff(ends)) + np.arange(ends[-1])
+    return values[places], ends
 
 
-def sort_descending(
-    values: np.ndarray, offsets: np.ndarray, cutoff: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def sort_descending(values: Array, offsets: Array, cutoff: int | None = None) -> tuple[Array, Array]:
     """Each query's values, largest first, down to the cutoff, and their offsets."""
     lengths = np.diff(offsets)
-    kept = np.concatenate(
+    ends = np.concatenate(
         [np.zeros(1, np.int64), np.cumsum(lengths if cutoff is None else np.minimum(lengths, cutoff))]
     )
-    result = np.empty(int(kept[-1]), dtype=np.float64)
+    result = np.empty(int(ends[-1]), dtype=np.float64)
     values = readonly(np.ascontiguousarray(values, dtype=np.float64))
-    offsets, kept = readonly(offsets), readonly(kept)
+    offsets, ends = readonly(offsets), readonly(ends)
 
     def work(first: int, last: int) -> None:
-        if not _count_block(values, offsets, kept, first, last, result):
-            _sort_block(values, offsets, kept, first, last, result)
+        if not _count_block(values, offsets, ends, first, last, result):
+            _sort_block(values, offsets, ends, first, last, result)
 
     over_queries(work, offsets)
-    return result, kept
+    return result, ends
 
 
-def _reorder_ties(order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys: np.ndarray) -> None:
+def _reorder_ties(order: Array, tied: Array, offsets: Array, keys: Array) -> None:
     over_queries(lambda first, last: _sort_ties(order, tied, readonly(offsets), readonly(keys), first, last), offsets)
 
 
-def name_keys(order: np.ndarray, tied: np.ndarray, docids: np.ndarray) -> np.ndarray:
+def name_keys(order: Array, tied: Array, docids: Array) -> Array:
     """One key per row, larger for larger names, compared as bytes; filled for tied rows only."""
     in_tie = tied.copy()
     in_tie[:-1] |= tied[1:]
@@ -231,38 +223,32 @@ def name_keys(order: np.ndarray, tied: np.ndarray, docids: np.ndarray) -> np.nda
 
 @kernel
 def _pack_block(
-    scores: np.ndarray,
-    offsets: np.ndarray,
-    first: int,
-    last: int,
-    single: bool,
-    words: np.ndarray,
-    shifts: np.ndarray,
+    scores: Array, offsets: Array, first: int, last: int, single: bool, words: Array, shifts: Array
 ) -> None:
     """Turn the scores of queries first..last into words to sort; short lists are sorted here."""
     workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
-        own = words[start - offsets[first] : start - offsets[first] + n]
-        shifts[q - first] = pack(scores[start : start + n], single, workspace[0], own)
+        query_words = words[start - offsets[first] : start - offsets[first] + n]
+        shifts[q - first] = pack(scores[start : start + n], single, workspace[0], query_words)
         if n < LONG_LIST:
-            sort_short(own, workspace)
+            sort_short(query_words, workspace)
 
 
 @kernel
 def _rank_block(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    offsets: np.ndarray,
+    scores: Array,
+    labels: Array,
+    offsets: Array,
     first: int,
     last: int,
     turn: int,
     single: bool,
-    words: np.ndarray,
-    shifts: np.ndarray,
-    ranked: np.ndarray,
-    tied: np.ndarray,
-    order: np.ndarray,
+    words: Array,
+    shifts: Array,
+    ranked: Array,
+    tied: Array,
+    order: Array,
 ) -> None:
     """Read the order of queries first..last off their sorted words.
 
@@ -295,7 +281,7 @@ def _rank_block(
 
 
 @kernel
-def _turn_ties(ranked: np.ndarray, tied: np.ndarray, turn: int, workspace: SortWorkspace) -> None:
+def _turn_ties(ranked: Array, tied: Array, turn: int, workspace: SortWorkspace) -> None:
     """Inside each run of equal scores: rising labels (turn 1) or falling ones (turn -1)."""
     start, n = 0, len(ranked)
     while start < n:
@@ -309,9 +295,7 @@ def _turn_ties(ranked: np.ndarray, tied: np.ndarray, turn: int, workspace: SortW
 
 
 @kernel
-def _sort_ties(
-    order: np.ndarray, tied: np.ndarray, offsets: np.ndarray, keys: np.ndarray, first: int, last: int
-) -> None:
+def _sort_ties(order: Array, tied: Array, offsets: Array, keys: Array, first: int, last: int) -> None:
     """Inside each run of equal scores: falling key, then input order."""
     workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
@@ -328,32 +312,28 @@ def _sort_ties(
 
 
 @kernel
-def _sort_block(
-    values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
-) -> None:
+def _sort_block(values: Array, offsets: Array, ends: Array, first: int, last: int, out: Array) -> None:
     """Sort queries first..last, largest value first, as scores are."""
     workspace = _workspace(_longest(offsets, first, last))
     for q in range(first, last):
-        own, own_out = values[offsets[q] : offsets[q + 1]], out[kept[q] : kept[q + 1]]
-        places = sort_places(own, workspace, False)
-        for k in range(len(own_out)):
-            own_out[k] = own[places[k]]
+        query_values, query_out = values[offsets[q] : offsets[q + 1]], out[ends[q] : ends[q + 1]]
+        places = sort_places(query_values, workspace, False)
+        for k in range(len(query_out)):
+            query_out[k] = query_values[places[k]]
 
 
 @kernel
-def _count_block(
-    values: np.ndarray, offsets: np.ndarray, kept: np.ndarray, first: int, last: int, out: np.ndarray
-) -> bool:
+def _count_block(values: Array, offsets: Array, ends: Array, first: int, last: int, out: Array) -> bool:
     """The same for grades, by counting them; False at the first query with other numbers."""
     counts = np.zeros(256, np.int64)
     for q in range(first, last):
-        if not _count_grades(values[offsets[q] : offsets[q + 1]], counts, out[kept[q] : kept[q + 1]]):
+        if not _count_grades(values[offsets[q] : offsets[q + 1]], counts, out[ends[q] : ends[q + 1]]):
             return False
     return True
 
 
 @kernel
-def _count_grades(values: np.ndarray, counts: np.ndarray, out: np.ndarray) -> bool:
+def _count_grades(values: Array, counts: Array, out: Array) -> bool:
     """The largest of some integers from 0 to 255, sorted; False, with nothing done, if there is any other."""
     grades = True
     for k in range(len(values)):
@@ -374,7 +354,7 @@ def _count_grades(values: np.ndarray, counts: np.ndarray, out: np.ndarray) -> bo
 
 
 @kernel
-def _longest(offsets: np.ndarray, first: int, last: int) -> int:
+def _longest(offsets: Array, first: int, last: int) -> int:
     longest = 0
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
@@ -382,7 +362,7 @@ def _longest(offsets: np.ndarray, first: int, last: int) -> int:
 
 
 @kernel
-def _end_of_run(tied: np.ndarray, start: int) -> int:
+def _end_of_run(tied: Array, start: int) -> int:
     stop = start + 1
     while stop < len(tied) and tied[stop]:
         stop += 1

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium.metrics.base import KernelMetric
 from podium.metrics.closed_forms import PAIRS, ClosedForm, inverse
 from podium.metrics.lists import RankedLists
@@ -23,13 +23,13 @@ class Inversions(KernelMetric):
     product of its two weights.
     """
 
-    spelling: ClassVar[str] = "inversions"
+    base_name: ClassVar[str] = "inversions"
     higher_is_better: ClassVar[bool] = False
 
     def lambda_advice(self) -> str:
         return PAIRWISE_ADVICE
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         return pair_counts(lists, self.cutoff)[0]
 
     def closed_form(self, lists: RankedLists) -> ClosedForm | None:
@@ -38,8 +38,8 @@ class Inversions(KernelMetric):
         most = max(1.0, float(pair_counts(lists, None)[1].max(initial=0.0)))
         return ClosedForm(PAIRS, lists.longest, lists.labels, np.full(lists.n_queries, -1.0), most)
 
-    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
-        return inversion_changes(np.asarray(ranked_labels, np.float64), i, self.cutoff)
+    def swaps(self, ranked_labels: Array, i: int) -> Array:
+        return inversion_deltas(np.asarray(ranked_labels, np.float64), i, self.cutoff)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AUC(KernelMetric):
     document is among the first k places counts against it. `auc(pooled)` pairs documents of all queries.
     """
 
-    spelling: ClassVar[str] = "auc"
+    base_name: ClassVar[str] = "auc"
 
     pooled: bool = False
 
@@ -61,7 +61,7 @@ class AUC(KernelMetric):
     def lambda_advice(self) -> str:
         return PAIRWISE_ADVICE
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         inverted, pairs = pair_counts(lists, self.cutoff)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(pairs > 0, 1.0 - inverted / pairs, np.nan)
@@ -71,14 +71,14 @@ class AUC(KernelMetric):
             return None
         return ClosedForm(PAIRS, lists.longest, lists.labels, inverse(pair_counts(lists, None)[1]))
 
-    def swaps(self, ranked_labels: np.ndarray, i: int) -> np.ndarray:
+    def swaps(self, ranked_labels: Array, i: int) -> Array:
         labels = np.asarray(ranked_labels, np.float64)
         pairs = float(pair_counts(RankedLists.one(labels), None)[1][0])
-        changes = inversion_changes(labels, i, self.cutoff)
-        return np.full(len(changes), np.nan) if pairs == 0 else -changes / pairs
+        deltas = inversion_deltas(labels, i, self.cutoff)
+        return np.full(len(deltas), np.nan) if pairs == 0 else -deltas / pairs
 
 
-def pair_counts(lists: RankedLists, cutoff: int | None) -> tuple[np.ndarray, np.ndarray]:
+def pair_counts(lists: RankedLists, cutoff: int | None) -> tuple[Array, Array]:
     """For each query (weight of the inverted pairs, weight of all pairs with different labels)."""
     n = len(lists.labels)
     weights = np.ones(n) if lists.weights is None else lists.weights
@@ -89,43 +89,37 @@ def pair_counts(lists: RankedLists, cutoff: int | None) -> tuple[np.ndarray, np.
     return inverted, pairs
 
 
-def inversion_changes(labels: np.ndarray, i: int, cutoff: int | None) -> np.ndarray:
-    changes = np.zeros(len(labels) - i - 1)
+def inversion_deltas(labels: Array, i: int, cutoff: int | None) -> Array:
+    deltas = np.zeros(len(labels) - i - 1)
     top = len(labels) if cutoff is None else min(cutoff, len(labels))
     codes = np.unique(labels, return_inverse=True)[1] if len(labels) else np.zeros(0, np.int64)
     if i < top:
-        _change_inversions(readonly(codes.astype(np.int64)), i, top, changes)
-    return changes
+        _inversion_deltas_from(readonly(codes.astype(np.int64)), i, top, deltas)
+    return deltas
 
 
 @kernel
-def _add(tree: np.ndarray, code: int, amount: float) -> None:
+def _add(tree: Array, code: int, amount: float) -> None:
     """A Fenwick tree: running sums by label, updated and read in O(log labels)."""
-    place = code + 1
-    while place < len(tree):
-        tree[place] += amount
-        place += place & -place
+    node = code + 1
+    while node < len(tree):
+        tree[node] += amount
+        node += node & -node
 
 
 @kernel
-def _up_to(tree: np.ndarray, code: int) -> float:
+def _up_to(tree: Array, code: int) -> float:
     """The sum over labels <= code."""
-    total, place = 0.0, code + 1
-    while place > 0:
-        total += tree[place]
-        place -= place & -place
+    total, node = 0.0, code + 1
+    while node > 0:
+        total += tree[node]
+        node -= node & -node
     return total
 
 
 @kernel
 def _count_pairs(
-    labels: np.ndarray,
-    weights: np.ndarray,
-    tied: np.ndarray,
-    offsets: np.ndarray,
-    cutoff: int,
-    inverted: np.ndarray,
-    pairs: np.ndarray,
+    labels: Array, weights: Array, tied: Array, offsets: Array, cutoff: int, inverted: Array, pairs: Array
 ) -> None:
     """Walk down each list, one run of equal scores at a time; a tree holds the counted weight above by label."""
     for q in range(len(inverted)):
@@ -158,7 +152,7 @@ def _count_pairs(
 
 
 @kernel
-def _change_inversions(codes: np.ndarray, i: int, top: int, changes: np.ndarray) -> None:
+def _inversion_deltas_from(codes: Array, i: int, top: int, deltas: Array) -> None:
     """Swap place i < top with each later place j; places above i see the same two labels and do not matter.
 
     With x the label at i and y the label at j, and [.] 1 or 0:
@@ -183,6 +177,6 @@ def _change_inversions(codes: np.ndarray, i: int, top: int, changes: np.ndarray)
                 after_j = n - j - 1
                 gone += after_j - _up_to(behind_j, y)
                 new += after_j - _up_to(behind_j, x)
-            changes[j - i - 1] = new - gone
+            deltas[j - i - 1] = new - gone
         if j < top:
             _add(between, y, 1.0)

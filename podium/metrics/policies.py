@@ -145,9 +145,9 @@ def refuse_fractions(labels: np.ndarray, policy: Policy) -> None:
     """Refuse labels that are not integers, where the policy does."""
     if not policy.whole_labels or np.array_equal(labels, np.floor(labels)):
         return
-    found = labels[labels != np.floor(labels)][0]
+    label = labels[labels != np.floor(labels)][0]
     raise ValueError(
-        f"label {found:g} is not an integer; trec_eval would truncate it silently, so policy "
+        f"label {label:g} is not an integer; trec_eval would truncate it silently, so policy "
         f"{policy.name!r} refuses it. Round the labels or use another policy."
     )
 
@@ -171,8 +171,8 @@ def gains(labels: np.ndarray, gain: str | tuple[float, ...]) -> np.ndarray:
         return exponential
     places = labels.astype(np.int64)
     if not np.array_equal(places, labels):
-        found = float(labels[places != labels][0])
-        raise ValueError(f"label {found:g} is not an integer, so label_gain has no entry for it.")
+        label = float(labels[places != labels][0])
+        raise ValueError(f"label {label:g} is not an integer, so label_gain has no entry for it.")
     if largest >= len(gain):
         raise ValueError(
             f"label {largest:g} has no gain; label_gain has {len(gain)} entries (labels 0..{len(gain) - 1})."

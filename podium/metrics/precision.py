@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.additive import relevant_weight
 from podium.metrics.base import KernelMetric
@@ -23,7 +23,7 @@ class AveragePrecision(KernelMetric):
     are one threshold, as in scikit-learn's `average_precision_score`.
     """
 
-    spelling: ClassVar[str] = "map"
+    base_name: ClassVar[str] = "map"
     cut_by_policy: ClassVar[bool] = True
 
     relevant: float | None = None
@@ -33,7 +33,7 @@ class AveragePrecision(KernelMetric):
     def threshold(self) -> float:
         return self.policy.relevant if self.relevant is None else self.relevant
 
-    def values(self, lists: RankedLists) -> np.ndarray:
+    def values(self, lists: RankedLists) -> Array:
         if lists.average_ties and self.cutoff is not None:
             raise ValueError(
                 f"{self.name}: a cutoff is not supported when ties are averaged (policy {self.policy.name!r})."
@@ -41,13 +41,13 @@ class AveragePrecision(KernelMetric):
         labels, offsets = readonly(lists.labels), readonly(lists.offsets)
         weights = readonly(np.empty(0) if lists.weights is None else lists.weights)
         tied = readonly(lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_))
-        cutoff, sums, found = self.cutoff or len(labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
+        cutoff, sums, totals = self.cutoff or len(labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
 
         def work(first: int, last: int) -> None:
-            _precision_sums(labels, self.threshold, weights, tied, offsets, cutoff, first, last, sums, found)
+            _precision_sums(labels, self.threshold, weights, tied, offsets, cutoff, first, last, sums, totals)
 
         over_queries(work, offsets)
-        divisors = self.divisors(lists, found if lists.judged is None else None)
+        divisors = self.divisors(lists, totals if lists.judged is None else None)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
 
@@ -60,7 +60,7 @@ class AveragePrecision(KernelMetric):
         scales = inverse(self.divisors(lists))
         return ClosedForm(PRECISION, self.top(lists.longest), lists.labels >= self.threshold, scales)
 
-    def divisors(self, lists: RankedLists, totals: np.ndarray | None = None) -> np.ndarray:
+    def divisors(self, lists: RankedLists, totals: Array | None = None) -> Array:
         """What the sum of precisions is divided by, per query; `totals`: the relevant documents, where known."""
         if totals is None:
             labels, offsets = lists.all_judged
@@ -72,16 +72,16 @@ class AveragePrecision(KernelMetric):
 
 @kernel
 def _precision_sums(
-    labels: np.ndarray,
+    labels: Array,
     threshold: float,
-    weights: np.ndarray,
-    tied: np.ndarray,
-    offsets: np.ndarray,
+    weights: Array,
+    tied: Array,
+    offsets: Array,
     cutoff: int,
     first: int,
     last: int,
-    sums: np.ndarray,
-    found: np.ndarray,
+    sums: Array,
+    totals: Array,
 ) -> None:
     """Sum of weight x precision over relevant places above the cutoff, and the weight of all that are relevant.
 
@@ -90,13 +90,13 @@ def _precision_sums(
     for q in range(first, last):
         start, top = offsets[q], min(cutoff, offsets[q + 1] - offsets[q])
         total, relevant, hits, waiting = 0.0, 0.0, 0, 0.0
-        for place in range(offsets[q + 1] - start):
-            if labels[start + place] >= threshold:
+        for rank in range(offsets[q + 1] - start):
+            if labels[start + rank] >= threshold:
                 hits += 1
-                weight = weights[start + place] if len(weights) else 1.0
+                weight = weights[start + rank] if len(weights) else 1.0
                 relevant += weight
                 waiting += weight
-            if waiting > 0 and place < top and (len(tied) == 0 or place + 1 == top or not tied[start + place + 1]):
-                total += waiting * hits / (place + 1)
+            if waiting > 0 and rank < top and (len(tied) == 0 or rank + 1 == top or not tied[start + rank + 1]):
+                total += waiting * hits / (rank + 1)
                 waiting = 0.0
-        sums[q], found[q] = total, relevant
+        sums[q], totals[q] = total, relevant

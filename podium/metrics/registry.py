@@ -6,8 +6,9 @@ import re
 import types
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
+from podium._runtime.registry import Registry
 from podium._runtime.words import did_you_mean
 from podium.metrics.additive import DCG, NDCG, RBP, MeanNDCG, Precision, Recall
 from podium.metrics.base import Metric
@@ -16,31 +17,32 @@ from podium.metrics.pairs import AUC, Inversions
 from podium.metrics.policies import POLICIES, Policy, get_policy
 from podium.metrics.precision import AveragePrecision
 
-METRICS: dict[str, type[Metric]] = {
-    metric.spelling: metric
-    for metric in (
-        NDCG,
-        DCG,
-        MeanNDCG,
-        AveragePrecision,
-        Precision,
-        Recall,
-        ReciprocalRank,
-        ERR,
-        RBP,
-        AUC,
-        Inversions,
-    )
-}
-_OTHER_NAMES = {"ap": "map", "precision": "p", "prec": "p", "r": "recall", "mrr": "rr", "mean_ndcg": "meanndcg"}
+_BUILT_IN: tuple[type[Metric], ...] = (
+    *(NDCG, DCG, MeanNDCG, AveragePrecision, Precision, Recall),
+    *(ReciprocalRank, ERR, RBP, AUC, Inversions),
+)
+METRICS: Registry[type[Metric]] = Registry(
+    "a metric",
+    {metric.base_name: metric for metric in _BUILT_IN},
+    {"ap": "map", "precision": "p", "prec": "p", "r": "recall", "mrr": "rr", "mean_ndcg": "meanndcg"},
+)
 
+Registered = TypeVar("Registered", bound=type[Metric])
 _PATTERN = re.compile(
     r"(?P<name>[a-z_]+)(?:\((?P<first>[^()]*)\))?(?:@(?P<cutoff>[0-9]+))?(?:\((?P<last>[^()]*)\))?(?P<minus>-)?"
 )
 
 
+def register_metric(metric: Registered) -> Registered:
+    """Make a class of metrics known by its `base_name`, from Python and on the command line; also as a decorator."""
+    if not (isinstance(metric, type) and issubclass(metric, Metric)):
+        raise ValueError(f"a metric must be a class of Metric; got {metric!r}.")
+    METRICS.register(metric.base_name, metric)
+    return metric
+
+
 def parse_metric(metric: str | Metric, policy: Policy | None = None) -> Metric:
-    """The metric with this spelling, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost.
+    """The metric with this name, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost.
 
     Without a policy, a name is taken by the rules of `standard`, and a Metric keeps its own.
     """
@@ -51,7 +53,7 @@ def parse_metric(metric: str | Metric, policy: Policy | None = None) -> Metric:
         raise ValueError(f'metric must be a Metric or a name such as "ndcg@10"; got {metric!r}.')
     match = _PATTERN.fullmatch(metric.strip().lower())
     name = match["name"] if match else ""
-    kind = METRICS.get(_OTHER_NAMES.get(name, name))
+    kind = METRICS.get(name)
     if match is None or kind is None or (match["first"] is not None and match["last"] is not None):
         raise ValueError(f'metric must be a Metric or a name such as "ndcg@10"; got {metric!r}.{_hint(metric)}')
     settings = _settings(kind, match["first"] or match["last"] or "", metric)
@@ -66,16 +68,16 @@ def policy_of(metrics: Sequence[str | Metric], policy: str | Policy | None, defa
 
     Names, and metrics that were made without a policy (so by `standard`), have none of their own.
     """
-    own = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
-    own = {name: rules for name, rules in own.items() if rules != POLICIES["standard"]}
-    if policy is None and len(own) == len(metrics) > 0:
-        rules = next(iter(own.values()))
+    policies = {str(metric): metric.policy for metric in metrics if isinstance(metric, Metric)}
+    policies = {name: rules for name, rules in policies.items() if rules != POLICIES["standard"]}
+    if policy is None and len(policies) == len(metrics) > 0:
+        rules = next(iter(policies.values()))
     else:
         rules = get_policy(default if policy is None else policy)
-    for name, other in own.items():
+    for name, other in policies.items():
         if other != rules:
-            found = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
-            raise ValueError(f"{found}. Evaluate one policy at a time.")
+            conflict = f"{name} has the policy {other.name!r}, but policy={rules.name!r} was passed"
+            raise ValueError(f"{conflict}. Evaluate one policy at a time.")
     return rules
 
 
@@ -92,7 +94,7 @@ def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:
             value = "true"
         if name not in allowed:
             raise ValueError(
-                f"{metric!r}: {kind.spelling} has no setting {name!r}; it has {', '.join(allowed) or 'none'}."
+                f"{metric!r}: {kind.base_name} has no setting {name!r}; it has {', '.join(allowed) or 'none'}."
             )
         settings[name] = _convert(value, hints[name], name, metric)
     return settings
@@ -110,8 +112,9 @@ def _convert(value: str, hint: Any, name: str, metric: str) -> Any:
 
 
 def _empty_as_zero(kind: type[Metric], metric: str) -> dict[str, float]:
-    if kind not in (NDCG, AveragePrecision):
-        raise ValueError(f"{metric!r}: a trailing '-' (empty queries score 0) is defined for ndcg and map only.")
+    if "empty" not in {f.name for f in fields(kind)}:
+        names = " and ".join(name for name in METRICS if "empty" in {f.name for f in fields(METRICS[name])})
+        raise ValueError(f"{metric!r}: a trailing '-' (empty queries score 0) is defined for {names} only.")
     return {"empty": 0.0}
 
 
@@ -119,5 +122,5 @@ def _hint(metric: str) -> str:
     name, at, rest = metric.strip().lower().partition("@")
     if name in METRICS and at:
         return " Expected name@cutoff(settings), with an integer cutoff from 1."
-    guess = did_you_mean(name.split("(")[0], [*METRICS, *_OTHER_NAMES], cutoff=0.5)
+    guess = did_you_mean(name.split("(")[0], [*METRICS, *METRICS.other_names], cutoff=0.5)
     return guess.replace("'?", f"{at}{rest}'?") or f" Known: {', '.join(METRICS)}."

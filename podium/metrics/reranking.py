@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.metrics.base import Metric
 from podium.metrics.crossings import (
     Workspace,
@@ -35,12 +35,12 @@ _BATCH = 1 << 20  # documents in a batch of lists
 class Line:
     """One query: scores at both ends, labels and weights, documents in the order that ties have."""
 
-    s: np.ndarray
-    s2: np.ndarray
-    labels: np.ndarray
-    weights: np.ndarray | None
+    s: Array
+    s2: Array
+    labels: Array
+    weights: Array | None
 
-    def values(self, metric: Metric, documents: np.ndarray, tied: np.ndarray) -> np.ndarray:
+    def values(self, metric: Metric, documents: Array, tied: Array) -> Array:
         """One value per row of documents by rank."""
         n_lists, n = documents.shape
         flat = documents.reshape(-1)
@@ -51,7 +51,7 @@ class Line:
         return np.asarray(metric.values(lists), dtype=np.float64)
 
 
-def values_along(line: Line, metric: Metric, high: float) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def values_along(line: Line, metric: Metric, high: float) -> Iterator[tuple[Array, Array, Array]]:
     """Batches of (alpha, value at it, value behind it), alpha rising from 0; at `high` = 1 the last one is 1."""
     n = len(line.s)
     work, sort_workspace, rows = make_workspace(n), make_sort_workspace(n), max(2, _BATCH // n)
@@ -62,30 +62,30 @@ def values_along(line: Line, metric: Metric, high: float) -> Iterator[tuple[np.n
     count = fill_crossings(*by_rank, work[0], high, falling, pairs)
     places = sort_places(falling[:count], make_sort_workspace(count), False).astype(np.int64)
 
-    def at_end(s: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def at_end(s: Array, alpha: float) -> tuple[Array, Array, Array]:
         documents, tied = np.empty((2, n), np.int64), np.empty((2, n), np.bool_)
         documents[0] = np.argsort(-s, kind="stable")
         documents[1] = work[0]
         tied[0] = np.append(False, s[documents[0, 1:]] == s[documents[0, :-1]])
         _tie(work[0], line.s, line.s2, tied[1])
-        found = line.values(metric, documents, tied)
-        return np.array([alpha]), found[:1], found[1:]
+        values = line.values(metric, documents, tied)
+        return np.array([alpha]), values[:1], values[1:]
 
     yield at_end(line.s, 0.0)
-    kept, every = np.empty(0) if line.weights is None else line.weights, metric.policy.ties == "average"
+    weights, every = np.empty(0) if line.weights is None else line.weights, metric.policy.ties == "average"
     alpha, documents, tied = np.empty(rows // 2), np.empty((rows, n), np.int64), np.empty((rows, n), np.bool_)
     ends = np.array([0, 0])  # the next crossing, clusters written
     while ends[0] < count and -falling[places[ends[0]]] <= high:
-        parts = line.s, line.s2, line.labels, kept
+        parts = line.s, line.s2, line.labels, weights
         _write_lists(*parts, every, falling, pairs, places, high, work, alpha, documents, tied, ends)
-        found = line.values(metric, documents[: 2 * ends[1]], tied[: 2 * ends[1]])
-        yield alpha[: ends[1]].copy(), found[0::2], found[1::2]
+        values = line.values(metric, documents[: 2 * ends[1]], tied[: 2 * ends[1]])
+        yield alpha[: ends[1]].copy(), values[0::2], values[1::2]
     if high >= 1.0:
         yield at_end(line.s2, 1.0)
 
 
 @kernel
-def _tie(order: np.ndarray, s: np.ndarray, s2: np.ndarray, tied: np.ndarray) -> None:
+def _tie(order: Array, s: Array, s2: Array, tied: Array) -> None:
     """Which documents tie with the one above them along the whole line."""
     tied[0] = False
     for r in range(1, len(order)):
@@ -95,20 +95,20 @@ def _tie(order: np.ndarray, s: np.ndarray, s2: np.ndarray, tied: np.ndarray) -> 
 
 @kernel
 def _write_lists(
-    s: np.ndarray,
-    s2: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
+    s: Array,
+    s2: Array,
+    labels: Array,
+    weights: Array,
     every: bool,
-    falling: np.ndarray,
-    pairs: np.ndarray,
-    places: np.ndarray,
+    falling: Array,
+    pairs: Array,
+    places: Array,
     high: float,
     work: Workspace,
-    alpha: np.ndarray,
-    documents: np.ndarray,
-    tied: np.ndarray,
-    ends: np.ndarray,
+    alpha: Array,
+    documents: Array,
+    tied: Array,
+    ends: Array,
 ) -> None:
     """Lists at and behind clusters from crossing ends[0] on, until there is no more room; ends[1] of them.
 

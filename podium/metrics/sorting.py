@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 
 _PLACE_BITS = 31
 _SHORT_LIST = 24  # up to this, insertion beats counting
 _USUAL_LIST = 4096  # up to this, small tables beat fewer collisions
 LONG_LIST = 128  # from this on, NumPy's vectorised sort of words beats ours, also when called once per list
 
-SortWorkspace = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+SortWorkspace = tuple[Array, Array, Array, Array, Array]
 
 
 @kernel
@@ -35,7 +35,7 @@ def make_sort_workspace(longest: int) -> SortWorkspace:
 
 
 @kernel
-def sort_places(scores: np.ndarray, workspace: SortWorkspace, single: bool) -> np.ndarray:
+def sort_places(scores: Array, workspace: SortWorkspace, single: bool) -> Array:
     """The places of the scores, largest score first; `single` compares them as float32.
 
     The result is valid in `workspace` until the next call, as are the keys: places with equal keys have equal scores.
@@ -49,7 +49,7 @@ def sort_places(scores: np.ndarray, workspace: SortWorkspace, single: bool) -> n
 
 
 @kernel
-def pack(scores: np.ndarray, single: bool, keys: np.ndarray, packed: np.ndarray) -> np.uint64:
+def pack(scores: Array, single: bool, keys: Array, packed: Array) -> np.uint64:
     """Fill `keys`, and `packed` with words to sort. Returns how many low bits of the keys the words leave out."""
     n = len(scores)
     if n == 0:
@@ -67,7 +67,7 @@ def pack(scores: np.ndarray, single: bool, keys: np.ndarray, packed: np.ndarray)
 
 
 @kernel
-def unpack(keys: np.ndarray, packed: np.ndarray, shift: np.uint64, workspace: SortWorkspace) -> None:
+def unpack(keys: Array, packed: Array, shift: np.uint64, workspace: SortWorkspace) -> None:
     """Fill the places of `workspace` from sorted words; runs that share all bits that were kept are mended."""
     other, counts, places = workspace[2], workspace[3], workspace[4]
     n, mask = len(packed), (np.uint64(1) << np.uint64(_PLACE_BITS)) - np.uint64(1)
@@ -78,12 +78,12 @@ def unpack(keys: np.ndarray, packed: np.ndarray, shift: np.uint64, workspace: So
 
 
 @kernel
-def sort_short(words: np.ndarray, workspace: SortWorkspace) -> None:
+def sort_short(words: Array, workspace: SortWorkspace) -> None:
     _sort_packed(words, workspace[2], len(words), workspace[3])
 
 
 @kernel
-def falling_keys(scores: np.ndarray, single: bool, keys: np.ndarray) -> None:
+def falling_keys(scores: Array, single: bool, keys: Array) -> None:
     """Unsigned keys that rise as the score falls. -0.0 becomes 0.0 first: they are equal scores."""
     numbers = keys[: len(scores)].view(np.float64)
     if single:
@@ -98,9 +98,7 @@ def falling_keys(scores: np.ndarray, single: bool, keys: np.ndarray) -> None:
 
 
 @kernel
-def _mend_runs(
-    keys: np.ndarray, packed: np.ndarray, other: np.ndarray, counts: np.ndarray, places: np.ndarray, n: int
-) -> None:
+def _mend_runs(keys: Array, packed: Array, other: Array, counts: Array, places: Array, n: int) -> None:
     """Sort runs of places whose leading bits agree by the rest of their keys."""
     bits, mask = np.uint64(_PLACE_BITS), (np.uint64(1) << np.uint64(_PLACE_BITS)) - np.uint64(1)
     start = 0
@@ -122,7 +120,7 @@ def _mend_runs(
 
 
 @kernel
-def _sort_packed(packed: np.ndarray, other: np.ndarray, n: int, counts: np.ndarray) -> None:
+def _sort_packed(packed: Array, other: Array, n: int, counts: Array) -> None:
     """Sort words by their upper bits; the place in the lower ones keeps equal keys in order."""
     if n <= _SHORT_LIST:
         _insertion_sort(packed, n)
@@ -134,7 +132,7 @@ def _sort_packed(packed: np.ndarray, other: np.ndarray, n: int, counts: np.ndarr
 
 
 @kernel
-def _insertion_sort(packed: np.ndarray, n: int) -> None:
+def _insertion_sort(packed: Array, n: int) -> None:
     for k in range(1, n):
         key, hole = packed[k], k
         while hole > 0 and packed[hole - 1] > key:
@@ -144,7 +142,7 @@ def _insertion_sort(packed: np.ndarray, n: int) -> None:
 
 
 @kernel
-def _sort_runs(packed: np.ndarray, other: np.ndarray, n: int, counts: np.ndarray) -> None:
+def _sort_runs(packed: Array, other: Array, n: int, counts: Array) -> None:
     """Finish words that are in order of their upper 24 bits."""
     start = 0
     while start < n:
@@ -159,9 +157,7 @@ def _sort_runs(packed: np.ndarray, other: np.ndarray, n: int, counts: np.ndarray
 
 
 @kernel
-def _radix_sort(
-    packed: np.ndarray, other: np.ndarray, n: int, counts: np.ndarray, low: np.uint64, bits: np.uint64
-) -> None:
+def _radix_sort(packed: Array, other: Array, n: int, counts: Array, low: np.uint64, bits: np.uint64) -> None:
     """Sort by the 3 x `bits` bits from `low` on, least digit first, stable; the result ends in `packed`."""
     table, mask = 1 << int(bits), (np.uint64(1) << bits) - np.uint64(1)
     middle, high = low + bits, low + bits + bits
@@ -183,9 +179,7 @@ def _radix_sort(
 
 
 @kernel
-def _scatter(
-    source: np.ndarray, target: np.ndarray, n: int, shift: np.uint64, mask: np.uint64, next_place: np.ndarray
-) -> None:
+def _scatter(source: Array, target: Array, n: int, shift: np.uint64, mask: np.uint64, next_place: Array) -> None:
     for k in range(n):
         digit = (source[k] >> shift) & mask
         target[next_place[digit]] = source[k]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.metrics.closed_forms import ADDITIVE, CASCADE, PRECISION
 
 
@@ -15,9 +13,7 @@ def first_above(kind: int) -> float:
 
 
 @kernel
-def rank_term(
-    kind: int, scale: float, above: float, value: float, rank: int, weights: np.ndarray
-) -> tuple[float, float]:
+def rank_term(kind: int, scale: float, above: float, value: float, rank: int, weights: Array) -> tuple[float, float]:
     """The term of a document at a rank (from 0), and what is above the next one.
 
     above: the probability to get there (CASCADE) or the relevant documents so far; weights: of ranks, for ADDITIVE.
@@ -34,7 +30,7 @@ def rank_term(
 
 
 @kernel
-def sum_terms(kind: int, values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
+def sum_terms(kind: int, values: Array, offsets: Array, out: Array) -> None:
     """out[q]: the sum over the ranks of query q, whose documents have these values, in ranked order."""
     for q in range(len(out)):
         total, above = 0.0, first_above(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.metrics.query_values import QueryValues
 from podium.metrics.registry import parse_metric
-from podium.models.frame.parameters import MetricParameter, parameter, parametrized
+from podium.models.frame.parameters import TRANSFORM_SPACE, MetricParameter, parameter, parametrized
 from podium.models.linear import LinearScores
 
 if TYPE_CHECKING:
@@ -39,7 +40,13 @@ class AdaRank(MetricParameter, TrainingRounds, LinearScores):
         choices=SIGNS,
     )
 
-    _UNIT: ClassVar[str] = "round"
+    step_word: ClassVar[str] = "round"
+    steps_parameter: ClassVar[str | None] = "n_rounds"
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "metric": ["ndcg@10", "map"],
+        "signs": list(SIGNS),
+        **TRANSFORM_SPACE,
+    }
 
     def _aim(self) -> Any:
         return self.metric

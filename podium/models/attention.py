@@ -14,7 +14,7 @@ from podium.learners.net.scoring import Inputs
 from podium.models.frame.inspection import NetInspection, shown_parameters
 from podium.models.frame.parameters import MetricParameter, ObjectiveParameter, PairExponent, parameter, parametrized
 from podium.models.frame.transforms import Queries, queries_of
-from podium.models.nets import TrainedNet, require_jax
+from podium.models.nets import TRAINING_SPACE, TrainedNet, require_jax
 from podium.objectives.base import Objective
 from podium.persistence.validation import Fact
 
@@ -39,6 +39,7 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
         2, "Number of heads per layer; embedding_size must be a multiple.", low=1, high=_MOST["n_heads"]
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE | {"embedding_size": [16, 32, 64], "n_layers": [1, 2]}
     _FACTS: ClassVar[Mapping[str, Fact]] = {name: _is_size(name) for name in _MOST}
 
     def _objective(self) -> Any:
@@ -64,13 +65,12 @@ class SelfAttentionRanker(ObjectiveParameter, MetricParameter, PairExponent, Tra
     def _learner(self, data: RankingData, continued: bool) -> Any:
         require_jax(type(self).__name__)
         from podium.learners.net.training import AttentionTraining, DeviceEpochs, ListRunner
-        from podium.objectives.device import device_form
 
         base, data, rules = self._base_scores(data), data.grouped(), self._rules()
         inputs, target = Inputs.of(data.X), self._bind(data)
         shape = AttentionShape(inputs.width, int(self.embedding_size), int(self.n_layers), int(self.n_heads))
         rows = inputs.columns(data.X), data.offsets, target, shape, rules, base
-        runner = DeviceEpochs(*rows, form_of=device_form) if self._on_device(target) else ListRunner(*rows)
+        runner = (DeviceEpochs if self._on_device(target) else ListRunner)(*rows)
         return AttentionTraining(inputs, shape, rules, runner, target.start() if base is None else 0.0)
 
     def _needs_qid(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from podium.data.ranking import RankingData
 from podium.metrics.line_searching import LineSearcher
 from podium.metrics.registry import parse_metric
 from podium.models.adarank import TrainingRounds
-from podium.models.frame.parameters import MetricParameter, SeedParameter, parameter, parametrized
+from podium.models.frame.parameters import TRANSFORM_SPACE, MetricParameter, SeedParameter, parameter, parametrized
 from podium.models.linear import LinearScores
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ class CoordinateAscent(MetricParameter, SeedParameter, TrainingRounds, LinearSco
         0.001, "A start ends when a round improves the metric on the training data by no more than this.", low=0, high=1
     )
 
-    _UNIT: ClassVar[str] = "round"
+    step_word: ClassVar[str] = "round"
+    steps_parameter: ClassVar[str | None] = "n_rounds"
+    search_space: ClassVar[Mapping[str, Any]] = {"metric": ["ndcg@10", "map"], **TRANSFORM_SPACE}
 
     def _aim(self) -> Any:
         return self.metric

@@ -60,6 +60,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         optional=True,
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = {**MarginRanker.search_space, "gamma": [None, 1e-3, 1e-2, 1e-1, 1.0]}
     _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("kernel", "degree", "coef0")
     _FACTS: ClassVar[Mapping[str, Fact]] = {
         **MarginRanker._FACTS,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
+from podium.data.standardising import Standardisation
 from podium.learners.linear.basis import BASES, Basis
 from podium.learners.linear.function import LinearFunction
 from podium.models.frame.inspection import LinearInspection, shown_parameters
 from podium.models.frame.parameters import (
     LARGE,
     NAME,
+    TRANSFORM_SPACE,
     MetricParameter,
     ObjectiveParameter,
     PairExponent,
@@ -29,6 +31,9 @@ from podium.persistence.validation import Fact, is_number
 
 if TYPE_CHECKING:
     from podium.learners.linear.lbfgs import LinearTraining
+
+
+LINEAR_SPACE: dict[str, Any] = {"l2_regularization": {"low": 1e-4, "high": 1.0, "log": True}, **TRANSFORM_SPACE}
 
 
 @parametrized
@@ -127,7 +132,8 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         high=1e6,
     )
 
-    _UNIT: ClassVar[str] = "round"
+    step_word: ClassVar[str] = "round"
+    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE
     _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("basis", "degree", "width")
     _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
 
@@ -147,11 +153,9 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
     def _make_basis(self, X: np.ndarray, weights: np.ndarray | None) -> Basis | None:
         if self.basis is None:
             return None
-        from podium.learners.linear.lbfgs import Scaling
-
-        scaling = Scaling.of(X, self.n_jobs, weights)
-        shape = self.basis, self.degree, float(self.width), self.n_centres
-        return Basis.of(*shape, X, scaling.centre, scaling.scale, self.random_state)
+        scaling, none = Standardisation.fit(X, weights), np.empty((0, X.shape[1]))
+        basis = Basis(self.basis, self.degree, float(self.width), scaling, none)
+        return basis.centred(X, self.n_centres, self.random_state)
 
     def _n_steps(self) -> int:
         return self.max_iter
@@ -178,7 +182,9 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         basis, none = self.basis_, np.empty(0)
-        arrays = (none, none, none) if basis is None else (basis.mean, basis.scale, basis.centres.reshape(-1))
+        arrays = none, none, none
+        if basis is not None:
+            arrays = basis.scaling.centre, basis.scaling.scale, basis.centres.reshape(-1)
         return super()._fitted_arrays() | dict(zip(("basis_mean", "basis_scale", "basis_centres"), arrays))
 
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -187,8 +193,8 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         kind, degree, width = map(self._fitted_parameter, self._FITTED_PARAMETERS)
         if kind is not None:
             centres = arrays["basis_centres"].reshape(-1, max(self._n_columns, 1))
-            scaled = arrays["basis_mean"], arrays["basis_scale"], centres
-            self.basis_ = Basis(str(kind), degree, float(width), *scaled)
+            scaling = Standardisation(arrays["basis_mean"], arrays["basis_scale"])
+            self.basis_ = Basis(str(kind), degree, float(width), scaling, centres)
 
     def _n_functions(self) -> int:
         return super()._n_functions() if self.basis_ is None else self.basis_.n_functions
@@ -214,6 +220,8 @@ class Linear(ObjectiveParameter, MetricParameter, PairExponent, LinearRanker):
     """
 
     objective: Any = "ranknet"
+
+    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
 
     def _objective(self) -> Any:
         return self._named_objective(self.objective)

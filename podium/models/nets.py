@@ -19,6 +19,7 @@ from podium.models.frame.parameters import (
     LARGE,
     NUMBER,
     STRUCTURE,
+    TRANSFORM_SPACE,
     LambdaParameters,
     MetricParameter,
     ObjectiveParameter,
@@ -30,12 +31,19 @@ from podium.models.frame.parameters import (
 )
 from podium.models.frame.ranker import Callback, all_or_nothing
 from podium.models.frame.starting import InitParameter, StartingRanker
-from podium.objectives.base import Objective, judge
+from podium.objectives.base import Objective, bind_labels
 from podium.objectives.registry import parse_objective
 from podium.persistence.validation import Fact
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = ("constant", "linear", "cosine")
+TRAINING_SPACE: dict[str, Any] = {
+    "learning_rate": {"low": 3e-4, "high": 1e-2, "log": True},
+    "dropout": {"low": 0.0, "high": 0.5},
+    "weight_decay": [0.0, 1e-3, 1e-2, 3e-2],
+    **TRANSFORM_SPACE,
+}
+NET_SPACE: dict[str, Any] = {**TRAINING_SPACE, "hidden_layer_sizes": [(32,), (64,), (128,), (64, 32)]}
 _WIDEST = 2**16
 _PATIENCE = 10  # epochs without progress on an evaluation set, unless another number is given
 
@@ -112,7 +120,9 @@ class TrainingParameters:
 class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanker):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
-    _UNIT: ClassVar[str] = "epoch"
+    step_word: ClassVar[str] = "epoch"
+    steps_parameter: ClassVar[str | None] = "max_epochs"
+    search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "flagged")
 
@@ -123,10 +133,8 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanke
         """Whether derivatives are computed where the net is; objectives that only the host knows are said so, once."""
         import jax
 
-        from podium.objectives.device import device_form
-
         wanted = self.derivatives == "device" or (self.derivatives == "auto" and jax.default_backend() == "gpu")
-        if wanted and device_form(target) is None:
+        if wanted and target.on_device() is None:
             name = getattr(target.objective, "name", type(target.objective).__name__)
             found = f"{type(self).__name__}: the objective {name!r} has no form for a device"
             warn(f"{found}; its derivatives are computed on the host, batch by batch.")
@@ -199,6 +207,7 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanke
 class NetRanker(LayerParameters, TrainedNet):
     """A multilayer perceptron trained on the derivatives of an objective. Subclasses define the objective."""
 
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE
     _FACTS: ClassVar[Mapping[str, Fact]] = {
         "hidden": Fact("a list of widths", lambda value: isinstance(value, list) and _are_widths(value)),
         "activation": Fact(f"one of {', '.join(ACTIVATIONS)}", lambda value: value in ACTIVATIONS),
@@ -223,11 +232,8 @@ class NetRanker(LayerParameters, TrainedNet):
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         from podium.learners.net.training import DeviceEpochs, HostRunner
-        from podium.objectives.device import device_form
 
-        if self._on_device(rows[2]):
-            return DeviceEpochs(*rows, device_form)  # type: ignore[call-arg]
-        return HostRunner(*rows)
+        return (DeviceEpochs if self._on_device(rows[2]) else HostRunner)(*rows)
 
     def _scores(self, X: Any) -> np.ndarray:
         return np.asarray(self.net_.scores(X, self.n_jobs))
@@ -284,6 +290,8 @@ class Net(ObjectiveParameter, MetricParameter, PairExponent, NetRanker):
 
     objective: Any = "ranknet"
 
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"objective": ["ranknet", "lambda", "xendcg"]}
+
     def _objective(self) -> Any:
         return self._named_objective(self.objective)
 
@@ -302,6 +310,8 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         "weights after every pair, as the first RankNet did: the same in expectation, and much slower.",
         choices=("batch", "pair"),
     )
+
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
 
     @all_or_nothing
     def fit(
@@ -353,22 +363,22 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         from podium.objectives.given_pairs import BoundPairs, GivenPairs
 
         found = GivenPairs.read(pairs, rows, data.offsets)
-        judged = judge(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
-        return BoundPairs(self._objective(), judged, found, self.n_jobs)
+        labels = bind_labels(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
+        return BoundPairs(self._objective(), labels, found, self.n_jobs)
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         if self.update == "batch":
             return super()._runner(rows)
         from podium.learners.net.pairs import PairRunner, given_pairs, label_pairs
-        from podium.objectives.given_pairs import BoundPairs
+        from podium.objectives.given_pairs import BoundPairs, PairGradient
 
         columns, offsets, target, shape, rules, base = rows
         if isinstance(target, BoundPairs):
             pairs_of = given_pairs(target.pairs.first, target.pairs.second, target.pairs.target, offsets)
         else:
             pairs_of = label_pairs(target.labels, offsets, bool(self.ties))
-        weights = target.judged.weights, target.judged.query_weights
-        return PairRunner(columns, offsets, pairs_of, shape, rules, base, float(self.sigma), weights)
+        weights = target.data.weights, target.data.query_weights
+        return PairRunner(columns, offsets, pairs_of, shape, rules, base, PairGradient(float(self.sigma)), weights)
 
 
 def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
@@ -417,6 +427,8 @@ class ApproxNDCG(NetRanker):
     """A net trained on NDCG of smooth ranks."""
 
     steepness: float = parameter(10.0, "Steepness of the smooth ranks.", low=ABOVE_0, high=LARGE)
+
+    search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"steepness": [3.0, 10.0, 30.0]}
 
     def _objective(self) -> Any:
         return parse_objective("approxndcg", alpha=float(self.steepness))

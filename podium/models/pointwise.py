@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.words import did_you_mean
-from podium.data.precision import divisors
 from podium.data.ranking import RankingData
+from podium.data.standardising import Standardisation
 from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import clone
-from podium.models.frame.parameters import LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
+from podium.models.frame.parameters import LARGE, NAME, NUMBER, TRANSFORM_SPACE, SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.weights import row_weights
 from podium.persistence.validation import Fact, is_number
@@ -36,7 +36,7 @@ class _EstimatorRanker(SeedParameter, Ranker):
         True, "Standardize the features for the estimator, by means and standard deviations of the training rows."
     )
 
-    _UNIT: ClassVar[str] = EstimatorTraining.unit
+    step_word: ClassVar[str] = "fit"
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _WRAPPED: ClassVar[str] = "estimator"  # the parameter that is the estimator
     _NAMES: ClassVar[Mapping[str, Any]] = ESTIMATORS
@@ -100,15 +100,8 @@ class _EstimatorRanker(SeedParameter, Ranker):
         """Scores by the estimator itself."""
         raise NotImplementedError
 
-    def _scaling(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and standard deviations of the columns, without missing values; 0 and 1 where nothing is scaled."""
-        if not self.standardize:
-            return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        rows = X.astype(np.float64)
-        counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
-        mean = np.nansum(rows, axis=0) / counts
-        spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
-        return mean, divisors(mean, spread)
+    def _scaling(self, X: np.ndarray) -> Standardisation:
+        return Standardisation.fit(X) if self.standardize else Standardisation.identity(X.shape[1])
 
     def _call_fit(self, estimator: Any, Z: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
         from sklearn.utils.validation import has_fit_parameter
@@ -123,13 +116,13 @@ class _EstimatorRanker(SeedParameter, Ranker):
             )
 
     def _linear_form(
-        self, link: str, weights: np.ndarray, intercepts: Any, grades: np.ndarray, mean: np.ndarray, scale: np.ndarray
+        self, link: str, weights: np.ndarray, intercepts: Any, grades: np.ndarray, scaling: Standardisation
     ) -> Form:
         """Weights of standardised features as those of the features as they came."""
-        own = np.atleast_2d(np.asarray(weights, np.float64)) / scale
-        shifts = np.atleast_1d(np.asarray(intercepts, np.float64)) - own @ mean
-        empty = np.empty((0, len(mean)))
-        return Form(link, own, np.broadcast_to(shifts, len(own)).copy(), grades, empty, mean, scale)
+        raw, shifts = scaling.unscaled(np.atleast_2d(np.asarray(weights, np.float64)))
+        shifted = np.broadcast_to(np.atleast_1d(np.asarray(intercepts, np.float64)) - shifts, len(raw)).copy()
+        empty = np.empty((0, raw.shape[1]))
+        return Form(link, raw, shifted, grades, empty, scaling.centre, scaling.scale)
 
     def save(self, target: Any, *, score_only: bool = False) -> None:
         """As `Ranker.save`; of estimators that arrays do not tell, an error."""
@@ -218,24 +211,28 @@ class Pointwise(_EstimatorRanker):
         optional=True,
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "estimator": ["ridge", "logistic_regression", "linear_svr"],
+        **TRANSFORM_SPACE,
+    }
+
     def _needs_pairs(self) -> bool:
         return False
 
     def _fit_estimator(self, data: RankingData) -> None:
         made, weights = self.estimator_, row_weights(data)
-        mean, scale = self._scaling(data.X)
-        Z = (data.X - mean) / scale
+        scaling = self._scaling(data.X)
+        Z = scaling.apply(data.X)
         target = self._target(made, data.labels_for("fit"))
         if name_of(made) == "svr" and made.gamma in ("scale", "auto"):
             spread = float(Z.var()) if made.gamma == "scale" else 1.0
             made.set_params(gamma=1.0 / (Z.shape[1] * spread) if spread > 0 else 1.0)  # as scikit-learn does
         self._call_fit(made, Z, target, weights)
-        self.scaling_ = mean, scale
-        self.form_ = _explained_from(self._form(made, mean, scale), data.X)
+        self.scaling_ = scaling
+        self.form_ = _explained_from(self._form(made, scaling), data.X)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
-        mean, scale = self.scaling_
-        return _prediction(self.estimator_, (X - mean) / scale)
+        return _prediction(self.estimator_, self.scaling_.apply(X))
 
     def _target(self, made: Any, y: np.ndarray) -> np.ndarray:
         if not _is_classifier(made):
@@ -249,7 +246,7 @@ class Pointwise(_EstimatorRanker):
             )
         return target
 
-    def _form(self, made: Any, mean: np.ndarray, scale: np.ndarray) -> Form | None:
+    def _form(self, made: Any, scaling: Standardisation) -> Form | None:
         name = name_of(made)
         if name is None:
             return None
@@ -258,12 +255,13 @@ class Pointwise(_EstimatorRanker):
                 return None
             numbers = float(made.gamma), float(made.coef0), int(made.degree)
             dual, support = np.asarray(made.dual_coef_, np.float64), np.asarray(made.support_vectors_, np.float64)
-            return Form(made.kernel, dual, made.intercept_.copy(), _NO_NUMBERS, support, mean, scale, *numbers)
+            arrays = dual, made.intercept_.copy(), _NO_NUMBERS, support, scaling.centre, scaling.scale
+            return Form(made.kernel, *arrays, *numbers)
         if name == "logistic_regression":
             grades = np.asarray(made.classes_, np.float64)
             link = "logistic" if len(grades) == 2 else "softmax"
-            return self._linear_form(link, made.coef_, made.intercept_, grades, mean, scale)
-        return self._linear_form("identity", made.coef_, made.intercept_, _NO_NUMBERS, mean, scale)
+            return self._linear_form(link, made.coef_, made.intercept_, grades, scaling)
+        return self._linear_form("identity", made.coef_, made.intercept_, _NO_NUMBERS, scaling)
 
 
 @parametrized
@@ -289,6 +287,10 @@ class Pairwise(_EstimatorRanker):
         16, "Classifiers that are not linear: training rows that a document is compared with.", low=1, high=10**4
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "classifier": ["logistic_regression", "linear_svc"],
+        **TRANSFORM_SPACE,
+    }
     _WRAPPED: ClassVar[str] = "classifier"
     _NAMES: ClassVar[Mapping[str, Any]] = CLASSIFIERS
 
@@ -301,27 +303,27 @@ class Pairwise(_EstimatorRanker):
 
     def _fit_estimator(self, data: RankingData) -> None:
         made = self.estimator_
-        mean, scale = self._scaling(data.X)
+        scale = self._scaling(data.X).scale
         rng = np.random.Generator(np.random.PCG64(self.random_state))
         better, worse, query = sample_pairs(data, self.max_pairs, rng)
         self.n_pairs_, self.form_ = len(better), None
         rows = np.sort(rng.permutation(data.n_rows)[: self.references])
-        self.scaling_, self.reference_rows_ = (mean, scale), data.X[rows]
-        nowhere = np.zeros(len(mean))
+        self.scaling_ = Standardisation(np.zeros(len(scale)), scale)  # of differences, whose mean is 0
+        self.reference_rows_ = data.X[rows]
         if len(better) == 0:  # `fit` has warned
-            self.form_ = self._linear_form("identity", nowhere, 0.0, _NO_NUMBERS, nowhere, scale)
+            self.form_ = self._linear_form("identity", np.zeros(len(scale)), 0.0, _NO_NUMBERS, self.scaling_)
             return
-        differences = (data.X[better].astype(np.float64) - data.X[worse]) / scale
+        differences = self.scaling_.apply(data.X[better].astype(np.float64) - data.X[worse])
         classes, weights = np.repeat([1.0, 0.0], len(better)), _pair_weights(data, better, worse, query)
         self._call_fit(made, np.concatenate([differences, -differences]), classes, weights)
         if name_of(made) is not None:  # an intercept is the same for all documents
-            form = self._linear_form("identity", made.coef_, 0.0, _NO_NUMBERS, nowhere, scale)
+            form = self._linear_form("identity", made.coef_, 0.0, _NO_NUMBERS, self.scaling_)
             self.form_ = _explained_from(form, data.X)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         total = np.zeros(len(X))
         for row in self.reference_rows_:
-            total += _prediction(self.estimator_, (X.astype(np.float64) - row) / self.scaling_[1])
+            total += _prediction(self.estimator_, self.scaling_.apply(X.astype(np.float64) - row))
         return total / len(self.reference_rows_)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
 from podium.models.frame.inspection import ModelInspection, shown_parameters
-from podium.models.frame.parameters import ABOVE_0, BinParameter, parameter, parametrized
+from podium.models.frame.parameters import ABOVE_0, TRANSFORM_SPACE, BinParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
-from podium.objectives.base import judge
+from podium.objectives.base import bind_labels
 
 if TYPE_CHECKING:
     from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules
@@ -63,7 +63,14 @@ class RankBoost(BinParameter, Ranker):
         choices=PREFERENCES,
     )
 
-    _UNIT: ClassVar[str] = "round"
+    step_word: ClassVar[str] = "round"
+    steps_parameter: ClassVar[str | None] = "n_estimators"
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "weak_ranker": list(RANKERS),
+        "selection": list(SELECTIONS),
+        "preference": list(PREFERENCES),
+        **TRANSFORM_SPACE,
+    }
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _ARRAYS: ClassVar[tuple[str, ...]] = RANKER_ARRAYS
 
@@ -71,9 +78,9 @@ class RankBoost(BinParameter, Ranker):
         from podium.learners.rankboost.boosting import RankBoosting  # scoring needs none of it
 
         data = data.grouped()
-        judged = judge(data.y, data.offsets, data.sample_weight, data.query_weight)
-        weights = judged.weights if len(judged.weights) else np.ones(data.n_rows)
-        return RankBoosting(data.X, judged.labels, judged.offsets, weights, judged.query_weights, self._rules())
+        bound = bind_labels(data.y, data.offsets, data.sample_weight, data.query_weight)
+        weights = bound.weights if len(bound.weights) else np.ones(data.n_rows)
+        return RankBoosting(data.X, bound.labels, bound.offsets, weights, bound.query_weights, self._rules())
 
     def _rules(self) -> RankBoostRules:
         from podium.learners.rankboost.boosting import RankBoostRules

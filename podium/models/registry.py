@@ -10,25 +10,30 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from podium._runtime.once import once
-from podium._runtime.words import check_choice
+from podium._runtime.words import check_choice, excerpt
 
 if TYPE_CHECKING:
     from podium.models.frame.parameters import Parameter
     from podium.models.frame.ranker import Ranker
 
+RankerClass = TypeVar("RankerClass", bound="Ranker")
+
 
 @dataclass(frozen=True)
-class Entry:
-    """One model."""
+class ModelEntry:
+    """One model. What its class says of itself (`step_word`, `search_space`, ...) is read there, which imports it."""
 
     class_name: str
     module: str
+    family: str  # trees, linear, svm, boosting, estimators, nets or ensembles; a plugin may name another
     learner: str
     objective: str
     about: str
+    registered: type[Ranker] | None = None  # by a plugin
 
     @property
     def name(self) -> str:
@@ -38,8 +43,8 @@ class Entry:
     @property
     def kind(self) -> type[Ranker]:
         """The class; imports its module."""
-        found: type[Ranker] = getattr(import_module(self.module), self.class_name)
-        return found
+        kind: type[Ranker] = self.registered or getattr(import_module(self.module), self.class_name)
+        return kind
 
     @once
     def parameters(self) -> dict[str, Parameter]:
@@ -47,207 +52,257 @@ class Entry:
 
         return parameters_of(self.kind)
 
+    @property
+    def step_word(self) -> str:
+        """What a step of its training is called: tree, round, epoch, member."""
+        return self.kind.step_word
+
+    @property
+    def steps_parameter(self) -> str | None:
+        """The parameter with the number of steps, where a learning curve can decide it."""
+        return self.kind.steps_parameter
+
+    @property
+    def search_space(self) -> Mapping[str, Any]:
+        """What `podium tune` searches unless a space is given; empty where it has to be."""
+        return self.kind.search_space
+
+    @property
+    def missing_extra(self) -> str | None:
+        """What has to be installed before the model can be trained, as a sentence; None where nothing is missing."""
+        if self.family != "nets" or (find_spec("jax") and find_spec("optax")):
+            return None
+        return 'JAX is not installed. Install it with: pip install "podium[neural]"'
+
     def as_dict(self, with_parameters: bool = False) -> dict[str, Any]:
-        plain = {"name": self.name, "class": self.class_name, "learner": self.learner, "objective": self.objective}
+        plain = {"name": self.name, "class": self.class_name, "family": self.family, "learner": self.learner}
         listed = {"parameters": [parameter.as_dict() for parameter in self.parameters.values()]}
-        return plain | {"about": self.about} | (listed if with_parameters else {})
+        return plain | {"objective": self.objective, "about": self.about} | (listed if with_parameters else {})
 
 
 _PRODUCTS = "podium.models.trees.named"
 _NETS = "podium.models.nets"
-REGISTRY = (
-    Entry(
+_OWN = (
+    ModelEntry(
         "RegressionTree",
         _PRODUCTS,
+        family="trees",
         learner="one tree",
         objective="squared error",
         about="One least-squares tree: the score of a document is the mean label of its leaf.",
     ),
-    Entry(
+    ModelEntry(
         "MART",
         _PRODUCTS,
+        family="trees",
         learner="boosted trees",
         objective="squared error, logistic, ordinal or any other",
         about="Multiple additive regression trees.",
     ),
-    Entry(
+    ModelEntry(
         "LambdaMART",
         _PRODUCTS,
+        family="trees",
         learner="boosted trees",
         objective="lambda of a metric",
         about="Boosted trees that optimize a ranking metric by lambda gradients.",
     ),
-    Entry(
+    ModelEntry(
         "LambdaSMART",
         _PRODUCTS,
+        family="trees",
         learner="boosted trees on top of a base model",
         objective="lambda of a metric",
         about="LambdaMART that starts from the scores of a base model; init is required.",
     ),
-    Entry(
+    ModelEntry(
         "MatrixNet",
         _PRODUCTS,
+        family="trees",
         learner="boosted oblivious trees",
         objective="Plackett-Luce likelihood, lambda or any other",
         about="Boosted trees with one split per level.",
     ),
-    Entry(
+    ModelEntry(
         "RandomForest",
         _PRODUCTS,
+        family="trees",
         learner="mean of independent trees",
         objective="squared error or any other pointwise objective",
         about="Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.",
     ),
-    Entry(
+    ModelEntry(
         "Boosted",
         _PRODUCTS,
+        family="trees",
         learner="boosted trees",
         objective="any",
         about="Boosted trees with any objective: a name, an Objective or a Python function.",
     ),
-    Entry(
+    ModelEntry(
         "Linear",
         "podium.models.linear",
+        family="linear",
         learner="linear scoring function",
         objective="any",
         about="One weight per feature, trained by L-BFGS on any objective.",
     ),
-    Entry(
+    ModelEntry(
         "BayesRank",
         "podium.models.linear",
+        family="linear",
         learner="linear scoring function",
         objective="expected metric under Plackett-Luce",
         about="One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.",
     ),
-    Entry(
+    ModelEntry(
         "Pointwise",
         "podium.models.pointwise",
+        family="estimators",
         learner="any regressor or classifier of scikit-learn",
         objective="that of the estimator",
         about="Any regressor or classifier of scikit-learn, fitted to the labels of single documents.",
     ),
-    Entry(
+    ModelEntry(
         "Pairwise",
         "podium.models.pointwise",
+        family="estimators",
         learner="any binary classifier of scikit-learn",
         objective="that of the classifier, on pairs",
         about="Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
     ),
-    Entry(
+    ModelEntry(
         "RankSVM",
         "podium.models.svm",
+        family="svm",
         learner="linear scoring function",
         objective="hinge or squared hinge of all pairs",
         about="One weight per feature; every better document is to score higher by a margin.",
     ),
-    Entry(
+    ModelEntry(
         "KernelRankSVM",
         "podium.models.kernel_svm",
+        family="svm",
         learner="sum of kernels at training documents",
         objective="hinge or squared hinge of all pairs",
         about="RankSVM with a kernel: the score is a sum over training documents, with one factor per document.",
     ),
-    Entry(
+    ModelEntry(
         "AdaRank",
         "podium.models.adarank",
+        family="linear",
         learner="boosted features",
         objective="any metric",
         about="Boosts single features on a distribution over queries, for any metric.",
     ),
-    Entry(
+    ModelEntry(
         "CoordinateAscent",
         "podium.models.coordinate_ascent",
+        family="linear",
         learner="linear scoring function",
         objective="any metric",
         about="Moves one weight at a time to its exact optimum for any metric, from several starts.",
     ),
-    Entry(
+    ModelEntry(
         "RankBoost",
         "podium.models.rankboost",
+        family="boosting",
         learner="boosted weak rankers",
         objective="exponential loss of pairs",
         about="A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.",
     ),
-    Entry(
+    ModelEntry(
         "Bagged",
         "podium.pipelines.ensembles.bagged",
+        family="ensembles",
         learner="mean of models on samples of the queries",
         objective="that of the model",
         about="Copies of one model that differ in their queries or in their seed; the mean of their scores.",
     ),
-    Entry(
+    ModelEntry(
         "Blend",
         "podium.pipelines.ensembles.blend",
+        family="ensembles",
         learner="weighted sum of models",
         objective="those of the models",
         about="A weighted sum of the scores of different models, normalized within the query.",
     ),
-    Entry(
+    ModelEntry(
         "Stack",
         "podium.pipelines.ensembles.stack",
+        family="ensembles",
         learner="a model on the scores of models",
         objective="those of the models",
         about="A second ranker on top of the scores that models give to queries they have not seen.",
     ),
-    Entry(
+    ModelEntry(
         "AutoRanker",
         "podium.pipelines.auto.autoranker",
+        family="ensembles",
         learner="a blend that is chosen by cross-validation",
         objective="those of the models",
         about="A blend of linear models, trees and nets that cross-validation chooses for the data.",
     ),
-    Entry(
+    ModelEntry(
         "Net",
         _NETS,
+        family="nets",
         learner="neural network",
         objective="any",
         about="A multilayer perceptron with any objective: a name, an Objective or a Python function.",
     ),
-    Entry(
+    ModelEntry(
         "RankNet",
         _NETS,
+        family="nets",
         learner="neural network",
         objective="logistic loss of pairs",
         about="A net trained on pairs of documents: the better one should have the higher score.",
     ),
-    Entry(
+    ModelEntry(
         "LambdaRank",
         _NETS,
+        family="nets",
         learner="neural network",
         objective="lambda of a metric",
         about="A net that optimizes a ranking metric by lambda gradients.",
     ),
-    Entry(
+    ModelEntry(
         "ListNet",
         _NETS,
+        family="nets",
         learner="neural network",
         objective="cross entropy of top-one probabilities",
         about="A net trained on the probability of each document to come first.",
     ),
-    Entry(
+    ModelEntry(
         "ListMLE",
         _NETS,
+        family="nets",
         learner="neural network",
         objective="Plackett-Luce likelihood",
         about="A net trained on the likelihood of the order by labels, under Plackett-Luce.",
     ),
-    Entry(
+    ModelEntry(
         "XENDCG",
         _NETS,
+        family="nets",
         learner="neural network",
         objective="XE-NDCG",
         about="A net trained on XE-NDCG, a cross entropy that bounds NDCG.",
     ),
-    Entry(
+    ModelEntry(
         "ApproxNDCG",
         _NETS,
+        family="nets",
         learner="neural network",
         objective="NDCG of smooth ranks",
         about="A net trained on NDCG of smooth ranks.",
     ),
-    Entry(
+    ModelEntry(
         "SelfAttentionRanker",
         "podium.models.attention",
+        family="nets",
         learner="self-attention over the documents of a query",
         objective="any",
         about="A small transformer over the documents of a query: scores depend on the whole list, not on its order.",
@@ -255,23 +310,50 @@ REGISTRY = (
 )
 
 
+_entries = {entry.class_name: entry for entry in _OWN}
+
+
+def register_model(
+    kind: type[RankerClass], *, family: str = "plugins", learner: str = "", objective: str = ""
+) -> type[RankerClass]:
+    """Make a class of your own a model that can be named on the command line, saved and loaded.
+
+    The first line of its docstring is what `podium models` says about it. Returns the class, so it is a decorator too.
+    """
+    known = _entries.get(kind.__name__)
+    if known is not None and known.registered is not kind:
+        raise ValueError(f"there is a model {kind.__name__} already, of {known.module}; choose another name.")
+    about = (kind.__doc__ or "").partition("\n")[0]
+    _entries[kind.__name__] = ModelEntry(kind.__name__, kind.__module__, family, learner, objective, about, kind)
+    return kind
+
+
 class _Classes(Mapping[str, "type[Ranker]"]):
     """The classes of the registry by their names, each imported when it is asked for."""
 
-    def __init__(self) -> None:
-        self._entries = {entry.class_name: entry for entry in REGISTRY}
-
     def __getitem__(self, name: str) -> type[Ranker]:
-        return self._entries[name].kind
+        return _entries[name].kind
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(_entries)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(_entries)
 
 
 MODELS = _Classes()
+
+
+def is_registered(kind: type) -> bool:
+    """Whether this very class is a model of the registry."""
+    return MODELS.get(kind.__name__) is kind
+
+
+def refuse_unregistered(name: str) -> None:
+    """Refuse the name of a class that no module has registered."""
+    if name not in _entries:
+        advice = "import the module that registers it (--plugin MODULE)"
+        raise ValueError(f"{excerpt(name)} is not a model of Podium; {advice}")
 
 
 @dataclass(frozen=True)
@@ -282,14 +364,14 @@ class Plan:
     parameters: dict[str, Any]
 
 
-def catalogue() -> list[Entry]:
+def catalogue() -> list[ModelEntry]:
     """All models."""
-    return list(REGISTRY)
+    return list(_entries.values())
 
 
-def find_model(name: str) -> Entry:
+def find_model(name: str) -> ModelEntry:
     """The model with this name, in letters of any case."""
-    entries = {entry.name: entry for entry in REGISTRY}
+    entries = {entry.name: entry for entry in _entries.values()}
     check_choice("model", name.lower(), entries)
     return entries[name.lower()]
 
@@ -314,7 +396,7 @@ def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = Non
     return Plan(model, {name: "inf" if value == math.inf else value for name, value in chosen.items()})
 
 
-def read_settings(entry: Entry, settings: Sequence[str]) -> dict[str, Any]:
+def read_settings(entry: ModelEntry, settings: Sequence[str]) -> dict[str, Any]:
     """`["n_estimators=50", "metric=map"]` -> `{"n_estimators": 50, "metric": "map"}`, typed as the fields are."""
     given: dict[str, Any] = {}
     for setting in settings:
@@ -341,7 +423,7 @@ def _plain_value(value: Any) -> Any:
     return repr(value) if hasattr(value, "get_params") else value
 
 
-def _value(entry: Entry, name: str, text: str) -> Any:
+def _value(entry: ModelEntry, name: str, text: str) -> Any:
     declaration = entry.parameters[name].declaration
     try:
         return declaration.read(text)

@@ -15,7 +15,16 @@ from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.linear.products import multiply_transposed
 from podium.models.frame.estimator import check_fitted
-from podium.models.frame.parameters import ABOVE_0, LARGE, NUMBER, Kind, RoundsParameter, parameter, parametrized
+from podium.models.frame.parameters import (
+    ABOVE_0,
+    LARGE,
+    NUMBER,
+    TRANSFORM_SPACE,
+    Kind,
+    RoundsParameter,
+    parameter,
+    parametrized,
+)
 from podium.models.frame.ranker import Ranker
 from podium.models.linear import LinearScores
 from podium.persistence.validation import Fact, is_number
@@ -60,7 +69,13 @@ class MarginRanker(RoundsParameter, Ranker):
         high=1.0,
     )
 
-    _UNIT: ClassVar[str] = "round"
+    step_word: ClassVar[str] = "round"
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "C": {"low": 1e-3, "high": 1e2, "log": True},
+        "loss": ["hinge", "squared_hinge"],
+        "scaling": list(SCALINGS),
+        **TRANSFORM_SPACE,
+    }
     _ALLOWS_MISSING: ClassVar[bool] = False
     _ALLOWS_SPARSE: ClassVar[bool] = False
     _FACTS: ClassVar[Mapping[str, Fact]] = {"objective": _UNKNOWN_OR_NUMBER, "duality_gap": _UNKNOWN_OR_NUMBER}
@@ -88,7 +103,7 @@ class MarginRanker(RoundsParameter, Ranker):
         gap = learner.solution.gap
         if gap <= self.max_gap or not (learner.is_done or learner.n_steps >= self.max_iter):
             return  # or it was stopped, by an evaluation set or a callback
-        found = f"{type(self).__name__} stopped after {counted(learner.n_steps, self._UNIT)}"
+        found = f"{type(self).__name__} stopped after {counted(learner.n_steps, self.step_word)}"
         if gap == 1.0 and learner.is_hard:
             state = "with pairs that are not ranked correctly"
         else:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from podium.objectives.pointwise import Squared as Squared
     from podium.objectives.registry import OBJECTIVES as OBJECTIVES
     from podium.objectives.registry import parse_objective as parse_objective
+    from podium.objectives.registry import register_objective as register_objective
 
 _HOME = {
     "ApproxNDCG": "approximate",
@@ -49,6 +50,7 @@ _HOME = {
     "Squared": "pointwise",
     "OBJECTIVES": "registry",
     "parse_objective": "registry",
+    "register_objective": "registry",
 }
 
 __all__ = list(_HOME)

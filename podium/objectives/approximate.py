@@ -11,25 +11,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
 from podium.metrics.additive import NDCG
 from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.base import (
+    BoundLabels,
+    BoundObjective,
+    Objective,
+    Outputs,
+    check_positive,
+    refuse_negative_labels,
+)
+from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
-    BELL,
     BLOCK,
-    LOGISTIC,
     PairWorkspace,
     formula_row,
     load_scores,
     make_pair_workspace,
     store_derivatives,
 )
+from podium.objectives.pair_losses import BELL, LOGISTIC, pair_cost, pair_slopes
 from podium.objectives.rankings import longest_of
 
 
@@ -44,7 +51,7 @@ class ApproxNDCG(Objective):
     """
 
     name: ClassVar[str] = "approxndcg"
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "surrogate"
 
     alpha: float = 10.0
     gain: str | None = None
@@ -60,8 +67,8 @@ class ApproxNDCG(Objective):
     def metric(self) -> NDCG:
         return NDCG(policy=POLICIES["standard"].vary(gain=self.gain, label_gain=self.label_gain))
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundApproxNDCG:
-        return BoundApproxNDCG(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundApproxNDCG:
+        return BoundApproxNDCG(self, data, n_jobs)
 
 
 class BoundApproxNDCG(BoundObjective):
@@ -69,37 +76,49 @@ class BoundApproxNDCG(BoundObjective):
 
     objective: ApproxNDCG
 
-    def __init__(self, objective: ApproxNDCG, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        refuse_negative_labels(objective.name, judged.labels)
-        form = objective.metric.closed_form(RankedLists(judged.labels, judged.offsets))
-        gains = form.values * np.repeat(form.scales, judged.lengths)
-        self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
+    def __init__(self, objective: ApproxNDCG, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        refuse_negative_labels(objective.name, data.labels)
+        form = objective.metric.closed_form(RankedLists(data.labels, data.offsets))
+        gains = form.values * np.repeat(form.scales, data.lengths)
+        self.gains = readonly(gains * data.weights if len(data.weights) else gains)
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         return np.asarray(lengths + lengths * lengths // 16)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        alpha, weights = float(self.objective.alpha), self.judged.query_weights
-        workspace = make_pair_workspace(longest_of(self.offsets, queries))
-        _smooth_queries(alpha, scores, self.gains, weights, self.offsets, queries, workspace, gradients, hessians)
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        alpha, lists = float(self.objective.alpha), (self.gains, self.query_weights, self.offsets)
+        if out.costs is not None:
+            _smooth_costs(alpha, scores, *lists, queries, out.costs)
+        else:
+            workspace = make_pair_workspace(longest_of(self.offsets, queries))
+            _smooth_queries(alpha, scores, *lists, queries, workspace, out.gradients, out.hessians)
 
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        alpha, weights = float(self.objective.alpha), self.judged.query_weights
-        _smooth_costs(alpha, scores, self.gains, weights, self.offsets, queries, costs)
+    def on_device(self) -> DeviceObjective:
+        queries, settings = {"weight": self.query_weights}, {"alpha": float(self.objective.alpha)}
+        return DeviceObjective.of(smooth_gradients, {"gain": self.gains}, queries, settings)
+
+
+def smooth_gradients(scores: Any, lists: PaddedLists, alpha: float) -> Any:
+    import jax.numpy as jnp
+
+    o, others = alpha * differences(scores), ~jnp.eye(scores.shape[1], dtype=bool)
+    rank = 1.0 + lists.both(others * pair_slopes(LOGISTIC, o)).sum(axis=2)  # [q, i, j]: j is above i
+    step = jnp.where(lists.mask, lists.rows["gain"], 0.0) * jnp.log(2.0) / ((1.0 + rank) * jnp.log(1.0 + rank) ** 2)
+    return alpha * lists.both(pair_slopes(BELL, o) * -differences(step)).sum(axis=2)
 
 
 @fast_kernel
 def _smooth_queries(
     alpha: float,
-    scores: np.ndarray,
-    gains: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
+    scores: Array,
+    gains: Array,
+    query_weights: Array,
+    offsets: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """g and h of `ApproxNDCG` for all documents of these queries; (n,), float64 in, float32 out.
 
@@ -113,8 +132,8 @@ def _smooth_queries(
         if n < 2:
             gradients[start:stop], hessians[start:stop] = 0.0, 0.0
             continue
-        own = scores[start:stop]
-        load_scores(own, places[:n], own.max(), alpha, False, workspace)
+        query_scores = scores[start:stop]
+        load_scores(query_scores, places[:n], query_scores.max(), alpha, False, workspace)
         for i in range(1, n):
             _fill_row(i, row)
             formula_row(LOGISTIC, i, i, single, row, gradient_sums, hessian_sums)
@@ -127,24 +146,24 @@ def _smooth_queries(
 
 
 @fast_kernel
-def _fill_row(i: int, row: np.ndarray) -> None:
+def _fill_row(i: int, row: Array) -> None:
     """One pair with each of 0 .. i - 1."""
     for j in range((i + BLOCK - 1) // BLOCK * BLOCK):
         row[j] = np.float32(1.0 if j < i else 0.0)
 
 
 @fast_kernel
-def _step_row(i: int, steps: np.ndarray, row: np.ndarray) -> None:
+def _step_row(i: int, steps: Array, row: Array) -> None:
     """Differences of the costs of a step in rank."""
-    own = steps[i]
+    step = steps[i]
     for j in range(i):
-        row[j] = own - steps[j]
+        row[j] = step - steps[j]
     for j in range(i, (i + BLOCK - 1) // BLOCK * BLOCK):
         row[j] = np.float32(0.0)
 
 
 @kernel
-def _price_steps(gains: np.ndarray, gradient_sums: np.ndarray, hessian_sums: np.ndarray, steps: np.ndarray) -> None:
+def _price_steps(gains: Array, gradient_sums: Array, hessian_sums: Array, steps: Array) -> None:
     """Ranks from the sums of rho, the cost of a step of each, and sums reset to 0 for the second pass.
 
     Index i has `sum_(j < i) rho_ij` from its own row and minus `rho_ji` from those of the n - 1 - i after it, each of
@@ -159,13 +178,7 @@ def _price_steps(gains: np.ndarray, gradient_sums: np.ndarray, hessian_sums: np.
 
 @kernel
 def _smooth_costs(
-    alpha: float,
-    scores: np.ndarray,
-    gains: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
+    alpha: float, scores: Array, gains: Array, query_weights: Array, offsets: Array, queries: Array, costs: Array
 ) -> None:
     """costs[q] = 1 - sum of gain / log2(1 + rank), all in float64."""
     for k in range(len(queries)):
@@ -175,6 +188,6 @@ def _smooth_costs(
             rank = 1.0
             for j in range(start, stop):
                 if i != j:
-                    rank += 1.0 / (1.0 + math.exp(min(alpha * (scores[i] - scores[j]), 700.0)))
+                    rank += pair_cost(BELL, alpha * (scores[i] - scores[j]))
             reached += gains[i] / math.log2(1.0 + rank)
         costs[queries[k]] = query_weights[queries[k]] * (1.0 - reached)

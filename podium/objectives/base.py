@@ -4,20 +4,21 @@ The loss is to be minimised: a document that should rise has a negative gradient
 gradient and w for the hessian). An objective is an immutable value; `bind` makes the object that knows one data set and
 holds what can be computed once. Query q owns rows `offsets[q]:offsets[q + 1]`, and nothing ever pairs two queries.
 
-To add one, subclass `Objective` and a `BoundObjective` with `_derive` (and `_cost`, if there is a loss).
+To add one, subclass `Objective` (`name`, `bound`) and `BoundObjective` (`run`), and register it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
+from podium.objectives.device import DeviceObjective
 
 NORMALIZATIONS = ("lightgbm", "xgboost")  # of lambdas, per query
 
@@ -27,8 +28,8 @@ class Objective:
     """The frame of all objectives: a name, settings as fields, and `bind`."""
 
     name: ClassVar[str] = ""
-    # "exact": the second derivative of the loss; "stand-in": a positive number in its place where it is 0 or negative
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "exact"
+    # "exact": the second derivative of the loss; "surrogate": a positive number in its place where it is 0 or negative
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "exact"
     needs_pairs: ClassVar[bool] = True  # whether a query with a single label teaches nothing
 
     @property
@@ -47,39 +48,35 @@ class Objective:
         return False
 
     def bind(
-        self,
-        labels: Any,
-        offsets: Any,
-        weights: Any = None,
-        query_weights: Any = None,
-        n_jobs: int | None = None,
+        self, labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None, n_jobs: int | None = None
     ) -> BoundObjective:
         """The objective on one data set.
 
         labels (n,), offsets (queries + 1,). `weights` (n,) are document weights: they multiply a document's own terms,
         and a pair counts by the product of its two. `query_weights` (queries,) multiply everything of a query.
         """
-        return self._bound(judge(labels, offsets, weights, query_weights), n_jobs)
+        return self.bound(bind_labels(labels, offsets, weights, query_weights), n_jobs)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundObjective:
-        raise NotImplementedError(f"{type(self).__name__} must define _bound(judged, n_jobs)")
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundObjective:
+        """What `bind` returns, for labels that are checked."""
+        raise NotImplementedError(f"{type(self).__name__} must define bound(data, n_jobs)")
 
 
 @dataclass(frozen=True, eq=False)
-class Judgements:
+class BoundLabels:
     """What an objective is bound to, checked and read-only."""
 
-    labels: np.ndarray  # (n,) float64
-    offsets: np.ndarray  # (queries + 1,) int64
-    weights: np.ndarray  # (n,) float64, or (0,) where all are 1
-    query_weights: np.ndarray  # (queries,) float64
+    labels: Array  # (n,) float64
+    offsets: Array  # (queries + 1,) int64
+    weights: Array  # (n,) float64, or (0,) where all are 1
+    query_weights: Array  # (queries,) float64
 
     @property
     def n_queries(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def lengths(self) -> np.ndarray:
+    def lengths(self) -> Array:
         return np.diff(self.offsets)
 
     @property
@@ -87,13 +84,13 @@ class Judgements:
         return int(self.lengths.max(initial=0))
 
     @property
-    def row_weights(self) -> np.ndarray:
+    def row_weights(self) -> Array:
         """(n,): the weight of each document times that of its query."""
         of_query = np.repeat(self.query_weights, self.lengths)
         return readonly(of_query * self.weights if len(self.weights) else of_query)
 
     @property
-    def mean_weights(self) -> np.ndarray:
+    def mean_weights(self) -> Array:
         """(queries,) the mean weight of a query's documents; 0 for a query without any."""
         if len(self.weights) == 0:
             return (self.lengths > 0).astype(np.float64)
@@ -102,13 +99,21 @@ class Judgements:
         return np.asarray(sums / np.maximum(self.lengths, 1))
 
 
+class Outputs(NamedTuple):
+    """What a bound objective fills: gradients and hessians (n,) float32, or costs (queries,), unless they are None."""
+
+    gradients: Array
+    hessians: Array
+    costs: Array | None
+
+
 class BoundObjective:
     """An objective on one data set."""
 
-    def __init__(self, objective: Objective, judged: Judgements, n_jobs: int | None = None) -> None:
-        self.objective, self.judged, self.n_jobs = objective, judged, n_jobs
-        self.labels, self.offsets = judged.labels, judged.offsets
-        self.n_queries = judged.n_queries
+    def __init__(self, objective: Objective, data: BoundLabels, n_jobs: int | None = None) -> None:
+        self.objective, self.data, self.n_jobs = objective, data, n_jobs
+        self.labels, self.offsets, self.query_weights = data.labels, data.offsets, data.query_weights
+        self.n_queries = data.n_queries
         self._all_queries = readonly(np.arange(self.n_queries, dtype=np.int64))
 
     @property
@@ -130,26 +135,33 @@ class BoundObjective:
         Of listwise objectives, the sum of the queries' weights, each times the mean weight of its documents; of
         pointwise objectives the sum of the documents' weights, of pairwise ones that of the pairs'.
         """
-        return exact_sum(self.judged.query_weights * self.judged.mean_weights)
+        return exact_sum(self.data.query_weights * self.data.mean_weights)
 
-    def derivatives(
-        self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, queries: np.ndarray | None = None
-    ) -> None:
+    def derivatives(self, scores: Array, gradients: Array, hessians: Array, queries: Array | None = None) -> None:
         """Fill the float32 arrays `gradients` and `hessians` (n,); with `queries` only the rows of those queries."""
         scores, chosen = self._scores(scores), self._chosen(queries)
         self._refuse_bad_scores(scores, chosen)
         for name, array in (("gradients", gradients), ("hessians", hessians)):
             self._check_output(name, array)
-        self._share_out(chosen, lambda part: self._derive(scores, part, gradients, hessians))
+        out = Outputs(gradients, hessians, None)
+        self._share_out(chosen, lambda part: self.run(scores, part, out))
 
-    def loss(self, scores: np.ndarray) -> float:
+    def loss(self, scores: Array) -> float:
         """The loss that these are the derivatives of, summed over all queries."""
         if not self.has_loss:
             raise ValueError(f"{self.objective} has derivatives but no loss. Check has_loss first.")
-        scores, costs = self._scores(scores), np.zeros(self.n_queries)
+        scores, costs, none = self._scores(scores), np.zeros(self.n_queries), np.empty(0, np.float32)
+        out = Outputs(none, none, costs)
         self._refuse_bad_scores(scores, self._all_queries)
-        self._share_out(self._all_queries, lambda part: self._cost(scores, part, costs))
+        self._share_out(self._all_queries, lambda part: self.run(scores, part, out))
         return exact_sum(costs)
+
+    def on_device(self) -> DeviceObjective | None:
+        """The gradients at the current iteration for another device; None: they are computed on the host only."""
+        return None
+
+    def _document_weights(self) -> dict[str, Array]:
+        return {"document_weight": self.data.weights} if len(self.data.weights) else {}
 
     def start(self) -> float:
         """The constant score to start from: the best one for pointwise losses, 0 where only differences count."""
@@ -162,32 +174,28 @@ class BoundObjective:
         """
         return None
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        """Write the rows of these queries; called from several threads at once, each with queries of its own."""
-        raise NotImplementedError(f"{type(self).__name__} must define _derive(scores, queries, gradients, hessians)")
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        """Write the rows of these queries; called from several threads at once, each with other queries."""
+        raise NotImplementedError(f"{type(self).__name__} must define run(scores, queries, out)")
 
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        """Write `costs[q]` of these queries."""
-        raise NotImplementedError(f"{type(self).__name__} must define _cost(scores, queries, costs)")
-
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         """About how long lists of these lengths take, counted in rows: it decides how threads share them."""
         return lengths
 
-    def _share_out(self, queries: np.ndarray, work: Callable[[np.ndarray], None]) -> None:
-        effort = self._work(self.judged.lengths[queries])
+    def _share_out(self, queries: Array, work: Callable[[Array], None]) -> None:
+        effort = self.work(self.data.lengths[queries])
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
 
-    def _scores(self, scores: np.ndarray) -> np.ndarray:
-        given = np.ascontiguousarray(scores, dtype=np.float64)
-        if given.shape != self.labels.shape:
+    def _scores(self, scores: Array) -> Array:
+        numbers = np.ascontiguousarray(scores, dtype=np.float64)
+        if numbers.shape != self.labels.shape:
             raise ValueError(
-                f"scores must have one number per row, shape {self.labels.shape}; got shape {given.shape}."
+                f"scores must have one number per row, shape {self.labels.shape}; got shape {numbers.shape}."
             )
-        return readonly(given)
+        return readonly(numbers)
 
-    def _chosen(self, queries: np.ndarray | None) -> np.ndarray:
+    def _chosen(self, queries: Array | None) -> Array:
         if queries is None:
             return self._all_queries
         chosen = np.ascontiguousarray(queries)
@@ -199,7 +207,7 @@ class BoundObjective:
             raise ValueError(f"queries must be in 0..{self.n_queries - 1}; got {chosen.min()}..{chosen.max()}.")
         return readonly(chosen.astype(np.int64, copy=False))
 
-    def _refuse_bad_scores(self, scores: np.ndarray, queries: np.ndarray) -> None:
+    def _refuse_bad_scores(self, scores: Array, queries: Array) -> None:
         row = int(_first_bad_row(scores, self.offsets, queries))
         if row >= 0:
             raise ValueError(
@@ -207,17 +215,17 @@ class BoundObjective:
                 "If they come from training, it diverged: use a smaller learning rate."
             )
 
-    def _check_output(self, name: str, array: np.ndarray) -> None:
-        fits = isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == self.labels.shape
+    def _check_output(self, name: str, array: Array) -> None:
+        fits = isinstance(array, Array) and array.dtype == np.float32 and array.shape == self.labels.shape
         if not (fits and array.flags.c_contiguous and array.flags.writeable):
-            found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            described = f"{array.dtype} {array.shape}" if isinstance(array, Array) else type(array).__name__
             raise ValueError(
                 f"{name} is filled in place: expected a writeable, contiguous float32 array of shape "
-                f"{self.labels.shape}; got {found}."
+                f"{self.labels.shape}; got {described}."
             )
 
 
-def judge(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None) -> Judgements:
+def bind_labels(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None) -> BoundLabels:
     """Check and freeze what an objective is bound to."""
     labels = _numbers("labels", labels)
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
@@ -227,7 +235,7 @@ def judge(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = N
     queries = np.ones(n_queries)
     if query_weights is not None:
         queries = _weights("query_weights", query_weights, n_queries, "query")
-    return Judgements(*map(readonly, (labels, offsets, documents, queries)))
+    return BoundLabels(*map(readonly, (labels, offsets, documents, queries)))
 
 
 def check_positive(what: str, value: Any) -> None:
@@ -242,7 +250,7 @@ def check_fraction(what: str, value: Any) -> None:
         raise ValueError(f"{what} must be a number from 0 to 1; got {value!r}.")
 
 
-def refuse_negative_labels(name: str, labels: np.ndarray) -> None:
+def refuse_negative_labels(name: str, labels: Array) -> None:
     """For objectives with gains: a label below 0 would gain less than nothing."""
     if labels.min(initial=0.0) < 0:
         row = int(labels.argmin())
@@ -251,7 +259,7 @@ def refuse_negative_labels(name: str, labels: np.ndarray) -> None:
         )
 
 
-def _check_offsets(offsets: np.ndarray, n: int) -> None:
+def _check_offsets(offsets: Array, n: int) -> None:
     if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n:
         ends = f"go from {offsets[0]} to {offsets[-1]}" if offsets.ndim == 1 and len(offsets) else "are not a list"
         raise ValueError(f"offsets must rise from 0 to the number of labels, {n}; they {ends}.")
@@ -261,8 +269,8 @@ def _check_offsets(offsets: np.ndarray, n: int) -> None:
         raise ValueError(f"offsets must rise; they fall from {offsets[q]} to {offsets[q + 1]} at query {q}.")
 
 
-def _numbers(name: str, values: Any) -> np.ndarray:
-    array: np.ndarray = np.ascontiguousarray(values, dtype=np.float64)
+def _numbers(name: str, values: Any) -> Array:
+    array: Array = np.ascontiguousarray(values, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"{name} must be a flat list of numbers; got shape {array.shape}.")
     bad = np.flatnonzero(~np.isfinite(array))
@@ -271,7 +279,7 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
+def _weights(name: str, values: Any, n: int, owner: str) -> Array:
     array = _numbers(name, values)
     if len(array) != n:
         raise ValueError(f"{name} must have one number per {owner}, {n}; got {len(array)}.")
@@ -282,7 +290,7 @@ def _weights(name: str, values: Any, n: int, owner: str) -> np.ndarray:
 
 
 @kernel
-def _first_bad_row(scores: np.ndarray, offsets: np.ndarray, queries: np.ndarray) -> int:
+def _first_bad_row(scores: Array, offsets: Array, queries: Array) -> int:
     """The first row of these queries whose score is not finite, or -1."""
     for k in range(len(queries)):
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):

@@ -24,14 +24,22 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.additive import AdditiveMetric
 from podium.metrics.base import Metric
 from podium.metrics.closed_forms import ADDITIVE
 from podium.metrics.policies import Policy
+from podium.metrics.registry import METRICS
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive, refuse_negative_labels
+from podium.objectives.base import (
+    BoundLabels,
+    BoundObjective,
+    Objective,
+    Outputs,
+    check_positive,
+    refuse_negative_labels,
+)
 from podium.objectives.rankings import longest_of, place_worst_first
 from podium.objectives.swap_deltas import closed_form_of, metric_under
 
@@ -52,7 +60,7 @@ class BayesRank(Objective):
     """
 
     name: ClassVar[str] = "bayesrank"
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "surrogate"
 
     metric: str | Metric = "ndcg@10"
     samples: int = 16
@@ -68,8 +76,8 @@ class BayesRank(Objective):
             object.__setattr__(self, "label_gain", tuple(float(gain) for gain in self.label_gain))
         if not isinstance(self.target, AdditiveMetric):
             raise ValueError(
-                f"bayesrank: {self.target.name} does not add up over places. "
-                "Take ndcg, dcg, rbp, p, recall or meanndcg."
+                f"bayesrank: {self.target.name} does not add up over places. Take one of "
+                f"{', '.join(name for name, kind in METRICS.items() if issubclass(kind, AdditiveMetric))}."
             )
 
     @property
@@ -85,8 +93,8 @@ class BayesRank(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundBayesRank:
-        return BoundBayesRank(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundBayesRank:
+        return BoundBayesRank(self, data, n_jobs)
 
 
 class BoundBayesRank(BoundObjective):
@@ -94,61 +102,53 @@ class BoundBayesRank(BoundObjective):
 
     objective: BayesRank
 
-    def __init__(self, objective: BayesRank, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        refuse_negative_labels(objective.name, judged.labels)
-        metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
-        form = closed_form_of(metric, judged)
+    def __init__(self, objective: BayesRank, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        refuse_negative_labels(objective.name, data.labels)
+        metric = objective.target.resolve(float(data.labels.max(initial=0.0)))
+        form = closed_form_of(metric, data)
         if form is None or form.kind != ADDITIVE:
             raise ValueError(f"bayesrank: {metric.name} has swaps of its own, so it does not add up over places.")
-        gains = form.values * np.repeat(form.scales, judged.lengths)
-        self.gains = readonly(gains * judged.weights if len(judged.weights) else gains)
+        gains = form.values * np.repeat(form.scales, data.lengths)
+        self.gains = readonly(gains * data.weights if len(data.weights) else gains)
         self._places = form.cutoff, form.table, form.starts
         self._iteration = 0
 
     def begin(self, iteration: int) -> None:
         self._iteration = iteration
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: Array) -> Array:
         return np.asarray(lengths * int(self.objective.samples) * 8)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        self._run(scores, queries, gradients, hessians, np.empty(0))
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
-
-    def _run(
-        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
-    ) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
-        lists = self.gains, self.judged.query_weights, self.offsets
+        lists = self.gains, self.data.query_weights, self.offsets
         workspace = make_sort_workspace(longest_of(self.offsets, queries))
-        _expect_queries(stream, samples, self._places, lists, scores, queries, workspace, gradients, hessians, costs)
+        _expect_queries(stream, samples, self._places, lists, scores, queries, workspace, *out)
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 
 # A number per place of one order: log sum exp of the scores left, the expected gain, and that of all later places.
-Outlook = tuple[np.ndarray, np.ndarray, np.ndarray]
+Outlook = tuple[Array, Array, Array]
 # Of one query: scores below the largest, their exponentials, gains. `near` scores have exponentials without underflow.
-Documents = tuple[np.ndarray, np.ndarray, np.ndarray]
+Documents = tuple[Array, Array, Array]
 
 
 @kernel
 def _expect_queries(
     stream: np.uint64,
     samples: int,
-    place_weights: tuple[int, np.ndarray, np.ndarray],
-    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
-    scores: np.ndarray,
-    queries: np.ndarray,
+    place_weights: tuple[int, Array, Array],
+    lists: tuple[Array, Array, Array],
+    scores: Array,
+    queries: Array,
     sort_workspace: SortWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
-    """The means of `BayesRank` for all documents of these queries; or `costs[q]`, unless that is empty.
+    """The means of `BayesRank` for all documents of these queries; or `costs[q]`, unless that is None.
 
     lists are gains (n,) over the query's divisor, query weights and offsets; place_weights the cutoff, a table and
     where each query's part of it begins.
@@ -165,8 +165,12 @@ def _expect_queries(
         n, few = stop - start, stop - start <= LONGEST_EXACT
         if n == 0:
             continue
-        own, order, theta = scores[start:stop] - scores[start:stop].max(), places[:n], table[table_starts[query] :]
-        documents, near, top = (own, np.exp(own), gains[start:stop]), own.min() > -_NEAR, n if few else min(cutoff, n)
+        shifted, order, theta = scores[start:stop] - scores[start:stop].max(), places[:n], table[table_starts[query] :]
+        documents, near, top = (
+            (shifted, np.exp(shifted), gains[start:stop]),
+            shifted.min() > -_NEAR,
+            n if few else min(cutoff, n),
+        )
         for row in range(n):  # an order to begin with
             order[row] = row
         gradient_sums[:n], hessian_sums[:n], expected = 0.0, 0.0, 0.0
@@ -180,20 +184,20 @@ def _expect_queries(
             if number < 0:
                 baseline[:top] = outlook[2][:top]
                 continue
-            share = _probability(own, order, outlook[0]) if few else 1.0 / samples
+            share = _probability(shifted, order, outlook[0]) if few else 1.0 / samples
             expected += share * worth
-            if len(costs) == 0:
+            if costs is None:
                 _add_order(documents, near, theta, top, share, order, outlook, baseline, gradient_sums, hessian_sums)
-        if len(costs):
+        if costs is not None:
             costs[query] = query_weights[query] * (1.0 - expected)
-        for d in range(n if len(costs) == 0 else 0):
+        for d in range(n if costs is None else 0):
             gradients[start + d] = np.float32(-query_weights[query] * gradient_sums[d])
             hessians[start + d] = np.float32(query_weights[query] * max(hessian_sums[d], 0.0))
 
 
 @kernel
 def _add_noise(
-    documents: Documents, near: bool, stream: np.uint64, first: int, step: int, still: bool, noisy: np.ndarray
+    documents: Documents, near: bool, stream: np.uint64, first: int, step: int, still: bool, noisy: Array
 ) -> None:
     """Numbers whose falling order is a draw from Plackett-Luce: minus the times of a race with rates exp(score).
 
@@ -210,9 +214,7 @@ def _add_noise(
 
 
 @kernel
-def _look_ahead(
-    documents: Documents, near: bool, theta: np.ndarray, top: int, places: np.ndarray, outlook: Outlook
-) -> float:
+def _look_ahead(documents: Documents, near: bool, theta: Array, top: int, places: Array, outlook: Outlook) -> float:
     """Fill the expected gains of an order (places, worst first) from its end; returns that of the entire order."""
     scores, all_odds, gains = documents
     levels, means, later = outlook
@@ -236,16 +238,16 @@ def _look_ahead(
 def _add_order(
     documents: Documents,
     near: bool,
-    theta: np.ndarray,
+    theta: Array,
     top: int,
     share: float,
-    places: np.ndarray,
+    places: Array,
     outlook: Outlook,
-    baseline: np.ndarray,
-    gradient_sums: np.ndarray,
-    hessian_sums: np.ndarray,
+    baseline: Array,
+    gradient_sums: Array,
+    hessian_sums: Array,
 ) -> None:
-    """Add one order's part of the derivative and of the stand-in for the second one, O(n).
+    """Add one order's part of the derivative and of the surrogate of the second one, O(n).
 
     Sums over the places so far are kept times `exp(level)` of the last of them: levels fall, so no factor exceeds 1,
     and `p_x(d) = exp(s_d - level_x)` turns them into sums of probabilities.
@@ -269,7 +271,7 @@ def _add_order(
 
 
 @kernel
-def _probability(scores: np.ndarray, places: np.ndarray, levels: np.ndarray) -> float:
+def _probability(scores: Array, places: Array, levels: Array) -> float:
     """The probability of an order under Plackett-Luce."""
     total, n = 0.0, len(places)
     for x in range(n):
@@ -286,7 +288,7 @@ def _factorial(n: int) -> int:
 
 
 @kernel
-def _write_order(number: int, places: np.ndarray) -> None:
+def _write_order(number: int, places: Array) -> None:
     """Order `number` of all n!: its digits, of bases 1 to n, say where each document is put in."""
     for k in range(len(places)):
         hole = number % (k + 1)

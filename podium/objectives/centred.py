@@ -7,13 +7,14 @@ that of the best constant for each query. CatBoost calls it QueryRMSE.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
+from podium.objectives.device import DeviceObjective, PaddedLists
 
 
 @dataclass(frozen=True)
@@ -22,31 +23,41 @@ class QueryRMSE(Objective):
 
     name: ClassVar[str] = "query_rmse"
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundQueryRMSE:
-        return BoundQueryRMSE(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundQueryRMSE:
+        return BoundQueryRMSE(self, data, n_jobs)
 
 
 class BoundQueryRMSE(BoundObjective):
     """Centred squared error on one data set."""
 
-    def __init__(self, objective: QueryRMSE, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.row_weights = judged.row_weights
+    def __init__(self, objective: QueryRMSE, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.row_weights = data.row_weights
 
     @property
     def total_weight(self) -> float:
         """The sum of the documents' weights, as of squared error."""
         return exact_sum(self.row_weights)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        _centred(scores, self.labels, self.row_weights, self.offsets, queries, gradients, hessians)
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        weights, offsets = self.row_weights, self.offsets
+        _centred(scores, self.labels, weights, offsets, queries, *out)
 
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        _centred_costs(scores, self.labels, self.row_weights, self.offsets, queries, costs)
+    def on_device(self) -> DeviceObjective:
+        rows = {"label": self.labels, "row_weight": self.row_weights}
+        return DeviceObjective.of(centred_gradients, rows, {})
+
+
+def centred_gradients(scores: Any, lists: PaddedLists) -> Any:
+    import jax.numpy as jnp
+
+    weight, distance = jnp.where(lists.mask, lists.rows["row_weight"], 0.0), scores - lists.rows["label"]
+    total = weight.sum(axis=1, keepdims=True)
+    return weight * (distance - (weight * distance).sum(axis=1, keepdims=True) / jnp.where(total > 0, total, 1.0))
 
 
 @kernel
-def _mean_distance(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def _mean_distance(scores: Array, labels: Array, weights: Array) -> tuple[float, float]:
     """The weighted mean of F - y over one query, and the sum of the weights."""
     mean, total = 0.0, 0.0
     for row in range(len(scores)):  # a running mean: the sum of large scores could overflow
@@ -58,37 +69,27 @@ def _mean_distance(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) 
 
 @kernel
 def _centred(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    scores: Array,
+    labels: Array,
+    weights: Array,
+    offsets: Array,
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
-    """g = w (F - y - m), h = w (1 - w / sum w); all (n,), float64 in, float32 out."""
+    """g = w (F - y - m), h = w (1 - w / sum w); or the costs. All (n,), float64 in, float32 out."""
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         mean, total = _mean_distance(scores[start:stop], labels[start:stop], weights[start:stop])
+        cost = 0.0
         for row in range(start, stop):
-            share = weights[row] / total if total > 0.0 else 1.0
-            gradients[row] = np.float32(weights[row] * (scores[row] - labels[row] - mean))
-            hessians[row] = np.float32(weights[row] * (1.0 - share))
-
-
-@kernel
-def _centred_costs(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
-    for k in range(len(queries)):
-        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
-        mean, _ = _mean_distance(scores[start:stop], labels[start:stop], weights[start:stop])
-        total = 0.0
-        for row in range(start, stop):
-            total += 0.5 * weights[row] * (scores[row] - labels[row] - mean) ** 2
-        costs[queries[k]] = total
+            distance = scores[row] - labels[row] - mean
+            if costs is not None:
+                cost += 0.5 * weights[row] * distance**2
+            else:
+                share = weights[row] / total if total > 0.0 else 1.0
+                gradients[row] = np.float32(weights[row] * distance)
+                hessians[row] = np.float32(weights[row] * (1.0 - share))
+        if costs is not None:
+            costs[queries[k]] = cost

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
 
 Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
 
 
-@dataclass(frozen=True)
-class Custom(Objective):
+class FunctionObjective(Objective):
     """`function(scores, labels, offsets) -> (gradients, hessians)`, of a cost to be minimised.
 
     scores and labels are float64 (n,), offsets int64 (queries + 1,); both results need one finite number per row.
     Sample weights and query weights multiply the results. There is no loss.
     """
 
-    name: ClassVar[str] = "custom"
     needs_pairs: ClassVar[bool] = False  # not known
+
+    @property
+    def has_loss(self) -> bool:
+        return False
+
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundCustom:
+        return BoundCustom(self, data, n_jobs)
+
+
+@dataclass(frozen=True)
+class Custom(FunctionObjective):
+    """An objective by its function."""
+
+    name: ClassVar[str] = "custom"
 
     function: Derivatives
 
@@ -31,34 +44,35 @@ class Custom(Objective):
         if not callable(self.function):
             raise ValueError(f"custom: expected a function of scores, labels and offsets; got {self.function!r}.")
 
-    @property
-    def has_loss(self) -> bool:
-        return False
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundCustom:
-        return BoundCustom(self, judged, n_jobs)
+@cache
+def function_class(function: Derivatives) -> type[Objective]:
+    """A class without settings, with the name of the function."""
+    name: str = function.__name__
+    members = {"name": name, "function": staticmethod(function), "__doc__": function.__doc__}
+    return type(name, (FunctionObjective,), members | {"__module__": function.__module__})
 
 
 class BoundCustom(BoundObjective):
     """The user's function on one data set; it is called once, on one thread."""
 
-    objective: Custom
+    objective: Any  # of FunctionObjective
 
     @property
     def total_weight(self) -> float:
         """The sum of the documents' weights, which multiply the results."""
-        return exact_sum(self.judged.row_weights)
+        return exact_sum(self.data.row_weights)
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.zeros_like(lengths)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
+    def run(self, scores: np.ndarray, queries: np.ndarray, out: Outputs) -> None:
         rows, offsets = self._rows(queries)
         results = self.objective.function(scores[rows], self.labels[rows], offsets)
         if not isinstance(results, (tuple, list)) or len(results) != 2:
             raise ValueError(f"{self._who()} must return two arrays, gradients and hessians; got {_kind(results)}.")
-        weights = self.judged.row_weights[rows]
-        for target, name, result in zip((gradients, hessians), ("gradients", "hessians"), results):
+        weights = self.data.row_weights[rows]
+        for target, name, result in zip(out[:2], ("gradients", "hessians"), results):
             target[rows] = self._checked(name, result, len(rows)) * weights
 
     def _rows(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,134 +1,88 @@
-"""Objectives for another device: a bound objective as data, for whoever computes its derivatives there.
+"""Objectives on another device: gradients on padded lists, as a function of JAX, and the arrays that it reads there.
 
-A `DeviceForm` names a formula of `learners/net/formulas.py` and holds what it needs per row and per query. What is
-computed once when an objective is bound (targets, thresholds, gains, weights of places) stays on this side.
+What is computed once when an objective is bound (targets, thresholds, gains, weights of ranks) stays on the host. The
+function stands beside the kernel of its objective and needs no Numba.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from podium.metrics.closed_forms import ADDITIVE
-from podium.objectives.approximate import BoundApproxNDCG
-from podium.objectives.base import BoundObjective
-from podium.objectives.centred import BoundQueryRMSE
-from podium.objectives.kernels import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
-from podium.objectives.lambdas import BoundLambda
-from podium.objectives.likelihood import BoundListMLE
-from podium.objectives.listwise import BoundSoftmax, BoundXENDCG
-from podium.objectives.pairwise import BoundPairwise
-from podium.objectives.pointwise import BoundSquared, BoundThresholds
 
-_PAIR_FORMS = {LOGISTIC: "logistic", HINGE: "hinge", SQUARED_HINGE: "squared_hinge", EXPONENTIAL: "exponential"}
+class PaddedLists(NamedTuple):
+    """Lists that are filled up to a common length, as arrays of JAX."""
+
+    mask: Any  # (queries, length): which entries hold a document
+    rows: Mapping[str, Any]  # (queries, length) each
+    queries: Mapping[str, Any]  # (queries,) each
+    table: Any
+
+    def both(self, values: Any) -> Any:
+        """values [q, i, j], 0 unless i and j hold a document."""
+        import jax.numpy as jnp
+
+        return jnp.where(self.mask[:, :, None] & self.mask[:, None, :], values, jnp.zeros((), values.dtype))
+
+    @property
+    def pair_weights(self) -> Any:
+        weight = self.rows.get("document_weight")
+        return 1.0 if weight is None else weight[:, :, None] * weight[:, None, :]
+
+
+@dataclass(frozen=True)
+class ListGradients:
+    """`function(scores (queries, length), lists, **settings)`, times the weights of queries; equal ones are hashed so.
+
+    Pairs are never stored: the compiler sums them as it forms them.
+    """
+
+    function: Callable[..., Any]
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, scores: Any, *arrays: Any) -> Any:
+        """(queries, length) float32, 0 where there is no document; arrays: those of `PaddedLists`."""
+        import jax.numpy as jnp
+
+        lists = PaddedLists(*arrays)
+        gradients = self.function(jnp.where(lists.mask, scores, 0.0), lists, **dict(self.settings))
+        if "row_weight" not in lists.rows:  # which has the query's weight in it
+            gradients = gradients * lists.queries["weight"][:, None]
+        return jnp.where(lists.mask, gradients, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceForm:
-    """One objective on one data set."""
+class DeviceObjective:
+    """One objective on one data set; arrays are float32."""
 
-    formula: str
-    settings: tuple[tuple[str, Any], ...]  # names and plain values, which can be hashed
-    rows: dict[str, np.ndarray]  # (n,) float32 each
-    queries: dict[str, np.ndarray]  # (queries,) float32 each
-    table: np.ndarray  # (longest,) float32, weights of places; or empty
-    redrawn: bool = False  # rows are others in every iteration
+    gradients: ListGradients
+    rows: Mapping[str, np.ndarray]  # (n,) each
+    queries: Mapping[str, np.ndarray]  # (queries,) each
+    table: np.ndarray  # (longest,) weights of ranks; or empty
+    resampled: bool = False  # rows are others in every iteration
 
-
-def device_form(bound: BoundObjective) -> DeviceForm | None:
-    """The form of a bound objective at its current iteration; None if its derivatives are computed on the host only."""
-    make = _FORMS.get(type(bound))
-    return None if make is None else make(bound)
-
-
-def _form(
-    bound: Any,
-    formula: str,
-    rows: dict[str, np.ndarray],
-    settings: dict[str, Any] | None = None,
-    table: np.ndarray | None = None,
-    queries: dict[str, np.ndarray] | None = None,
-    redrawn: bool = False,
-) -> DeviceForm:
-    weights = getattr(bound, "query_weights", bound.judged.query_weights)
-    per_query = {"weight": weights} | (queries or {})
-    return DeviceForm(
-        formula,
-        tuple(sorted((settings or {}).items())),
-        {name: np.asarray(values, np.float32) for name, values in rows.items()},
-        {name: np.asarray(values, np.float32) for name, values in per_query.items()},
-        np.asarray(np.empty(0) if table is None else table, np.float32),
-        redrawn,
-    )
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        rows: Mapping[str, np.ndarray],
+        queries: Mapping[str, np.ndarray],
+        settings: Mapping[str, Any] = MappingProxyType({}),
+        table: Any = (),
+        resampled: bool = False,
+    ) -> DeviceObjective:
+        """settings: plain values, which can be hashed."""
+        rows, queries = (
+            {name: np.asarray(values, np.float32) for name, values in arrays.items()} for arrays in (rows, queries)
+        )
+        gradients = ListGradients(function, tuple(sorted(settings.items())))
+        return cls(gradients, rows, queries, np.asarray(table, np.float32), resampled)
 
 
-def _squared(bound: BoundSquared) -> DeviceForm:
-    return _form(bound, "squared", {"label": bound.labels, "row_weight": bound.row_weights})
-
-
-def _centred(bound: BoundQueryRMSE) -> DeviceForm:
-    return _form(bound, "centred", {"label": bound.labels, "row_weight": bound.row_weights})
-
-
-def _thresholds(bound: BoundThresholds) -> DeviceForm:
-    rows = {"lower": bound.lower, "upper": bound.upper, "row_weight": bound.row_weights}
-    return _form(bound, "thresholds", rows, {"slope": float(bound.slope)})
-
-
-def _document_weights(bound: BoundObjective) -> dict[str, np.ndarray]:
-    weights = bound.judged.weights
-    return {"document_weight": weights} if len(weights) else {}
-
-
-def _pairwise(bound: BoundPairwise) -> DeviceForm | None:
-    kind = bound.objective
-    if kind.form not in _PAIR_FORMS:
-        return None
-    settings = {"form": _PAIR_FORMS[kind.form], "slope": float(kind.slope), "even": bool(kind.even_pairs)}
-    return _form(bound, "pairwise", {"label": bound.labels, **_document_weights(bound)}, settings)
-
-
-def _lambda(bound: BoundLambda) -> DeviceForm | None:
-    """Metrics that have a closed form; weights of places that differ from query to query lie at its rows."""
-    form = bound.form
-    if form is None:
-        return None
-    rows, table = {"value": form.values, **_document_weights(bound)}, form.table
-    if form.kind == ADDITIVE and form.starts.any():
-        rows["place_weight"], table = form.table, np.empty(0)
-    settings = {
-        "kind": form.kind,
-        "cutoff": int(form.cutoff),
-        "sigma": float(bound.objective.sigma),
-        "normalised": bound.objective.normalize is not None,
-    }
-    queries = {"weight": bound._lists[1], "scale": form.scales}
-    return _form(bound, "lambda", rows, settings, table, queries)
-
-
-def _softmax(bound: BoundSoftmax) -> DeviceForm:
-    return _form(bound, "softmax", {"target": bound.targets}, redrawn=isinstance(bound, BoundXENDCG))
-
-
-def _likelihood(bound: BoundListMLE) -> DeviceForm:
-    return _form(bound, "likelihood", {"label": bound.labels, **_document_weights(bound)})
-
-
-def _approximate(bound: BoundApproxNDCG) -> DeviceForm:
-    return _form(bound, "smooth_ndcg", {"gain": bound.gains}, {"alpha": float(bound.objective.alpha)})
-
-
-_FORMS: dict[type, Callable[[Any], DeviceForm | None]] = {
-    BoundSquared: _squared,
-    BoundQueryRMSE: _centred,
-    BoundThresholds: _thresholds,
-    BoundPairwise: _pairwise,
-    BoundLambda: _lambda,
-    BoundSoftmax: _softmax,
-    BoundXENDCG: _softmax,
-    BoundListMLE: _likelihood,
-    BoundApproxNDCG: _approximate,
-}
+def differences(values: Any) -> Any:
+    """[q, i, j]: value of i minus that of j."""
+    return values[:, :, None] - values[:, None, :]

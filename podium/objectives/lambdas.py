@@ -15,11 +15,11 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
@@ -27,17 +27,17 @@ from podium.metrics.closed_forms import ADDITIVE, FormArrays
 from podium.metrics.policies import Policy
 from podium.objectives.base import (
     NORMALIZATIONS,
+    BoundLabels,
     BoundObjective,
-    Judgements,
     Objective,
+    Outputs,
     check_fraction,
     check_positive,
     refuse_negative_labels,
 )
+from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
-    FLATTEST,
-    LOGISTIC,
     PairWorkspace,
     cost_row,
     load_powers,
@@ -46,9 +46,11 @@ from podium.objectives.kernels import (
     make_pair_workspace,
     store_derivatives,
 )
+from podium.objectives.pair_losses import FLATTEST, LOGISTIC, pair_slopes
 from podium.objectives.pairwise import pair_factors
 from podium.objectives.rankings import longest_of, order_by_label, order_of, place_queries, rows_of
 from podium.objectives.swap_deltas import (
+    DROPS,
     DeltaWorkspace,
     additive_row,
     closed_form_of,
@@ -58,6 +60,7 @@ from podium.objectives.swap_deltas import (
     load_weights,
     make_delta_workspace,
     metric_under,
+    ranks_of,
 )
 
 _NEAREST = 0.01  # LightGBM's and XGBoost's, so that equal scores do not divide by 0
@@ -65,7 +68,7 @@ _NEAREST = 0.01  # LightGBM's and XGBoost's, so that equal scores do not divide 
 # sigma, whether pairs and queries are normalised, the factor of the hessians
 Options = tuple[float, bool, float]
 # document weights (or none), query weights, offsets
-Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
+Lists = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,8 @@ class Lambda(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundLambda:
-        return BoundLambda(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundLambda:
+        return BoundLambda(self, data, n_jobs)
 
 
 class BoundLambda(BoundObjective):
@@ -135,55 +138,54 @@ class BoundLambda(BoundObjective):
 
     objective: Lambda
 
-    def __init__(self, objective: Lambda, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        refuse_negative_labels(objective.name, judged.labels)
-        self.metric = objective.target.resolve(float(judged.labels.max(initial=0.0)))
-        _warn_if_rank_is_ignored(self.metric, judged.labels)
-        self.form = closed_form_of(self.metric, judged)
+    def __init__(self, objective: Lambda, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        refuse_negative_labels(objective.name, data.labels)
+        self.metric = objective.target.resolve(float(data.labels.max(initial=0.0)))
+        _warn_if_rank_is_ignored(self.metric, data.labels)
+        self.form = closed_form_of(self.metric, data)
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
-        self._places = rows_of(judged.offsets)  # of the last call: the next one's are much the same
-        query_weights = judged.query_weights
+        self._places = rows_of(data.offsets)  # of the last call: the next one's are much the same
         if objective.pair_exponent:
-            factors = pair_factors(judged, order_by_label(judged, n_jobs), objective.pair_exponent)
-            query_weights = readonly(query_weights * factors)
-        self._lists: Lists = (judged.weights, query_weights, judged.offsets)
+            factors = pair_factors(data, order_by_label(data, n_jobs), objective.pair_exponent)
+            self.query_weights = readonly(data.query_weights * factors)
+        self._lists: Lists = (data.weights, self.query_weights, data.offsets)
 
     @property
     def total_weight(self) -> float:
         """As of listwise objectives, with the mean weight squared: a pair counts by the product of two."""
-        return exact_sum(self._lists[1] * self.judged.mean_weights**2)
+        return exact_sum(self.query_weights * self.data.mean_weights**2)
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def on_device(self) -> DeviceObjective | None:
+        """Of metrics that have a closed form; weights of ranks that differ from query to query lie at its rows."""
+        form = self.form
+        if form is None:
+            return None
+        rows, table = {"value": form.values, **self._document_weights()}, form.table
+        if form.kind == ADDITIVE and form.starts.any():
+            rows["place_weight"], table = form.table, np.empty(0)
+        sigma, normalised, _ = self._options
+        settings = {"kind": form.kind, "cutoff": int(form.cutoff), "sigma": sigma, "normalised": normalised}
+        queries = {"weight": self.query_weights, "scale": form.scales}
+        return DeviceObjective.of(lambda_gradients, rows, queries, settings, table)
+
+    def work(self, lengths: Array) -> Array:
         if self.form is None:  # Python holds the interpreter lock: one thread
             return np.zeros_like(lengths)
         return np.asarray(4 * lengths + lengths * np.minimum(lengths, self.form.cutoff) // 16)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        self._run(scores, queries, gradients, hessians, None)
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
-
-    def _run(
-        self,
-        scores: np.ndarray,
-        queries: np.ndarray,
-        gradients: np.ndarray,
-        hessians: np.ndarray,
-        costs: np.ndarray | None,
-    ) -> None:
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         """Costs where there is room for them, derivatives otherwise."""
         if self.form is None:
             for query in queries.tolist():
-                self._ask_metric(scores, query, gradients, hessians, costs)
+                self._ask_metric(scores, query, out)
             return
         place_queries(scores, self.form.cutoff, self.offsets, queries, self._places)
-        longest = longest_of(self.offsets, queries)
+        longest, weights = longest_of(self.offsets, queries), self._lists[0]
         _lambda_queries(
             None if self.form.kind == ADDITIVE else self.form.kind,
-            self._lists[0] if len(self._lists[0]) else None,
+            weights if len(weights) else None,
             self.form.arrays,
             self._options,
             self._lists,
@@ -193,42 +195,53 @@ class BoundLambda(BoundObjective):
             make_pair_workspace(longest),
             np.zeros(longest + BLOCK, np.float32),
             make_delta_workspace(longest),
-            gradients,
-            hessians,
-            costs,
+            *out,
         )
 
-    def _ask_metric(
-        self, scores: np.ndarray, query: int, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray | None
-    ) -> None:
+    def _ask_metric(self, scores: Array, query: int, out: Outputs) -> None:
         """One query by the metric's own `swaps`; the rest is what `_lambda_queries` does."""
         start, stop = int(self.offsets[query]), int(self.offsets[query + 1])
         n = stop - start
-        own, weights = scores[start:stop], self._lists[0][start:stop]
-        places = order_of(own)
+        scores, weights = scores[start:stop], self._lists[0][start:stop]
+        places = order_of(scores)
         ranked = self.labels[start:stop][places[::-1]]
-        workspace, total, divided = make_pair_workspace(n), 0.0, self._options[1] and bool(np.ptp(own) > 0)
+        workspace, total, divided = make_pair_workspace(n), 0.0, self._options[1] and bool(np.ptp(scores) > 0)
         single, row, gradient_sums, hessian_sums, exact = workspace
         powers, (nearest, inverse) = np.zeros_like(single), _distances(self._options, divided)
         if n > 1:
-            load_scores(own, places, float(own.max()), self._options[0], True, workspace)
-        for place in range(min(self.metric.top(n), n - 1)):
-            i = n - 1 - place
-            changes = np.nan_to_num(np.abs(self.metric.swaps(ranked, place)))  # NaN: undefined, so nothing to gain
-            row[:i] = (np.sign(ranked[place] - ranked[place + 1 :]) * changes)[::-1]
+            load_scores(scores, places, float(scores.max()), self._options[0], True, workspace)
+        for rank in range(min(self.metric.top(n), n - 1)):
+            i = n - 1 - rank
+            deltas = np.nan_to_num(np.abs(self.metric.swaps(ranked, rank)))  # NaN: undefined, so nothing to gain
+            row[:i] = (np.sign(ranked[rank] - ranked[rank + 1 :]) * deltas)[::-1]
             row[i : i + BLOCK] = 0.0
             if len(weights):
                 _weigh_row(i, places, weights, row)
-            if costs is not None:
+            if out.costs is not None:
                 total += cost_row(LOGISTIC, i, i, exact, row)
             else:
-                total += _own_row(
-                    self._options[1], i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse
-                )
-        _close_query(query, places, 1.0, total, self._options, self._lists, workspace, gradients, hessians, costs)
+                sums = gradient_sums, hessian_sums, nearest, inverse
+                total += _metric_row(self._options[1], i, single, powers, row, *sums)
+        _close_query(query, places, 1.0, total, self._options, self._lists, workspace, *out)
 
 
-def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
+def lambda_gradients(scores: Any, lists: PaddedLists, kind: int, cutoff: int, sigma: float, normalised: bool) -> Any:
+    import jax.numpy as jnp
+
+    drop = DROPS[kind](ranks_of(scores, lists.mask), lists, cutoff)
+    deltas = lists.both(differences(lists.rows["value"]) * jnp.abs(drop))  # positive where i is better
+    o, scale = differences(scores), lists.queries["scale"]
+    lambdas = lists.pair_weights * (deltas * pair_slopes(LOGISTIC, sigma * jnp.sign(deltas) * o))
+    if normalised:
+        most = jnp.where(lists.mask, scores, -jnp.inf).max(axis=1)
+        least = jnp.where(lists.mask, scores, jnp.inf).min(axis=1)
+        lambdas = lambdas / jnp.where((least < most)[:, None, None], _NEAREST + jnp.abs(o), 1.0)
+        total = sigma * scale * jnp.abs(lambdas).sum(axis=(1, 2))
+        scale = scale * jnp.where(total > 0, jnp.log2(1.0 + total) / jnp.where(total > 0, total, 1.0), 1.0)
+    return -sigma * scale[:, None] * lambdas.sum(axis=2)
+
+
+def _warn_if_rank_is_ignored(metric: Metric, labels: Array) -> None:
     """Warn of metrics whose swap deltas do not depend on ranks, or only at the cutoff."""
     reason = metric.lambda_advice()
     if reason is None and _never_changes(metric, labels):
@@ -237,7 +250,7 @@ def _warn_if_rank_is_ignored(metric: Metric, labels: np.ndarray) -> None:
         warnings.warn(f"lambda: {metric.name} {reason}.", UserWarning, stacklevel=5)
 
 
-def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
+def _never_changes(metric: Metric, labels: Array) -> bool:
     """Try every swap in a list with good documents down to the cutoff, one of each grade, and bad ones after."""
     grades = np.unique(labels)[::-1]
     if len(grades) < 2:
@@ -254,19 +267,19 @@ def _never_changes(metric: Metric, labels: np.ndarray) -> bool:
 @fast_kernel
 def _lambda_queries(
     closed: int | None,
-    weights: np.ndarray | None,
+    weights: Array | None,
     form: FormArrays,
     options: Options,
     lists: Lists,
-    scores: np.ndarray,
-    orders: np.ndarray,
-    queries: np.ndarray,
+    scores: Array,
+    orders: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    powers: np.ndarray,
+    powers: Array,
     delta_workspace: DeltaWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """The sums at the top of this module for all documents of these queries; or `costs[q]`, if there is room for them.
 
@@ -285,12 +298,12 @@ def _lambda_queries(
         query = queries[k]
         start, stop, total = offsets[query], offsets[query + 1], 0.0
         n, top = stop - start, min(cutoff, stop - start)
-        own, places = scores[start:stop], orders[start:stop]
+        query_scores, places = scores[start:stop], orders[start:stop]
         if n > 1 and scales[query] > 0.0:
-            largest, least = own[places[n - 1]], _least(own)
+            largest, least = query_scores[places[n - 1]], _least(query_scores)
             wide = (largest - least) * options[0] > 2.0 * FLATTEST
             nearest, inverse = _distances(options, least < largest)
-            load_scores(own, places, largest, options[0], costs is not None, workspace)
+            load_scores(query_scores, places, largest, options[0], costs is not None, workspace)
             if not wide:
                 load_powers(n, np.float32((least - largest) * options[0] * 0.5), single, powers)
             if closed is None:
@@ -321,7 +334,7 @@ def _lambda_queries(
 
 
 @kernel
-def _least(scores: np.ndarray) -> float:
+def _least(scores: Array) -> float:
     least = np.inf
     for k in range(len(scores)):
         least = min(least, scores[k])
@@ -329,14 +342,14 @@ def _least(scores: np.ndarray) -> float:
 
 
 @fast_kernel
-def _own_row(
+def _metric_row(
     normalised: bool,
     i: int,
-    scores: np.ndarray,
-    powers: np.ndarray,
-    row: np.ndarray,
-    gradient_sums: np.ndarray,
-    hessian_sums: np.ndarray,
+    scores: Array,
+    powers: Array,
+    row: Array,
+    gradient_sums: Array,
+    hessian_sums: Array,
     nearest: np.float32,
     inverse: np.float32,
 ) -> float:
@@ -360,25 +373,25 @@ def _distances(options: Options, divided: bool) -> tuple[np.float32, np.float32]
 
 
 @fast_kernel
-def _weigh_row(i: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray) -> None:
+def _weigh_row(i: int, places: Array, weights: Array, row: Array) -> None:
     """Multiply a row by the documents' weights."""
-    own = weights[places[i]]
+    weight = weights[places[i]]
     for j in range(i):
-        row[j] *= np.float32(own * weights[places[j]])
+        row[j] *= np.float32(weight * weights[places[j]])
 
 
 @kernel
 def _close_query(
     query: int,
-    places: np.ndarray,
+    places: Array,
     scale: float,
     total: float,
     options: Options,
     lists: Lists,
     workspace: PairWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray | None,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
     """Write what the query's rows came to: total is the sum of its costs or forces before the metric's divisor."""
     sigma, normalised, hessian_factor = options

@@ -1,6 +1,6 @@
 """The likelihood of an order under Plackett-Luce: documents are chosen one after the other, by softmax of those left.
 
-O(n) a call after one sort of the labels, in float64, from the largest score down: gaps of any size are safe. A
+O(n) per call after one sort of the labels, in float64, from the largest score down: gaps of any size are safe. A
 document's weight multiplies the term of its own choice.
 """
 
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
-from podium.objectives.base import BoundObjective, Judgements, Objective
+from podium._runtime.compiler import Array, kernel
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
+from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.rankings import order_by_label
 
 
@@ -29,29 +30,40 @@ class ListMLE(Objective):
 
     name: ClassVar[str] = "listmle"
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundListMLE:
-        return BoundListMLE(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundListMLE:
+        return BoundListMLE(self, data, n_jobs)
 
 
 class BoundListMLE(BoundObjective):
     """The likelihood of the order by labels."""
 
-    def __init__(self, objective: ListMLE, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.order = order_by_label(judged, n_jobs)
+    def __init__(self, objective: ListMLE, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.order = order_by_label(data, n_jobs)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        self._run(scores, queries, gradients, hessians, np.empty(0))
+    def on_device(self) -> DeviceObjective:
+        rows = {"label": self.labels, **self._document_weights()}
+        return DeviceObjective.of(likelihood_gradients, rows, {"weight": self.query_weights})
 
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        self._run(scores, queries, np.empty(0, np.float32), np.empty(0, np.float32), costs)
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        data, order = self.data, self.order
+        lists = data.weights, data.query_weights, data.offsets
+        _plackett_luce(scores, order.places, order.worse, lists, queries, *out)
 
-    def _run(
-        self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, costs: np.ndarray
-    ) -> None:
-        judged, order = self.judged, self.order
-        lists = judged.weights, judged.query_weights, judged.offsets
-        _plackett_luce(scores, order.places, order.worse, lists, queries, gradients, hessians, costs)
+
+def likelihood_gradients(scores: Any, lists: PaddedLists) -> Any:
+    """Each document i that is better than the worst is chosen among those that are not better."""
+    import jax
+    import jax.numpy as jnp
+
+    label = jnp.where(lists.mask, lists.rows["label"], jnp.inf)
+    weight = jnp.where(lists.mask, lists.rows.get("document_weight", jnp.ones_like(scores)), 0.0)
+    chosen = weight * (label > label.min(axis=1, keepdims=True))
+    among = lists.both(label[:, None, :] <= label[:, :, None])  # [q, i, j]: j is left where i is chosen
+    level = jax.nn.logsumexp(jnp.where(among, scores[:, None, :], -jnp.inf), axis=2)
+    level = jnp.where(lists.mask, level, 0.0)
+    shares = jnp.where(among, jnp.exp(scores[:, None, :] - level[:, :, None]), 0.0)
+    return (chosen[:, :, None] * shares).sum(axis=1) - chosen
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
@@ -59,16 +71,16 @@ class BoundListMLE(BoundObjective):
 
 @kernel
 def _plackett_luce(
-    scores: np.ndarray,
-    places: np.ndarray,
-    worse: np.ndarray,
-    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    costs: np.ndarray,
+    scores: Array,
+    places: Array,
+    worse: Array,
+    lists: tuple[Array, Array, Array],
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
-    """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is empty.
+    """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is None.
 
     places (n,) uint32 and worse (n,) int64 are the `LabelOrder`; lists are document weights, query weights, offsets.
     """
@@ -78,19 +90,19 @@ def _plackett_luce(
         n = stop - start
         if n == 0:
             continue
-        own, rank = scores[start:stop] - scores[start:stop].max(), worse[start:stop]
+        shifted, rank = scores[start:stop] - scores[start:stop].max(), worse[start:stop]
         order = places[start:stop]
         share = np.ones(n) if len(weights) == 0 else weights[start:stop][order]
-        levels = _levels(own, order, rank)
-        if len(costs):
-            costs[queries[k]] = query_weights[queries[k]] * _likelihood_cost(own, order, rank, share, levels)
+        levels = _levels(shifted, order, rank)
+        if costs is not None:
+            costs[queries[k]] = query_weights[queries[k]] * _likelihood_cost(shifted, order, rank, share, levels)
         else:
             scale = query_weights[queries[k]]
-            _choice_sums(own, order, rank, share, levels, scale, gradients[start:stop], hessians[start:stop])
+            _choice_sums(shifted, order, rank, share, levels, scale, gradients[start:stop], hessians[start:stop])
 
 
 @kernel
-def _levels(scores: np.ndarray, order: np.ndarray, worse: np.ndarray) -> np.ndarray:
+def _levels(scores: Array, order: Array, worse: Array) -> Array:
     """log sum exp of all documents up to the end of each one's run of equal labels, worst first."""
     n = len(order)
     levels = np.empty(n)
@@ -108,9 +120,7 @@ def _levels(scores: np.ndarray, order: np.ndarray, worse: np.ndarray) -> np.ndar
 
 
 @kernel
-def _likelihood_cost(
-    scores: np.ndarray, order: np.ndarray, worse: np.ndarray, weights: np.ndarray, levels: np.ndarray
-) -> float:
+def _likelihood_cost(scores: Array, order: Array, worse: Array, weights: Array, levels: Array) -> float:
     total = 0.0
     for k in range(len(order)):
         if worse[k] > 0:
@@ -120,14 +130,14 @@ def _likelihood_cost(
 
 @kernel
 def _choice_sums(
-    scores: np.ndarray,
-    order: np.ndarray,
-    worse: np.ndarray,
-    weights: np.ndarray,
-    levels: np.ndarray,
+    scores: Array,
+    order: Array,
+    worse: Array,
+    weights: Array,
+    levels: Array,
     scale: float,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """From the best label down, with `first` = exp(level) * sum of w exp(-level_i) over the choices i so far.
 

@@ -13,14 +13,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.random import check_seed, stream_of, uniform
 from podium.metrics.policies import gain_table, gains, known_gain
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, refuse_negative_labels
+from podium.objectives.base import (
+    BoundLabels,
+    BoundObjective,
+    Objective,
+    Outputs,
+    check_fraction,
+    refuse_negative_labels,
+)
+from podium.objectives.device import DeviceObjective, PaddedLists
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,8 @@ class ListNet(Objective):
     def __post_init__(self) -> None:
         check_fraction("listnet: smoothing", self.smoothing)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSoftmax:
-        return BoundSoftmax(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundSoftmax:
+        return BoundSoftmax(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -70,8 +78,8 @@ class XENDCG(Objective):
     def is_random(self) -> bool:
         return self.seed is not None
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundXENDCG:
-        return BoundXENDCG(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundXENDCG:
+        return BoundXENDCG(self, data, n_jobs)
 
 
 class BoundSoftmax(BoundObjective):
@@ -79,25 +87,27 @@ class BoundSoftmax(BoundObjective):
 
     objective: ListNet | XENDCG
 
-    def __init__(self, objective: ListNet | XENDCG, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.targets = np.empty(len(judged.labels))
+    def __init__(self, objective: ListNet | XENDCG, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.targets = np.empty(len(data.labels))
         self._set_targets()
 
     def _set_targets(self) -> None:
-        judged, targets, smoothing = self.judged, self.targets, float(self.objective.smoothing)
+        data, targets, smoothing = self.data, self.targets, float(self.objective.smoothing)
         self._share_out(
             self._all_queries,
-            lambda part: _label_softmax(judged.labels, smoothing, judged.weights, judged.offsets, part, targets),
+            lambda part: _label_softmax(data.labels, smoothing, data.weights, data.offsets, part, targets),
         )
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        weights = self.judged.query_weights
-        _cross_entropy(scores, readonly(self.targets), weights, self.offsets, queries, gradients, hessians)
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        targets, weights = readonly(self.targets), self.query_weights
+        _cross_entropy(scores, targets, weights, self.offsets, queries, *out)
 
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        weights = self.judged.query_weights
-        _cross_entropy_costs(scores, readonly(self.targets), weights, self.offsets, queries, costs)
+    def on_device(self) -> DeviceObjective:
+        queries = {"weight": self.query_weights}
+        return DeviceObjective.of(
+            softmax_gradients, {"target": self.targets}, queries, resampled=isinstance(self, BoundXENDCG)
+        )
 
 
 class BoundXENDCG(BoundSoftmax):
@@ -105,12 +115,12 @@ class BoundXENDCG(BoundSoftmax):
 
     objective: XENDCG
 
-    def __init__(self, objective: XENDCG, judged: Judgements, n_jobs: int | None) -> None:
-        refuse_negative_labels(objective.name, judged.labels)
+    def __init__(self, objective: XENDCG, data: BoundLabels, n_jobs: int | None) -> None:
+        refuse_negative_labels(objective.name, data.labels)
         table = objective.label_gain
-        self._gains = readonly(gains(judged.labels, objective.gain if table is None else tuple(table)))
+        self._gains = readonly(gains(data.labels, objective.gain if table is None else tuple(table)))
         self._iteration = 0
-        super().__init__(objective, judged, n_jobs)
+        super().__init__(objective, data, n_jobs)
 
     def begin(self, iteration: int) -> None:
         if iteration != self._iteration and self.objective.seed is not None:
@@ -119,11 +129,20 @@ class BoundXENDCG(BoundSoftmax):
 
     def _set_targets(self) -> None:
         drawn, stream = self.objective.seed is not None, stream_of(self.objective.seed or 0, self._iteration)
-        weights, targets, smoothing = self.judged.weights, self.targets, float(self.objective.smoothing)
+        weights, targets, smoothing = self.data.weights, self.targets, float(self.objective.smoothing)
         self._share_out(
             self._all_queries,
             lambda part: _drawn_targets(self._gains, drawn, stream, smoothing, weights, self.offsets, part, targets),
         )
+
+
+def softmax_gradients(scores: Any, lists: PaddedLists) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    target = jnp.where(lists.mask, lists.rows["target"], 0.0)
+    share = jax.nn.softmax(jnp.where(lists.mask, scores, -jnp.inf), axis=1, where=lists.mask)
+    return target.sum(axis=1, keepdims=True) * share - target
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
@@ -131,12 +150,7 @@ class BoundXENDCG(BoundSoftmax):
 
 @kernel
 def _label_softmax(
-    labels: np.ndarray,
-    smoothing: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    targets: np.ndarray,
+    labels: Array, smoothing: float, weights: Array, offsets: Array, queries: Array, targets: Array
 ) -> None:
     """targets = w softmax(labels) of each query, smoothed."""
     for k in range(len(queries)):
@@ -151,25 +165,23 @@ def _label_softmax(
 
 
 @kernel
-def _smooth_targets(
-    total: float, smoothing: float, start: int, stop: int, weights: np.ndarray, targets: np.ndarray
-) -> None:
+def _smooth_targets(total: float, smoothing: float, start: int, stop: int, weights: Array, targets: Array) -> None:
     """targets = w ((1 - smoothing) targets / total + smoothing / n), in rows start..stop, which are not none."""
-    kept, even = (1.0 - smoothing) / total, smoothing / (stop - start)
+    share, even = (1.0 - smoothing) / total, smoothing / (stop - start)
     for row in range(start, stop):
-        targets[row] = (targets[row] * kept + even) * (weights[row] if len(weights) else 1.0)
+        targets[row] = (targets[row] * share + even) * (weights[row] if len(weights) else 1.0)
 
 
 @kernel
 def _drawn_targets(
-    label_gains: np.ndarray,
+    label_gains: Array,
     drawn: bool,
     stream: np.uint64,
     smoothing: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    targets: np.ndarray,
+    weights: Array,
+    offsets: Array,
+    queries: Array,
+    targets: Array,
 ) -> None:
     """targets = w (gain + 1 - u), divided by the query's sum of gain + 1 - u, and smoothed."""
     for k in range(len(queries)):
@@ -184,46 +196,33 @@ def _drawn_targets(
 
 @kernel
 def _cross_entropy(
-    scores: np.ndarray,
-    targets: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    scores: Array,
+    targets: Array,
+    query_weights: Array,
+    offsets: Array,
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
-    """g = T q - t, h = T q (1 - q), with q = softmax(scores) and T the sum of t; (n,), float64 in, float32 out."""
+    """g = T q - t, h = T q (1 - q), with q = softmax(scores) and T the sum of t; (n,), float64 in, float32 out.
+
+    Or costs[q] = sum of t (log sum exp(s) - s).
+    """
     for k in range(len(queries)):
         start, stop, scale = offsets[queries[k]], offsets[queries[k] + 1], query_weights[queries[k]]
-        if start == stop:
-            continue
-        largest, total, mass = scores[start:stop].max(), 0.0, 0.0
-        for row in range(start, stop):
-            total += math.exp(scores[row] - largest)
-            mass += targets[row]
-        for row in range(start, stop):
-            share = math.exp(scores[row] - largest) / total
-            gradients[row] = np.float32(scale * (mass * share - targets[row]))
-            hessians[row] = np.float32(scale * mass * share * (1.0 - share))
-
-
-@kernel
-def _cross_entropy_costs(
-    scores: np.ndarray,
-    targets: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
-    """costs[q] = sum of t (log sum exp(s) - s)."""
-    for k in range(len(queries)):
-        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         if start == stop:
             continue
         largest, total, mass, agreed = scores[start:stop].max(), 0.0, 0.0, 0.0
         for row in range(start, stop):
             total += math.exp(scores[row] - largest)
             mass += targets[row]
-            agreed += targets[row] * (scores[row] - largest)
-        costs[queries[k]] = query_weights[queries[k]] * (mass * math.log(total) - agreed)
+            if costs is not None:
+                agreed += targets[row] * (scores[row] - largest)
+        if costs is not None:
+            costs[queries[k]] = scale * (mass * math.log(total) - agreed)
+            continue
+        for row in range(start, stop):
+            share = math.exp(scores[row] - largest) / total
+            gradients[row] = np.float32(scale * (mass * share - targets[row]))
+            hessians[row] = np.float32(scale * mass * share * (1.0 - share))

@@ -13,20 +13,16 @@ whose weights are not 0): 0 is the plain sum over pairs, 1 the sum of the means 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_fraction, check_positive
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_fraction, check_positive
+from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
-    EVEN,
-    EXPONENTIAL,
-    HINGE,
-    LOGISTIC,
-    SQUARED_HINGE,
     PairWorkspace,
     cost_row,
     load_scores,
@@ -34,14 +30,17 @@ from podium.objectives.kernels import (
     pair_row,
     store_derivatives,
 )
+from podium.objectives.pair_losses import EVEN, EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE, pair_slopes
 from podium.objectives.rankings import LabelOrder, longest_of, order_by_label
+
+Settings = tuple[int, float, bool]  # pair loss, slope, whether equal labels make pairs
 
 
 @dataclass(frozen=True)
 class PairwiseObjective(Objective):
     """The frame: a member names its formula and may set the slope and whether equal labels make pairs."""
 
-    form: ClassVar[int] = LOGISTIC
+    pair_loss: ClassVar[int] = LOGISTIC
 
     pair_exponent: float = field(default=0.0, kw_only=True)
 
@@ -56,8 +55,8 @@ class PairwiseObjective(Objective):
     def even_pairs(self) -> bool:
         return False
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundPairwise:
-        return BoundPairwise(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundPairwise:
+        return BoundPairwise(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class RankNet(PairwiseObjective):
     """
 
     name: ClassVar[str] = "ranknet"
-    form: ClassVar[int] = LOGISTIC
+    pair_loss: ClassVar[int] = LOGISTIC
 
     sigma: float = 1.0
     ties: bool = False
@@ -96,8 +95,8 @@ class Hinge(PairwiseObjective):
     """
 
     name: ClassVar[str] = "hinge"
-    hessian: ClassVar[Literal["exact", "stand-in"]] = "stand-in"
-    form: ClassVar[int] = HINGE
+    hessian: ClassVar[Literal["exact", "surrogate"]] = "surrogate"
+    pair_loss: ClassVar[int] = HINGE
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class SquaredHinge(PairwiseObjective):
     """Squared hinge: `max(0, 1 - o)^2`, with `dC/do = -2 max(0, 1 - o)` and second derivative 2 inside the margin."""
 
     name: ClassVar[str] = "squared_hinge"
-    form: ClassVar[int] = SQUARED_HINGE
+    pair_loss: ClassVar[int] = SQUARED_HINGE
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Exponential(PairwiseObjective):
     """
 
     name: ClassVar[str] = "exponential"
-    form: ClassVar[int] = EXPONENTIAL
+    pair_loss: ClassVar[int] = EXPONENTIAL
 
 
 class BoundPairwise(BoundObjective):
@@ -124,73 +123,59 @@ class BoundPairwise(BoundObjective):
 
     objective: PairwiseObjective
 
-    def __init__(self, objective: PairwiseObjective, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.order = order_by_label(judged, n_jobs)
-        self.query_weights = judged.query_weights
+    def __init__(self, objective: PairwiseObjective, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.order = order_by_label(data, n_jobs)
         if objective.pair_exponent:
-            self.query_weights = readonly(
-                judged.query_weights * pair_factors(judged, self.order, objective.pair_exponent)
-            )
+            self.query_weights = readonly(data.query_weights * pair_factors(data, self.order, objective.pair_exponent))
 
     @property
     def total_weight(self) -> float:
         """The sum of the pairs' weights: of pairs of different labels, and of all others where these count."""
         sums = np.zeros((2, self.n_queries))
-        _sum_pairs(self.order.places, self.order.worse, self.judged.weights, self.offsets, sums)
+        _sum_pairs(self.order.places, self.order.worse, self.data.weights, self.offsets, sums)
         return exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
 
-    def _work(self, lengths: np.ndarray) -> np.ndarray:
+    def on_device(self) -> DeviceObjective:
+        kind, rows = self.objective, {"label": self.labels, **self._document_weights()}
+        settings = {"loss": kind.pair_loss, "slope": float(kind.slope), "even": bool(kind.even_pairs)}
+        return DeviceObjective.of(pair_gradients, rows, {"weight": self.query_weights}, settings)
+
+    def work(self, lengths: Array) -> Array:
         return np.asarray(lengths + lengths * lengths // 32)
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        kind, judged = self.objective, self.judged
-        _pair_queries(
-            kind.form,
-            kind.slope,
-            kind.even_pairs,
-            scores,
-            self.order.places,
-            self.order.worse,
-            judged.weights,
-            self.query_weights,
-            judged.offsets,
-            queries,
-            make_pair_workspace(longest_of(judged.offsets, queries)),
-            gradients,
-            hessians,
-        )
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        kind, judged = self.objective, self.judged
-        _pair_costs(
-            kind.form,
-            kind.slope,
-            kind.even_pairs,
-            scores,
-            self.order.places,
-            self.order.worse,
-            judged.weights,
-            self.query_weights,
-            judged.offsets,
-            queries,
-            make_pair_workspace(longest_of(judged.offsets, queries)),
-            costs,
-        )
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        kind, lists = self.objective, (self.data.weights, self.query_weights, self.offsets)
+        settings = kind.pair_loss, kind.slope, kind.even_pairs
+        workspace = make_pair_workspace(longest_of(self.offsets, queries))
+        arguments = settings, self.order.arrays, lists, scores, queries, workspace
+        if out.costs is not None:
+            _pair_costs(*arguments, out.costs)
+        else:
+            _pair_queries(*arguments, out.gradients, out.hessians)
 
 
-def pair_factors(judged: Judgements, order: LabelOrder, exponent: float) -> np.ndarray:
+def pair_gradients(scores: Any, lists: PaddedLists, loss: int, slope: float, even: bool) -> Any:
+    import jax.numpy as jnp
+
+    sign = lists.both(jnp.sign(differences(lists.rows["label"])))
+    o = slope * differences(scores)
+    slopes = sign * pair_slopes(loss, sign * o)
+    if even:
+        slopes += lists.both(jnp.where(sign == 0.0, pair_slopes(EVEN, o), 0.0))
+    return -slope * (lists.pair_weights * slopes).sum(axis=2)
+
+
+def pair_factors(data: BoundLabels, order: LabelOrder, exponent: float) -> Array:
     """(queries,) `n_pairs**-exponent`; 1 where there are no pairs."""
-    present = readonly((judged.weights > 0).astype(np.float64))
-    counts = np.zeros((2, judged.n_queries))
-    _sum_pairs(order.places, order.worse, present, judged.offsets, counts)
+    present = readonly((data.weights > 0).astype(np.float64))
+    counts = np.zeros((2, data.n_queries))
+    _sum_pairs(order.places, order.worse, present, data.offsets, counts)
     return np.asarray(np.maximum(counts[0], 1.0) ** -float(exponent))
 
 
 @kernel
-def _sum_pairs(
-    places: np.ndarray, worse: np.ndarray, weights: np.ndarray, offsets: np.ndarray, sums: np.ndarray
-) -> None:
+def _sum_pairs(places: Array, worse: Array, weights: Array, offsets: Array, sums: Array) -> None:
     """sums[0, q] = sum of w_i w_j over the pairs of query q with different labels, sums[1, q] over the other pairs.
 
     O(n): of each document, its weight times what all that are worse weigh.
@@ -208,9 +193,7 @@ def _sum_pairs(
 
 
 @fast_kernel
-def _weigh_pairs(
-    i: int, first: int, last: int, start: int, places: np.ndarray, weights: np.ndarray, row: np.ndarray
-) -> None:
+def _weigh_pairs(i: int, first: int, last: int, start: int, places: Array, weights: Array, row: Array) -> None:
     """Weights of the pairs of i with documents first .. last - 1; 0 before them and to the end of the block."""
     for j in range(first):
         row[j] = np.float32(0.0)
@@ -220,32 +203,28 @@ def _weigh_pairs(
         for j in range(first, last):
             row[j] = np.float32(1.0)
         return
-    own = weights[start + places[i]]
+    weight = weights[start + places[i]]
     for j in range(first, last):
-        row[j] = np.float32(own * weights[start + places[j]])
+        row[j] = np.float32(weight * weights[start + places[j]])
 
 
 @fast_kernel
 def _pair_queries(
-    form: int,
-    sigma: float,
-    ties: bool,
-    scores: np.ndarray,
-    places: np.ndarray,
-    worse: np.ndarray,
-    weights: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
+    settings: Settings,
+    order: tuple[Array, Array],
+    lists: tuple[Array, Array, Array],
+    scores: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """g_i = sum over pairs of w dC/ds_i, h_i = sum of w d2C/ds_i2, for all documents of these queries.
 
-    scores (n,) float64; places (n,) uint32 and worse (n,) int64: each query's documents by label, worst first, and how
-    many have a smaller label; gradients, hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
+    scores (n,) float64; order: those of `LabelOrder`; lists: document weights, query weights, offsets; gradients,
+    hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
     """
+    (loss, sigma, ties), (places, worse), (weights, query_weights, offsets) = settings, order, lists
     single, row, gradient_sums, hessian_sums, _ = workspace
     turns = 2 if ties else 1
     for k in range(len(queries)):
@@ -253,8 +232,8 @@ def _pair_queries(
         gradients[start:stop], hessians[start:stop] = 0.0, 0.0
         if stop - start < 2:
             continue
-        own, own_scores = places[start:stop], scores[start:stop]
-        load_scores(own_scores, own, own_scores.max(), sigma, False, workspace)
+        documents, query_scores = places[start:stop], scores[start:stop]
+        load_scores(query_scores, documents, query_scores.max(), sigma, False, workspace)
         filled = 0
         for i in range(1, stop - start):
             count = worse[start + i]
@@ -263,40 +242,36 @@ def _pair_queries(
                 if first == last:
                     continue
                 if turns > 1 or len(weights) > 0 or last != filled:
-                    _weigh_pairs(i, first, last, start, own, weights, row)
+                    _weigh_pairs(i, first, last, start, documents, weights, row)
                     filled = last
-                pair_row(form if turn == 0 else EVEN, i, last, single, row, gradient_sums, hessian_sums)
+                pair_row(loss if turn == 0 else EVEN, i, last, single, row, gradient_sums, hessian_sums)
         scale = query_weights[queries[k]] * sigma
-        store_derivatives(own, scale, scale * sigma, workspace, gradients[start:stop], hessians[start:stop])
+        store_derivatives(documents, scale, scale * sigma, workspace, gradients[start:stop], hessians[start:stop])
 
 
 @kernel
 def _pair_costs(
-    form: int,
-    sigma: float,
-    ties: bool,
-    scores: np.ndarray,
-    places: np.ndarray,
-    worse: np.ndarray,
-    weights: np.ndarray,
-    query_weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
+    settings: Settings,
+    order: tuple[Array, Array],
+    lists: tuple[Array, Array, Array],
+    scores: Array,
+    queries: Array,
     workspace: PairWorkspace,
-    costs: np.ndarray,
+    costs: Array,
 ) -> None:
     """costs[q] = sum over pairs of w C(o), times the query's weight."""
+    (loss, sigma, ties), (places, worse), (weights, query_weights, offsets) = settings, order, lists
     _, row, _, _, exact = workspace
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
-        own, own_scores = places[start:stop], scores[start:stop]
+        documents, query_scores = places[start:stop], scores[start:stop]
         if stop - start > 1:
-            load_scores(own_scores, own, own_scores.max(), sigma, True, workspace)
+            load_scores(query_scores, documents, query_scores.max(), sigma, True, workspace)
         for i in range(1, stop - start):
             count = worse[start + i]
-            _weigh_pairs(i, 0, count, start, own, weights, row)
-            total += cost_row(form, i, count, exact, row)
+            _weigh_pairs(i, 0, count, start, documents, weights, row)
+            total += cost_row(loss, i, count, exact, row)
             if ties:
-                _weigh_pairs(i, count, i, start, own, weights, row)
+                _weigh_pairs(i, count, i, start, documents, weights, row)
                 total += cost_row(EVEN, i, i, exact, row)
         costs[queries[k]] = total * query_weights[queries[k]]

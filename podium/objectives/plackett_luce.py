@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.random import check_seed, stream_of, uniform
 
 
-def sample_rankings(scores: Any, n_samples: int = 1, *, top: int | None = None, seed: int = 0) -> np.ndarray:
+def sample_rankings(scores: Any, n_samples: int = 1, *, top: int | None = None, seed: int = 0) -> Array:
     """Rankings drawn from Plackett-Luce, (n_samples, documents) or (n_samples, top).
 
     Sorting the scores plus Gumbel noise is such a draw (Gumbel-max). A ranking depends on the seed and its number
@@ -39,14 +39,14 @@ def log_likelihood(scores: Any, rankings: Any) -> Any:
     Rankings may have any number of places: those of the first k documents are summed over all that can follow.
     """
     known = _scores(scores)
-    given = np.asarray(rankings)
-    if given.ndim not in (1, 2) or (given.size and given.dtype.kind not in "iu"):
-        raise ValueError(f"rankings must hold rows, in one or two axes; got {given.dtype} of shape {given.shape}.")
-    found = np.array([_log_likelihood(known, ranking) for ranking in np.atleast_2d(given).astype(np.int64)])
-    return float(found[0]) if given.ndim == 1 else found
+    ranked = np.asarray(rankings)
+    if ranked.ndim not in (1, 2) or (ranked.size and ranked.dtype.kind not in "iu"):
+        raise ValueError(f"rankings must hold rows, in one or two axes; got {ranked.dtype} of shape {ranked.shape}.")
+    likelihoods = np.array([_log_likelihood(known, ranking) for ranking in np.atleast_2d(ranked).astype(np.int64)])
+    return float(likelihoods[0]) if ranked.ndim == 1 else likelihoods
 
 
-def _log_likelihood(scores: np.ndarray, ranking: np.ndarray) -> float:
+def _log_likelihood(scores: Array, ranking: Array) -> float:
     if len(np.unique(ranking)) < len(ranking) or ranking.min(initial=0) < 0 or ranking.max(initial=0) >= len(scores):
         raise ValueError(f"a ranking must have different rows from 0 to {len(scores) - 1}; got {ranking.tolist()}.")
     if len(ranking) == 0:
@@ -58,15 +58,15 @@ def _log_likelihood(scores: np.ndarray, ranking: np.ndarray) -> float:
     return float(np.sum(chosen - levels))
 
 
-def _scores(scores: Any) -> np.ndarray:
-    known: np.ndarray = np.ascontiguousarray(scores, dtype=np.float64)
+def _scores(scores: Any) -> Array:
+    known: Array = np.ascontiguousarray(scores, dtype=np.float64)
     if known.ndim != 1 or not np.isfinite(known).all():
         raise ValueError(f"scores must be finite numbers of one list; got shape {known.shape}.")
     return known
 
 
 @kernel
-def _add_gumbel(scores: np.ndarray, stream: np.uint64, noisy: np.ndarray) -> None:
+def _add_gumbel(scores: Array, stream: np.uint64, noisy: Array) -> None:
     """noisy (samples, documents) = score - log(-log(u)), u even in (0, 1)."""
     n = len(scores)
     for sample in range(len(noisy)):

@@ -14,13 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundObjective, Judgements, Objective, check_positive
+from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_positive
+from podium.objectives.device import DeviceObjective, PaddedLists
+from podium.objectives.pair_losses import sigmoid, softplus
 
 _MOST_CLASSES = 255
 _SMALLEST_STEP = 1e-3  # between two thresholds: a grade that (almost) no document has still needs some room
@@ -35,8 +37,8 @@ class Squared(Objective):
     name: ClassVar[str] = "squared"
     needs_pairs: ClassVar[bool] = False
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundSquared:
-        return BoundSquared(self, judged, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundSquared:
+        return BoundSquared(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,9 @@ class Logistic(Objective):
     def __post_init__(self) -> None:
         check_positive("logistic: alpha", self.alpha)
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
-        classes = (judged.labels >= self.relevant).astype(np.int64)
-        return BoundThresholds(self, judged, classes, np.zeros(1), 2.0 * self.alpha, n_jobs)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundThresholds:
+        classes = (data.labels >= self.relevant).astype(np.int64)
+        return BoundThresholds(self, data, classes, np.zeros(1), 2.0 * self.alpha, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -79,24 +81,24 @@ class Ordinal(Objective):
     def __post_init__(self) -> None:
         if self.thresholds is None:
             return
-        given = tuple(float(threshold) for threshold in self.thresholds)
-        if not np.isfinite(given).all() or any(np.diff(given) <= 0):
-            raise ValueError(f"ordinal: thresholds must be finite and rise; got {list(given)}.")
-        object.__setattr__(self, "thresholds", given)  # a tuple, so that the value can be compared and hashed
+        thresholds = tuple(float(threshold) for threshold in self.thresholds)
+        if not np.isfinite(thresholds).all() or any(np.diff(thresholds) <= 0):
+            raise ValueError(f"ordinal: thresholds must be finite and rise; got {list(thresholds)}.")
+        object.__setattr__(self, "thresholds", thresholds)  # a tuple, so that the value can be compared and hashed
 
-    def _bound(self, judged: Judgements, n_jobs: int | None) -> BoundThresholds:
-        grades, classes = np.unique(judged.labels, return_inverse=True)
+    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundThresholds:
+        grades, classes = np.unique(data.labels, return_inverse=True)
         if len(grades) > _MOST_CLASSES:
             raise ValueError(
                 f"ordinal: expected grades, at most {_MOST_CLASSES} different labels; found {len(grades)}. "
                 "Round the labels, or use objective 'squared'."
             )
-        thresholds = self._thresholds(grades, classes, judged)
-        return BoundThresholds(self, judged, classes, thresholds, 1.0, n_jobs)
+        thresholds = self._thresholds(grades, classes, data)
+        return BoundThresholds(self, data, classes, thresholds, 1.0, n_jobs)
 
-    def _thresholds(self, grades: np.ndarray, classes: np.ndarray, judged: Judgements) -> np.ndarray:
+    def _thresholds(self, grades: Array, classes: Array, data: BoundLabels) -> Array:
         if self.thresholds is None:
-            amounts = _sum_classes(classes, judged.row_weights, len(grades))
+            amounts = _sum_classes(classes, data.row_weights, len(grades))
             steps = _SMALLEST_STEP * np.arange(len(grades) - 1)
             odds = _log_odds(np.cumsum(amounts)[:-1], amounts.sum())
             return np.asarray(np.maximum.accumulate(odds - steps) + steps)
@@ -107,48 +109,55 @@ class Ordinal(Objective):
         return np.array(self.thresholds)
 
 
-class BoundSquared(BoundObjective):
-    def __init__(self, objective: Squared, judged: Judgements, n_jobs: int | None) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.row_weights = judged.row_weights
+class BoundPointwise(BoundObjective):
+    """Each document with one or two numbers that its score is compared with; weights of documents add up."""
+
+    slope: Any = None  # of sigmoids, a float; None: squared error
+
+    def __init__(self, objective: Objective, data: BoundLabels, n_jobs: int | None) -> None:
+        super().__init__(objective, data, n_jobs)
+        self.row_weights = data.row_weights
+        self.lower = self.upper = self.labels
 
     @property
     def total_weight(self) -> float:
         return exact_sum(self.row_weights)
+
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        lists = self.lower, self.upper, self.row_weights, self.offsets
+        _point_queries(self.slope, scores, *lists, queries, *out)
+
+
+class BoundSquared(BoundPointwise):
+    """Squared error on one data set."""
 
     def start(self) -> float:
         total = exact_sum(self.row_weights)
         with np.errstate(over="ignore"):  # an infinite start is refused by the caller
             return exact_sum(self.labels * self.row_weights) / total if total > 0 else 0.0
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        _squared(scores, self.labels, self.row_weights, self.offsets, queries, gradients, hessians)
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        _squared_costs(scores, self.labels, self.row_weights, self.offsets, queries, costs)
+    def on_device(self) -> DeviceObjective:
+        rows = {"label": self.labels, "row_weight": self.row_weights}
+        return DeviceObjective.of(squared_gradients, rows, {})
 
 
-class BoundThresholds(BoundObjective):
+class BoundThresholds(BoundPointwise):
     """Documents between thresholds: `lower` and `upper` of each, infinite where there is none."""
 
     def __init__(
         self,
         objective: Objective,
-        judged: Judgements,
-        classes: np.ndarray,
-        thresholds: np.ndarray,
+        data: BoundLabels,
+        classes: Array,
+        thresholds: Array,
         slope: float,
         n_jobs: int | None,
     ) -> None:
-        super().__init__(objective, judged, n_jobs)
-        self.thresholds, self.slope, self.row_weights = readonly(thresholds), slope, judged.row_weights
+        super().__init__(objective, data, n_jobs)
+        self.thresholds, self.slope = readonly(thresholds), slope
         bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
         self.lower, self.upper = readonly(bounds[classes]), readonly(bounds[classes + 1])
         self._classes = _sum_classes(classes, self.row_weights, len(thresholds) + 1)
-
-    @property
-    def total_weight(self) -> float:
-        return exact_sum(self.row_weights)
 
     def start(self) -> float:
         """The constant at which the (rising) sum of gradients is 0; log odds for a single threshold."""
@@ -170,111 +179,75 @@ class BoundThresholds(BoundObjective):
         below = 1.0 / (1.0 + np.exp(self.slope * (self.thresholds - score)))  # gradients towards each upper threshold
         return float(self._classes[:-1] @ below - self._classes[1:] @ (1.0 - below))
 
-    def _derive(self, scores: np.ndarray, queries: np.ndarray, gradients: np.ndarray, hessians: np.ndarray) -> None:
-        _between(
-            scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, gradients, hessians
-        )
-
-    def _cost(self, scores: np.ndarray, queries: np.ndarray, costs: np.ndarray) -> None:
-        _between_costs(scores, self.lower, self.upper, self.slope, self.row_weights, self.offsets, queries, costs)
+    def on_device(self) -> DeviceObjective:
+        rows = {"lower": self.lower, "upper": self.upper, "row_weight": self.row_weights}
+        return DeviceObjective.of(threshold_gradients, rows, {}, {"slope": float(self.slope)})
 
 
-def _sum_classes(classes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
+def _sum_classes(classes: Array, weights: Array, n_classes: int) -> Array:
     """The weight of each class, the same for any order of rows."""
     return np.array([exact_sum(weights[classes == number]) for number in range(n_classes)])
 
 
-def _log_odds(amounts: np.ndarray, total: float) -> np.ndarray:
+def _log_odds(amounts: Array, total: float) -> Array:
     share = np.clip(amounts / total if total > 0 else np.full(len(amounts), 0.5), _RAREST, 1.0 - _RAREST)
-    odds: np.ndarray = np.log(share / (1.0 - share))
+    odds: Array = np.log(share / (1.0 - share))
     return odds
 
 
+def squared_gradients(scores: Any, lists: PaddedLists) -> Any:
+    return lists.rows["row_weight"] * (scores - lists.rows["label"])
+
+
+def threshold_gradients(scores: Any, lists: PaddedLists, slope: float) -> Any:
+    from jax.nn import sigmoid
+
+    down, up = sigmoid(slope * (scores - lists.rows["upper"])), sigmoid(slope * (lists.rows["lower"] - scores))
+    return lists.rows["row_weight"] * slope * (down - up)
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------
+
+
 @kernel
-def _squared(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
+def _point_queries(
+    slope: float | None,
+    scores: Array,
+    lower: Array,
+    upper: Array,
+    weights: Array,
+    offsets: Array,
+    queries: Array,
+    gradients: Array,
+    hessians: Array,
+    costs: Array | None,
 ) -> None:
-    """g = w (F - y), h = w; all (n,), float64 in, float32 out."""
-    for k in range(len(queries)):
-        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            gradients[row] = np.float32(weights[row] * (scores[row] - labels[row]))
-            hessians[row] = np.float32(weights[row])
+    """Squared error: g = w (F - y), h = w. Else g = w slope (down - up), h = w slope^2 (down (1 - down) + up (1 - up)).
 
-
-@kernel
-def _squared_costs(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
-    for k in range(len(queries)):
-        total = 0.0
-        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            total += 0.5 * weights[row] * (scores[row] - labels[row]) ** 2
-        costs[queries[k]] = total
-
-
-@kernel
-def _sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
-
-
-@kernel
-def _softplus(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-@kernel
-def _between(
-    scores: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    slope: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-) -> None:
-    """g = w slope (down - up), h = w slope^2 (down (1 - down) + up (1 - up)).
-
-    down = sigmoid(slope (F - upper)), up = sigmoid(slope (lower - F)); all (n,), float64 in, float32 out.
+    down = sigmoid(slope (F - upper)), up = sigmoid(slope (lower - F)); all (n,), float64 in, float32 out. Or the costs.
     """
     for k in range(len(queries)):
+        total = 0.0
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            down = _sigmoid(slope * (scores[row] - upper[row]))
-            up = _sigmoid(slope * (lower[row] - scores[row]))
-            second = down * (1.0 - down) + up * (1.0 - up)
-            gradients[row] = np.float32(weights[row] * slope * (down - up))
-            hessians[row] = np.float32(weights[row] * slope * slope * second)
+            if costs is not None:
+                total += _point_cost(slope, weights[row], scores[row], lower[row], upper[row])
+            elif slope is None:
+                gradients[row] = np.float32(weights[row] * (scores[row] - lower[row]))
+                hessians[row] = np.float32(weights[row])
+            else:
+                down, up = sigmoid(slope * (scores[row] - upper[row])), sigmoid(slope * (lower[row] - scores[row]))
+                second = down * (1.0 - down) + up * (1.0 - up)
+                gradients[row] = np.float32(weights[row] * slope * (down - up))
+                hessians[row] = np.float32(weights[row] * slope * slope * second)
+        if costs is not None:
+            costs[queries[k]] = total
 
 
 @kernel
-def _between_costs(
-    scores: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    slope: float,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    costs: np.ndarray,
-) -> None:
+def _point_cost(slope: float | None, weight: float, score: float, lower: float, upper: float) -> float:
     """The constant `-log(1 - exp(-slope (upper - lower)))` makes it minus the logarithm of a probability."""
-    for k in range(len(queries)):
-        total = 0.0
-        for row in range(offsets[queries[k]], offsets[queries[k] + 1]):
-            above = _softplus(slope * (scores[row] - upper[row])) if upper[row] < np.inf else 0.0
-            below = _softplus(slope * (lower[row] - scores[row])) if lower[row] > -np.inf else 0.0
-            width = math.log(-math.expm1(slope * (lower[row] - upper[row])))
-            total += weights[row] * (above + below - width)
-        costs[queries[k]] = total
+    if slope is None:
+        return 0.5 * weight * (score - lower) ** 2
+    above = softplus(slope * (score - upper)) if upper < np.inf else 0.0
+    below = softplus(slope * (lower - score)) if lower > -np.inf else 0.0
+    return weight * (above + below - math.log(-math.expm1(slope * (lower - upper))))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
-from podium.objectives.base import Judgements
+from podium.objectives.base import BoundLabels
 
 _SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
 
@@ -21,13 +21,17 @@ _SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
 class LabelOrder:
     """The documents of each query by label. Labels do not change, so this is found once, when an objective is bound."""
 
-    places: np.ndarray  # (n,) uint32, worst first
-    worse: np.ndarray  # (n,) int64: how many documents of the query have a smaller label
+    places: Array  # (n,) uint32, worst first
+    worse: Array  # (n,) int64: how many documents of the query have a smaller label
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        return self.places, self.worse
 
 
-def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
+def order_by_label(data: BoundLabels, n_jobs: int | None) -> LabelOrder:
     """Sort the documents of each query; the order of equal labels is arbitrary."""
-    labels, offsets, all_of_them = judged.labels, judged.offsets, max(judged.longest, 1)
+    labels, offsets, all_of_them = data.labels, data.offsets, max(data.longest, 1)
     places, worse = rows_of(offsets), np.empty(len(labels), dtype=np.int64)
 
     def work(first: int, last: int) -> None:
@@ -39,12 +43,12 @@ def order_by_label(judged: Judgements, n_jobs: int | None) -> LabelOrder:
     return LabelOrder(readonly(places), readonly(worse))
 
 
-def rows_of(offsets: np.ndarray) -> np.ndarray:
+def rows_of(offsets: Array) -> Array:
     """The rows of each query, counted from 0: an initial ranking."""
     return np.asarray(np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)), dtype=np.uint32)
 
 
-def order_of(scores: np.ndarray) -> np.ndarray:
+def order_of(scores: Array) -> Array:
     """The places of one query's scores, worst first."""
     places = np.arange(len(scores), dtype=np.uint32)
     one, ends = readonly(np.zeros(1, np.int64)), readonly(np.array([0, len(scores)]))
@@ -53,26 +57,22 @@ def order_of(scores: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _count_worse(
-    labels: np.ndarray, places: np.ndarray, offsets: np.ndarray, queries: np.ndarray, worse: np.ndarray
-) -> None:
+def _count_worse(labels: Array, places: Array, offsets: Array, queries: Array, worse: Array) -> None:
     """The start of each run of equal labels."""
     for q in range(len(queries)):
         start, stop = offsets[queries[q]], offsets[queries[q] + 1]
-        own, order = labels[start:stop], places[start:stop]
+        query_labels, order = labels[start:stop], places[start:stop]
         for k in range(stop - start):
-            same = k > 0 and own[order[k]] == own[order[k - 1]]
+            same = k > 0 and query_labels[order[k]] == query_labels[order[k - 1]]
             worse[start + k] = worse[start + k - 1] if same else k
 
 
-def longest_of(offsets: np.ndarray, queries: np.ndarray) -> int:
+def longest_of(offsets: Array, queries: Array) -> int:
     """The length of the longest list."""
     return int((offsets[queries + 1] - offsets[queries]).max(initial=0))
 
 
-def place_queries(
-    scores: np.ndarray, cutoff: int, offsets: np.ndarray, queries: np.ndarray, places: np.ndarray
-) -> None:
+def place_queries(scores: Array, cutoff: int, offsets: Array, queries: Array, places: Array) -> None:
     """`place_worst_first` for the rows of these queries; places (n,) uint32, which holds some order of each query.
 
     Two kernels, so that a training that only picks does not wait for the sorting to be compiled.
@@ -85,13 +85,7 @@ def place_queries(
 
 @kernel
 def _pick_queries(
-    scores: np.ndarray,
-    cutoff: int,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    best: np.ndarray,
-    rows: np.ndarray,
-    places: np.ndarray,
+    scores: Array, cutoff: int, offsets: Array, queries: Array, best: Array, rows: Array, places: Array
 ) -> None:
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
@@ -101,12 +95,7 @@ def _pick_queries(
 
 @kernel
 def _sort_queries(
-    scores: np.ndarray,
-    cutoff: int,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    workspace: SortWorkspace,
-    places: np.ndarray,
+    scores: Array, cutoff: int, offsets: Array, queries: Array, workspace: SortWorkspace, places: Array
 ) -> None:
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
@@ -115,7 +104,7 @@ def _sort_queries(
 
 
 @kernel
-def place_worst_first(scores: np.ndarray, top: int, workspace: SortWorkspace, places: np.ndarray) -> None:
+def place_worst_first(scores: Array, top: int, workspace: SortWorkspace, places: Array) -> None:
     """Places of one query by rising score, later rows first among equals: sorted at least for the best `top` of them.
 
     No metric depends on the order beyond its cutoff, and picking ten of a hundred costs half of sorting them.
@@ -130,7 +119,7 @@ def place_worst_first(scores: np.ndarray, top: int, workspace: SortWorkspace, pl
 
 
 @kernel
-def _pick_top(scores: np.ndarray, top: int, best: np.ndarray, rows: np.ndarray, places: np.ndarray) -> None:
+def _pick_top(scores: Array, top: int, best: Array, rows: Array, places: Array) -> None:
     """The best `top` rows in order at the end of `places`, the others before them as they come.
 
     best, rows: room for `top` scores, falling, and whose they are.

@@ -2,54 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import fields, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from podium._runtime.registry import Registry
 from podium._runtime.words import check_choice, did_you_mean
 from podium.objectives.base import Objective
 
 if TYPE_CHECKING:
     from podium.objectives.custom import Derivatives
 
-_HOME = {
-    "squared": ("pointwise", "Squared"),
-    "logistic": ("pointwise", "Logistic"),
-    "ordinal": ("pointwise", "Ordinal"),
-    "query_rmse": ("centred", "QueryRMSE"),
-    "ranknet": ("pairwise", "RankNet"),
-    "hinge": ("pairwise", "Hinge"),
-    "squared_hinge": ("pairwise", "SquaredHinge"),
-    "exponential": ("pairwise", "Exponential"),
-    "lambda": ("lambdas", "Lambda"),
-    "listnet": ("listwise", "ListNet"),
-    "listmle": ("likelihood", "ListMLE"),
-    "xendcg": ("listwise", "XENDCG"),
-    "approxndcg": ("approximate", "ApproxNDCG"),
-    "bayesrank": ("bayesrank", "BayesRank"),
-}  # name -> module and class
+Registered = TypeVar("Registered", bound=Callable[..., Any])
+
+OBJECTIVES: Registry[type[Objective]] = Registry(
+    "an objective",
+    {
+        "squared": "podium.objectives.pointwise:Squared",
+        "logistic": "podium.objectives.pointwise:Logistic",
+        "ordinal": "podium.objectives.pointwise:Ordinal",
+        "query_rmse": "podium.objectives.centred:QueryRMSE",
+        "ranknet": "podium.objectives.pairwise:RankNet",
+        "hinge": "podium.objectives.pairwise:Hinge",
+        "squared_hinge": "podium.objectives.pairwise:SquaredHinge",
+        "exponential": "podium.objectives.pairwise:Exponential",
+        "lambda": "podium.objectives.lambdas:Lambda",
+        "listnet": "podium.objectives.listwise:ListNet",
+        "listmle": "podium.objectives.likelihood:ListMLE",
+        "xendcg": "podium.objectives.listwise:XENDCG",
+        "approxndcg": "podium.objectives.approximate:ApproxNDCG",
+        "bayesrank": "podium.objectives.bayesrank:BayesRank",
+    },  # each is imported when it is asked for, as scoring needs none
+)
 
 
-class _Classes(Mapping[str, type[Objective]]):
-    """The classes by name; each is imported when it is asked for, as scoring needs none."""
+def register_objective(objective: Registered) -> Registered:
+    """Make an objective known by its name, from Python and on the command line; also as a decorator.
 
-    def __getitem__(self, name: str) -> type[Objective]:
-        module, class_name = _HOME[name]
-        found: type[Objective] = getattr(import_module(f"podium.objectives.{module}"), class_name)
-        return found
+    A class of `Objective` has the name that it declares; a function of (scores, labels, offsets) that returns
+    (gradients, hessians) has its own.
+    """
+    if isinstance(objective, type) and issubclass(objective, Objective):
+        OBJECTIVES.register(objective.name, objective)
+    elif callable(objective) and not isinstance(objective, type):
+        from podium.objectives.custom import function_class
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(_HOME)
-
-    def __len__(self) -> int:
-        return len(_HOME)
-
-    def __contains__(self, name: object) -> bool:
-        return name in _HOME
-
-
-OBJECTIVES = _Classes()
+        OBJECTIVES.register(objective.__name__, function_class(objective))
+    else:
+        raise ValueError(f"an objective must be a class of Objective or a function; got {objective!r}.")
+    return objective
 
 
 def parse_objective(objective: str | Objective | Callable[..., Any], **settings: Any) -> Objective:

@@ -1,4 +1,4 @@
-"""Checkpoints: a training on disk, so that a run that was killed goes on as if nothing had happened.
+"""Checkpoints: a training on disk, so that a run that was killed resumes as if nothing had happened.
 
 The file is a sealed container, wholly old or wholly new at every moment. What the run is stands in it in words, and a
 training that differs in one of them refuses the file and says in which. What else it holds is the state of the learner
@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from podium import __version__
-from podium._runtime.deprecation import warn_renamed
 from podium._runtime.files import COMPRESSIONS, real_path, refuse_bad_target, remove_left_over
 from podium._runtime.threads import map_blocks
 from podium._runtime.warn import warn
@@ -66,9 +65,6 @@ class Checkpoints:
         steps: Any = self.every
         if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
             raise ValueError(f"every must be a whole number of steps from 1; got {self.every!r}.")
-        if self.errors == "go on":
-            warn_renamed('checkpoint_errors="go on"', '"warn"')
-            self.errors = "warn"
         check_choice("checkpoint_errors", self.errors, ERRORS)
         if self.path.name.lower().endswith(COMPRESSIONS):
             raise ValueError(f"{self.path}: a checkpoint cannot be compressed; drop the suffix.")
@@ -144,7 +140,7 @@ class Checkpoints:
     def _warn(self, sentence: str) -> None:
         """Once: a disk that is full stays so for a while."""
         if not self._warned:
-            warn(f"{sentence} The training goes on all the same.")
+            warn(f"{sentence} The training continues.")
         self._warned = True
 
 
@@ -197,8 +193,7 @@ def _describe_data(data: RankingData, n_jobs: int | None) -> str:
     weights = [np.empty(0) if given is None else given for given in (data.sample_weight, data.query_weight)]
     names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
     total = checksum([*arrays_of(data.X), data.labels_for("a checkpoint"), data.offsets, *weights, names], n_jobs)
-    sizes = f"{data.n_rows:,} rows of {data.n_queries:,} queries with {data.n_features:,} features"
-    return f"{sizes}, checksum {total}"
+    return f"{data.sizes}, checksum {total}"
 
 
 def _describe(value: Any) -> str:

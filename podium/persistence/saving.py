@@ -16,13 +16,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from podium._runtime.words import check_choice
 from podium.formats.errors import FormatError
 from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.formats.lines import FilePath
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import TRANSFORM_ARRAYS, Transform
-from podium.models.registry import MODELS
+from podium.models.registry import MODELS, is_registered, refuse_unregistered
 from podium.persistence.storage import load_parts, save_parts
 from podium.persistence.validation import check_parts, fitted_parameters, known_parameters
 from podium.persistence.values import plain_parameters, read_parameters, to_plain
@@ -70,8 +69,9 @@ def _load_folder(folder: Path) -> Any:
 def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """The kind of a fitted model, facts as plain JSON, and arrays."""
     kind = type(model).__name__
-    if MODELS.get(kind) is not type(model):
-        raise ValueError(f"{kind} cannot be saved; it is not a model of Podium.")
+    if not is_registered(type(model)):
+        advice = f"Register it with podium.models.register_model({kind})."
+        raise ValueError(f"{kind} cannot be saved; it is not a model of Podium. {advice}")
     unsaved = model._unsaved_parameters()
     parameters = plain_parameters(model, [f.name for f in fields(model) if f.name not in unsaved], score_only)
     meta: dict[str, Any] = {
@@ -107,19 +107,17 @@ def _fitted_parameters(model: Any, parameters: Mapping[str, Any]) -> dict[str, A
 
 def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Ranker:
     """The model that `to_parts` made these of, all of them checked."""
-    check_choice("model", kind, MODELS)
+    refuse_unregistered(kind)
     made: Any = MODELS[kind]
     if not isinstance(meta, Mapping) or not isinstance(meta.get("children", {}), Mapping):
         raise ValueError("meta and its children must have keys")
     children = dict(meta.get("children", {}))
-    if "init" in meta:  # as files of the first format have it
-        children["init"] = meta["init"]
     if _TRANSFORM in children:
         raise ValueError(f"no part of a model is called {_TRANSFORM!r}")
     own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
     transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
     check_parts(meta, own, made._FACTS, [*made._ARRAYS, *transformed])
-    parameters = known_parameters(made, made._renamed(read_parameters(meta["parameters"])))
+    parameters = known_parameters(made, read_parameters(meta["parameters"]))
     model: Ranker = made(**parameters)
     model.fitted_parameters_ = fitted_parameters(made, parameters, read_parameters(meta.get("fitted", {})))
     model.n_features_in_, model.n_queries_ = int(meta["n_features"]), int(meta["n_queries"])

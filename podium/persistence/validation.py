@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.warn import warn
-
 _MOST_FEATURES = 2**31 - 1
 _LARGEST_COUNT = 2**62
 
@@ -80,7 +78,6 @@ META: dict[str, Fact] = {
         lambda value: _is_mapping(value, lambda curves: _is_mapping(curves, _is_curve)),
     ),
     "children": Fact("models by name", lambda value: _is_mapping(value, _is_child), required=False),
-    "init": Fact("a kind and meta", lambda value: _is_child(value), required=False),  # files of the first format
 }
 TREE_FACTS: dict[str, Fact] = {
     "start": Fact("a finite number", is_number),
@@ -124,18 +121,9 @@ def _check_features(meta: Mapping[str, Any]) -> None:
 
 
 def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a file, all of which the model has; how many threads to use is not the file's affair.
-
-    Those that only older versions had are left out, with a warning where further training would have used them.
-    """
-    known = {one.name for one in fields(model)} - {"n_jobs"}
-    _refuse_other_keys("the parameters", given, set(), known | {*model._fixed, *model._unused})
-    for name in model._fixed:
-        if name in given and given[name] != getattr(model, name):
-            unknown = f"{name}={_shown(given[name])}, which {model.__name__} no longer takes"
-            advice = f"Scores stay as they were; further training uses {getattr(model, name)!r}."
-            warn(f"the model file holds {unknown}. {advice}")
-    return {name: value for name, value in given.items() if name in known}
+    """The parameters of a file, all of which the model has; how many threads to use is not the file's affair."""
+    _refuse_other_keys("the parameters", given, set(), {one.name for one in fields(model)} - {"n_jobs"})
+    return dict(given)
 
 
 def fitted_parameters(model: Any, given: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -26,11 +27,11 @@ import numpy as np
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES, Policy
-from podium.metrics.registry import METRICS
+from podium.metrics.registry import METRICS, parse_metric
 from podium.models.estimators import ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import is_fitted
 from podium.models.frame.ranker import Ranker
-from podium.models.registry import MODELS
+from podium.models.registry import MODELS, is_registered, refuse_unregistered
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES
 from podium.persistence.validation import known_parameters
@@ -57,12 +58,18 @@ def plain_parameters(model: Any, names: Sequence[str], score_only: bool = False)
 
 
 def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """What `plain_parameters` wrote, or a ValueError. Files of older versions have plain mappings and no types."""
-    return _checked_base({name: from_plain(value, name) for name, value in plain.items()})
+    """What `plain_parameters` wrote, or a ValueError."""
+    return _checked({name: from_plain(value, name) for name, value in plain.items()})
 
 
-def _checked_base(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a model; a base model among them is one that is to be trained."""
+def _checked(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a model; a base model among them is one that is to be trained, and all names are known."""
+    for name, value in parameters.items():
+        with _perhaps_of_a_plugin():
+            if name == "objective" and isinstance(value, str) and value.isidentifier():
+                check_choice("objective", value.strip().lower(), OBJECTIVES)
+            elif name in ("metric", "eval_metric") and isinstance(value, str):
+                parse_metric(value)
     base = parameters.get("init")
     if base is not None and not isinstance(base, (Ranker, NotSaved)):
         raise ValueError(f"init must be null or a model, not {_short(base)}")
@@ -97,7 +104,7 @@ def to_plain(value: Any) -> Any:
         return _plain_fields(value)
     if isinstance(value, type) and issubclass(value, Objective) and OBJECTIVES.get(value.name) is value:
         return {"type": "objective class", "name": value.name}
-    if is_dataclass(value) and MODELS.get(type(value).__name__) is type(value):
+    if is_dataclass(value) and is_registered(type(value)):
         return _plain_model(value)
     if name_of(value) is not None:
         plain = {name: to_plain(item) for name, item in value.get_params(deep=False).items()}
@@ -126,9 +133,7 @@ def from_plain(plain: Any, where: str = "value", depth: int = 0) -> Any:
         return [from_plain(item, where, depth + 1) for item in plain]
     if not isinstance(plain, dict):
         return plain
-    kind = plain.get("type")
-    if not isinstance(kind, str):  # of an older version: features by name or number, and signs
-        return {key: from_plain(item, where, depth + 1) for key, item in plain.items()}
+    kind = str(plain.get("type"))
     check_choice(f"{where}: a type", kind, _READERS)
     return _READERS[kind](plain, where, depth + 1)
 
@@ -168,7 +173,7 @@ def _kind(value: Metric | Objective | Policy) -> tuple[str | None, str]:
     if isinstance(value, Policy):
         return ("policy" if type(value) is Policy else None), value.name
     if isinstance(value, Metric):
-        return ("metric" if METRICS.get(value.spelling) is type(value) else None), value.spelling
+        return ("metric" if METRICS.get(value.base_name) is type(value) else None), value.base_name
     return ("objective" if OBJECTIVES.get(value.name) is type(value) else None), value.name
 
 
@@ -244,11 +249,12 @@ def _read_class(plain: Mapping[str, Any], where: str, depth: int) -> type[Object
 
 def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
     _check_keys(plain, where, {"name", "parameters"})
-    kind: Any = _named(MODELS, plain, where)
+    refuse_unregistered(str(plain["name"]))
+    kind: Any = MODELS[plain["name"]]
     if not isinstance(plain["parameters"], dict):
         raise ValueError(f"{where}: parameters must be an object; got {type(plain['parameters']).__name__}")
     own = {name: from_plain(item, f"{where}: {name}", depth) for name, item in plain["parameters"].items()}
-    return kind(**known_parameters(kind, _checked_base(own)))
+    return kind(**known_parameters(kind, _checked(own)))
 
 
 def _read_estimator(plain: Mapping[str, Any], where: str, depth: int) -> Any:
@@ -279,8 +285,18 @@ _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
 
 def _named(registry: Mapping[str, Any], plain: Mapping[str, Any], where: str) -> Any:
     name = plain.get("name")
-    check_choice(f"{where}: {plain['type']}", name if isinstance(name, str) else repr(name), registry)
+    with _perhaps_of_a_plugin():
+        check_choice(f"{where}: {plain['type']}", name if isinstance(name, str) else repr(name), registry)
     return registry[plain["name"]]
+
+
+@contextmanager
+def _perhaps_of_a_plugin() -> Iterator[None]:
+    """A name that is not known may be one that a plugin registers."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error} If a plugin registers it, import that module first.") from error
 
 
 def _made(kind: type[Made], plain: Mapping[str, Any], where: str, depth: int) -> Made:

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from podium._runtime.once import once
-from podium._runtime.words import check_choice
+from podium._runtime.words import check_choice, counted
 from podium.search.analysis.analyser import Analyser
 from podium.search.index.links import FACTS, open_links
 from podium.search.index.manifest import Manifest, read_manifest
@@ -108,7 +108,8 @@ class Index:
         return self.n_documents
 
     def __repr__(self) -> str:
-        return f"Index({str(self.folder)!r}, {self.n_documents} documents, generation {self.manifest.generation})"
+        size = counted(self.n_documents, "document")
+        return f"Index({str(self.folder)!r}, {size}, generation {self.manifest.generation})"
 
     def search(self, text: str, k: int = 10, *, weighting: str | Weighting = "bm25", fields: Fields = "whole") -> Hits:
         """The k best documents for a query: words, "phrases", +must, -not, field:word.

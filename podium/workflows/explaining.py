@@ -9,7 +9,7 @@ from podium import explain
 from podium._runtime.progress import progress
 from podium.explain import queries
 from podium.explain.attributions import ShapSummary
-from podium.explain.falls import Falls
+from podium.explain.drops import ImportanceDrops
 from podium.explain.queries import QueryExplained
 from podium.explain.reasons import Why
 from podium.workflows.reading import Columns, Locate, itself, read_file, read_with_model
@@ -41,7 +41,7 @@ def study_file(
     groups: Mapping[str, Sequence[int | str]] | None = None,
     metric: str | None = None,
     locate: Locate = itself,
-) -> Falls | ShapSummary:
+) -> ImportanceDrops | ShapSummary:
     """What each feature of a model is worth on the data: kind is "shap", "permutation" or "ablation" (with `train`)."""
 
     ranker, rows = read_with_model(model, data, locate)

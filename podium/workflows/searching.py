@@ -17,7 +17,7 @@ from podium._runtime.words import counted
 from podium.formats.kinds import CASCADE_FILE
 from podium.workflows.reading import Locate, itself
 
-if TYPE_CHECKING:  # a search in an index needs no models
+if TYPE_CHECKING:  # one query to an index needs neither data nor models
     from podium.data.ranking import RankingData
     from podium.formats.trec import Run
     from podium.pipelines.cascades.cascade import Cascade
@@ -105,11 +105,9 @@ class FeatureFile:
         return found | {"relevant": relevant, "queries_left_out": self.skipped} | written
 
     def sentence(self) -> str:
-        data = self.data
-        sizes = f"{counted(data.n_rows, 'row')}, {counted(data.n_queries, 'query', 'queries')}"
         left_out = f"; {counted(self.skipped, 'query', 'queries')} without rows" if self.skipped else ""
         declared = "" if self.declaration is None else f"; names and formulas in {self.declaration}"
-        return f"{sizes}, {counted(data.n_features, 'feature')}{left_out}{declared}"
+        return f"{self.data.sizes}{left_out}{declared}"
 
 
 def features_file(

@@ -66,7 +66,7 @@ class Training:
 
     @property
     def unit(self) -> str:
-        return self.plan.model._UNIT
+        return self.plan.model.step_word
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -121,12 +121,12 @@ def train(
             )
         except KeyboardInterrupt:
             if not hasattr(model, "best_iteration_"):
-                _say(f"stopped before the first {model._UNIT}; {out} is not written.")
+                _say(f"stopped before the first {model.step_word}; {out} is not written.")
                 raise
             interrupted = True
     seconds = perf_counter() - started
     if model.best_iteration_ == 0:
-        raise ValueError(f"{out}: not one {model._UNIT} was kept, so nothing is written.")
+        raise ValueError(f"{out}: not one {model.step_word} was kept, so nothing is written.")
     model.save(out)  # before anything else can go wrong
     if checkpoints is not None and checkpoints.ended:
         checkpoints.remove()

@@ -14,7 +14,6 @@ import pytest
 import podium
 from podium import cli
 from podium.demo.letor import demo_splits
-from podium.lab.tuning.default_spaces import DEFAULT_SPACES
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +69,7 @@ def test_tune_without_a_space_takes_the_default_one(run, folder) -> None:
     assert code == 0, err
     found = json.loads(out)
     assert found["sampler"] == "random"
-    assert set(found["chosen"]) == {*DEFAULT_SPACES["MART"], "n_estimators"}
+    assert set(found["chosen"]) == {*podium.MART.search_space, "n_estimators"}
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_concat_puts_parts_behind_one_another():
     assert joined.qid.tolist() == [9, 7, 3, 7]
     with pytest.raises(ValueError, match="query '7' is in part 0 and in part 1"):
         RankingData.concat([whole.subset([0]), whole])
-    with pytest.raises(ValueError, match="part 1 has 1 features, part 0 has 2"):
+    with pytest.raises(ValueError, match="part 1 has 1 feature, part 0 has 2"):
         RankingData.concat([whole, RankingData.from_arrays([[1]], [0], qid=[5])])
     with pytest.raises(ValueError, match="at least one"):
         RankingData.concat([])

@@ -12,14 +12,14 @@ import pytest
 
 import podium
 from podium.demo import web as package
-from podium.demo.show import evaluate_both, index_web, split_queries, train_cascade, training_data
+from podium.demo.show import evaluate_both, split_queries, train_cascade, training_data
 from podium.demo.web import make_web, write_web
 from podium.demo.web.grammar import Draws, expand
 from podium.demo.web.material import load_sentences, load_topics
 from podium.demo.web.questions import WORTH
-from podium.evaluation import compare_evaluations
+from podium.evaluation.comparing import compare_evaluations
 from podium.formats.trec import Qrels, Run
-from podium.search import Analyser, read_documents, read_queries, search_run
+from podium.search import Analyser, build_index, open_index, read_documents, read_queries, search_run
 
 WEB = make_web()
 SPAM = ("results", "stuffed", "tag")
@@ -27,7 +27,7 @@ SPAM = ("results", "stuffed", "tag")
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    return index_web(WEB, tmp_path_factory.mktemp("web") / "index")
+    return open_index(build_index(WEB.documents, tmp_path_factory.mktemp("web") / "index"))
 
 
 def stems(text):

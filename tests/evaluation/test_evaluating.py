@@ -1,6 +1,8 @@
 """Evaluation: input in any order, weights, notes, brackets, runs against judgements."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 from podium.data.ranking import RankingData
-from podium.evaluation import evaluate, evaluate_run
+from podium.evaluation.evaluating import evaluate, evaluate_run
 from podium.formats.trec import Qrels, Run
 from podium.metrics import POLICIES, Metric
 from podium.metrics.additive import NDCG
@@ -159,7 +161,7 @@ def test_queries_missing_on_either_side_are_reported():
     result = evaluate_run(Qrels.from_dict(QRELS), Run.from_dict(RUN), metrics=["rr"])
     assert result["rr"] == (1 / 2 + 1) / 2
     assert result.notes[0].startswith("1 of 3 judged queries are not in the run ('q3'); they are left out")
-    assert result.notes[1] == "1 queries of the run have no judgements ('q9'); they are left out."
+    assert result.notes[1] == "1 query of the run without judgements ('q9') left out."
 
 
 def test_missing_queries_can_count_as_zero():
@@ -242,7 +244,7 @@ def test_equal_cutoffs_are_equal_metrics():
 def test_a_custom_metric_says_itself_that_it_pools_queries_and_what_a_reader_should_know():
     @dataclass(frozen=True)
     class TopLabel(Metric):
-        spelling: ClassVar[str] = "top_label"
+        base_name: ClassVar[str] = "top_label"
 
         pools_queries = True
 
@@ -255,3 +257,9 @@ def test_a_custom_metric_says_itself_that_it_pools_queries_and_what_a_reader_sho
     found = evaluate([0.1, 0.2, 0.9, 0.3], [3, 0, 1, 2], qid=[1, 1, 2, 2], metrics=[TopLabel()])
     assert found.per_query["top_label"].tolist() == [1.0, 1.0]  # of one list over both queries; alone query 1 has 0
     assert "top_label: the label of the first document of all." in found.notes
+
+
+def test_evaluating_loads_no_significance_tests():
+    code = "import sys, podium.evaluation.evaluating; print([m for m in sys.modules if m.endswith('significance')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -33,41 +33,41 @@ BOTH = {"both": ["planted", "copy"], "planted": ["planted"], "noise": [2], "weak
 
 
 @pytest.fixture(scope="module")
-def falls():
+def drops():
     return explain.ablation(MODEL, TRAIN, TEST, groups=BOTH)
 
 
-def test_a_planted_feature_costs_and_noise_costs_nothing(falls):
-    found = {fall.name: fall for fall in falls.ranked()}
+def test_a_planted_feature_costs_and_noise_costs_nothing(drops):
+    found = {drop.name: drop for drop in drops.ranked()}
     assert next(iter(found)) == "both"
     assert found["both"].interval[0] > 0.1
     assert found["weak"].interval[0] > 0
     low, _ = found["noise"].interval
     assert low < 0.01
-    assert abs(found["noise"].fall) < 0.01
-    assert found["planted"].fall == 0  # its copy is as good: the same trees
+    assert abs(found["noise"].drop) < 0.01
+    assert found["planted"].drop == 0  # its copy is as good: the same trees
 
 
-def test_ablation_equals_training_without_the_columns(falls):
+def test_ablation_equals_training_without_the_columns(drops):
     """The oracle deletes columns; ablation sets them to 0, where no tree can split."""
     for name, kept in (("both", [2, 3]), ("noise", [0, 1, 3]), ("weak", [0, 1, 2])):
         model = clone(MODEL).fit(TRAIN.X[:, kept], TRAIN.y, qid=TRAIN.qid)
         found = podium.evaluate(model.predict(TEST.X[:, kept]), TEST, metrics=["ndcg@5"])
-        place = falls.names.index(name)
-        assert falls.baseline - falls.means[place] == pytest.approx(found["ndcg@5"], abs=1e-12)
+        place = drops.names.index(name)
+        assert drops.baseline - drops.means[place] == pytest.approx(found["ndcg@5"], abs=1e-12)
         whole = podium.evaluate(clone(MODEL).fit(TRAIN).predict(TEST), TEST, metrics=["ndcg@5"])
-        np.testing.assert_allclose(falls.per_query[place], whole.per_query["ndcg@5"] - found.per_query["ndcg@5"])
-        assert falls.means[place] == pytest.approx(falls.per_query[place].mean())
+        np.testing.assert_allclose(drops.per_query[place], whole.per_query["ndcg@5"] - found.per_query["ndcg@5"])
+        assert drops.means[place] == pytest.approx(drops.per_query[place].mean())
 
 
-def test_the_interval_is_the_bootstrap_of_the_falls_per_query(falls):
+def test_the_interval_is_the_bootstrap_of_the_drops_per_query(drops):
     from podium.evaluation.intervals import mean_interval
 
-    for own, ends in zip(falls.per_query, falls.intervals):
+    for own, ends in zip(drops.per_query, drops.intervals):
         np.testing.assert_allclose(ends, mean_interval(own))
 
 
-def test_lower_is_better_metrics_fall_upwards():
+def test_lower_is_better_metrics_drop_upwards():
     found = explain.ablation(MODEL, TRAIN, TEST, groups={"both": [0, 1]}, metric="inversions")
     assert found.means[0] > 0
     assert found.per_query[0].mean() > 0
@@ -80,7 +80,7 @@ def test_every_feature_is_left_out_by_default_and_progress_is_reported():
     assert seen == [(n, 5) for n in range(1, 6)]
 
 
-def test_sparse_rows_are_ablated_like_dense_ones(falls):
+def test_sparse_rows_are_ablated_like_dense_ones(drops):
     train, test = make_data(1, sparse=True), make_data(2, sparse=True)
     model = clone(MODEL).set_params(bundle_features=False)
     found = explain.ablation(model, train, test, groups=BOTH)
@@ -114,14 +114,14 @@ def test_what_cannot_be_ablated_is_refused():
 def test_shuffling_has_intervals_over_queries():
     found = explain.permutation_importance(clone(MODEL).fit(TRAIN), TEST, repeats=4)
     np.testing.assert_allclose(found.per_query.mean(axis=1), found.means, atol=1e-12)
-    by_name = {fall.name: fall for fall in found.ranked()}
+    by_name = {drop.name: drop for drop in found.ranked()}
     assert by_name["planted"].interval[0] > 0.1  # the model uses the first of two equal columns
-    assert by_name["copy"].fall == 0
+    assert by_name["copy"].drop == 0
     assert np.isnan(by_name["copy"].interval).all()
     assert "copy     +0.0000  (too few non-zero differences)" in str(found)
     row = next(row for row in found.as_dict()["features"] if row["feature"] == "copy")
     assert (row["interval"], row["no_interval"]) == (None, "too few non-zero differences")
-    assert [(fall.name, fall.fall, fall.deviation) for fall in found.ranked()] == found.sorted()
+    assert [(drop.name, drop.drop, drop.deviation) for drop in found.ranked()] == found.sorted()
     assert json.loads(json.dumps(found.as_dict()))["features"][0]["interval"][0] > 0.1
 
 
@@ -142,9 +142,9 @@ def test_a_summary_averages_over_documents_and_then_over_queries(rng):
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_pictures_are_the_same_bytes_each_time(falls, tmp_path, suffix):
+def test_pictures_are_the_same_bytes_each_time(drops, tmp_path, suffix):
     summary = explain.shap_summary(clone(MODEL).fit(TRAIN), TEST)
-    for name, drawn in (("falls", falls), ("summary", summary)):
+    for name, drawn in (("drops", drops), ("summary", summary)):
         first, second = tmp_path / f"{name}1.{suffix}", tmp_path / f"{name}2.{suffix}"
         drawn.picture(first)
         drawn.picture(second)
@@ -170,10 +170,10 @@ def test_the_command_line_studies_features(tmp_path, monkeypatch, capsys):
     assert code == 0
     assert [row["feature"] for row in found["features"]] == ["both", "noise"]
     assert found["metric"] == "ndcg@5"
-    code, out, _ = run("--permutation", "-m", "map", "--out", "falls.svg")
+    code, out, _ = run("--permutation", "-m", "map", "--out", "drops.svg")
     assert code == 0
     assert "planted" in out
-    assert (tmp_path / "falls.svg").exists()
+    assert (tmp_path / "drops.svg").exists()
     code, out, _ = run("--shap")
     assert code == 0
     assert "mean |SHAP| within queries" in out

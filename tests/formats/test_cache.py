@@ -96,47 +96,6 @@ def test_the_bytes_of_format_1_stay_as_they_are(tmp_path):
     assert digest == "8e9f2a7cc32e4eecf8cd4e24886048c5f73b3bfb0548d8f7cfbfdc8b6f4c9525"
 
 
-def older_file(path, rows, **changes) -> None:
-    """As versions wrote it that kept the rows of a query side by side, and the place of each in the input."""
-    texts = Texts.of(["q1", "q2", "q3"])
-    arrays = {
-        "y": np.array([0, 2, 1, 3], dtype=float),
-        "offsets": np.array([0, 2, 3, 4]),
-        "query_ids.text": texts.data,
-        "query_ids.ends": texts.offsets,
-        "rows": np.array(rows),
-        "docids.text": Texts.of("acbd").data,
-        "docids.ends": np.arange(5),
-        "document_weight": np.array([1.0, 3.0, 2.0, 4.0]),
-        "X": np.array([[0], [2], [1], [3]], dtype=np.float32),
-    }
-    container.write_container(path, DATA, {}, arrays | changes)
-
-
-@pytest.mark.parametrize("rows", [[0, 2, 1, 3], [10, 30, 20, 40]], ids=["a file", "some queries of a file"])
-def test_an_older_file_gives_its_rows_in_the_order_of_its_input(tmp_path, rows):
-    older_file(tmp_path / "x", rows)
-    data = read_cache(tmp_path / "x")
-    assert data.y.tolist() == data.X[:, 0].tolist() == [0, 1, 2, 3]
-    assert data.docids.tolist() == list("abcd")
-    assert data.sample_weight.tolist() == [1, 2, 3, 4]
-    assert data.qid.tolist() == ["q1", "q2", "q1", "q3"]
-    assert data.rows.tolist() == [0, 2, 1, 3]
-    assert not data.X.flags.writeable
-
-
-def test_an_older_file_of_reordered_queries_keeps_their_order(tmp_path):
-    older_file(tmp_path / "x", [5, 7, 6, 0])
-    data = read_cache(tmp_path / "x")
-    assert data.qid.tolist() == ["q1", "q1", "q2", "q3"]
-    assert data.y.tolist() == data.X[:, 0].tolist() == [0, 2, 1, 3]
-    older_file(tmp_path / "x", [3, 5, 6, 9])
-    assert not read_cache(tmp_path / "x").X.flags.owndata  # in order: still mapped
-    older_file(tmp_path / "x", [5, 7, 6, -1])
-    with pytest.raises(FormatError, match="4 positions of rows, 0 or larger"):
-        read_cache(tmp_path / "x")
-
-
 def test_arrays_lie_at_multiples_of_64_bytes(tmp_path):
     write_cache(sample(), tmp_path / "x")
     content = (tmp_path / "x").read_bytes()

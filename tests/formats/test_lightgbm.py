@@ -119,7 +119,7 @@ def test_lightgbm_reads_the_same_table(tmp_path, rng):
         ("1,2\n", "1.5\n", None, "found 1.5"),
         ("1,2\n", "-1\n", None, "found -1"),
         ("1,2\n1,3\n", "3\n", None, r"rank\.train: does not fit .*query: group sizes add up to 3, X has 2 rows"),
-        ("1,2\n", "1\n", "1\n2\n", r"rank\.train\.weight: has 2 weights, .*rank\.train has 1 rows"),
+        ("1,2\n", "1\n", "1\n2\n", r"rank\.train\.weight: has 2 weights, .*rank\.train has 1 row"),
         ("1,2\n", "1\n", "-1\n", r"rank\.train\.weight, line 1: expected a weight, 0 or more"),
         ("1,2\n-1,3\n", "2\n", None, "line 2: the label must be 0 or larger; found -1"),
         ("1,2\n1,x\n", "2\n", None, "line 2: column 'column 2': expected a finite number or an empty cell, found 'x'"),

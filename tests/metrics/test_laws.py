@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import METRIC_ORACLES
 
-from podium.evaluation import evaluate
+from podium.evaluation.evaluating import evaluate
 from podium.metrics import METRICS, POLICIES, Metric, RankedLists, parse_metric
 
 SHORT_LISTS = [[0, 0, 1, 2], [0, 1, 1, 0], [3, 1, 0, 2, 2], [0, 0, 0], [1], [4, 4], [0, 3, 1, 2]]
@@ -130,7 +130,7 @@ def test_the_name_is_a_spelling_that_reads_back(spelling):
 class SecondPlace(Metric):
     """A user's metric: the label at the second place."""
 
-    spelling = "second"
+    base_name = "second"
 
     def value(self, ranked_labels, judged=None):
         return float(ranked_labels[1]) if len(ranked_labels) > 1 else 0.0

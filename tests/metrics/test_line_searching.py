@@ -11,7 +11,7 @@ from oracles import exact_line, plateau_of
 
 import podium
 from podium.data.ranking import RankingData
-from podium.evaluation import evaluate
+from podium.evaluation.evaluating import evaluate
 from podium.metrics import METRICS, POLICIES, Metric, Policy, line_search, parse_metric
 from podium.metrics.line_searching import LONGEST_LINE
 
@@ -24,7 +24,7 @@ RULES = {**POLICIES, "best": Policy("best", ties="best", precision="list")}
 class SecondPlace(Metric):
     """A user's metric: the label at the second place."""
 
-    spelling = "second"
+    base_name = "second"
 
     def value(self, ranked_labels, judged=None):
         return float(ranked_labels[1]) if len(ranked_labels) > 1 else 0.0

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles import dcg
 
-from podium.evaluation import evaluate
+from podium.evaluation.evaluating import evaluate
 from podium.metrics import POLICIES, get_policy, parse_metric
 
 SIZES = [6, 3, 5, 8, 1, 4]  # ties everywhere, one query with nothing relevant, one with a single document

@@ -5,7 +5,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from podium.evaluation import evaluate
+from podium.evaluation.evaluating import evaluate
 from podium.metrics import POLICIES, parse_metric
 
 LETOR = POLICIES["letor4"]

@@ -20,7 +20,7 @@ KINDS = [AdaRank, CoordinateAscent]
 
 
 class SecondPlace(Metric):
-    spelling = "second"
+    base_name = "second"
 
     def value(self, ranked_labels, judged=None):
         return float(ranked_labels[1]) if len(ranked_labels) > 1 else 0.0

@@ -25,10 +25,11 @@ from podium.models.frame.parameters import (
 from podium.models.frame.ranker import Ranker
 from podium.models.linear import Linear
 from podium.models.nets import TrainedNet
-from podium.models.registry import MODELS, Entry, catalogue, find_model, plan_model, read_settings
+from podium.models.registry import MODELS, ModelEntry, catalogue, find_model, plan_model, read_settings
 from podium.models.trees.named import MART, LambdaMART, LambdaSMART
 from podium.persistence.values import to_plain
 
+X, Y, QID = np.arange(200.0).reshape(100, 2) % 7, np.arange(100) % 3, np.arange(100) // 10
 DECLARED = [(entry, one) for entry in catalogue() for one in entry.parameters.values()]
 
 
@@ -159,8 +160,64 @@ class _Switched(LambdaMART):
     n_estimators: int = 7
 
 
+@pytest.fixture
+def registered():
+    from podium.models import register_model
+    from podium.models.registry import _entries
+
+    yield register_model(_Switched, learner="boosted trees", objective="lambda of a metric")
+    del _entries["_Switched"]
+
+
+def test_a_registered_class_is_named_saved_and_loaded(registered, tmp_path):
+    entry = find_model("_switched")
+    assert (entry.kind, entry.family, entry.about) == (_Switched, "plugins", "A model with a switch.")
+    assert (entry.step_word, entry.steps_parameter, entry.missing_extra) == ("tree", "n_estimators", None)
+    assert entry.search_space == LambdaMART.search_space
+    model = plan_model("_switched", ["switch=true", "n_estimators=2"]).model.fit(X, Y, QID)
+    model.save(tmp_path / "model.podium")
+    np.testing.assert_array_equal(podium.load(tmp_path / "model.podium").predict(X), model.predict(X))
+
+
+def test_the_file_of_a_plugin_is_refused_by_its_name_unless_it_is_registered(registered, tmp_path):
+    from podium.models.registry import _entries
+
+    path = tmp_path / "model.podium"
+    _Switched(n_estimators=1).fit(X, Y, QID).save(path)
+    entry = _entries.pop("_Switched")
+    try:
+        with pytest.raises(ValueError, match=r"'_Switched' is not a model of Podium; import .*--plugin MODULE"):
+            podium.load(path)
+        with pytest.raises(ValueError, match=r"_Switched cannot be saved.*register_model\(_Switched\)"):
+            _Switched(n_estimators=1).fit(X, Y, QID).save(path)
+    finally:
+        _entries["_Switched"] = entry
+
+
+def test_a_name_is_registered_once(registered):
+    from podium.models import register_model
+
+    assert register_model(_Switched) is _Switched
+    with pytest.raises(ValueError, match=r"there is a model LambdaMART already, of podium\.models\.trees\.named"):
+        register_model(type("LambdaMART", (LambdaMART,), {}))
+
+
+def test_every_net_and_nothing_else_needs_an_extra(monkeypatch):
+    monkeypatch.setattr("podium.models.registry.find_spec", lambda name: None)
+    needing = {entry.class_name for entry in catalogue() if entry.missing_extra}
+    assert needing == {entry.class_name for entry in catalogue() if issubclass(entry.kind, TrainedNet)}
+
+
+def test_every_model_has_a_family_and_a_step_word_and_its_steps_are_a_parameter():
+    families = {"trees", "linear", "svm", "boosting", "estimators", "nets", "ensembles"}
+    for entry in catalogue():
+        assert entry.family in families
+        assert entry.step_word in ("tree", "round", "epoch", "member", "fit")
+        assert entry.steps_parameter is None or entry.steps_parameter in entry.parameters
+
+
 def test_a_new_model_needs_only_its_fields_and_an_entry():
-    entry = Entry("_Switched", __name__, "trees", "lambda", "A model with a switch.")
+    entry = ModelEntry("_Switched", __name__, "trees", "boosted trees", "lambda", "A model with a switch.")
     assert (entry.name, entry.kind) == ("_switched", _Switched)
     assert list(entry.parameters)[:2] == ["switch", "n_estimators"]
     assert entry.parameters["switch"].about == "On or off."
@@ -355,9 +412,16 @@ def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     assert same == (one.name == "n_jobs")
 
 
-@pytest.mark.parametrize("name", ["RandomForest", "MatrixNet"])
-def test_what_a_model_had_no_use_for_is_no_parameter_of_it(name):
-    gone = {*MODELS[name]._fixed, *MODELS[name]._unused, *(["init"] if name == "RandomForest" else [])}
+NO_USE = {
+    "MatrixNet": {"growth", "max_leaf_nodes", "min_samples_leaf", "max_impurity"},
+    "RandomForest": {"learning_rate", "row_fraction", "query_fraction", "goss", "goss_by", "init"}
+    | {"drop_rate", "skip_drop", "max_drop"},
+}
+
+
+@pytest.mark.parametrize("name", NO_USE)
+def test_what_a_model_has_no_use_for_is_no_parameter_of_it(name):
+    gone = NO_USE[name]
     assert gone == set(MART().get_params()) - set(MODELS[name]().get_params()) - {"pair_exponent"}
     for parameter_name in sorted(gone):
         with pytest.raises(TypeError, match=parameter_name):

@@ -127,7 +127,7 @@ def test_hessian_is_the_second_derivative_of_the_loss_or_says_that_it_is_not(nam
         bends = [bound.loss(scores + move) + bound.loss(scores - move) - 2 * here for move in step * np.eye(len(h))]
         np.testing.assert_allclose(h, np.array(bends) / step**2, rtol=2e-3, atol=1e-5)
     else:
-        assert bound.objective.hessian == "stand-in"
+        assert bound.objective.hessian == "surrogate"
         assert h.max() > 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from oracles import even_derivatives, pair_derivatives
 
 from podium.objectives import Exponential, Hinge, RankNet, SquaredHinge
-from podium.objectives.kernels import STEEPEST, exp32
+from podium.objectives.pair_losses import STEEPEST, exp32
 
 
 def derivatives(objective, scores, labels, offsets=None, **weights):

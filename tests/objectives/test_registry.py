@@ -1,9 +1,14 @@
 """Objectives by name, by value and by function, and what bind and derivatives refuse."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
-from podium.objectives import OBJECTIVES, Custom, Lambda, RankNet, Squared, parse_objective
+import podium
+from podium.metrics import METRICS, Metric, parse_metric, register_metric
+from podium.objectives import OBJECTIVES, Custom, Lambda, RankNet, Squared, parse_objective, register_objective
 
 
 def test_every_name_gives_its_objective_and_every_objective_says_what_it_is():
@@ -120,3 +125,76 @@ def test_derivatives_say_what_is_wrong():
             bound.derivatives(*arguments)
     bound.derivatives(good, out, out.copy(), np.array([], dtype=float))  # no query: nothing to do
     bound.derivatives(np.array([0.0, 0.0, np.nan]), out, out.copy(), [0])  # a bad score elsewhere is not looked at
+
+
+def counts(scores, labels, offsets):
+    """The loss exp(s) - y s."""
+    return np.exp(scores) - labels, np.exp(scores)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Registrations of the test are gone after it."""
+    for table in (OBJECTIVES, METRICS):
+        monkeypatch.setattr(table, "_rows", dict(table._rows))
+
+
+def test_registered_objectives_are_known_by_name(registered):
+    @register_objective
+    @dataclass(frozen=True)
+    class Halved(Squared):
+        name: ClassVar[str] = "halved"
+
+    assert register_objective(counts) is counts
+    assert parse_objective("halved") == Halved()
+    assert parse_objective(" Counts ") == parse_objective("counts")
+    labels, offsets, scores = [0.0, 2.0], [0, 2], [0.0, 1.0]
+    np.testing.assert_allclose(run(parse_objective("counts"), labels, offsets, scores)[0], [1, np.e - 2], rtol=1e-6)
+    with pytest.raises(ValueError, match="'counts' has no setting 'sigma'; it has none"):
+        parse_objective("counts", sigma=1)
+    with pytest.raises(ValueError, match="Did you mean 'halved'"):
+        parse_objective("halve")
+    register_objective(Halved)  # once more
+
+
+def test_a_name_belongs_to_one_objective(registered):
+    other = dataclass(frozen=True)(type("Other", (Squared,), {"name": "ranknet"}))
+    with pytest.raises(ValueError, match=r"'ranknet' is the name of an objective already, podium.*RankNet. Choose"):
+        register_objective(other)
+    with pytest.raises(ValueError, match="must be letters a to z and underscores; got '<lambda>'"):
+        register_objective(lambda scores, labels, offsets: (scores, scores))
+    with pytest.raises(ValueError, match="must be a class of Objective or a function; got 3"):
+        register_objective(3)
+
+
+class TopGrade(Metric):
+    base_name = "topgrade"
+
+    def value(self, ranked_labels, judged=None):
+        return float(max(ranked_labels[: self.cutoff], default=0) >= 2)
+
+
+def test_models_are_trained_saved_and_evaluated_with_registered_names(registered, monkeypatch, splits, tmp_path):
+    register_objective(counts)
+    assert register_metric(TopGrade) is TopGrade
+    assert parse_metric("topgrade@3") == TopGrade(3)
+    model = podium.Boosted(objective="counts", n_estimators=3).fit(splits.train)
+    lambdas = podium.LambdaMART(metric="topgrade@1", n_estimators=2).fit(splits.train)
+    assert podium.evaluate(lambdas.predict(splits.test), splits.test, metrics=["topgrade@3"])["topgrade@3"] > 0
+    values = podium.LambdaMART(metric=TopGrade(1), n_estimators=2).fit(splits.train)
+    for number, saved in enumerate((model, lambdas, values)):
+        path = tmp_path / f"{number}.podium"
+        saved.save(path)
+        np.testing.assert_array_equal(podium.load(path).predict(splits.test), saved.predict(splits.test))
+    monkeypatch.undo()
+    for number, name in enumerate(("objective.*got 'counts'", "got 'topgrade@1'", "got 'topgrade'")):
+        with pytest.raises(ValueError, match=rf"{name}.* If a plugin registers it, import that module first"):
+            podium.load(tmp_path / f"{number}.podium")
+
+
+def test_a_name_belongs_to_one_metric(registered):
+    for name in ("ndcg", "mrr"):
+        with pytest.raises(ValueError, match=f"'{name}' is the name of a metric already, podium.metrics"):
+            register_metric(type("Other", (Metric,), {"base_name": name}))
+    with pytest.raises(ValueError, match="a metric must be a class of Metric; got TopGrade"):
+        register_metric(TopGrade())

@@ -15,6 +15,7 @@ from podium import Blend, KernelRankSVM, LambdaMART, LambdaSMART, Linear, Pointw
 from podium.models.frame.parameters import INTEGER, NUMBER, SWITCH, parameters_of
 from podium.models.registry import MODELS
 from podium.persistence.saving import from_parts, to_parts
+from podium.persistence.storage import load_parts, save_parts
 
 N = 60
 DRAWS = np.random.default_rng(3)
@@ -225,3 +226,35 @@ def test_files_with_other_fitted_parameters_are_refused(fitted_then):
     kind, meta, arrays = to_parts(fitted("Stack"), False)
     with pytest.raises(ValueError, match=r"normalization|passthrough|folds|fitted"):
         from_parts(kind, meta | {"fitted": fitted_then}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda meta: meta["parameters"].update(depth=2), "the parameters hold 'depth', which is not known"),
+        (lambda meta: meta.update(init={"kind": "MART", "meta": {}}), "meta hold 'init', which is not known"),
+        (lambda meta: meta["parameters"].update(monotone={"0": 1}), "monotone: a type must be one of"),
+    ],
+)
+def test_what_only_files_of_other_versions_hold_is_refused(change, message, tmp_path):
+    rng = np.random.default_rng(0)
+    podium.RandomForest(n_estimators=1).fit(rng.random((60, 2)), np.arange(60) % 3, np.arange(60) // 6).save(
+        tmp_path / "m.podium"
+    )
+    kind, meta, arrays = load_parts(tmp_path / "m.podium")
+    change(meta)
+    save_parts(tmp_path / "m.podium", kind, meta, arrays)
+    with pytest.raises(ValueError, match=message):
+        podium.load(tmp_path / "m.podium")
+
+
+def test_a_base_model_in_the_file_of_a_model_that_takes_none_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    model = podium.RandomForest(n_estimators=1).fit(rng.random((60, 2)), np.arange(60) % 3, np.arange(60) // 6)
+    model.save(tmp_path / "m.podium")
+    kind, meta, arrays = load_parts(tmp_path / "m.podium")
+    inner = {f"init/{name}": array for name, array in arrays.items()}
+    children = {"init": {"kind": kind, "meta": dict(meta)}}
+    save_parts(tmp_path / "m.podium", kind, meta | {"children": children}, {**arrays, **inner})
+    with pytest.raises(ValueError, match="RandomForest takes no init"):
+        podium.load(tmp_path / "m.podium")

@@ -207,7 +207,7 @@ def test_refit_and_fit_more_work_on_a_loaded_model_as_on_the_saved_one(name, dat
 class Second(Metric):
     """A user's own."""
 
-    spelling = "second"
+    base_name = "second"
 
     def value(self, ranked_labels, judged=None):
         return float(ranked_labels[1]) if len(ranked_labels) > 1 else 0.0
@@ -254,19 +254,6 @@ def test_what_only_code_could_say_is_refused_with_what_to_do(parameters, message
 
 
 # --- files of others ----------------------------------------------------------------------------------------------
-
-
-def test_files_of_older_versions_load_with_the_same_scores(data, tmp_path):
-    """They have names of metrics, lists and mappings with text keys, and a text for objectives that are values."""
-    model = Boosted(**SMALL, monotone={0: 1}, goss=(0.5, 0.3)).fit(data)
-    model.save(tmp_path / "new.podium")
-    kind, meta, arrays = load_parts(tmp_path / "new.podium")
-    old = {"metric": "ndcg@5", "goss": [0.5, 0.3], "monotone": {"0": 1}, "objective": "RankNet(sigma=2.0, ties=False)"}
-    meta["parameters"] |= old
-    save_parts(tmp_path / "old.podium", kind, meta, arrays)
-    again = load(tmp_path / "old.podium")
-    np.testing.assert_array_equal(again.predict(data), model.predict(data))
-    assert {name: getattr(again, name) for name in old} == old
 
 
 def typed(kind, name, /, **own):
@@ -432,7 +419,7 @@ def test_functions_and_metrics_of_the_users_own_are_reported_apart_by_code_and_c
 
     @dataclass(frozen=True)
     class Place(Metric):
-        spelling = "place"
+        base_name = "place"
         place: int = 1
 
         def value(self, ranked_labels, judged=None):

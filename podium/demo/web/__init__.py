@@ -62,12 +62,12 @@ def write_web(web: Web, folder: str | os.PathLike[str]) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in ("pages.jsonl", "queries.tsv", "qrels.txt")]
-    pages = [
-        {"id": own.id, "title": own.title, "body": own.body, "url": own.url, "links": own.links}
-        for own in web.documents
-    ]
-    paths[0].write_text("".join(f"{json.dumps(page)}\n" for page in pages), "utf-8", newline="\n")
-    paths[1].write_text("".join(f"{name}\t{text}\n" for name, text in web.queries.items()), "utf-8", newline="\n")
-    judged = [(query, page, grade) for query, pages in web.qrels.items() for page, grade in pages.items()]
-    paths[2].write_text("".join(f"{query} 0 {page} {grade}\n" for query, page, grade in judged), "utf-8", newline="\n")
+    keys = ("id", "title", "body", "url", "links")
+    texts = (
+        [json.dumps({key: getattr(document, key) for key in keys}) for document in web.documents],
+        [f"{name}\t{text}" for name, text in web.queries.items()],
+        [f"{query} 0 {page} {grade}" for query, pages in web.qrels.items() for page, grade in pages.items()],
+    )
+    for path, lines in zip(paths, texts):
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
     return paths

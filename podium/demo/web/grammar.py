@@ -37,13 +37,12 @@ class Draws:
 
     def ordered(self, items: Sequence[_Item], n: int) -> list[_Item]:
         """n of the items at most, in their order."""
-        places = sorted(self.some(range(len(items)), n))
-        return [items[place] for place in places]
+        return [items[number] for number in sorted(self.some(range(len(items)), n))]
 
 
 def expand(pattern: str, draws: Draws, slots: Mapping[str, str]) -> str:
     """One of the sentences of a pattern; it begins with a capital letter if it ends as a sentence does."""
     while "[" in pattern:
-        pattern = _ALTERNATIVES.sub(lambda found: draws.pick(found[1].split("|")), pattern)
+        pattern = _ALTERNATIVES.sub(lambda match: draws.pick(match[1].split("|")), pattern)
     text = pattern.format_map(slots) if "{" in pattern else pattern
     return text[:1].upper() + text[1:] if text.endswith((".", "!", "?", ":", '"')) else text

@@ -1,6 +1,6 @@
 """Links: how pages point to one another, and in which words.
 
-Sites have menus. Beyond these, authors link to what they found good, often in words that the page itself does not use;
+Sites have menus. Beyond these, authors link to what they like, often in words that the page itself does not use;
 farms and result pages link to each other, in the words of queries.
 """
 
@@ -43,8 +43,8 @@ def link_pages(pages: list[Page], draws: Draws) -> None:
     by_topic: dict[str, list[Page]] = {}
     for page in pages:
         by_topic.setdefault(page.topic.name, []).append(page)
-    for own in by_topic.values():
-        _link_authors(own, draws)
+    for pages_of_topic in by_topic.values():
+        _link_authors(pages_of_topic, draws)
     for kinds, most in ((("results",), 4), (("stuffed",), 7)):
         _link_among([page for page in pages if page.kind in kinds], most, draws)
 
@@ -75,7 +75,7 @@ def _link_authors(pages: list[Page], draws: Draws) -> None:
     lists = [page for page in pages if page.kind == "links"]
     for page in pages:
         n = int(_POPULARITY.get(page.kind, 0) * page.care * page.care * (0.4 + 0.9 * draws.uniform()))
-        near = [own for own in sources if set(own.things) & set(page.things)] if page.things else sources
+        near = [source for source in sources if set(source.things) & set(page.things)] if page.things else sources
         for _ in range(n):
             source = draws.pick(near if draws.chance(0.5) else lists if draws.chance(0.3) else sources)
             if source is not page:

@@ -67,7 +67,7 @@ def load_sentences() -> dict[str, dict[str, list[str]]]:
 
 
 def _topic(record: dict[str, Any]) -> Topic:
-    things = [_thing(record["name"], own) for own in record.pop("things")]
+    things = [_thing(record["name"], thing) for thing in record.pop("things")]
     return Topic(things=things, **(record | {"remarks": _lines(record["remarks"])}))
 
 

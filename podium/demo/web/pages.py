@@ -9,21 +9,10 @@ from podium.demo.web.grammar import Draws
 from podium.demo.web.material import Thing, Topic
 from podium.demo.web.writers import WRITERS, Slots
 
-BLOGS = [
-    "ninasnotebook",
-    "rainydays",
-    "the-slow-kitchen",
-    "oskarwrites",
-    "backgarden",
-    "tinyattic",
-    "leftoverpaint",
-    "muddyboots",
-    "letters-home",
-    "secondbreakfast",
-    "quietcorner",
-    "halfpastnine",
-    "bramblelane",
-]
+BLOGS = (
+    *("ninasnotebook", "rainydays", "the-slow-kitchen", "oskarwrites", "backgarden", "tinyattic", "leftoverpaint"),
+    *("muddyboots", "letters-home", "secondbreakfast", "quietcorner", "halfpastnine", "bramblelane"),
+)
 PAPERS = ("weeklypost", "valleyherald", "northern-courier")
 SHOPS = {"larder": "Larder", "oldmillgoods": "Old Mill Goods", "penny-and-sons": "Penny and Sons"}
 FINDERS = ("findit", "answerbox", "quick-results")
@@ -127,7 +116,7 @@ class _Maker:
         self, kind: str, address: str, topic: Topic, thing: Thing | None = None, low: float = 0.0, text: str = ""
     ) -> None:
         main = thing or self.draws.pick(topic.things)
-        other = self.draws.pick([own for own in topic.things if own is not main])
+        other = self.draws.pick([thing for thing in topic.things if thing is not main])
         slots = Slots(self.draws, topic, main, other)
         slots["query"], slots["shop"] = text, SHOPS.get(address.partition(".")[0], "")
         care = low + (1.0 - low) * self.draws.uniform()
@@ -138,7 +127,7 @@ class _Maker:
         self.pages.append(Page(self._unique(f"https://{address}"), title, body, kind, topic, about, care, text))
 
     def _copy(self, page: Page) -> None:
-        """Somebody else's page, cut short, at an address of its own."""
+        """Somebody else's page, cut short, at another address."""
         words = page.body.split(" ")
         body = " ".join(words[: self.draws.between(len(words) // 2, len(words) - 1)])
         url = self._unique(f"https://{self.draws.pick(MIRRORS)}.example/c/{self._number()}/{slug(page.title)}.html")

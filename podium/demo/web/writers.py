@@ -10,52 +10,15 @@ from collections.abc import Callable
 from podium.demo.web.grammar import Draws, expand
 from podium.demo.web.material import Thing, Topic, load_sentences
 
-PEOPLE = [
-    "Anna",
-    "Tom",
-    "Nina",
-    "Oskar",
-    "Mei",
-    "Paul",
-    "Ida",
-    "Jonas",
-    "Clara",
-    "Sam",
-    "Ruth",
-    "Ben",
-    "Lea",
-    "Hugo",
-    "Vera",
-    "Amir",
-    "Greta",
-    "Luis",
-    "Edith",
-    "Karl",
-]
-TOWNS = [
-    "Alderby",
-    "Brackenford",
-    "Crowmarket",
-    "Dunholt",
-    "Elmsworth",
-    "Farrow",
-    "Greyhaven",
-    "Hollin",
-    "Ivelsea",
-    "Kettlewick",
-    "Larkmoor",
-    "Millbeck",
-    "Northam",
-    "Oxhill",
-    "Pennick",
-    "Quarley",
-    "Rushden",
-    "Saltery",
-    "Thornby",
-    "Upwater",
-    "Velmere",
-    "Wickham",
-]
+PEOPLE = (
+    *("Anna", "Tom", "Nina", "Oskar", "Mei", "Paul", "Ida", "Jonas", "Clara", "Sam", "Ruth", "Ben", "Lea", "Hugo"),
+    *("Vera", "Amir", "Greta", "Luis", "Edith", "Karl"),
+)
+TOWNS = (
+    *("Alderby", "Brackenford", "Crowmarket", "Dunholt", "Elmsworth", "Farrow", "Greyhaven", "Hollin", "Ivelsea"),
+    *("Kettlewick", "Larkmoor", "Millbeck", "Northam", "Oxhill", "Pennick", "Quarley", "Rushden", "Saltery"),
+    *("Thornby", "Upwater", "Velmere", "Wickham"),
+)
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = ("January", "March", "April", "May", "June", "August", "September", "October", "November")
 
@@ -107,15 +70,9 @@ def _names(thing: Thing, other: Thing) -> dict[str, str]:
     words |= {"item": thing.item, "Item": _capital(thing.item), "question": thing.trouble[0], "cure": thing.trouble[1]}
     words |= {"trouble": thing.trouble[2], "y": other.name, "ywhat": other.what, "query": thing.wanted}
     words |= {"yis": "are" if other.plural else "is", "yhas": "have" if other.plural else "has"}
-    numbers = {
-        "is": "is are",
-        "was": "was were",
-        "has": "has have",
-        "do": "does do",
-        "it": "it they",
-        "them": "it them",
-    }
-    words |= {name: pair.split()[thing.plural] for name, pair in numbers.items()}
+    forms = {"is": ("is", "are"), "was": ("was", "were"), "has": ("has", "have"), "do": ("does", "do")}
+    forms |= {"it": ("it", "they"), "them": ("it", "them")}
+    words |= {name: pair[thing.plural] for name, pair in forms.items()}
     return words | {"s": "" if thing.plural else "s"}
 
 
@@ -277,4 +234,4 @@ _ALL: tuple[Callable[[Slots, Topic, float], str], ...] = (
     *(article, intro, guide, history, answers, product, thread, diary, news, compare),
     *(tag, results, stuffed, catalogue, glossary, hub, links, about),
 )
-WRITERS = {own.__name__: own for own in _ALL}
+WRITERS = {writer.__name__: writer for writer in _ALL}

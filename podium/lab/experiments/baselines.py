@@ -1,4 +1,4 @@
-"""Peers: LightGBM and XGBoost as rankers of an experiment, where they are installed.
+"""Baselines: LightGBM and XGBoost as rankers of an experiment, where they are installed.
 
 They are trained tree by tree under Podium's monitor, so that curves, early stopping and tuning use the same metric and
 policy for all models of a table. Parameters have the names that these libraries give them.
@@ -18,13 +18,16 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAMES, SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
-from podium.models.registry import Entry
+from podium.models.registry import ModelEntry
 
-PEERS = {
+BASELINES = {
     entry.name: entry
     for entry in (
-        Entry("LightGBM", __name__, "boosted trees", "lambdarank, rank_xendcg or regression", "LightGBM's trees."),
-        Entry("XGBoost", __name__, "boosted trees", "rank:ndcg, rank:pairwise or regression", "XGBoost's trees."),
+        ModelEntry(name, __name__, "trees", "boosted trees", objectives, f"{name}'s trees.")
+        for name, objectives in (
+            ("LightGBM", "lambdarank, rank_xendcg or regression"),
+            ("XGBoost", "rank:ndcg, rank:pairwise or regression"),
+        )
     )
 }
 
@@ -34,7 +37,7 @@ def _are_ranks(values: Any) -> bool:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a peer, by its lower-case name, can be trained here."""
+    """Whether a baseline, by its lower-case name, can be trained here."""
     return find_spec(name) is not None
 
 
@@ -81,13 +84,14 @@ class _Trees:
 
 
 @parametrized
-class _Peer(SeedParameter, Ranker):
+class _Baseline(SeedParameter, Ranker):
     """The frame of both."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
     learning_rate: float = parameter(0.1, "Shrinkage of each tree.", low=ABOVE_0, high=10)
 
-    _UNIT: ClassVar[str] = "tree"
+    step_word: ClassVar[str] = "tree"
+    steps_parameter: ClassVar[str | None] = "n_estimators"
     _ALLOWS_SPARSE: ClassVar[bool] = False
 
     def _n_steps(self) -> int:
@@ -128,7 +132,7 @@ class _Peer(SeedParameter, Ranker):
 
 
 @parametrized
-class LightGBM(_Peer):
+class LightGBM(_Baseline):
     """LightGBM's boosted trees; parameters have LightGBM's names."""
 
     objective: str = parameter(
@@ -200,7 +204,7 @@ class LightGBM(_Peer):
 
 
 @parametrized
-class XGBoost(_Peer):
+class XGBoost(_Baseline):
     """XGBoost's boosted trees; parameters have XGBoost's names."""
 
     objective: str = parameter(
@@ -245,6 +249,6 @@ def _dataset(data: RankingData, reference: Any = None) -> Any:
     return lightgbm.Dataset(grouped.X, grouped.y, group=grouped.group, reference=reference, params={"verbose": -1})
 
 
-def _names(kind: type[_Peer]) -> list[str]:
+def _names(kind: type[_Baseline]) -> list[str]:
     """The parameters that a library knows by the same name."""
-    return [*kind.__annotations__, *(name for name in _Peer.__annotations__ if not name.startswith("_"))]
+    return [*kind.__annotations__, *(name for name in _Baseline.__annotations__ if not name.startswith("_"))]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,11 @@ from typing import Any
 from podium._runtime.files import COMPRESSIONS, open_bytes
 from podium._runtime.words import check_choice
 from podium.lab.experiments.folds import FoldFiles, GivenFolds, rotation
+from podium.lab.experiments.schema import read
 
 VARIABLE = "PODIUM_DATA"
 _PLAIN_SUFFIXES = ("", ".txt", ".dat", ".letor")
 _VALID_NAMES = ("vali", "valid", "validation", "dev")
-_LETOR4 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-4-0/"
-_LETOR3 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-3-0/"
-_MSLR = "https://www.microsoft.com/en-us/research/project/mslr/"
-_YAHOO = "https://webscope.sandbox.yahoo.com/catalog.php?datatype=c"
-_ISTELLA = "http://quickrank.isti.cnr.it/istella-dataset/"
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Dataset:
     folders: tuple[str, ...] = ()  # other names of its folder
     prefix: str = ""  # of its files: set1.train.txt
     archive: Archive | None = None
-    contents: Mapping[str, Content] = field(default_factory=dict)  # by the name of a file without suffixes
+    contents: dict[str, Content] = field(default_factory=dict)  # by the name of a file without suffixes
 
     def advice(self) -> str:
         """What to do to have it."""
@@ -76,111 +73,7 @@ class Dataset:
         )
 
 
-DATASETS = {
-    dataset.name: dataset
-    for dataset in (
-        Dataset(
-            "mq2007",
-            "LETOR 4.0, Million Query track of TREC 2007 over .GOV2, grades 0 to 2, normalized within the query",
-            _LETOR4,
-            "for research",
-            features=46,
-            queries=1692,
-            rows=69_623,
-        ),
-        Dataset(
-            "mq2008",
-            "LETOR 4.0, Million Query track of TREC 2008 over .GOV2, grades 0 to 2, normalized within the query",
-            _LETOR4,
-            "for research",
-            features=46,
-            queries=784,
-            rows=15_211,
-            contents={
-                "S1": Content("cbd42504549a2388f6c0aefdb506f22074225b574c7a5df10194174c9b00e4e0", 1_802_248),
-                "S2": Content("055ac792cb8f7d5a029090b8acbfb6c57323339d1371251bf2465ac182aa8605", 2_233_711),
-                "S3": Content("a03fe2b6e76479de60fecdb37d560a40a4e899b0cd685553d2da31ea205af1ab", 1_881_418),
-                "S4": Content("a239850bc6fe960ad08c2b7b0d99db90fe976dd93a15358e98036591b4e7a2ac", 1_663_264),
-                "S5": Content("c68c52feb1ecae7f17b64c8e2fda2098302681bbd4ea5fad8c73a1d32a1cf2b2", 1_765_771),
-            },
-        ),
-        Dataset(
-            "ohsumed",
-            "LETOR 3.0, medical abstracts, grades 0 to 2",
-            _LETOR3,
-            "for research",
-            features=45,
-            queries=106,
-            rows=16_140,
-        ),
-        Dataset(
-            "mslr-web10k",
-            "Microsoft Learning to Rank, retired labels of Bing, grades 0 to 4; a sample of the queries of WEB30K",
-            _MSLR,
-            "Microsoft's licence for research",
-            features=136,
-            queries=10_000,
-            rows=1_200_192,
-        ),
-        Dataset(
-            "mslr-web30k",
-            "Microsoft Learning to Rank, retired labels of Bing, grades 0 to 4",
-            _MSLR,
-            "Microsoft's licence for research",
-            features=136,
-            queries=31_531,
-            rows=3_771_125,
-        ),
-        Dataset(
-            "yahoo-set1",
-            "Yahoo! Learning to Rank Challenge, set 1, grades 0 to 4",
-            _YAHOO,
-            "after registration, for research at universities",
-            features=700,
-            queries=19_944 + 2_994 + 6_983,
-            rows=473_134 + 71_083 + 165_660,
-            folders=("yahoo", "yahoo-ltrc", "ltrc_yahoo", "set1"),
-            prefix="set1.",
-        ),
-        Dataset(
-            "yahoo-set2",
-            "Yahoo! Learning to Rank Challenge, set 2, grades 0 to 4",
-            _YAHOO,
-            "after registration, for research at universities",
-            features=700,
-            queries=1_266 + 1_266 + 3_798,
-            rows=34_815 + 34_881 + 103_174,
-            folders=("yahoo", "yahoo-ltrc", "ltrc_yahoo", "set2"),
-            prefix="set2.",
-        ),
-        Dataset(
-            "istella",
-            "Istella LETOR, an Italian search engine, grades 0 to 4; it has no validation part",
-            _ISTELLA,
-            "a licence agreement, not for commerce",
-            features=220,
-            queries=33_018,
-            rows=10_454_629,
-            folders=("istella-letor", "istella-full"),
-        ),
-        Dataset(
-            "istella-s",
-            "Istella-S LETOR, a sample of the documents of Istella, grades 0 to 4",
-            _ISTELLA,
-            "a licence agreement, not for commerce",
-            features=220,
-            queries=33_018,
-            rows=3_408_630,
-            folders=("istella-s-letor",),
-            archive=Archive(
-                "http://library.istella.it/dataset/istella-s-letor.tar.gz",
-                "istella-s-letor.tar.gz",
-                "41b21116a3650cc043dbe16f02ee39f4467f9405b37fdbcc9a6a05e230a38981",
-                472_129_615,
-            ),
-        ),
-    )
-}
+DATASETS = read(dict[str, Dataset], tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,15 @@ import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from typing import Annotated, Any, Literal
 
 from podium._runtime.words import counted, did_you_mean
 from podium.lab.experiments.datasets import DATASETS, find_dataset, layout_of
-from podium.lab.experiments.folds import KINDS, FoldFiles, Folds, GivenFolds, QueryFolds, rotation
+from podium.lab.experiments.folds import FoldFiles, Folds, GivenFolds, QueryFolds, rotation
 from podium.lab.experiments.results import run_file
+from podium.lab.experiments.schema import NOT_EMPTY, Limits, Part, Problem, SchemaError, plain, read_fields
 from podium.metrics.policies import POLICIES
 from podium.metrics.registry import parse_metric
 
@@ -35,84 +35,82 @@ _LONGEST_FILE_NAME = 255  # bytes, of the usual file systems
 _LARGEST_SEED = 2**31 - 1  # LightGBM takes no larger one
 _MOST_FOLDS = 1000
 
-Seed = Annotated[int, Field(ge=0, le=_LARGEST_SEED)]
+Count = Annotated[int, Limits(low=1)]
+Seed = Annotated[int, Limits(low=0, high=_LARGEST_SEED)]
+Seeds = Annotated[tuple[Seed, ...], NOT_EMPTY]
+Seconds = Annotated[float, Limits(above=0)]
+Names = Annotated[tuple[str, ...], NOT_EMPTY]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Data(_Part):
+@dataclass(frozen=True)
+class Data(Part):
     """The data: a known data set by name, a folder laid out like one, files, or one file per part."""
 
     name: str | None = None
     folder: str | None = None
-    files: tuple[str, ...] = Field(default=(), strict=False)
+    files: tuple[str, ...] = ()
     train: str | None = None
     valid: str | None = None
     test: str | None = None
 
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str | None) -> str | None:
-        if name is not None and name.lower() not in DATASETS:
-            raise ValueError(f"unknown data set {name!r}.{did_you_mean(name.lower(), DATASETS)} {_listed(DATASETS)}")
-        return name
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Self:
-        given = [bool(self.name), bool(self.files), bool(self.train or self.valid or self.test)]
-        given.append(bool(self.folder) and not self.name)
-        if sum(given) != 1:
-            raise ValueError("give one of: name (perhaps with folder), folder, files, or train and test with valid")
-        if (self.train is None) != (self.test is None) or (self.valid is not None and self.train is None):
-            raise ValueError("give train and test, and valid where there is one")
-        return self
+    def problems(self) -> Iterator[str]:
+        if self.name is not None:
+            yield from _choice_problem("data.name", "data set", self.name.lower(), DATASETS)
+        sources = [self.name, self.files, self.train or self.valid or self.test, self.folder and not self.name]
+        if sum(map(bool, sources)) != 1:
+            yield "data: give one of: name (perhaps with folder), folder, files, or train and test with valid."
+        elif (self.train is None) != (self.test is None) or (self.valid is not None and self.train is None):
+            yield "data: give train and test, and valid where there is one."
 
 
-class FoldRules(_Part):
+@dataclass(frozen=True)
+class FoldRules(Part):
     """How the data is divided."""
 
     kind: Literal["rotation", "k-fold", "given"] | None = None
-    k: int = Field(default=5, ge=3, le=_MOST_FOLDS)
+    k: Annotated[int, Limits(low=3, high=_MOST_FOLDS)] = 5
     seed: Seed = 0
 
 
-class Budget(_Part):
+@dataclass(frozen=True)
+class Budget(Part):
     """How much tuning may cost, per model and fold."""
 
-    trials: int = Field(default=20, ge=1)
-    seconds: float | None = Field(default=None, gt=0, strict=False)
+    trials: Count = 20
+    seconds: Seconds | None = None
 
 
-class ModelSpec(_Part):
+@dataclass(frozen=True)
+class ModelSpec(Part):
     """One model of an experiment: what the lab does with it, and its settings."""
 
     kind: str
     about: str = ""
     refit: Literal["train", "train+valid"] = "train"
-    early_stopping_rounds: int | None = Field(default=None, ge=1)
-    space: dict[str, Any] = Field(default_factory=dict)
-    by_fold: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    trials: int | None = Field(default=None, ge=1)
-    seconds: float | None = Field(default=None, gt=0, strict=False)
+    early_stopping_rounds: Count | None = None
+    space: dict[str, Any] = field(default_factory=dict)
+    by_fold: dict[str, dict[str, Any]] = field(default_factory=dict)
+    trials: Count | None = None
+    seconds: Seconds | None = None
     sampler: Literal["auto", "optuna", "random"] = "auto"
-    seeds: tuple[Seed, ...] | None = Field(default=None, strict=False, min_length=1)
-    metrics: tuple[str, ...] = Field(default=(), strict=False)
-    members: tuple[str, ...] = Field(default=(), strict=False)  # of a "pick"
-    settings: dict[str, Any] = Field(default_factory=dict)
+    seeds: Seeds | None = None
+    metrics: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()  # of a "pick"
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
-        """As it is written: settings beside the other keys."""
-        own = self.model_dump(mode="json", exclude_defaults=True, exclude={"settings"})
-        return own | self.settings
+        """As it is written: without defaults, and settings beside the other keys."""
+        defaults = plain(ModelSpec(self.kind))
+        written = {key: value for key, value in plain(self).items() if key == "kind" or value != defaults[key]}
+        return {key: value for key, value in written.items() if key != "settings"} | self.settings
 
 
-OPTIONS = tuple(name for name in ModelSpec.model_fields if name not in ("settings", "members"))
+OPTIONS = tuple(one.name for one in fields(ModelSpec) if one.name not in ("settings", "members"))
 """Keys of a model that are the lab's and not settings of the model."""
 
 
-class Published(_Part):
+@dataclass(frozen=True, kw_only=True)
+class Published(Part):
     """A table of other people's results, printed beside ours: one value per fold and metric."""
 
     title: str
@@ -120,47 +118,53 @@ class Published(_Part):
     policy: str
     part: Literal["test", "valid"] = "test"  # the part that the values are of
     source: str = ""
-    values: dict[str, Annotated[tuple[float, ...], Field(strict=False)]]
-    mean: dict[str, float] = Field(default_factory=dict)
+    values: dict[str, tuple[float, ...]]
+    mean: dict[str, float] = field(default_factory=dict)
 
 
-class Experiment(_Part):
+@dataclass(frozen=True, init=False, kw_only=True)
+class Experiment(Part):
     """An experiment: data, folds, models, metrics, policies, budget and seeds; checked when it is made.
 
     >>> Experiment(name="small", data={"files": ["train.txt"]}, models={"LambdaMART": {"max_leaf_nodes": 7}}).seeds
     (0,)
     """
 
-    name: str = Field(pattern=r"^[^/\\\x00]+$")
+    name: str
     title: str = ""
     data: Data
     folds: FoldRules = FoldRules()
     models: dict[str, ModelSpec]
-    metrics: tuple[str, ...] = Field(default=("ndcg@10", "map"), strict=False, min_length=1)
-    policies: tuple[str, ...] = Field(default=("standard",), strict=False, min_length=1)
+    metrics: Names = ("ndcg@10", "map")
+    policies: Names = ("standard",)
     criterion: str = ""  # what is maximised on validation data; the first metric unless given
     baseline: str | None = None
     budget: Budget = Budget()
-    seeds: tuple[Seed, ...] = Field(default=(0,), strict=False, min_length=1)
+    seeds: Seeds = (0,)
     on: Literal["test", "valid"] = "test"
-    published: tuple[Published, ...] = Field(default=(), strict=False)
+    published: tuple[Published, ...] = ()
 
-    def __init__(self, /, *, source: str = "", **given: Any) -> None:
+    def __init__(self, /, *, source: str = "", **values: Any) -> None:
         """source: the file it comes from, for messages. `shared` has settings that models take over by `like`."""
-        models, shared = given.get("models"), given.pop("shared", {})
-        where = f"{source}: " if source else ""
-        if isinstance(models, Mapping):
-            problems = [*_shared_problems(models, shared), *_name_problems(models)]
-            if problems:
-                raise ValueError("\n".join(f"{where}{problem}" for problem in problems))
-            given["models"] = {name: _split(name, _with_shared(spec, shared)) for name, spec in models.items()}
-        try:
-            super().__init__(**given)
-            problems = list(self._problems()) or list(_unwritable(self.to_plain(), ""))
-        except ValidationError as error:
-            problems = [_sentence(found) for found in _causes(error.errors())]
+        problems = list(_unreadable(values)) or list(self._set(values))
         if problems:
-            raise ValueError("\n".join(f"{where}{problem}" for problem in problems)) from None
+            where = f"{source}: " if source else ""
+            raise ValueError("\n".join(f"{where}{problem}" for problem in problems))
+
+    def _set(self, values: Mapping[str, Any]) -> Iterator[str]:
+        """Take the values over; yields what is wrong with them."""
+        models, shared = values.get("models"), values.get("shared", {})
+        if isinstance(models, Mapping):
+            models = {name: _split(name, _with_shared(spec, shared)) for name, spec in models.items()}
+            values = {**values, "models": models}
+        try:
+            read = read_fields(Experiment, {key: value for key, value in values.items() if key != "shared"})
+        except SchemaError as error:
+            yield from map(_sentence, error.problems)
+            return
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+        yield from list(self._problems()) or _unwritable(self.to_plain(), "")
 
     @property
     def judged_by(self) -> str:
@@ -181,8 +185,8 @@ class Experiment(_Part):
 
     def to_plain(self) -> dict[str, Any]:
         """As it would be written in TOML or JSON; reading it back gives an equal experiment."""
-        found = self.model_dump(mode="json", exclude={"models"})
-        return found | {"models": {name: spec.to_plain() for name, spec in self.models.items()}}
+        written: dict[str, Any] = plain(self)
+        return written | {"models": {name: spec.to_plain() for name, spec in self.models.items()}}
 
     def changed(self, **values: Any) -> Experiment:
         """The same experiment with other values, checked again."""
@@ -214,8 +218,11 @@ class Experiment(_Part):
     def _problems(self) -> Iterator[str]:
         from podium.lab.experiments.making import problems_of
 
-        if len(f"lab-{self.name}".encode()) > _LONGEST_FILE_NAME:
+        if not self.name or set(self.name) & set("/\\\0"):
+            yield f"name: expected the name of a folder, without / and \\; got {self.name!r}."
+        elif len(f"lab-{self.name}".encode(errors="surrogatepass")) > _LONGEST_FILE_NAME:
             yield f"name: {_too_long(self.name)}"
+        yield from self.data.problems()
         for key in ("metrics", "policies", "seeds"):
             yield from _repeated(key, getattr(self, key))
         for name, spec in self.models.items():
@@ -272,6 +279,14 @@ def presets() -> list[str]:
 
 
 # --- words ---------------------------------------------------------------------------------------------------------
+
+
+def _unreadable(values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong before shared settings can be put into models."""
+    models = values.get("models")
+    if isinstance(models, Mapping):
+        yield from _shared_problems(models, values.get("shared", {}))
+        yield from _name_problems(models)
 
 
 def _with_shared(spec: Any, shared: Mapping[str, Any]) -> Any:
@@ -340,41 +355,14 @@ def _split(name: str, spec: Any) -> Any:
     return {**own, "settings": {**own.get("settings", {}), **settings}}
 
 
-def _causes(errors: Sequence[Any]) -> Iterator[Any]:
-    """Without lists that are too short only because their items were refused, each of which has an error."""
-    places = [error["loc"] for error in errors]
-    for error in errors:
-        inner = any(place[: len(error["loc"])] == error["loc"] and place != error["loc"] for place in places)
-        if error["type"] != "too_short" or not inner:
-            yield error
+def _sentence(problem: Problem) -> str:
+    """`path: what is wrong.`; at the top there is one more key, `shared`."""
+    guess = did_you_mean(problem.path[0], ["shared"]) if len(problem.path) == 1 else ""
+    sentence = f"unknown key.{guess}" if guess and problem.expected == "no such key" else problem.sentence
+    return f"{_path(problem.path)}: {sentence}"
 
 
-_PARTS: dict[str, type[BaseModel]] = {"data": Data, "folds": FoldRules, "budget": Budget, "published": Published}
-
-
-def _sentence(error: Any) -> str:
-    """pydantic's finding as `path: what is wrong. Did you mean ...?`"""
-    place, kind = list(error["loc"]), error["type"]
-    path = _path(place)
-    if kind == "extra_forbidden":
-        owner = _PARTS.get(str(place[0])) if len(place) > 1 else Experiment
-        known = [*(owner or ModelSpec).model_fields, *(["shared"] if owner is Experiment else [])]
-        return f"{path}: unknown key.{did_you_mean(place[-1], known) or ' ' + _listed(known)}"
-    if kind == "missing":
-        return f"{path}: expected a value but found none. Add it."
-    if kind == "too_short":
-        return f"{path}: expected at least one but found none."
-    message = str(error["msg"]).removeprefix("Value error, ").replace("valid tuple", "list")
-    guess = ""
-    if kind == "literal_error":
-        guess = did_you_mean(error["input"], [word.strip("' ") for word in error["ctx"]["expected"].split(" or ")])
-        guess = guess or did_you_mean(error["input"], KINDS)
-    if kind == "value_error":
-        return f"{path}: {message}{'' if message.endswith(('.', '?')) else '.'}"
-    return f"{path}: {message[0].lower()}{message[1:]}; got {error['input']!r}.{guess}"
-
-
-def _path(place: list[Any]) -> str:
+def _path(place: Sequence[str | int]) -> str:
     text = ""
     for part in place:
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"

@@ -7,22 +7,20 @@ as a member of a blend, or as the `init` of a model that starts from the scores 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from podium._runtime.words import did_you_mean
-from podium.lab.experiments.baselines import PEERS, is_installed
+from podium.lab.experiments.baselines import BASELINES, is_installed
 from podium.models.frame.nested import MODEL, MODELS, read_model, read_models
 from podium.models.frame.parameters import INTEGER, NAMES, NUMBER, SWITCH, Declaration
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
-from podium.models.registry import REGISTRY, Entry
+from podium.models.registry import ModelEntry, catalogue
 
 if TYPE_CHECKING:
     from podium.lab.experiments.experiment import Experiment
 
 PICK = "pick"
-_KINDS = {entry.name: entry for entry in REGISTRY} | PEERS
 _DECIDED = {"random_state": "the seeds of the experiment are used", "n_jobs": "podium lab run --jobs decides"}
 _MEMBERS_APART = 10_000  # between the seeds of two runs, so that bags of consecutive seeds share none
 Chosen = Mapping[str, Mapping[str, Any]]
@@ -54,7 +52,7 @@ def _unseeded(experiment: Experiment, name: str, fold: str, chosen: Chosen) -> R
     return model.set_params(**tuned) if tuned else model
 
 
-def _nested_value(entry: Entry, key: str, value: Any, look_up: Callable[[str, str], Ranker]) -> Any:
+def _nested_value(entry: ModelEntry, key: str, value: Any, look_up: Callable[[str, str], Ranker]) -> Any:
     """What tuning chose; JSON has lists where parameters are tuples."""
     if key in entry.parameters:
         return read_value(entry, key, value, look_up)
@@ -73,8 +71,13 @@ def with_seed(model: Ranker, seed: int, n_jobs: int | None = 1) -> Ranker:
     return model
 
 
-def entry_of(kind: str) -> Entry:
-    return _KINDS[kind.lower()]
+def known_kinds() -> dict[str, ModelEntry]:
+    """Models of the registry, those of plugins too, and baselines."""
+    return {entry.name: entry for entry in catalogue()} | BASELINES
+
+
+def entry_of(kind: str) -> ModelEntry:
+    return known_kinds()[kind.lower()]
 
 
 def uses_seed(experiment: Experiment, name: str) -> bool:
@@ -122,11 +125,12 @@ def reason_to_leave_out(experiment: Experiment, name: str) -> str | None:
     """Why a model cannot be trained here, because what it needs is not installed."""
     spec = experiment.models[name]
     kind = spec.kind.lower()
-    if kind in PEERS and not is_installed(kind):
+    if kind in BASELINES and not is_installed(kind):
         return f"{kind} is not installed. Install it with: pip install {kind}"
     texts = [kind, *(str(value) for value in spec.settings.values())]
-    if any(_is_net(text) for text in texts) and (find_spec("jax") is None or find_spec("optax") is None):
-        return 'JAX is not installed. Install it with: pip install "podium[neural]"'
+    missing = next(filter(None, map(_missing_extra, texts)), None)
+    if missing is not None:
+        return missing
     if kind == PICK:
         reasons = [reason_to_leave_out(experiment, member) for member in spec.members]
         return None if None in reasons else f"no member can be trained: {reasons[0]}"
@@ -137,17 +141,18 @@ def reason_to_leave_out(experiment: Experiment, name: str) -> str | None:
     return None
 
 
-def _is_net(text: str) -> bool:
+def _missing_extra(text: str) -> str | None:
     kind = text.partition("(")[0].strip().lower()
-    return kind in _KINDS and _KINDS[kind].learner in ("neural network", "self-attention over the documents of a query")
+    kinds = known_kinds()
+    return kinds[kind].missing_extra if kind in kinds else None
 
 
 # --- checks --------------------------------------------------------------------------------------------------------
 
 
-def _unknown(key: str, entry: Entry, known: Iterable[str]) -> str:
-    """The nearest parameter, or where all of them are listed; those of peers are in their own documentation."""
-    where = "" if entry.name in PEERS else f" podium models {entry.name} lists them."
+def _unknown(key: str, entry: ModelEntry, known: Iterable[str]) -> str:
+    """The nearest parameter, or where all of them are listed; those of baselines are in their own documentation."""
+    where = "" if entry.name in BASELINES else f" podium models {entry.name} lists them."
     return f"unknown parameter.{did_you_mean(key, known) or where}"
 
 
@@ -155,9 +160,10 @@ def problems_of(experiment: Experiment, name: str) -> Iterator[str]:
     """What is wrong with a model of an experiment, as `path: sentence`."""
     spec, path = experiment.models[name], f"models.{name}"
     kind = spec.kind.lower()
-    if kind != PICK and kind not in _KINDS:
-        known = [*(entry.class_name for entry in _KINDS.values()), PICK]
-        guess = did_you_mean(spec.kind, [*known, *_KINDS])
+    kinds = known_kinds()
+    if kind != PICK and kind not in kinds:
+        known = [*(entry.class_name for entry in kinds.values()), PICK]
+        guess = did_you_mean(spec.kind, [*known, *kinds])
         yield f"{path}.kind: unknown model {spec.kind!r}.{guess or ' Known: ' + ', '.join(known) + '.'}"
         return
     others = list(spec.members) if kind == PICK else list(_references(spec.settings))
@@ -226,7 +232,7 @@ def check_space(model: Ranker, space: Mapping[str, Any]) -> None:
     parse_space(model, space)
 
 
-def _value_problem(entry: Entry, key: str, value: Any, options: tuple[str, ...]) -> str | None:
+def _value_problem(entry: ModelEntry, key: str, value: Any, options: tuple[str, ...]) -> str | None:
     if key in _DECIDED:
         return f"leave it out; {_DECIDED[key]}."
     if key not in entry.parameters:
@@ -254,7 +260,7 @@ def _cycle(experiment: Experiment, name: str) -> list[str]:
     return walk([name])
 
 
-def read_value(entry: Entry, key: str, value: Any, look_up: Callable[[str, str], Ranker]) -> Any:
+def read_value(entry: ModelEntry, key: str, value: Any, look_up: Callable[[str, str], Ranker]) -> Any:
     """A value of TOML or Python as the parameter has it; look_up(model, parameter) finds references."""
     declaration = entry.parameters[key].declaration
     try:

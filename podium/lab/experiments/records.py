@@ -7,38 +7,25 @@ error names the file.
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from podium.lab.experiments.schema import NOT_EMPTY, Record, SchemaError, read
+from podium.lab.tuning.tuning import Trial, is_maximised, rank_trials
+from podium.metrics.registry import parse_metric
 
-Record = TypeVar("Record")
-_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+Names = Annotated[list[str], NOT_EMPTY]
 _ADVICE = "Delete the file and run the experiment again."
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One setting that tuning tried; `value` is None where the trial was pruned or failed, for the reason in `note`."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    settings: dict[str, Any]
-    value: float | None
-    step: int | None = None  # the best step: trees, rounds or epochs
-    seconds: float = 0.0
-    note: str = ""
 
 
 @dataclass(frozen=True)
 class Search:
     """How the settings of a model were chosen in one fold, on validation data only."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     model: str
     fold: str
@@ -47,12 +34,16 @@ class Search:
     chosen: dict[str, Any]
     seconds: float = 0.0
 
+    @property
+    def best_value(self) -> float | None:
+        """What the best trial reached on the validation part."""
+        trials = dict(enumerate(self.trials))
+        return trials[rank_trials(trials, self.criterion)[0]].value if trials else None
+
 
 @dataclass(frozen=True)
-class Run:
+class ModelRun:
     """One model trained with one seed on one fold, evaluated per query of the test part."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     model: str
     fold: str
@@ -77,80 +68,88 @@ class Run:
         return {(policy, metric) for policy, own in self.values.items() for metric in own}
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+@dataclass(frozen=True)
+class _Model:
     description: str = ""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
-class _PublishedTable(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
+@dataclass(frozen=True, kw_only=True)
+class _PublishedTable:
     title: str
     model: str
     policy: str
     part: Literal["test", "valid"] = "test"
     source: str = ""
-    folds: list[str] = Field(min_length=1)
-    metrics: list[str] = []
+    folds: Names
+    metrics: list[str] = field(default_factory=list)
     values: dict[str, list[float | None]]
 
 
-class _Description(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class _Description:
     """What other parts of the lab rely on in experiment.json; it has more."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     name: str
     title: str = ""
-    metrics: list[str] = Field(min_length=1)
-    policies: list[str] = Field(min_length=1)
-    folds: list[str] = Field(min_length=1)
+    metrics: Names
+    policies: Names
+    folds: Names
     models: dict[str, _Model]
-    seeds: list[int] = []
+    seeds: list[int] = field(default_factory=list)
     baseline: str | None = None
     on: Literal["test", "valid"] = "test"
-    published: list[_PublishedTable] = []
-    left_out: dict[str, str] = {}
-    experiment: dict[str, Any] = {}
-    data: dict[str, Any] = {}
-    versions: dict[str, Any] = {}
-    hardware: dict[str, Any] = {}
+    published: list[_PublishedTable] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    experiment: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
 
 
 def read_record(path: Path, kind: type[Record], words: str) -> Record:
     """The record that a file holds; ValueError names the file and what is wrong there."""
-    text = path.read_bytes()
+    return _checked(path, kind, _read_json(path), words)
+
+
+def _read_json(path: Path) -> Any:
     try:
-        from_json(text, allow_inf_nan=False)  # also inside of what a record leaves open, such as settings
-        return TypeAdapter(kind).validate_json(text)
-    except ValidationError as error:
-        raise damaged(path, _first(error, words)) from None
-    except ValueError as error:
+        return json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError) as error:
         raise damaged(path, f"expected JSON but found {error}") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text}, which is not finite")
+    return number
+
+
+def _checked(path: Path, kind: type[Record], content: Any, words: str, *, closed: bool = True) -> Record:
+    try:
+        return read(kind, content, closed=closed)
+    except SchemaError as error:
+        problem = error.problems[0]
+        where = ".".join(map(str, problem.path)) or "the file"
+        raise damaged(path, f"not {words} of this version ({where}: expected {problem.expected})") from None
 
 
 def read_description(path: Path) -> dict[str, Any]:
     """The content of experiment.json."""
-    from podium.metrics.registry import parse_metric
-
-    content = read_record(path, dict[str, Any], "an object")
-    try:
-        about = _Description.model_validate(content)
-    except ValidationError as error:
-        raise damaged(path, _first(error, "the description of an experiment")) from None
+    content: dict[str, Any] = _read_json(path)
+    about = _checked(path, _Description, content, "the description of an experiment", closed=False)
     for metric in about.metrics:
         try:
             parse_metric(metric)
         except ValueError as error:
             raise damaged(path, f"metrics: {error}") from None
-    for place, table in enumerate(about.published):
+    for number, table in enumerate(about.published):
         for metric in dict.fromkeys([*table.metrics, *table.values]):
             expected, row = len(about.folds) + 1, table.values.get(metric, [])
             if len(row) != expected or table.folds != about.folds:
                 words = f"expected one value per fold and the mean, {expected}, but found {len(row)}"
-                raise damaged(path, f"published.{place}.values.{metric}: {words}")
+                raise damaged(path, f"published.{number}.values.{metric}: {words}")
     return content
 
 
@@ -167,7 +166,15 @@ def refuse_other_place(path: Path, expected: Path, about: Mapping[str, Any], mod
         raise damaged(path, f"expected the record that is called so, but found that of {expected.name}")
 
 
-def refuse_other_values(path: Path, run: Run, about: Mapping[str, Any]) -> None:
+def refuse_other_criterion(path: Path, search: Search) -> None:
+    """Refuse a search by something that is no metric."""
+    try:
+        is_maximised(search.criterion)
+    except ValueError as error:
+        raise damaged(path, f"criterion: {error}") from None
+
+
+def refuse_other_values(path: Path, run: ModelRun, about: Mapping[str, Any]) -> None:
     """Refuse a run without all values of the experiment, or without one per query."""
     for policy in about["policies"]:
         for metric in about["metrics"]:
@@ -188,7 +195,7 @@ def refuse_other_values(path: Path, run: Run, about: Mapping[str, Any]) -> None:
             raise damaged(path, f"values.{policy}.{metric}: expected a number but found null")
 
 
-def refuse_others_of_a_group(runs: Mapping[Path, Run]) -> None:
+def refuse_others_of_a_group(runs: Mapping[Path, ModelRun]) -> None:
     """Refuse a run that was tested on other queries than most runs of its fold, or by other metrics than its model."""
     queries = {path: (run.fold, run.queries) for path, run in runs.items()}
     metrics = {path: (run.model, tuple(sorted(run.metrics))) for path, run in runs.items()}
@@ -204,14 +211,3 @@ def _refuse_outliers(files: Mapping[Path, tuple[str, Any]], expected: str) -> No
     for path, (group, value) in files.items():
         if value != usual[group]:
             raise damaged(path, f"{expected} {group} but found others")
-
-
-def _first(error: ValidationError, words: str) -> str:
-    """pydantic's first finding, with its place: `values.letor4.map: expected a valid number but found null`."""
-    found = error.errors(include_url=False)[0]
-    message = found["msg"].removeprefix("Input should be ")
-    return f"not {words} of this version ({_joined(found['loc'])}: expected {message[0].lower()}{message[1:]})"
-
-
-def _joined(place: Iterable[Any]) -> str:
-    return ".".join(map(str, place)) or "the file"

@@ -25,18 +25,18 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.files import write_whole
+from podium.evaluation.leaderboard import best_first
 from podium.lab.experiments.records import (
-    Run,
+    ModelRun,
     Search,
-    Trial,
     read_description,
     read_record,
+    refuse_other_criterion,
     refuse_other_place,
     refuse_other_values,
     refuse_others_of_a_group,
 )
-
-__all__ = ["Results", "Run", "Search", "Trial"]
+from podium.metrics.registry import parse_metric
 
 _RUNS, _SEARCHES, _EXPERIMENT = "runs", "searches", "experiment.json"
 
@@ -51,7 +51,7 @@ class Results:
     """
 
     about: dict[str, Any]
-    runs: tuple[Run, ...]
+    runs: tuple[ModelRun, ...]
     searches: tuple[Search, ...] = ()
 
     @classmethod
@@ -76,7 +76,7 @@ class Results:
         """Models with at least one finished run, in the order of the experiment."""
         return list(dict.fromkeys(run.model for run in self.runs))
 
-    def of(self, model: str) -> list[Run]:
+    def of(self, model: str) -> list[ModelRun]:
         return [run for run in self.runs if run.model == model]
 
     def mean(self, model: str, policy: str, metric: str) -> float:
@@ -86,6 +86,11 @@ class Results:
             value = run.values[policy][metric]
             folds.setdefault(run.fold, []).append(math.nan if value is None else value)
         return float(np.mean([np.mean(values) for values in folds.values()])) if folds else math.nan
+
+    def ranked(self, policy: str, metric: str) -> list[str]:
+        """Models by their mean, the best first; models without a value come last."""
+        means = {model: self.mean(model, policy, metric) for model in self.models}
+        return best_first(means, parse_metric(metric).higher_is_better)
 
     def fold_mean(self, model: str, fold: str, policy: str, metric: str, part: str = "test") -> float:
         """The mean over seeds in one fold, of its test or its validation part; NaN where there is none."""
@@ -109,7 +114,7 @@ def save_about(folder: Path, about: Mapping[str, Any]) -> None:
     _write(folder / _EXPERIMENT, about)
 
 
-def save_run(folder: Path, run: Run) -> None:
+def save_run(folder: Path, run: ModelRun) -> None:
     (folder / _RUNS).mkdir(parents=True, exist_ok=True)
     _write(run_file(folder, run.model, run.fold, run.seed), asdict(run))
 
@@ -128,16 +133,16 @@ def search_file(folder: Path, model: str, fold: str) -> Path:
     return folder / _SEARCHES / f"{_plain(model)}.{_plain(fold)}.json"
 
 
-def read_run(path: Path) -> Run:
-    return read_record(path, Run, "a run")
+def read_model_run(path: Path) -> ModelRun:
+    return read_record(path, ModelRun, "a run")
 
 
 def read_search(path: Path) -> Search:
     return read_record(path, Search, "a search")
 
 
-def _runs(folder: Path, about: Mapping[str, Any]) -> list[Run]:
-    runs = {path: read_run(path) for path in sorted((folder / _RUNS).glob("*.json"))}
+def _runs(folder: Path, about: Mapping[str, Any]) -> list[ModelRun]:
+    runs = {path: read_model_run(path) for path in sorted((folder / _RUNS).glob("*.json"))}
     for path, run in runs.items():
         refuse_other_place(path, run_file(folder, run.model, run.fold, run.seed), about, run.model, run.fold)
         refuse_other_values(path, run, about)
@@ -149,6 +154,7 @@ def _searches(folder: Path, about: Mapping[str, Any]) -> list[Search]:
     searches = {path: read_search(path) for path in sorted((folder / _SEARCHES).glob("*.json"))}
     for path, search in searches.items():
         refuse_other_place(path, search_file(folder, search.model, search.fold), about, search.model, search.fold)
+        refuse_other_criterion(path, search)
     return list(searches.values())
 
 

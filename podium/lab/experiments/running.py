@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from podium._runtime import plugins
 from podium._runtime.files import write_whole
 from podium._runtime.threads import usable_threads
 from podium._runtime.warn import warn
@@ -99,7 +100,7 @@ def run(
             save_about(target, about | {"left_out": left_out})
         tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
         missing = [task for task in tasks if not task.file(target).is_file()]
-        session = Session(experiment, found, target, threads)
+        session = Session(experiment, found, target, threads, tuple(plugins.imported))
         failures: list[Failure] = []
         try:
             _perform(missing, session, processes, failures, report, len(tasks))
@@ -267,8 +268,8 @@ def _table(table: Published, folds: Folds) -> dict[str, Any]:
         metric: [*row, table.mean.get(metric, sum(row) / len(row) if row else None)]
         for metric, row in table.values.items()
     }
-    place = table.model_dump(include={"title", "model", "policy", "part", "source"})
-    return place | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
+    about = {key: getattr(table, key) for key in ("title", "model", "policy", "part", "source")}
+    return about | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
 
 
 def _first_difference(old: Any, new: Any, place: str) -> tuple[str, str, str] | None:

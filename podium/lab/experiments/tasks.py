@@ -20,23 +20,14 @@ from podium.lab.experiments.experiment import Experiment, ModelSpec
 from podium.lab.experiments.folds import Fold, Folds
 from podium.lab.experiments.making import PICK, make, members_of, needed_by
 from podium.lab.experiments.provenance import peak_memory, reset_peak_memory
-from podium.lab.experiments.results import (
-    Run,
-    Search,
-    read_run,
-    read_search,
-    run_file,
-    save_run,
-    save_search,
-    search_file,
-)
+from podium.lab.experiments.records import ModelRun, Search
+from podium.lab.experiments.results import read_model_run, read_search, run_file, save_run, save_search, search_file
 from podium.metrics.policies import get_policy
 from podium.metrics.registry import parse_metric
 from podium.models.frame.inspection import feature_names
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import KINDS
 
-STEPS = ("n_estimators", "max_epochs", "n_rounds")
 """Parameters that say how many steps a learner takes."""
 _PERMUTATION_SECONDS = 3.0  # what permutation importances may take per run
 
@@ -76,6 +67,7 @@ class Session:
     folds: Folds
     folder: Path
     threads: int = 1
+    plugins: tuple[str, ...] = ()
     _fold: Fold | None = field(default=None, repr=False)
 
     def perform(self, task: Task) -> None:
@@ -130,7 +122,7 @@ class Session:
             )
         return model
 
-    def _run(self, task: Task) -> Run:
+    def _run(self, task: Task) -> ModelRun:
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         picked = self._picked(task)
         if picked is not None and not self._folds_in(spec):
@@ -143,7 +135,7 @@ class Session:
         if picked is None:
             model, validation = self._train(task, spec, chosen, fold)
         else:
-            model = self._folded(source, chosen, fold, _steps_in(picked.settings))
+            model = self._folded(source, chosen, fold, picked.settings)
             validation = Validation(picked.validation, picked.validation_values)
         fit_seconds, memory = time.perf_counter() - started, peak_memory()
         started = time.perf_counter()
@@ -152,7 +144,7 @@ class Session:
         per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
         own = experiment.models[source.model]
         settings = dict(own.settings) | own.by_fold.get(task.fold, {}) | dict(chosen[source.model]) | _steps_of(model)
-        return Run(
+        return ModelRun(
             task.model,
             task.fold,
             task.seed,
@@ -177,15 +169,15 @@ class Session:
     def _is_first(self, task: Task) -> bool:
         return task.seed == self.experiment.seeds_of(task.model)[0]
 
-    def _picked(self, task: Task) -> Run | None:
+    def _picked(self, task: Task) -> ModelRun | None:
         """Of a pick, the run of the member that is best on the validation part, on average over its seeds.
 
         A member without this seed, as nothing in it is random, has one run for all.
         """
-        best: tuple[float, Run] | None = None
+        best: tuple[float, ModelRun] | None = None
         for name in members_of(self.experiment, task.model):
             files = {seed: run_file(self.folder, name, task.fold, seed) for seed in self.experiment.seeds_of(name)}
-            runs = {seed: read_run(file) for seed, file in files.items()}
+            runs = {seed: read_model_run(file) for seed, file in files.items()}
             values = [run.validation for run in runs.values() if run.validation is not None]
             value = float(np.mean(values)) if values else math.nan
             if value > (-math.inf if best is None else best[0]):
@@ -194,7 +186,7 @@ class Session:
             raise ValueError(f"no member has a value on the validation part of fold {task.fold}.")
         return None if best is None else best[1]
 
-    def _copied(self, task: Task, run: Run) -> Run:
+    def _copied(self, task: Task, run: ModelRun) -> ModelRun:
         """The run of a member as that of the pick."""
         shown = self.experiment.metrics_of(task.model)
         per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
@@ -223,10 +215,12 @@ class Session:
         return self._folded(task, chosen, fold, steps), validation
 
     def _folded(self, task: Task, chosen: Mapping[str, Any], fold: Fold, steps: Mapping[str, Any]) -> Ranker:
-        """The model trained on the training and the validation part, with a number of steps that is known."""
+        """The model trained on the training and the validation part, with the number of steps in `steps`."""
         both = RankingData.concat([fold.train, fold.valid])
         model = self._make(task, chosen)
-        model.set_params(**steps)
+        name = model.steps_parameter
+        if name is not None and name in steps:
+            model.set_params(**{name: steps[name]})
         return model.fit(both)
 
     def _is_picked_from(self, name: str) -> bool:
@@ -239,8 +233,7 @@ class Session:
         """What the best trial reached on the validation part."""
         if not self.experiment.models[task.model].space:
             return None
-        found = read_search(search_file(self.folder, task.model, task.fold)).trials
-        return max((trial.value for trial in found if trial.value is not None), default=None)
+        return read_search(search_file(self.folder, task.model, task.fold)).best_value
 
     def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
         scores, criterion = model.predict(data), self.experiment.judged_by.split("+")
@@ -276,12 +269,8 @@ def _json_value(value: Any) -> Any:
 
 def _steps_of(model: Ranker) -> dict[str, Any]:
     """The number of steps of a fitted model, by the name of its parameter."""
-    names = model.get_params(deep=False)
-    return {name: int(model.best_iteration_) for name in STEPS if name in names and hasattr(model, "best_iteration_")}
-
-
-def _steps_in(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name in STEPS}
+    name = model.steps_parameter
+    return {} if name is None or not hasattr(model, "best_iteration_") else {name: int(model.best_iteration_)}
 
 
 def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from podium._runtime.plugins import import_plugin
 from podium.lab.experiments.tasks import Session, Task
 
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -158,6 +159,8 @@ def _serve(connection: Connection, session: Session) -> None:
     """The life of a worker: tasks in, answers out, until the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    for name in session.plugins:
+        import_plugin(name)
     while True:
         try:
             task = connection.recv()

@@ -245,7 +245,9 @@ def costs(
     return _drawn(key, label, draw, 3.4)
 
 
-def trials(key: str, label: str, values: Mapping[str, Sequence[float | None]], axis: str) -> Html:
+def trials(
+    key: str, label: str, values: Mapping[str, Sequence[float | None]], axis: str, higher_is_better: bool
+) -> Html:
     """Tuning: the value of each trial as a dot, the best one so far as a line, per fold."""
 
     def draw(axes: Any) -> None:
@@ -254,7 +256,7 @@ def trials(key: str, label: str, values: Mapping[str, Sequence[float | None]], a
             colour = _COLOURS[number % SERIES]
             places = np.arange(1, len(known) + 1)
             axes.plot(places, known, ".", color=colour, markersize=4, alpha=0.55)
-            best = np.fmax.accumulate(known)
+            best = (np.fmax if higher_is_better else np.fmin).accumulate(known)
             axes.plot(
                 places, best, drawstyle="steps-post", color=colour, linestyle=_DASHES[number % SERIES], linewidth=1.3
             )

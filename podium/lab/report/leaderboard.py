@@ -11,12 +11,12 @@ import numpy as np
 from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
 from podium.evaluation.significance import weighted_mean
 from podium.lab.experiments.results import Results
-from podium.lab.report.statistics import LEVEL, Values, gather, higher_is_better
+from podium.lab.report.statistics import LEVEL, Values, gather
 
 
 @dataclass(frozen=True)
-class Line:
-    """One model of the leaderboard: means over folds of means over seeds."""
+class Summary:
+    """One model in numbers: means over folds of means over seeds, and differences from the baseline."""
 
     model: str
     values: dict[str, dict[str, float]]  # policy -> metric -> mean
@@ -40,7 +40,7 @@ class Line:
         return place | {"folds": self.folds, "fit_seconds": self.fit_seconds}
 
 
-def leaderboard(results: Results, level: float = LEVEL) -> list[Line]:
+def leaderboard(results: Results, level: float = LEVEL) -> list[Summary]:
     """All models with runs, best first by the first metric under the first policy.
 
     Intervals are those of the difference from the baseline over the queries of all folds, for the first two metrics;
@@ -50,17 +50,15 @@ def leaderboard(results: Results, level: float = LEVEL) -> list[Line]:
     baseline = results.about.get("baseline")
     compared = metrics[:2] if baseline in results.models else []
     per_query = {name: gather(results, policies[0], name) for name in compared}
-    lines = []
-    for model in results.models:
+    summaries = []
+    for model in results.ranked(policies[0], metrics[0]):
         runs = results.of(model)
         values = {policy: {name: results.mean(model, policy, name) for name in metrics} for policy in policies}
         others = {} if model == baseline else per_query
         against = {name: _difference(own, model, str(baseline), level) for name, own in others.items()}
         seconds = float(np.median([run.fit_seconds for run in runs]))
-        lines.append(Line(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
-    sign = -1 if higher_is_better(metrics[0]) else 1
-    means = {line.model: line.values[policies[0]][metrics[0]] for line in lines}
-    return sorted(lines, key=lambda line: (math.isnan(means[line.model]), sign * means[line.model]))
+        summaries.append(Summary(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
+    return summaries
 
 
 def _difference(values: Values, model: str, baseline: str, level: float) -> tuple[float, float, float]:
@@ -98,20 +96,18 @@ class Beside:
 
 
 def published_beside(results: Results) -> list[Beside]:
-    """Each published table with the runs of the model that it belongs to, where there are any."""
-    found = []
+    """Each published table with the values of the model that it belongs to."""
+    tables = []
     for table in results.about.get("published", []):
         model, policy, part = table["model"], table["policy"], table.get("part", "test")
-        if not results.of(model):
-            continue
         rows, means = {}, {}
         for metric, row in table["values"].items():
             *values, mean = (math.nan if value is None else value for value in row)
-            own = [results.fold_mean(model, fold, policy, metric, part) for fold in table["folds"]]
-            rows[metric] = list(zip(values, own))
-            means[metric] = (mean, float(np.mean(own)))  # NaN unless all folds have runs
-        found.append(Beside(table["title"], model, policy, part, table.get("source", ""), rows, means))
-    return found
+            ours = [results.fold_mean(model, fold, policy, metric, part) for fold in table["folds"]]
+            rows[metric] = list(zip(values, ours))
+            means[metric] = (mean, float(np.mean(ours)))  # NaN unless all folds have runs
+        tables.append(Beside(table["title"], model, policy, part, table.get("source", ""), rows, means))
+    return tables
 
 
 def _number(value: float) -> float | None:

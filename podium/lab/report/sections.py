@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from podium._runtime.words import counted
 from podium.evaluation.comparison import INTERVAL_WORDS
@@ -13,8 +12,9 @@ from podium.evaluation.intervals import TOO_FEW_VALUES
 from podium.lab.experiments.results import Results
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
+from podium.lab.report.leaderboard import Beside, published_beside
 from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
-from podium.lab.report.statistics import Leaderboard, Standing, higher_is_better, shortened
+from podium.lab.report.statistics import Leaderboard, Row, shortened
 from podium.lab.report.tables import NOTHING, Cell, Column, Value, interval, number, table
 from podium.metrics.policies import POLICIES
 
@@ -31,7 +31,7 @@ def shown_metric(metric: str) -> str:
 
 def lead(results: Results, board: Leaderboard) -> str:
     """The result in two sentences."""
-    best, tied, others = board.best, len(board.leaders) - 1, len(board.standings) - 1
+    best, tied, others = board.best, len(board.leaders) - 1, len(board.rows) - 1
     found = f"The best model is {best.model}: {shown_metric(board.metric)} {number(best.mean)}"
     if math.isfinite(best.interval[0]):
         found += f" (95% interval {interval(best.interval)})"
@@ -53,16 +53,19 @@ def lead(results: Results, board: Leaderboard) -> str:
 def facts(results: Results, board: Leaderboard) -> list[Fact]:
     folds = {run.fold for run in results.runs}
     seeds = {run.seed for run in results.runs}
+    part = "validation" if results.about.get("on") == "valid" else "test"
     return [
         Fact(number(board.best.mean), f"{shown_metric(board.metric)} of the best model"),
-        Fact(f"{len(board.standings):,}", "models" if len(board.standings) != 1 else "model"),
-        Fact(
-            f"{len(board.values.keys):,}", f"{'validation' if results.about.get('on') == 'valid' else 'test'} queries"
-        ),
-        Fact(f"{len(folds)}", "fold" if len(folds) == 1 else "folds"),
-        Fact(f"{len(seeds)}", "seed per model" if len(seeds) == 1 else "seeds per model"),
-        Fact(f"{len(results.runs):,}", "runs" if len(results.runs) != 1 else "run"),
+        _count(len(board.rows), "model"),
+        _count(len(board.values.keys), f"{part} query", f"{part} queries"),
+        _count(len(folds), "fold"),
+        _count(len(seeds), "seed per model", "seeds per model"),
+        _count(len(results.runs), "run"),
     ]
+
+
+def _count(number: int, one: str, several: str | None = None) -> Fact:
+    return Fact(*counted(number, one, several).split(" ", 1))
 
 
 def leaderboards(results: Results, boards: Sequence[Leaderboard]) -> Section:
@@ -78,51 +81,48 @@ def _leaderboard(results: Results, board: Leaderboard) -> Html:
     first, *others = results.about["metrics"]
     columns = [Column("model"), Column("rank", 0), Column(shown_metric(first), 4), Column("95% interval", 4)]
     columns += [Column("group"), *(Column(shown_metric(metric), 4) for metric in others)]
-    best = {metric: _best(results, board, metric) for metric in [first, *others]}
+    best = {metric: _best(results, board.policy, metric) for metric in [first, *others]}
     rows = [
-        [*_standing(standing, best[first])]
-        + [_marked(results.mean(standing.model, board.policy, metric), best[metric]) for metric in others]
-        for standing in board.standings
+        [*_row(row, best[first])]
+        + [_marked(results.mean(row.model, board.policy, metric), best[metric]) for metric in others]
+        for row in board.rows
     ]
     return table(_leaderboard_caption(results, board), columns, rows)
 
 
 def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
     parts = [f"Policy {board.policy}. Mean over folds of the mean over seeds; {INTERVAL_WORDS['bounded']}."]
-    if len(board.standings) > 1:
+    if len(board.rows) > 1:
         parts.append(
             "Models that share a letter under “group” (a-d: a to d) do not differ significantly (randomisation test, "
             f"p < 0.05 after Holm's correction for {counted(board.pairs, 'pair')}). The best value of a column is "
             "marked."
         )
     whole = len(results.about["folds"])
-    partial = [standing.model for standing in board.standings if standing.folds < whole]
+    partial = [row.model for row in board.rows if row.folds < whole]
     if partial:
-        named = ", ".join(partial) if len(partial) <= _NAMED else f"{len(partial)} of {len(board.standings)} models"
+        named = ", ".join(partial) if len(partial) <= _NAMED else f"{len(partial)} of {len(board.rows)} models"
         parts.append(f"Not all of the {whole} folds have finished for {named}.")
     return " ".join(parts)
 
 
-def _standing(standing: Standing, best: float) -> list[Value | Cell]:
+def _row(row: Row, best: float) -> list[Value | Cell]:
     return [
-        standing.model,
-        standing.rank,
-        _marked(standing.mean, best),
-        Cell(interval(standing.interval, absent=_absent(standing)), "quiet"),
-        Cell(shortened(standing.groups), "plain"),
+        row.model,
+        row.rank,
+        _marked(row.mean, best),
+        Cell(interval(row.interval, absent=_absent(row)), "quiet"),
+        Cell(shortened(row.groups), "plain"),
     ]
 
 
-def _absent(standing: Standing) -> str:
+def _absent(row: Row) -> str:
     """What is shown where a mean has no interval: why, or a dash where it is no mean over queries."""
-    return TOO_FEW_VALUES if standing.is_mean else NOTHING
+    return TOO_FEW_VALUES if row.is_mean else NOTHING
 
 
-def _best(results: Results, board: Leaderboard, metric: str) -> float:
-    values = [results.mean(model, board.policy, metric) for model in board.models]
-    known = [value for value in values if not math.isnan(value)]
-    choose = max if higher_is_better(metric) else min
-    return choose(known, default=math.nan)
+def _best(results: Results, policy: str, metric: str) -> float:
+    return results.mean(results.ranked(policy, metric)[0], policy, metric)
 
 
 def _marked(value: float, best: float) -> Value | Cell:
@@ -130,16 +130,16 @@ def _marked(value: float, best: float) -> Value | Cell:
 
 
 def _interval_chart(board: Leaderboard) -> Html:
-    shown = board.standings[:_SHOWN_INTERVALS]
-    leaders = len([standing for standing in shown if standing.model in board.leaders])
+    shown = board.rows[:_SHOWN_INTERVALS]
+    leaders = len([row for row in shown if row.model in board.leaders])
     tied = f" and the {leaders - 1} that do not differ significantly from it" if leaders > 1 else ""
     picture = charts.intervals(
         "intervals",
         f"{shown_metric(board.metric)} of each model with its interval",
-        [standing.model for standing in shown],
-        [standing.mean for standing in shown],
-        [standing.interval for standing in shown],
-        [standing.model in board.leaders for standing in shown],
+        [row.model for row in shown],
+        [row.mean for row in shown],
+        [row.interval for row in shown],
+        [row.model in board.leaders for row in shown],
         f"{shown_metric(board.metric)} ({board.policy})",
     )
     caption = (
@@ -151,50 +151,38 @@ def _interval_chart(board: Leaderboard) -> Html:
 
 def published(results: Results) -> Section:
     """Tables of papers or tools, ours beside them."""
-    blocks = [block for given in results.about.get("published") or () for block in _published(results, given)]
+    folds = [str(fold) for fold in results.about["folds"]]
+    blocks = [block for beside in published_beside(results) for block in _published(results, beside, folds)]
     return Section("published", "Published results and ours", blocks)
 
 
-def _published(results: Results, given: dict[str, Any]) -> list[Html]:
+def _published(results: Results, beside: Beside, folds: list[str]) -> list[Html]:
     """The means beside each other; the values of the folds fold out."""
-    folds = [str(fold) for fold in given.get("folds") or results.about["folds"]]
-    model, policy, part = given["model"], given["policy"], given.get("part", "test")
-    source = f" Source: {given['source']}." if given.get("source") else ""
+    source = f" Source: {beside.source}." if beside.source else ""
     caption = (
-        f"{given['title']}, beside {model} of this experiment, under the policy {policy}: means over the "
-        f"{'validation' if part == 'valid' else 'test'} parts of all folds.{source}"
+        f"{beside.title}, beside {beside.model} of this experiment, under the policy {beside.policy}: means over the "
+        f"{'validation' if beside.part == 'valid' else 'test'} parts of all folds.{source}"
     )
     means: list[list[Value | Cell]] = []
     rows: list[list[Value | Cell]] = []
-    for metric in given.get("metrics") or given["values"]:
-        theirs = _published_values(given, metric, len(folds))
-        ours = [results.fold_mean(model, fold, policy, metric, part) for fold in folds]
-        ours.append(sum(ours) / len(folds))
-        differences = [own - other for own, other in zip(ours, theirs)]
+    for metric, (their_mean, our_mean) in beside.means.items():
+        theirs, ours = zip(*beside.rows[metric], (their_mean, our_mean))
+        differences = [one - other for one, other in zip(ours, theirs)]
         name = shown_metric(metric)
-        means.append([name, theirs[-1], ours[-1], differences[-1]])
+        means.append([name, their_mean, our_mean, differences[-1]])
         rows += [[name, "published", *theirs], [Cell(name, "quiet"), "ours", *ours]]
         rows.append([Cell(name, "quiet"), "difference", *(Cell(number(d, signed=True), "quiet") for d in differences)])
     compared = [Column("metric"), Column("published", 4), Column("ours", 4), Column("difference", 4, signed=True)]
     columns = [Column("metric"), Column("values"), *(Column(_fold_name(fold), 4) for fold in folds), Column("mean", 4)]
-    whole = table(f"{given['title']} and {model}, per fold.", columns, rows)
-    blocks = [table(caption, compared, means), folded(f"{given['title']}: values per fold", whole)]
-    if model not in results.models:
-        blocks.append(paragraph(f"{model} has not finished a run."))
+    whole = table(f"{beside.title} and {beside.model}, per fold.", columns, rows)
+    blocks = [table(caption, compared, means), folded(f"{beside.title}: values per fold", whole)]
+    if beside.model not in results.models:
+        blocks.append(paragraph(f"{beside.model} has not finished a run."))
     return blocks
 
 
 def _fold_name(fold: str) -> str:
     return f"fold {fold}" if fold.isdigit() else fold
-
-
-def _published_values(given: dict[str, Any], metric: str, n_folds: int) -> list[float]:
-    """One value per fold and their mean, which may be given as the last value, by name, or not at all."""
-    values = [math.nan if value is None else float(value) for value in given["values"][metric]]
-    mean = (given.get("mean") or {}).get(metric)
-    if len(values) == n_folds:
-        values.append(sum(values) / n_folds if mean is None else float(mean))
-    return values
 
 
 def per_fold(results: Results, board: Leaderboard) -> Section:

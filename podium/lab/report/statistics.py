@@ -49,8 +49,8 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One line of a leaderboard."""
+class Row:
+    """One model of a leaderboard."""
 
     rank: int
     model: str
@@ -66,23 +66,23 @@ class Leaderboard:
     policy: str
     metric: str
     values: Values
-    standings: list[Standing]
+    rows: list[Row]
     pairs: int  # comparisons that the groups are corrected for
 
     @property
     def models(self) -> list[str]:
         """The best first."""
-        return [standing.model for standing in self.standings]
+        return [row.model for row in self.rows]
 
     @property
-    def best(self) -> Standing:
-        return self.standings[0]
+    def best(self) -> Row:
+        return self.rows[0]
 
     @property
     def leaders(self) -> list[str]:
         """Models that do not differ significantly from the best one, which is one of them."""
         best = set(self.best.groups)
-        return [standing.model for standing in self.standings if best & set(standing.groups)] or [self.best.model]
+        return [row.model for row in self.rows if best & set(row.groups)] or [self.best.model]
 
 
 def higher_is_better(metric: str) -> bool:
@@ -103,24 +103,14 @@ def gather(results: Results, policy: str, metric: str) -> Values:
 
 def rank_models(results: Results, policy: str, metric: str) -> Leaderboard:
     """Models by their mean, the best first; models without a value come last."""
-    values, sign = gather(results, policy, metric), -1 if higher_is_better(metric) else 1
-    means = {model: results.mean(model, policy, metric) for model in results.models}
-    order = sorted(means, key=lambda model: (math.isnan(means[model]), sign * means[model]))
-    different = _different_pairs(values, order)
-    groups = letters(order, different)
-    standings = [
-        Standing(
-            rank,
-            model,
-            means[model],
-            interval_of(values, model, means[model]),
-            groups[model],
-            len({run.fold for run in results.of(model)}),
-            _is_mean(values, model, means[model]),
-        )
-        for rank, model in enumerate(order, 1)
-    ]
-    return Leaderboard(policy, metric, values, standings, len(order) * (len(order) - 1) // 2)
+    values, order = gather(results, policy, metric), results.ranked(policy, metric)
+    groups = letters(order, _different_pairs(values, order))
+    rows = []
+    for rank, model in enumerate(order, 1):
+        mean, folds = results.mean(model, policy, metric), len({run.fold for run in results.of(model)})
+        interval, is_mean = interval_of(values, model, mean), _is_mean(values, model, mean)
+        rows.append(Row(rank, model, mean, interval, groups[model], folds, is_mean))
+    return Leaderboard(policy, metric, values, rows, len(order) * (len(order) - 1) // 2)
 
 
 def interval_of(values: Values, model: str, mean: float) -> tuple[float, float]:

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.words import counted
-from podium.lab.experiments.results import Results, Run, Search
+from podium.lab.experiments.records import ModelRun, Search
+from podium.lab.experiments.results import Results
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
 from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, higher_is_better
 from podium.lab.report.tables import NOTHING, Cell, Column, Value, table
+from podium.lab.tuning.tuning import is_maximised, rank_trials
 
 _CURVES = 12  # models
 _FOLDS = 5  # lines per set
@@ -65,20 +67,20 @@ def _learning_curve(results: Results, model: str, place: int) -> Html:
     return figure(picture, f"{model}: {dots} on “{sets[0]}”, at {chosen}.{one}")
 
 
-def _first_seeds(runs: Sequence[Run]) -> list[Run]:
+def _first_seeds(runs: Sequence[ModelRun]) -> list[ModelRun]:
     """One run with curves per fold."""
-    found: dict[str, Run] = {}
+    found: dict[str, ModelRun] = {}
     for run in runs:
         if run.curves and all(run.curves.values()):
             found.setdefault(run.fold, run)
     return list(found.values())[:_FOLDS]
 
 
-def _curve_metric(runs: Sequence[Run]) -> str:
+def _curve_metric(runs: Sequence[ModelRun]) -> str:
     return next(iter(next(iter(runs[0].curves.values()))))
 
 
-def _best_step(run: Run, name: str, metric: str) -> int | None:
+def _best_step(run: ModelRun, name: str, metric: str) -> int | None:
     """Where the first set is best: that is what a step is chosen by."""
     first = next(iter(run.curves))
     if name != first:
@@ -109,7 +111,7 @@ def importances(results: Results, board: Leaderboard) -> Section:
     return Section("importances", "Features", blocks)
 
 
-def _shares(runs: Sequence[Run]) -> list[tuple[str, float, float]]:
+def _shares(runs: Sequence[ModelRun]) -> list[tuple[str, float, float]]:
     """(feature, mean share of the total importance over the runs, standard deviation), the largest first."""
     names = list(dict.fromkeys(name for run in runs for name in run.importances))
     own = [run.importances for run in runs if run.importances]
@@ -147,15 +149,13 @@ def _importance_table(model: str, shares: Sequence[tuple[str, float, float]]) ->
 def cost(results: Results, board: Leaderboard) -> Section:
     """Time, memory and size per run, alone and against quality."""
     rows: list[list[Value | Cell]] = []
-    for standing in board.standings:
-        runs = results.of(standing.model)
+    for row in board.rows:
+        runs = results.of(row.model)
         fit, predict = (
             float(np.mean([getattr(run, name) for run in runs])) for name in ("fit_seconds", "predict_seconds")
         )
         memory, size = (max(getattr(run, name) for run in runs) for name in ("peak_memory", "model_bytes"))
-        rows.append(
-            [standing.model, standing.rank, standing.mean, fit, predict, memory / 1e6 or None, size / 1e3 or None]
-        )
+        rows.append([row.model, row.rank, row.mean, fit, predict, memory / 1e6 or None, size / 1e3 or None])
     columns = [Column("model"), Column("rank", 0), Column(shown_metric(board.metric), 4), Column("training, s", 2)]
     columns += [Column("scoring, s", 3), Column("peak memory, MB", 1), Column("model file, kB", 1)]
     caption = "Seconds are means over runs; memory (of the whole process) and file size are the largest of a run."
@@ -170,11 +170,11 @@ def cost(results: Results, board: Leaderboard) -> Section:
 def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> list[Html]:
     unit = 1e6 if name == "peak_memory" else 1.0
     costs = {model: float(np.mean([getattr(run, name) for run in results.of(model)])) / unit for model in board.models}
-    shown = [standing for standing in board.standings if costs[standing.model] > 0 and math.isfinite(standing.mean)]
+    shown = [row for row in board.rows if costs[row.model] > 0 and math.isfinite(row.mean)]
     if len(shown) < 3:
         return []
-    ranks, spent = [standing.rank for standing in shown], [costs[standing.model] for standing in shown]
-    quality, metric = [standing.mean for standing in shown], shown_metric(board.metric)
+    ranks, spent = [row.rank for row in shown], [costs[row.model] for row in shown]
+    quality, metric = [row.mean for row in shown], shown_metric(board.metric)
     front = _front(spent, [value if higher_is_better(board.metric) else -value for value in quality])
     picture = charts.costs(f"cost-{name}", f"{metric} against {what}", ranks, spent, quality, front, what, metric)
     named = ", ".join(f"{ranks[place]} {shown[place].model}" for place in front[::-1][:_FRONT])
@@ -212,7 +212,7 @@ def tuning(results: Results, board: Leaderboard) -> Section:
 def _trial_chart(model: str, searches: Sequence[Search], place: int) -> Html:
     values = {search.fold: [trial.value for trial in search.trials] for search in searches}
     criterion = searches[0].criterion
-    picture = charts.trials(f"tuning-{place}", f"Trials of {model}", values, criterion)
+    picture = charts.trials(f"tuning-{place}", f"Trials of {model}", values, criterion, is_maximised(criterion))
     count = sum(map(len, values.values()))
     lost = count - sum(value is not None for own in values.values() for value in own)
     stopped = f", {lost} of them stopped early or failed" if lost else ""
@@ -236,7 +236,7 @@ def _search_texts(model: str, searches: Sequence[Search]) -> Html:
         [
             search.fold,
             *(_setting(search.chosen.get(name)) for name in names),
-            _best_value(search),
+            search.best_value,
             len(search.trials),
             search.seconds,
         ]
@@ -247,8 +247,8 @@ def _search_texts(model: str, searches: Sequence[Search]) -> Html:
 
 
 def _trial_table(model: str, searches: Sequence[Search]) -> Html:
-    trials = [(search.fold, number, trial) for search in searches for number, trial in enumerate(search.trials, 1)]
-    trials.sort(key=lambda row: math.inf if row[2].value is None else -row[2].value)
+    trials = {(search.fold, number): one for search in searches for number, one in enumerate(search.trials, 1)}
+    order = rank_trials(trials, searches[0].criterion)
     columns = [
         Column("fold"),
         Column("trial", 0),
@@ -260,14 +260,11 @@ def _trial_table(model: str, searches: Sequence[Search]) -> Html:
     ]
     rows: list[list[Value | Cell]] = [
         [fold, number, trial.value, trial.step, trial.seconds, _settings(trial.settings), trial.note]
-        for fold, number, trial in trials[:_TRIALS]
+        for fold, number in order[:_TRIALS]
+        for trial in [trials[fold, number]]
     ]
     rest = f"; {len(trials) - _TRIALS} more are in searches/" if len(trials) > _TRIALS else ""
     return table(f"{model}: trials, the best first{rest}.", columns, rows)
-
-
-def _best_value(search: Search) -> float | None:
-    return max((trial.value for trial in search.trials if trial.value is not None), default=None)
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

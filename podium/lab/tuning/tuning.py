@@ -7,6 +7,7 @@ the labels of a test.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -16,8 +17,7 @@ import numpy as np
 
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
-from podium.lab.experiments.results import Trial
-from podium.lab.tuning.default_spaces import default_space
+from podium.evaluation.leaderboard import Name, best_first
 from podium.lab.tuning.samplers import Proposal, Sampler, make_sampler
 from podium.lab.tuning.spaces import Choices, Space, parse_space
 from podium.metrics.base import Metric
@@ -27,11 +27,31 @@ from podium.models.frame.ranker import Progress, Ranker
 from podium.models.frame.starting import refuse_fitted_bases
 from podium.pipelines.auto.criteria import criterion_value, criterion_words, parse_criterion
 
-STEP_PARAMETERS = ("n_estimators", "max_epochs", "n_rounds")  # those that a learning curve can decide
 _NOTES = {"pruned": "pruned", "out": "out of time", "failed": "failed"}  # by the first word of a note
 _ASKED_PER_TRIAL = 20  # settings that were tried already are not tried again
 
 Report = Callable[[int, int, str], None]  # trials done, trials in all, what is known
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting that tuning tried; `value` is None where the trial was pruned or failed, for the reason in `note`."""
+
+    settings: dict[str, Any]
+    value: float | None
+    step: int | None = None  # the best step: trees, rounds or epochs
+    seconds: float = 0.0
+    note: str = ""
+
+
+def rank_trials(trials: Mapping[Name, Trial], criterion: str) -> list[Name]:
+    """The best trial first; criterion: what was chosen by, such as "ndcg@10 (letor4)"."""
+    values = {name: math.nan if trial.value is None else trial.value for name, trial in trials.items()}
+    return best_first(values, is_maximised(criterion))
+
+
+def is_maximised(criterion: str) -> bool:
+    return parse_criterion(criterion.partition(" ")[0]).higher_is_better
 
 
 @dataclass(frozen=True)
@@ -54,10 +74,9 @@ class Tuned:
         return value
 
     def ranked(self) -> list[tuple[int, Trial]]:
-        """Trials that gave a model, with their places, best first."""
-        known = [(number, trial) for number, trial in enumerate(self.trials) if trial.value is not None]
-        sign = 1 if self.value == max(trial.value or 0.0 for _, trial in known) else -1
-        return sorted(known, key=lambda found: -sign * (found[1].value or 0.0))
+        """Trials that gave a model, with their numbers from 0, best first."""
+        known = {number: trial for number, trial in enumerate(self.trials) if trial.value is not None}
+        return [(number, known[number]) for number in rank_trials(known, self.criterion)]
 
     def summary(self) -> str:
         """`"20 trials (optuna): 12 complete, 7 pruned, 1 failed"`"""
@@ -247,14 +266,20 @@ def plain_value(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
+def default_space(model: Ranker) -> Mapping[str, Any]:
+    """The space of the model's class, or an error that asks for one."""
+    if not model.search_space:
+        raise ValueError(f'{type(model).__name__} has no default space; give one, such as {{"parameter": [1, 2]}}.')
+    return model.search_space
+
+
 def _deciding_parameter(model: Ranker, space: Space) -> str | None:
     """The parameter that the learning curve decides: the number of steps, unless it is searched for or shapes them.
 
     Where the learning rate falls until the last epoch, a net that stops at its best epoch is another one than a net
     with so many epochs.
     """
-    own = model.get_params(deep=False)
-    found = next((name for name in STEP_PARAMETERS if name in own), None)
+    own, found = model.get_params(deep=False), model.steps_parameter
     if found is None or found in space.dimensions:
         return None
     shaping = {"schedule": "constant", "warmup": 0.0}

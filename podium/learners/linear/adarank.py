@@ -36,12 +36,12 @@ class AdaRankTraining(WeightedFeatures):
         self.performance = performance
         signs = (1.0, -1.0) if both_signs else (1.0,)
         self.rankers = [(f, sign) for sign in signs for f in range(X.shape[1])]
-        found = np.array([performance(sign * self.column(f)) for f, sign in self.rankers])
-        defined = ~np.isnan(found[0])
+        performances = np.array([performance(sign * self.column(f)) for f, sign in self.rankers])
+        defined = ~np.isnan(performances[0])
         self.query_weight = np.where(defined, query_weight, 0.0)
         if not self.query_weight.any():
             raise ValueError("the metric is undefined for all training queries; there is nothing to boost.")
-        self.performances = np.where(defined, found, 0.0)
+        self.performances = np.where(defined, performances, 0.0)
 
     def step(self) -> None:
         means = self.performances @ self._distribution()
@@ -57,8 +57,8 @@ class AdaRankTraining(WeightedFeatures):
     def _distribution(self) -> np.ndarray:
         """P(q) after the rounds so far; in the first round, the weights of queries."""
         if self.n_steps == 0:
-            own = self.query_weight
+            weights = self.query_weight
         else:
-            found = self.performance(self.scores(self.X, self.weights))
-            own = self.query_weight * np.exp(-np.where(self.query_weight > 0, found, 0.0))
-        return np.asarray(own / own.sum())
+            performances = self.performance(self.scores(self.X, self.weights))
+            weights = self.query_weight * np.exp(-np.where(self.query_weight > 0, performances, 0.0))
+        return np.asarray(weights / weights.sum())

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
+from podium.data.standardising import Standardisation
+from podium.learners.kernel_functions import gaussian
 
 BASES = ("polynomial", "gaussian", "sigmoid")
 
@@ -34,48 +36,33 @@ class Basis:
     kind: str
     degree: int  # of polynomials
     width: float  # of the others
-    mean: np.ndarray  # (features,) float64
-    scale: np.ndarray  # (features,) float64, positive
+    scaling: Standardisation
     centres: np.ndarray  # (centres, features) float64, standardised; none for polynomials
 
-    @classmethod
-    def of(
-        cls,
-        kind: str,
-        degree: int,
-        width: float,
-        n_centres: int,
-        X: np.ndarray,
-        mean: np.ndarray,
-        scale: np.ndarray,
-        seed: int,
-    ) -> Basis:
-        """The functions for training rows X; up to `n_centres` of them are centres."""
-        if kind == "polynomial":
-            return cls(kind, degree, width, mean, scale, np.empty((0, X.shape[1])))
+    def centred(self, X: np.ndarray, n_centres: int, seed: int) -> Basis:
+        """With up to `n_centres` of the training rows X as centres; polynomials have none."""
         rng = np.random.Generator(np.random.PCG64(seed))
-        rows = np.sort(rng.permutation(len(X))[:n_centres])
-        return cls(kind, degree, width, mean, scale, _standardised(X[rows], mean, scale))
+        rows = np.sort(rng.permutation(len(X))[: 0 if self.kind == "polynomial" else n_centres])
+        return replace(self, centres=self._standardised(X[rows]))
 
     @property
     def n_functions(self) -> int:
-        return len(self.mean) * self.degree if self.kind == "polynomial" else len(self.centres)
+        return len(self.scaling.scale) * self.degree if self.kind == "polynomial" else len(self.centres)
 
     def expand(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """The values of the functions, (rows, functions) float32."""
         values = np.empty((len(X), self.n_functions), np.float32)
-        over = 1.0 / (self.width * self.width * max(len(self.mean), 1))
+        over = 1.0 / (self.width * self.width * max(len(self.scaling.scale), 1))
         centres = readonly(self.centres)
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
-            z = _standardised(X[part], self.mean, self.scale)
+        def work(part: slice) -> None:
+            z = self._standardised(X[part])
             if self.kind == "polynomial":
                 _powers(z, self.degree, values[part])
             else:
                 _centred(z, centres, over, self.kind == "gaussian", values[part])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
         return values
 
     def names(self, features: Sequence[str]) -> list[str]:
@@ -87,20 +74,22 @@ class Basis:
     def check(self, n_features: int) -> None:
         """Refuse arrays that do not fit together, as a crafted file may hold them."""
         for name, array, shape in (
-            ("basis mean", self.mean, (n_features,)),
-            ("basis scale", self.scale, (n_features,)),
+            ("basis mean", self.scaling.centre, (n_features,)),
+            ("basis scale", self.scaling.scale, (n_features,)),
             ("centres", self.centres, (len(self.centres), n_features)),
         ):
             if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"{name} must be finite float64 numbers of shape {shape}")
-        if not (self.scale > 0).all():
+        if not (self.scaling.scale > 0).all():
             raise ValueError("basis scale must be positive")
         if (self.kind == "polynomial") != (len(self.centres) == 0):
             raise ValueError(f"{self.kind} basis functions have {len(self.centres)} centres")
 
+    def _standardised(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(np.clip(self.scaling.apply(X), -_FARTHEST, _FARTHEST))
 
-def _standardised(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    return np.asarray(np.clip((X - mean) / scale, -_FARTHEST, _FARTHEST))
+
+_gaussian = kernel(gaussian)
 
 
 @kernel
@@ -116,14 +105,14 @@ def _powers(z: np.ndarray, degree: int, values: np.ndarray) -> None:
 
 @kernel
 def _centred(z: np.ndarray, centres: np.ndarray, over: float, gaussian: bool, values: np.ndarray) -> None:
-    """values[i, j] = exp(-|z_i - c_j|^2 over / 2), or the logistic function of z_i . c_j over."""
+    """values[i, j] = the gaussian kernel of z_i and c_j with gamma = over / 2, or 1 / (1 + exp(-z_i . c_j over))."""
     for i in range(len(z)):
         for j in range(len(centres)):
             total = 0.0
             if gaussian:
                 for f in range(z.shape[1]):
                     total += (z[i, f] - centres[j, f]) ** 2
-                values[i, j] = np.float32(math.exp(-0.5 * over * total))
+                values[i, j] = np.float32(_gaussian(total, 0.5 * over))
             else:
                 for f in range(z.shape[1]):
                     total += z[i, f] * centres[j, f]

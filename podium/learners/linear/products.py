@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 
 _BLOCK_ROWS = 8192
 _FEWEST_VALUES = 1 << 20  # of X: below this, handing out work costs more than it saves
@@ -20,25 +20,23 @@ def multiply(X: np.ndarray, weights: np.ndarray, out: np.ndarray, n_jobs: int | 
     """out = X weights. X (n, features) float32 in C order, weights (features,) and out (n,) float64."""
     X = readonly(X)
 
-    def work(block: int) -> None:
-        part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+    def work(part: slice) -> None:
         _multiply_block(X[part], weights, out[part])
 
-    map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs if X.size >= _FEWEST_VALUES else 1)
+    map_slices(work, len(X), _BLOCK_ROWS, n_jobs if X.size >= _FEWEST_VALUES else 1)
 
 
 def multiply_transposed(X: np.ndarray, values: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
     """X' values, float64. values (n,) float64."""
     X = readonly(X)
-    sums = np.zeros((-(-len(X) // _BLOCK_ROWS), X.shape[1]))
 
-    def work(block: int) -> None:
-        part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
-        _add_block(X[part], values[part], sums[block])
+    def work(part: slice) -> np.ndarray:
+        total = np.zeros(X.shape[1])
+        _add_block(X[part], values[part], total)
+        return total
 
-    map_blocks(work, len(sums), n_jobs if X.size >= _FEWEST_VALUES else 1)
     total = np.zeros(X.shape[1])
-    for block in sums:
+    for block in map_slices(work, len(X), _BLOCK_ROWS, n_jobs if X.size >= _FEWEST_VALUES else 1):
         total += block
     return total
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from podium.data.sparse import FeatureMatrix
-from podium.learners.linear.lbfgs import Scaling
+from podium.data.standardising import Standardisation
 from podium.learners.linear.products import multiply
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 
@@ -24,9 +24,10 @@ class WeightedFeatures:
 
     unit = "round"
 
-    def __init__(self, X: np.ndarray, n_jobs: int | None) -> None:
+    def __init__(self, X: np.ndarray, n_jobs: int | None, row_weights: np.ndarray | None = None) -> None:
+        """row_weights (n,): for the standardisation."""
         self.X, self.n_jobs = X, n_jobs
-        self.scaling = Scaling.of(X, n_jobs)
+        self.scaling = Standardisation.fit(X, row_weights)
         self.weights = np.zeros(X.shape[1])
         self.n_steps, self.is_done = 0, False
         self.followed: list[np.ndarray] = []
@@ -45,24 +46,29 @@ class WeightedFeatures:
     @property
     def coefficients(self) -> tuple[np.ndarray, float]:
         """Weights of the features as they came, and the intercept."""
-        weights = self.weights / self.scaling.scale
-        return weights, float(-(weights @ self.scaling.centre))
+        return self._unscaled(self.weights)
+
+    def _unscaled(self, weights: np.ndarray) -> tuple[np.ndarray, float]:
+        raw, shift = self.scaling.unscaled(weights)
+        return raw, -float(shift)
 
     def scores(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """One score per row, with these weights of standardised features."""
-        scores, raw = np.empty(len(X)), weights / self.scaling.scale
+        scores, (raw, intercept) = np.empty(len(X)), self._unscaled(weights)
         multiply(X, raw, scores, self.n_jobs)
-        scores -= raw @ self.scaling.centre
+        scores += intercept
         return scores
 
     def column(self, feature: int) -> np.ndarray:
         """A standardised feature of all training rows."""
-        centred = self.X[:, feature].astype(np.float64) - self.scaling.centre[feature]
-        return np.asarray(centred / self.scaling.scale[feature])
+        return self.scaling.take(feature).apply(self.X[:, feature])
 
     def _settle(self, weights: np.ndarray) -> None:
         """The step is done: these are the weights now."""
-        self.weights, self.n_steps = weights, self.n_steps + 1
+        self._move_to(weights, self.n_steps + 1)
+
+    def _move_to(self, weights: np.ndarray, n_steps: int) -> None:
+        self.weights, self.n_steps = weights, n_steps
         self.followed = [self.scores(X, weights) + offset for X, offset in self._followed_rows]
 
     def _more_state(self) -> dict[str, np.ndarray]:
@@ -89,7 +95,6 @@ class WeightedFeatures:
         rounds, width = self.checked_steps(arrays), len(self.weights)
         best = read_count(meta, "best_rounds", rounds), read_numbers(arrays, "best_weights", width)
         weights = read_numbers(arrays, "weights", width)
-        self._restore_more({name: read_numbers(arrays, name, len(own)) for name, own in more.items()})
-        self.weights, self.n_steps = weights, rounds
-        self.followed = [self.scores(X, weights) + offset for X, offset in self._followed_rows]
+        self._restore_more({name: read_numbers(arrays, name, len(numbers)) for name, numbers in more.items()})
+        self._move_to(weights, rounds)
         return best

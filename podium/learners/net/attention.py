@@ -32,12 +32,12 @@ class AttentionShape(Layout):
         pieces = [Piece("input", (self.n_inputs, width), 1.0), Piece("input_bias", (width,))]
         for number in range(self.n_layers):
             for name, inputs, outputs, variance in (
-                ("three", width, 3 * width, 1.0),  # queries, keys and values of all heads
-                ("joined", width, width, 1.0 / self.n_layers),
-                ("wide", width, 2 * width, 2.0),
-                ("narrow", 2 * width, width, 1.0 / self.n_layers),
+                ("query_key_value", width, 3 * width, 1.0),  # queries, keys and values of all heads
+                ("output", width, width, 1.0 / self.n_layers),
+                ("feed_forward", width, 2 * width, 2.0),
+                ("feed_forward_output", 2 * width, width, 1.0 / self.n_layers),
             ):
-                if name in ("three", "wide"):
+                if name in ("query_key_value", "feed_forward"):
                     norm = f"{number}.{name}_norm"
                     pieces += [Piece(f"{norm}.scale", (width,), value=1.0), Piece(f"{norm}.shift", (width,))]
                 pieces += [Piece(f"{number}.{name}", (inputs, outputs), variance)]
@@ -63,47 +63,47 @@ class AttentionFunction:
         def work(block: int) -> None:
             queries, width = blocks[block]
             places = offsets[queries][:, None] + np.arange(width)
-            there = np.arange(width) < np.diff(offsets)[queries][:, None]
-            rows = np.where(there, places, 0)
+            mask = np.arange(width) < np.diff(offsets)[queries][:, None]
+            rows = np.where(mask, places, 0)
             x = self.inputs.columns(X[rows.reshape(-1)]).reshape(*rows.shape, -1)
             with np.errstate(over="ignore", invalid="ignore"):  # see NetFunction
-                found = np.stack([self._lists(vector, x, there)[there] for vector in self.weights])
-            scores[rows[there]] = found.mean(axis=0, dtype=np.float64)
+                block_scores = np.stack([self._lists(vector, x, mask)[mask] for vector in self.weights])
+            scores[rows[mask]] = block_scores.mean(axis=0, dtype=np.float64)
 
         with serial_blas():
             map_blocks(work, len(blocks), n_jobs)
         return scores
 
-    def _lists(self, vector: np.ndarray, x: np.ndarray, there: np.ndarray) -> np.ndarray:
+    def _lists(self, vector: np.ndarray, x: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Scores (lists, length) of one net."""
-        own = dict(self.shape.views(vector))
-        h = x @ own["input"] + own["input_bias"]
+        weights = dict(self.shape.views(vector))
+        h = x @ weights["input"] + weights["input_bias"]
         for number in range(self.shape.n_layers):
-            h = h + self._attention(own, number, h, there)
-            z = _norm(h, own, f"{number}.wide_norm") @ own[f"{number}.wide"] + own[f"{number}.wide_bias"]
-            h = h + np.maximum(z, np.float32(0.0)) @ own[f"{number}.narrow"] + own[f"{number}.narrow_bias"]
-        scores: np.ndarray = (_norm(h, own, "last_norm") @ own["score"])[..., 0] + own["score_bias"]
+            h = h + self._attention(weights, number, h, mask)
+            name = f"{number}.feed_forward"
+            z = _norm(h, weights, f"{name}_norm") @ weights[name] + weights[f"{name}_bias"]
+            h = h + np.maximum(z, np.float32(0.0)) @ weights[f"{name}_output"] + weights[f"{name}_output_bias"]
+        scores: np.ndarray = (_norm(h, weights, "last_norm") @ weights["score"])[..., 0] + weights["score_bias"]
         return scores
 
-    def _attention(self, own: dict[str, np.ndarray], number: int, h: np.ndarray, there: np.ndarray) -> np.ndarray:
-        lists, length, width = h.shape
-        three = _norm(h, own, f"{number}.three_norm") @ own[f"{number}.three"] + own[f"{number}.three_bias"]
-        heads = three.reshape(lists, length, 3, self.shape.n_heads, -1).transpose(2, 0, 3, 1, 4)
-        queries, keys, values = heads
+    def _attention(self, weights: dict[str, np.ndarray], number: int, h: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        (lists, length, width), name = h.shape, f"{number}.query_key_value"
+        projected = _norm(h, weights, f"{name}_norm") @ weights[name] + weights[f"{name}_bias"]
+        queries, keys, values = projected.reshape(lists, length, 3, self.shape.n_heads, -1).transpose(2, 0, 3, 1, 4)
         likeness = queries @ keys.transpose(0, 1, 3, 2) / np.float32(np.sqrt(width // self.shape.n_heads))
-        likeness = np.where(there[:, None, None, :], likeness, -np.inf)
+        likeness = np.where(mask[:, None, None, :], likeness, -np.inf)
         likeness -= likeness.max(axis=-1, keepdims=True)
         share = np.exp(likeness)
         share /= share.sum(axis=-1, keepdims=True)
-        found = (share @ values).transpose(0, 2, 1, 3).reshape(lists, length, width)
-        joined: np.ndarray = found @ own[f"{number}.joined"] + own[f"{number}.joined_bias"]
-        return joined
+        attended = (share @ values).transpose(0, 2, 1, 3).reshape(lists, length, width)
+        output: np.ndarray = attended @ weights[f"{number}.output"] + weights[f"{number}.output_bias"]
+        return output
 
 
-def _norm(h: np.ndarray, own: dict[str, np.ndarray], name: str) -> np.ndarray:
+def _norm(h: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray:
     h = h - h.mean(axis=-1, keepdims=True)
     h = h / np.sqrt(np.square(h).mean(axis=-1, keepdims=True) + np.float32(NORM_EPSILON))
-    return np.asarray(h * own[f"{name}.scale"] + own[f"{name}.shift"])
+    return np.asarray(h * weights[f"{name}.scale"] + weights[f"{name}.shift"])
 
 
 def list_blocks(lengths: np.ndarray) -> list[tuple[np.ndarray, int]]:

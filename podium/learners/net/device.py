@@ -22,7 +22,6 @@ import numpy as np
 
 from podium.learners.net.attention import AttentionShape
 from podium.learners.net.attention_network import make_attention
-from podium.learners.net.formulas import gradients
 from podium.learners.net.network import make_network, over_nets
 from podium.learners.net.optimization import OptimizerRules, make_optimizer, step_of
 from podium.learners.net.scoring import NetShape
@@ -41,15 +40,22 @@ def shared_size(n: int) -> int:
     return n if n > _LARGE else -(-n // unit) * unit
 
 
-class Form(Protocol):
-    """An objective as data: the `DeviceForm` of `podium/objectives/device.py`."""
+class DeviceObjective(Protocol):
+    """An objective on the training rows: what its gradients are a function of, (n,) and (queries,) float32 each."""
 
-    formula: str
-    settings: tuple[tuple[str, Any], ...]
-    rows: Mapping[str, np.ndarray]
-    queries: Mapping[str, np.ndarray]
-    table: np.ndarray
-    redrawn: bool
+    @property
+    def gradients(self) -> Callable[..., Any]:
+        """(scores, mask, rows, queries, table) -> gradients, on padded lists; hashable."""
+
+    @property
+    def rows(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def queries(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def table(self) -> np.ndarray: ...
+    @property
+    def resampled(self) -> bool:
+        """Whether the rows are others in every epoch."""
 
 
 @dataclass(frozen=True)
@@ -115,38 +121,37 @@ class DeviceRunner:
         self,
         columns: np.ndarray,
         offsets: np.ndarray,
-        form: Callable[[int], Form],
+        objective: Callable[[int], DeviceObjective],
         rules: DeviceRules,
         batch_rows: int,
         rates: Callable[[int, int], list[float]],
         seed: int = 0,
         base: np.ndarray | None = None,
     ) -> None:
-        """columns (n, inputs) float32: standardised rows; form(epoch): the objective; rates(epoch, batches)."""
-        self.rules, self.rates, self.seed, self._form = rules, rates, seed, form
+        """columns (n, inputs) float32: standardised rows; objective(epoch); rates(epoch, batches)."""
+        self.rules, self.rates, self.seed, self._objective = rules, rates, seed, objective
         self.classes = ListClasses(offsets, batch_rows)
         self._largest = 0
         self._data = device_data(columns, offsets, jnp.dtype(rules.precision), base)
-        self._objective: Any = None
+        self._arrays: Any = None  # of the objective
 
     def epoch(self, number: int, weights: Any, memory: Any) -> tuple[Any, Any]:
         parts, rows = self.classes.epoch(self.seed, number)
         self._largest = enough_rows(rows, self._largest)
-        form = self._bring(number)
-        program = epoch_program(self.rules, form.formula, form.settings, tuple(self.classes.widths), self._largest)
+        objective = self._send(number)
+        program = epoch_program(self.rules, objective.gradients, tuple(self.classes.widths), self._largest)
         rates = jnp.asarray(self.rates(number, self.classes.n_batches), jnp.float32)
         key = jax.random.fold_in(jax.random.key(self.seed % 2**32), number)
-        found: tuple[Any, Any] = program(weights, memory, self._data, self._objective, parts, rates, key)
-        return found
+        return program(weights, memory, self._data, self._arrays, parts, rates, key)  # type: ignore[no-any-return]
 
-    def _bring(self, number: int) -> Form:
-        """The objective of this epoch; its arrays are sent once, or again where they were drawn anew."""
-        form = self._form(number)
-        if self._objective is None or form.redrawn:
-            rows = {name: jnp.asarray(_filled_up(values)) for name, values in form.rows.items()}
-            queries = {name: jnp.asarray(_filled_up(values)) for name, values in form.queries.items()}
-            self._objective = {"rows": rows, "queries": queries, "table": jnp.asarray(form.table)}
-        return form
+    def _send(self, number: int) -> DeviceObjective:
+        """The objective of this epoch; its arrays are sent once, or again where they were resampled."""
+        objective = self._objective(number)
+        if self._arrays is None or objective.resampled:
+            rows = {name: jnp.asarray(_filled_up(values)) for name, values in objective.rows.items()}
+            queries = {name: jnp.asarray(_filled_up(values)) for name, values in objective.queries.items()}
+            self._arrays = {"rows": rows, "queries": queries, "table": jnp.asarray(objective.table)}
+        return objective
 
 
 def _filled_up(values: np.ndarray, n_more: int = 0) -> np.ndarray:
@@ -172,7 +177,7 @@ def enough_rows(rows: int, before: int) -> int:
 
 @lru_cache(maxsize=32)
 def epoch_program(
-    rules: DeviceRules, formula: str, settings: tuple[tuple[str, Any], ...], widths: tuple[int, ...], n_rows: int
+    rules: DeviceRules, gradients_of: Callable[..., Any], widths: tuple[int, ...], n_rows: int
 ) -> Callable[..., Any]:
     """`(weights, memory, data, objective, parts, rates, key) -> (weights, memory)` after all batches of an epoch.
 
@@ -180,20 +185,19 @@ def epoch_program(
     """
     network = batch_network(rules, widths)
     step = step_of(make_optimizer(rules.optimizer, rules.shape.penalised()))
-    derive = partial(gradients, formula, dict(settings))
 
     def epoch(weights: Any, memory: Any, data: Any, objective: Any, parts: Any, rates: Any, key: Any) -> Any:
-        def batch(carry: Any, given: Any) -> Any:
+        def batch(carry: Any, inputs: Any) -> Any:
             weights, memory = carry
-            chosen, plan, rate, number = given
+            chosen, plan, rate, number = inputs
             x = data["columns"][plan["row"]]
             batch_key = None if rules.dropout == 0.0 else jax.random.fold_in(key, number)
-            scores, pull_back = jax.vjp(lambda given: network(given, x, batch_key, chosen, plan, data), weights)
+            scores, backward = jax.vjp(lambda moved: network(moved, x, batch_key, chosen, plan, data), weights)
             if "base" in data:
                 scores = scores + data["base"][plan["row"]]
-            found = jax.vmap(lambda own: batch_gradients(derive, widths, own, chosen, plan, data, objective))(scores)
-            (slope,) = pull_back(found)
-            return step(weights, memory, slope, rate), None
+            derive = partial(batch_gradients, gradients_of, widths, batch=(chosen, plan, data), objective=objective)
+            (gradient,) = backward(jax.vmap(derive)(scores))
+            return step(weights, memory, gradient, rate), None
 
         plans = jax.vmap(lambda chosen: plan_rows(widths, n_rows, chosen, data))(parts)
         numbers = jnp.arange(len(rates))
@@ -215,12 +219,12 @@ def batch_network(rules: DeviceRules, widths: tuple[int, ...]) -> Callable[..., 
     scores_of = make_attention(rules.shape, rules.dropout, dtype)
 
     def network(weights: Any, x: Any, key: Any, chosen: Any, plan: Any, data: Any) -> Any:
-        lists = [(x[packed], there) for there, packed, _ in lists_of(widths, len(x), chosen, plan, data)]
+        lists = [(x[packed], mask) for mask, packed, _ in lists_of(widths, len(x), chosen, plan, data)]
 
-        def one(own: Any, net: Any) -> Any:
+        def one(vector: Any, net: Any) -> Any:
             net_key = None if key is None else jax.random.fold_in(key, net)
-            found = [scores_of(own, part, there, net_key).reshape(-1) for part, there in lists]
-            return jnp.concatenate([*found, jnp.zeros(1)])[plan["slot"]]
+            scores = [scores_of(vector, part, mask, net_key).reshape(-1) for part, mask in lists]
+            return jnp.concatenate([*scores, jnp.zeros(1)])[plan["slot"]]
 
         return jax.vmap(one)(weights, jnp.arange(rules.n_nets))
 
@@ -228,16 +232,16 @@ def batch_network(rules: DeviceRules, widths: tuple[int, ...]) -> Callable[..., 
 
 
 def lists_of(widths: tuple[int, ...], n_rows: int, chosen: Any, plan: Any, data: Any) -> list[tuple[Any, Any, Any]]:
-    """Of each class, (lists, width): which places hold a document, where it lies in the batch, its row in the data."""
-    found, first = [], 0
+    """Of each class, (lists, width): a mask of the documents, where they lie in the batch, their rows in the data."""
+    lists, first = [], 0
     for width, queries in zip(widths, chosen):
         known, at = jnp.maximum(queries, 0), jnp.arange(width, dtype=jnp.int32)
-        there = (at < data["lengths"][known][:, None]) & (queries >= 0)[:, None]
+        mask = (at < data["lengths"][known][:, None]) & (queries >= 0)[:, None]
         packed = jnp.minimum(plan["begin"][first : first + len(queries)][:, None] + at, n_rows - 1)
         row = jnp.minimum(data["starts"][known][:, None] + at, data["columns"].shape[0] - 2)
-        found.append((there, packed, row))
+        lists.append((mask, packed, row))
         first += len(queries)
-    return found
+    return lists
 
 
 def plan_rows(widths: tuple[int, ...], n_rows: int, chosen: Any, data: Any) -> dict[str, Any]:
@@ -265,13 +269,13 @@ def plan_rows(widths: tuple[int, ...], n_rows: int, chosen: Any, data: Any) -> d
 
 
 def batch_gradients(
-    derive: Callable[..., Any], widths: tuple[int, ...], scores: Any, chosen: Any, plan: Any, data: Any, objective: Any
+    gradients_of: Callable[..., Any], widths: tuple[int, ...], scores: Any, batch: Any, objective: Any
 ) -> Any:
-    """Derivatives of the batch's mean cost by its packed scores, (n_rows,)."""
-    found = []
-    for queries, (there, packed, row) in zip(chosen, lists_of(widths, scores.shape[0], chosen, plan, data)):
+    """Derivatives of the batch's mean cost by its packed scores, (n_rows,); batch: queries by class, plan and data."""
+    (chosen, plan, data), gradients = batch, []
+    for queries, (mask, packed, row) in zip(chosen, lists_of(widths, scores.shape[0], chosen, plan, data)):
         rows = {name: values[row] for name, values in objective["rows"].items()}
-        own = {name: values[jnp.maximum(queries, 0)] for name, values in objective["queries"].items()}
-        found.append(derive(scores[packed], there, rows, own, objective["table"]).reshape(-1))
-    flat = jnp.concatenate([*found, jnp.zeros(1, scores.dtype)])
+        numbers = {name: values[jnp.maximum(queries, 0)] for name, values in objective["queries"].items()}
+        gradients.append(gradients_of(scores[packed], mask, rows, numbers, objective["table"]).reshape(-1))
+    flat = jnp.concatenate([*gradients, jnp.zeros(1, scores.dtype)])
     return flat[plan["slot"]] / plan["count"]

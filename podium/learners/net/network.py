@@ -25,7 +25,7 @@ ACTIVATE: dict[str, Callable[[Any], Any]] = {
 def make_network(shape: NetShape, dropout: float = 0.0, dtype: Any = jnp.float32) -> Callable[..., Any]:
     """`scores(weights (n_weights,), x (rows, n_inputs), key) -> (rows,)` of one net.
 
-    dtype: of activations, of the slopes by them, and of products; sums in products, and weights, are float32. A key of
+    dtype: of activations, of their gradients, and of products; sums in products, and weights, are float32. A key of
     None leaves dropout out.
     """
 
@@ -67,10 +67,10 @@ def _product_forward(h: Any, matrix: Any, bias: Any) -> Any:
     return product(h, matrix, bias), (h, matrix)
 
 
-def _product_backward(kept: Any, slope: Any) -> Any:
-    h, matrix = kept
-    by_matrix = jnp.dot(h.T, slope, preferred_element_type=jnp.float32)
-    return jnp.dot(slope, matrix.astype(h.dtype).T), by_matrix, slope.sum(axis=0, dtype=jnp.float32)
+def _product_backward(saved: Any, gradient: Any) -> Any:
+    h, matrix = saved
+    by_matrix = jnp.dot(h.T, gradient, preferred_element_type=jnp.float32)
+    return jnp.dot(gradient, matrix.astype(h.dtype).T), by_matrix, gradient.sum(axis=0, dtype=jnp.float32)
 
 
 product.defvjp(_product_forward, _product_backward)
@@ -87,10 +87,10 @@ def _relu_forward(h: Any, matrix: Any, bias: Any) -> Any:
     return result, (h, matrix, result)
 
 
-def _relu_backward(kept: Any, slope: Any) -> Any:
-    h, matrix, result = kept
+def _relu_backward(saved: Any, gradient: Any) -> Any:
+    h, matrix, result = saved
     # Not `> 0`, which the compiler turns into a comparison of the sum before: then cuBLAS could not take the maximum.
-    return _product_backward((h, matrix), jnp.where(result != 0, slope, jnp.zeros((), slope.dtype)))
+    return _product_backward((h, matrix), jnp.where(result != 0, gradient, jnp.zeros((), gradient.dtype)))
 
 
 relu_product.defvjp(_relu_forward, _relu_backward)
@@ -98,8 +98,8 @@ relu_product.defvjp(_relu_forward, _relu_backward)
 
 def drop(z: Any, share: float, key: Any) -> Any:
     """Each number is 0 with probability `share`; the others grow, so that the mean stays."""
-    kept = jax.random.bernoulli(key, 1.0 - share, z.shape)
-    return jnp.where(kept, z / (1.0 - share), 0.0)
+    mask = jax.random.bernoulli(key, 1.0 - share, z.shape)
+    return jnp.where(mask, z / (1.0 - share), 0.0)
 
 
 def over_nets(scores: Callable[..., Any], n_nets: int) -> Callable[..., Any]:

@@ -12,9 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-OPTIMIZERS = ("adam", "adamw", "sgd")
-SCHEDULES = ("constant", "linear", "cosine")
-
 
 @dataclass(frozen=True)
 class OptimizerRules:

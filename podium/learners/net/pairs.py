@@ -37,18 +37,18 @@ class PairRunner:
         shape: NetShape,
         rules: NetRules,
         base: np.ndarray | None,
-        sigma: float,
+        derive: Callable[..., Any],
         weights: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        """pairs_of(query): its pairs; weights: of documents, or none, and of queries."""
-        self.offsets, self.pairs_of, self.rules, self.sigma = offsets, pairs_of, rules, sigma
+        """pairs_of(query): its pairs; derive(s_i - s_j, target): its cost; weights: of documents, or none; queries."""
+        self.offsets, self.pairs_of, self.rules = offsets, pairs_of, rules
         self._columns = jnp.asarray(columns)
         self._base = jnp.asarray(np.zeros(len(columns)) if base is None else base, jnp.float32)
         of_rows, of_queries = weights
         rows = np.ones(len(columns)) if not len(of_rows) else of_rows
         both = np.stack([rows, np.repeat(of_queries, np.diff(offsets))], axis=1)
         self._weights = jnp.asarray(both, jnp.float32)
-        self._program = pair_program(shape, rules.dropout, rules.n_nets, rules.optimizer)
+        self._program = pair_program(shape, rules.dropout, rules.n_nets, rules.optimizer, derive)
 
     def epoch(self, number: int, weights: Any, memory: Any) -> tuple[Any, Any]:
         generator = np.random.default_rng([self.rules.seed, number, 1])
@@ -56,14 +56,14 @@ class PairRunner:
         batches = shuffled_batches(self.offsets, self.rules.batch_size, self.rules.seed, number)
         for batch, (queries, rate) in enumerate(zip(batches, self.rules.rates(number, len(batches)))):
             for part, chunk in enumerate(self._chunks(queries, generator)):
-                own = jax.random.fold_in(jax.random.fold_in(key, batch), part)
-                given = self._columns, self._base, self._weights, *chunk, np.float32(self.sigma), np.float32(rate), own
-                weights, memory = self._program(weights, memory, *given)
+                chunk_key = jax.random.fold_in(jax.random.fold_in(key, batch), part)
+                data = self._columns, self._base, self._weights
+                weights, memory = self._program(weights, memory, *data, *chunk, np.float32(rate), chunk_key)
         return weights, memory
 
     def _chunks(self, queries: np.ndarray, generator: np.random.Generator) -> Iterator[Pairs]:
-        found = [self.pairs_of(int(query)) for query in queries]
-        first, second, target = (np.concatenate(parts) for parts in zip(*found))
+        pairs = [self.pairs_of(int(query)) for query in queries]
+        first, second, target = (np.concatenate(parts) for parts in zip(*pairs))
         order = generator.permutation(len(first))
         for start in range(0, len(order), _CHUNK):
             chosen = order[start : start + _CHUNK]
@@ -76,7 +76,9 @@ class PairRunner:
 
 
 @lru_cache(maxsize=32)
-def pair_program(shape: NetShape, dropout: float, n_nets: int, rules: OptimizerRules) -> Callable[..., Any]:
+def pair_program(
+    shape: NetShape, dropout: float, n_nets: int, rules: OptimizerRules, derive: Callable[..., Any]
+) -> Callable[..., Any]:
     """One move per pair, one pair after the other."""
     network = over_nets(make_network(shape, dropout), n_nets)
     step = step_of(make_optimizer(rules, shape.penalised()))
@@ -84,18 +86,17 @@ def pair_program(shape: NetShape, dropout: float, n_nets: int, rules: OptimizerR
     @jax.jit
     def program(
         weights: Any, memory: Any, columns: Any, base: Any, importance: Any, first: Any, second: Any, target: Any,
-        sigma: Any, rate: Any, key: Any,
+        rate: Any, key: Any,
     ) -> Any:  # fmt: skip
-        def one(carry: Any, given: Any) -> Any:
-            i, j, p, number = given
+        def one(carry: Any, inputs: Any) -> Any:
+            i, j, p, number = inputs
             rows = jnp.stack([i, j])
-            own_key = jax.random.fold_in(key, number)
-            scores, pull_back = jax.vjp(lambda own: network(own, columns[rows], own_key), carry[0])
-            margin = sigma * ((scores + base[rows]) @ jnp.array([1.0, -1.0]))
+            pair_key = jax.random.fold_in(key, number)
+            scores, backward = jax.vjp(lambda moved: network(moved, columns[rows], pair_key), carry[0])
+            difference = (scores + base[rows]) @ jnp.array([1.0, -1.0])
             weight = importance[i, 0] * importance[j, 0] * importance[i, 1]
-            pull = weight * sigma * (jax.nn.sigmoid(margin) - p)
-            (slope,) = pull_back(pull[:, None] * jnp.array([1.0, -1.0]))
-            moved = step(*carry, slope, rate)
+            (gradient,) = backward((weight * derive(difference, p))[:, None] * jnp.array([1.0, -1.0]))
+            moved = step(*carry, gradient, rate)
             return jax.tree.map(lambda new, old: jnp.where(p >= 0, new, old), moved, carry), None
 
         numbers = jnp.arange(len(first))
@@ -109,11 +110,11 @@ def label_pairs(labels: np.ndarray, offsets: np.ndarray, ties: bool) -> Callable
     """All pairs of a query with different labels, the better document first; with `ties`, equal ones at target 1/2."""
 
     def pairs_of(query: int) -> Pairs:
-        start, own = offsets[query], labels[offsets[query] : offsets[query + 1]]
-        first, second = np.nonzero(own[:, None] > own)
+        start, query_labels = offsets[query], labels[offsets[query] : offsets[query + 1]]
+        first, second = np.nonzero(query_labels[:, None] > query_labels)
         target = np.ones(len(first))
         if ties:
-            one, other = np.nonzero(np.triu(own[:, None] == own, 1))
+            one, other = np.nonzero(np.triu(query_labels[:, None] == query_labels, 1))
             first, second = np.append(first, one), np.append(second, other)
             target = np.append(target, np.full(len(one), 0.5))
         return start + first, start + second, target
@@ -130,7 +131,7 @@ def given_pairs(
     starts = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(offsets) - 1))])
 
     def pairs_of(number: int) -> Pairs:
-        own = order[starts[number] : starts[number + 1]]
-        return first[own], second[own], target[own]
+        chosen = order[starts[number] : starts[number + 1]]
+        return first[chosen], second[chosen], target[chosen]
 
     return pairs_of

@@ -9,13 +9,13 @@ features that were missing in training have a further input that is 1 where they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from podium._runtime.once import once
+from podium.data.standardising import Standardisation
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "identity")
 NORM_EPSILON = 1e-5
@@ -54,13 +54,13 @@ class Layout:
 
     def views(self, vector: np.ndarray) -> list[tuple[str, np.ndarray]]:
         """Name and content of each piece of one net's vector (n_weights,), of NumPy or JAX."""
-        return [(piece.name, vector[place].reshape(piece.shape)) for piece, place in self._places]
+        return [(piece.name, vector[span].reshape(piece.shape)) for piece, span in self._places]
 
     def penalised(self) -> np.ndarray:
         """1 for the weights of matrices, which weight decay shrinks, 0 for all others; (n_weights,) float32."""
         mask = np.zeros(self.n_weights, np.float32)
-        for piece, place in self._places:
-            mask[place] = len(piece.shape) == 2
+        for piece, span in self._places:
+            mask[span] = len(piece.shape) == 2
         return mask
 
     def start(self, seed: int, n_nets: int, bias: float = 0.0) -> np.ndarray:
@@ -71,10 +71,10 @@ class Layout:
         weights = np.zeros((n_nets, self.n_weights), np.float32)
         for net in range(n_nets):
             generator = np.random.default_rng([seed, net])
-            for piece, place in self._places:
+            for piece, span in self._places:
                 limit = np.sqrt(3.0 * piece.variance / max(piece.shape[0], 1))
-                drawn = generator.uniform(-limit, limit, place.stop - place.start) if limit else piece.value
-                weights[net, place] = drawn
+                drawn = generator.uniform(-limit, limit, span.stop - span.start) if limit else piece.value
+                weights[net, span] = drawn
         weights[:, -1] = bias
         return weights
 
@@ -129,29 +129,17 @@ class NetShape(Layout):
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
-    """What the features were like in training: z = (x - centre) / scale, and which ones had missing values."""
+class Inputs(Standardisation):
+    """What the features were like in training, and which ones had missing values."""
 
-    centre: np.ndarray  # (features,) float64
-    scale: np.ndarray  # (features,) float64, above 0
     flagged: np.ndarray  # (k,) int64: features with a further input that is 1 where they are missing
 
     @classmethod
     def of(cls, X: np.ndarray) -> Inputs:
-        """Means and standard deviations of the values that are there; a constant feature has scale 1, so z = 0."""
-        from podium.data.precision import divisors  # a device has this module without the package
-
-        width = X.shape[1]
-        count, total, squares = np.zeros(width), np.zeros(width), np.zeros(width)
-        for block in _blocks(X, _BLOCK_ROWS):
-            there = ~np.isnan(block)
-            count += there.sum(axis=0)
-            total += np.where(there, block, 0.0).sum(axis=0, dtype=np.float64)
-        centre = total / np.maximum(count, 1.0)
-        for block in _blocks(X, _BLOCK_ROWS):
-            squares += np.square(np.nan_to_num(block - centre, copy=False)).sum(axis=0)
-        scale = np.sqrt(squares / np.maximum(count, 1.0))
-        return cls(centre, divisors(centre, scale), np.flatnonzero(count < len(X)))
+        scaling, missing = Standardisation.fit(X), np.zeros(X.shape[1], np.bool_)
+        for start in range(0, len(X), _BLOCK_ROWS):
+            missing |= np.isnan(X[start : start + _BLOCK_ROWS]).any(axis=0)
+        return cls(scaling.centre, scaling.scale, np.flatnonzero(missing))
 
     @property
     def width(self) -> int:
@@ -159,15 +147,15 @@ class Inputs:
 
     def columns(self, X: np.ndarray) -> np.ndarray:
         """What the net sees of rows (n, features): standardised, imputed and flagged; (n, width) float32."""
-        found = np.empty((len(X), self.width), np.float32)
+        columns = np.empty((len(X), self.width), np.float32)
         features = len(self.centre)
         for start in range(0, len(X), _BLOCK_ROWS):
             part = slice(start, start + _BLOCK_ROWS)
             with np.errstate(over="ignore"):  # a row that far from those of training has no finite score
-                standard = (X[part] - self.centre) / self.scale
-                found[part, :features] = np.where(np.isnan(standard), 0.0, standard)
-            found[part, features:] = np.isnan(X[part][:, self.flagged])
-        return found
+                standard = self.apply(X[part])
+                columns[part, :features] = np.where(np.isnan(standard), 0.0, standard)
+            columns[part, features:] = np.isnan(X[part][:, self.flagged])
+        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +197,7 @@ class NetFunction:
         if whole or len(self._far) or len(self._extreme):
             X = np.concatenate([X, np.zeros((whole, X.shape[1]), np.float32)])
             X[:, self._far] -= self.inputs.centre[self._far].astype(np.float32)
-            centre, scale = self.inputs.centre[self._extreme], self.inputs.scale[self._extreme]
-            X[:, self._extreme] = (X[:, self._extreme] - centre) / scale
+            X[:, self._extreme] = self.inputs.take(self._extreme).apply(X[:, self._extreme])
         matrix, bias, _ = self._folded
         z = multiply_rows(X, matrix)
         missing = np.flatnonzero(np.isnan(z[:rows, 0]))  # NaN times any weight is NaN
@@ -315,8 +302,8 @@ def multiply_rows(h: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     if whole:
         h = np.concatenate([h, np.zeros((*h.shape[:-2], whole, h.shape[-1]), h.dtype)], axis=-2)
     blocks = h.reshape(*h.shape[:-2], h.shape[-2] // _WHOLE_ROWS, _WHOLE_ROWS, h.shape[-1])
-    found = blocks @ matrix[..., None, :, :]
-    return np.asarray(found.reshape(*h.shape[:-1], matrix.shape[-1])[..., :rows, :])
+    products = blocks @ matrix[..., None, :, :]
+    return np.asarray(products.reshape(*h.shape[:-1], matrix.shape[-1])[..., :rows, :])
 
 
 def activate(name: str, z: np.ndarray) -> None:
@@ -333,8 +320,3 @@ def activate(name: str, z: np.ndarray) -> None:
 
 def _sigmoid(z: np.ndarray) -> np.ndarray:
     return np.float32(0.5) * (np.float32(1.0) + np.tanh(np.float32(0.5) * z))
-
-
-def _blocks(X: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    for start in range(0, len(X), rows):
-        yield X[start : start + rows]

@@ -47,6 +47,8 @@ class BatchTarget(Target, Protocol):
     def derivatives(
         self, scores: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, queries: np.ndarray | None = None
     ) -> None: ...
+    def on_device(self) -> Any:
+        """The `DeviceObjective` of the current iteration, or None."""
 
 
 @dataclass(frozen=True)
@@ -174,12 +176,12 @@ class AttentionTraining(NetTraining):
 
 def _read_like(arrays: Mapping[str, np.ndarray], name: str, like: Any) -> Any:
     """A stored array with the size and type of one that is known; all numbers are finite."""
-    found, size = arrays[name], int(np.prod(like.shape))
-    if found.dtype != like.dtype or found.shape != (size,):
-        raise ValueError(f"{name} has dtype {found.dtype} and shape {found.shape}, not {like.dtype} and ({size},)")
-    if not np.isfinite(found).all():
+    array, size = arrays[name], int(np.prod(like.shape))
+    if array.dtype != like.dtype or array.shape != (size,):
+        raise ValueError(f"{name} has dtype {array.dtype} and shape {array.shape}, not {like.dtype} and ({size},)")
+    if not np.isfinite(array).all():
         raise ValueError(f"{name} holds a number that is not finite")
-    return jnp.asarray(found.reshape(like.shape))
+    return jnp.asarray(array.reshape(like.shape))
 
 
 class HostObjective:
@@ -193,14 +195,14 @@ class HostObjective:
     def gradients(self, scores: np.ndarray, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Derivatives of the batch's mean cost, (nets, size): net by net, as each has scores of its own."""
         first, second = self._derivatives
-        found = np.zeros(scores.shape, np.float32)
-        for net, own in enumerate(scores):
-            self._scores[rows] = own[: len(rows)]
+        gradients = np.zeros(scores.shape, np.float32)
+        for net, net_scores in enumerate(scores):
+            self._scores[rows] = net_scores[: len(rows)]
             if self.base is not None:
                 self._scores[rows] += self.base[rows]
             self.target.derivatives(self._scores, first, second, queries)
-            found[net, : len(rows)] = first[rows]
-        return found / np.float32(len(queries))
+            gradients[net, : len(rows)] = first[rows]
+        return gradients / np.float32(len(queries))
 
 
 class HostRunner:
@@ -234,9 +236,9 @@ class HostRunner:
         x = np.zeros((size, self.columns.shape[1]), np.float32)
         np.take(self.columns, rows, axis=0, out=x[: len(rows)])
         forward, update = self._programs
-        scores, pull_back = forward(weights, x, key)
+        scores, backward = forward(weights, x, key)
         gradients = self._objective.gradients(np.asarray(scores), queries, rows)
-        return update(weights, memory, pull_back, gradients, np.float32(rate))  # type: ignore[no-any-return]
+        return update(weights, memory, backward, gradients, np.float32(rate))  # type: ignore[no-any-return]
 
 
 class ListRunner:
@@ -254,22 +256,22 @@ class ListRunner:
         self.offsets, self.rules = offsets, rules
         self.classes, self._largest = ListClasses(offsets, rules.batch_size), 0
         self._data = device_data(columns, offsets, jnp.dtype(rules.precision), None)
-        self._own = DeviceRules(shape, rules.optimizer, rules.dropout, rules.n_nets, rules.precision)
+        self._device_rules = DeviceRules(shape, rules.optimizer, rules.dropout, rules.n_nets, rules.precision)
         self._objective = HostObjective(target, len(columns), base)
 
     def epoch(self, number: int, weights: Any, memory: Any) -> tuple[Any, Any]:
         self._objective.target.begin(number)
         parts, rows = self.classes.epoch(self.rules.seed, number)
         self._largest = enough_rows(rows, self._largest)
-        forward, update = list_programs(self._own, tuple(self.classes.widths), self._largest)
+        forward, update = list_programs(self._device_rules, tuple(self.classes.widths), self._largest)
         key = jax.random.fold_in(jax.random.key(self.rules.seed % 2**32), number)
         for batch, rate in enumerate(self.rules.rates(number, self.classes.n_batches)):
             chosen = [part[batch] for part in parts]
-            scores, pull_back = forward(weights, self._data, chosen, jax.random.fold_in(key, batch))
+            scores, backward = forward(weights, self._data, chosen, jax.random.fold_in(key, batch))
             queries = np.concatenate(chosen)
             queries = queries[queries >= 0].astype(np.int64)
             gradients = self._objective.gradients(np.asarray(scores), queries, rows_of(queries, self.offsets))
-            weights, memory = update(weights, memory, pull_back, gradients, np.float32(rate))
+            weights, memory = update(weights, memory, backward, gradients, np.float32(rate))
         return weights, memory
 
 
@@ -284,40 +286,35 @@ class DeviceEpochs:
         shape: NetShape | AttentionShape,
         rules: NetRules,
         base: np.ndarray | None,
-        form_of: Callable[[Any], Any],
     ) -> None:
-        """form_of: from a bound objective to its form for a device."""
-        self.target, self._form_of, self._form = target, form_of, form_of(target)
-        own = DeviceRules(shape, rules.optimizer, rules.dropout, rules.n_nets, rules.precision)
-        data = columns, offsets, self._form_at, own, rules.batch_size, rules.rates
-        self.runner = DeviceRunner(*data, seed=rules.seed, base=base)
+        self.target, self._objective = target, target.on_device()
+        device_rules = DeviceRules(shape, rules.optimizer, rules.dropout, rules.n_nets, rules.precision)
+        data = columns, offsets, self._objective_at, device_rules, rules.batch_size, rules.rates
+        self.epoch = DeviceRunner(*data, seed=rules.seed, base=base).epoch
 
-    def epoch(self, number: int, weights: Any, memory: Any) -> tuple[Any, Any]:
-        return self.runner.epoch(number, weights, memory)
-
-    def _form_at(self, number: int) -> Any:
-        if self._form.redrawn:
+    def _objective_at(self, number: int) -> Any:
+        if self._objective.resampled:
             self.target.begin(number)
-            self._form = self._form_of(self.target)
-        return self._form
+            self._objective = self.target.on_device()
+        return self._objective
 
 
 @lru_cache(maxsize=32)
 def host_programs(
     shape: NetShape, dropout: float, n_nets: int, rules: OptimizerRules, precision: str = "float32"
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Compiled once per shape of their arguments: scores with their pull-back, and the optimiser's move."""
+    """Compiled once per shape of their arguments: scores with their backward pass, and the optimiser's move."""
     network = over_nets(make_network(shape, dropout, jnp.dtype(precision)), n_nets)
     step = step_of(make_optimizer(rules, shape.penalised()))
 
     @jax.jit
     def forward(weights: Any, x: Any, key: Any) -> Any:
-        return jax.vjp(lambda given: network(given, x, key), weights)
+        return jax.vjp(lambda moved: network(moved, x, key), weights)
 
     @jax.jit
-    def update(weights: Any, memory: Any, pull_back: Any, gradients: Any, rate: Any) -> Any:
-        (found,) = pull_back(gradients)
-        return step(weights, memory, found, rate)
+    def update(weights: Any, memory: Any, backward: Any, gradients: Any, rate: Any) -> Any:
+        (gradient,) = backward(gradients)
+        return step(weights, memory, gradient, rate)
 
     return forward, update
 
@@ -334,11 +331,11 @@ def list_programs(
     def forward(weights: Any, data: Any, chosen: Any, key: Any) -> Any:
         plan = plan_rows(widths, n_rows, chosen, data)
         x = data["columns"][plan["row"]]
-        return jax.vjp(lambda given: network(given, x, key, chosen, plan, data), weights)
+        return jax.vjp(lambda moved: network(moved, x, key, chosen, plan, data), weights)
 
     @jax.jit
-    def update(weights: Any, memory: Any, pull_back: Any, gradients: Any, rate: Any) -> Any:
-        (found,) = pull_back(gradients)
-        return step(weights, memory, found, rate)
+    def update(weights: Any, memory: Any, backward: Any, gradients: Any, rate: Any) -> Any:
+        (gradient,) = backward(gradients)
+        return step(weights, memory, gradient, rate)
 
     return forward, update

@@ -23,7 +23,7 @@ from podium.learners.rankboost.alphas import bound_alpha, closed_alpha, search_a
 from podium.learners.rankboost.pairs import Grades, PairDistribution
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
 from podium.learners.rankboost.selection import MOST_GRADES, Selection, Thresholds, Values, Weighing
-from podium.learners.stored import read_count, read_numbers, refuse_other_names
+from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 
 _NO_PROGRESS = 1e-12  # a round whose Z is within this of 1 is not taken
@@ -112,9 +112,8 @@ class RankBoosting:
         self._rounds = self._rounds[:snapshot]
 
     def state(self, best: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        own = {"scores": self.pairs.scores, "shift": np.array([self.pairs.shift])}
-        followed = {f"eval_{number}/scores": scores for number, scores in enumerate(self.followed)}
-        return {"best_rounds": int(best)}, self.rankers.arrays() | own | followed
+        arrays = self.rankers.arrays() | {"scores": self.pairs.scores, "shift": np.array([self.pairs.shift])}
+        return {"best_rounds": int(best)}, arrays | named_scores(self.followed)
 
     def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
         rankers = WeakRankers(**{name: arrays[name] for name in RANKER_ARRAYS})
@@ -122,13 +121,12 @@ class RankBoosting:
         return len(rankers)
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
-        names = [f"eval_{number}/scores" for number in range(len(self.followed))]
         refuse_other_names({"best_rounds"}, meta)
-        refuse_other_names({*RANKER_ARRAYS, "scores", "shift", *names}, arrays)
+        refuse_other_names({*RANKER_ARRAYS, "scores", "shift", *named_scores(self.followed)}, arrays)
         rounds = self.checked_steps(arrays)
         best = read_count(meta, "best_rounds", rounds)
         scores, shift = read_numbers(arrays, "scores", len(self.pairs.scores)), read_numbers(arrays, "shift", 1)
-        followed = [read_numbers(arrays, name, len(own)) for name, own in zip(names, self.followed)]
+        followed = read_scores(arrays, self.followed)
         sums = self.pairs.sums_at(scores, float(shift[0]))
         if self.pairs.has_pairs and not 0.0 < sums[2] < math.inf:
             raise ValueError("scores and shift do not fit together")
@@ -147,10 +145,10 @@ class RankBoosting:
         return Thresholds(binned.columns[:, order], binned.edges, self.pairs, by_z, rules.n_jobs, weighing)
 
     def _refuse_many_grades(self, grades: Grades) -> None:
-        found = grades.most_per_query
-        if self.rules.weak_ranker == "threshold" and self.rules.selection == "z" and found > MOST_GRADES:
+        most = grades.most_per_query
+        if self.rules.weak_ranker == "threshold" and self.rules.selection == "z" and most > MOST_GRADES:
             raise ValueError(
-                f'selection="z" takes queries with at most {MOST_GRADES} different labels; one has {found:,}. '
+                f'selection="z" takes queries with at most {MOST_GRADES} different labels; one has {most:,}. '
                 'Use selection="r", which takes any number.'
             )
 

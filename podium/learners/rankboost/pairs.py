@@ -16,7 +16,7 @@ neither overflow nor vanish together.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ from podium._runtime.threads import over_queries
 Sums = tuple[np.ndarray, np.ndarray, float]
 
 
-@dataclass(frozen=True, eq=False)
-class Grades:
+class Grades(NamedTuple):
     """Rows in places sorted by query and label: the documents of one label of a query, a grade, lie together."""
 
     order: np.ndarray  # (n,) int64: the row at each place
@@ -47,7 +46,8 @@ class Grades:
         begins = np.ones(len(ordered), np.bool_)
         begins[1:] = (ordered[1:] != ordered[:-1]) | (query[1:] != query[:-1])
         starts = np.append(np.flatnonzero(begins), len(ordered))
-        return cls(order, offsets, starts, ordered[starts[:-1]], np.searchsorted(starts, offsets))
+        arrays = order, offsets, starts, ordered[starts[:-1]], np.searchsorted(starts, offsets)
+        return cls(*map(readonly, arrays))
 
     @property
     def most_per_query(self) -> int:
@@ -128,38 +128,36 @@ class PairDistribution:
 
         j is of lower grades if the sign is 1, of higher ones if it is -1.
         """
-        found, grades = np.empty(len(scores)), self.grades
-        given = readonly(scores), sign, readonly(sources), readonly(targets), self.log_constants, shift
-        places = readonly(grades.labels), readonly(grades.starts), readonly(grades.of_query), self.by_difference
+        out, constants = np.empty(len(scores)), (self.log_constants, shift, self.by_difference)
+        arrays = readonly(scores), readonly(sources), readonly(targets)
 
         def work(first: int, last: int) -> None:
-            _add_opposed(*given, *places, first, last, found)
+            _sum_opposed(first, last, self.grades, *constants, sign, *arrays, out)
 
-        over_queries(work, grades.offsets, self.n_jobs)
-        return found
+        over_queries(work, self.grades.offsets, self.n_jobs)
+        return out
 
 
 @kernel
-def _add_opposed(
-    scores: np.ndarray,
-    sign: float,
-    sources: np.ndarray,
-    targets: np.ndarray,
-    log_constants: np.ndarray,
-    shift: float,
-    labels: np.ndarray,
-    starts: np.ndarray,
-    of_query: np.ndarray,
-    by_difference: bool,
+def _sum_opposed(
     first: int,
     last: int,
-    found: np.ndarray,
+    grades: Grades,
+    log_constants: np.ndarray,
+    shift: float,
+    by_difference: bool,
+    sign: float,
+    scores: np.ndarray,
+    sources: np.ndarray,
+    targets: np.ndarray,
+    out: np.ndarray,
 ) -> None:
     """`PairDistribution.opposed` of queries first .. last - 1.
 
     Over the grades g that were passed, with top the largest sign s_j among their sources:
     mass = sum sources_j exp(sign s_j - top), opposed = sum p(g, label_j) sources_j exp(sign s_j - top).
     """
+    _, _, starts, labels, of_query = grades
     for q in range(first, last):
         mass, opposed, top = 0.0, 0.0, -np.inf
         count = of_query[q + 1] - of_query[q]
@@ -171,12 +169,12 @@ def _add_opposed(
                 opposed += abs(labels[g] - labels[g - 1 if sign > 0 else g + 1]) * mass
             peak = top
             for k in range(starts[g], starts[g + 1]):
-                own = sign * scores[k]
-                found[k] = 0.0
+                score = sign * scores[k]
+                out[k] = 0.0
                 if opposed > 0.0 and targets[k] > 0.0:
-                    found[k] = targets[k] * opposed * math.exp(top - own + log_constants[q] - shift)
+                    out[k] = targets[k] * opposed * math.exp(top - score + log_constants[q] - shift)
                 if sources[k] > 0.0:
-                    peak = max(peak, own)
+                    peak = max(peak, score)
             if peak > top:
                 shrink = math.exp(top - peak)
                 mass, opposed, top = mass * shrink, opposed * shrink, peak

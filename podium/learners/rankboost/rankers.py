@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
 
 _BLOCK_ROWS = 8192
 RANKER_ARRAYS = ("feature", "low", "high", "default", "alpha", "z")
@@ -31,9 +31,9 @@ class WeakRanker:
 
     def values(self, column: np.ndarray) -> np.ndarray:
         """One value per row; column (n,) float32."""
-        found = np.empty(len(column))
-        _rank_column(readonly(column), np.float32(self.low), np.float32(self.high), float(self.default), found)
-        return found
+        values = np.empty(len(column))
+        _rank_column(readonly(column), np.float32(self.low), np.float32(self.high), float(self.default), values)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +73,12 @@ class WeakRankers:
     def add_to(self, scores: np.ndarray, X: np.ndarray, n_jobs: int | None = None) -> None:
         """scores (n,) float64 += sum alpha h(X), one ranker after the other."""
         X = readonly(X)
-        which = readonly(self.feature), readonly(self.low), readonly(self.high)
-        weighed = readonly(self.default), readonly(self.alpha)
+        feature, low, high, default, alpha = (readonly(getattr(self, name)) for name in RANKER_ARRAYS[:-1])
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
-            _add_scores(X[part], *which, *weighed, scores[part])
+        def work(part: slice) -> None:
+            _add_scores(X[part], feature, low, high, default, alpha, scores[part])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
 
     def check(self, n_features: int) -> None:
         """Refuse arrays that are not those of weak rankers of so many features."""
@@ -113,9 +111,9 @@ def rank_value(x: np.float32, low: np.float32, high: np.float32, default: float)
 
 
 @kernel
-def _rank_column(column: np.ndarray, low: np.float32, high: np.float32, default: float, found: np.ndarray) -> None:
+def _rank_column(column: np.ndarray, low: np.float32, high: np.float32, default: float, values: np.ndarray) -> None:
     for k in range(len(column)):
-        found[k] = rank_value(column[k], low, high, default)
+        values[k] = rank_value(column[k], low, high, default)
 
 
 @kernel

@@ -14,15 +14,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.exact import on_grid, units_for
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_blocks, map_slices
 from podium.learners.rankboost.alphas import bound_alpha, search_alpha
-from podium.learners.rankboost.pairs import PairDistribution
+from podium.learners.rankboost.pairs import Grades, PairDistribution
 from podium.learners.rankboost.rankers import WeakRanker, rank_value
 from podium.learners.trees.training.binning import MISSING, BinEdges
 
@@ -32,7 +32,15 @@ _BLOCK = 8  # features that share one reading of the documents
 _STRIDE = 264  # slots per feature: a power of two would make features share cache sets
 
 
-Factors = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+class Factors(NamedTuple):
+    """D in factors, each relative to the largest of its grade."""
+
+    as_better: np.ndarray  # (n,)
+    as_worse: np.ndarray  # (n,)
+    low: np.ndarray  # (grades,) the least score, of the better one
+    high: np.ndarray  # (grades,) the largest score, of the worse one
+    constants: np.ndarray  # (queries,)
+    grade: np.ndarray  # (n,) int64
 
 
 @dataclass(frozen=True)
@@ -101,28 +109,24 @@ class Thresholds:
         _round_all(potentials, units, rounded)
         sums = np.zeros((len(self.columns), _STRIDE), np.int64)
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        def work(part: slice) -> None:
             _add_potentials(self.columns[part], rounded, sums[part])
 
-        map_blocks(work, -(-len(sums) // _BLOCK), self.n_jobs)
+        map_slices(work, len(sums), _BLOCK, self.n_jobs)
         return sums, units
 
     def _by_z(self, pairs: PairDistribution) -> np.ndarray:
         """(features, 3): the largest 1 - Z, and the bin and default of its threshold."""
         assert self._orders is not None
         sums, units = self._potential_sums(pairs)
-        state = _factors(pairs)
+        factors, orders = _factors(pairs), self._orders
         changes, gains = np.zeros((len(sums), 2, _STRIDE)), np.zeros((len(sums), 3))
-        grades, orders = pairs.grades, self._orders
-        known = readonly(grades.offsets), readonly(grades.starts), readonly(grades.of_query), readonly(grades.labels)
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        def work(part: slice) -> None:
             rows = orders[part], self.columns[part], self.has_missing[part]
-            _follow_thresholds(*rows, *state, *known, pairs.by_difference, changes[part])
+            _follow_thresholds(*rows, factors, pairs.grades, pairs.by_difference, changes[part])
 
-        map_blocks(work, -(-len(sums) // _BLOCK), self.n_jobs)
+        map_slices(work, len(sums), _BLOCK, self.n_jobs)
         limit = math.exp(self.weighing.largest)
         _choose_by_z(sums, units, changes, self.n_bins, self.has_missing, self.weighing.is_bound, limit, gains)
         return gains
@@ -139,16 +143,14 @@ class Thresholds:
 
 
 def _factors(pairs: PairDistribution) -> Factors:
-    """(as_better, as_worse, low, high, constants, grade): D in factors, each relative to the largest of its grade."""
     grades, scores = pairs.grades, pairs.scores
     starts, sizes = grades.starts[:-1], np.diff(grades.starts)
-    high = np.maximum.reduceat(scores, starts)  # s_j, as the worse one
-    low = np.minimum.reduceat(scores, starts)  # s_i, as the better one
+    high, low = np.maximum.reduceat(scores, starts), np.minimum.reduceat(scores, starts)
     as_worse = pairs.weights * np.exp(scores - np.repeat(high, sizes))
     as_better = pairs.weights * np.exp(np.repeat(low, sizes) - scores)
     grade = np.repeat(np.arange(len(starts)), sizes)
     constants = pairs.log_constants - pairs.log_bound
-    return readonly(as_better), readonly(as_worse), readonly(low), readonly(high), readonly(constants), readonly(grade)
+    return Factors(*map(readonly, (as_better, as_worse, low, high, constants, grade)))
 
 
 class Values:
@@ -169,8 +171,8 @@ class Values:
             gains = np.array(map_blocks(lambda f: self._by_z(pairs, f, r[f]), len(r), self.n_jobs)).reshape(-1, 2)
         else:
             gains = np.abs(r)
-        place = _first_of_the_largest(gains.reshape(-1))
-        return None if place is None else self._ranker(place // 2, place % 2)
+        best = _first_of_the_largest(gains.reshape(-1))
+        return None if best is None else self._ranker(best // 2, best % 2)
 
     def values(self, ranker: WeakRanker) -> np.ndarray:
         return ranker.values(self.X[:, ranker.feature])
@@ -182,11 +184,10 @@ class Values:
         """(features, 2): r with the default 0 and 1; 0 for the latter where nothing is missing."""
         potentials, r = pairs.potentials, np.zeros((len(self.low), 2))
 
-        def work(block: int) -> None:
-            first, last = block * 2 * _BLOCK, min(len(r), (block + 1) * 2 * _BLOCK)
-            _add_values(self.X, first, last, self.low, self.high, potentials, r)
+        def work(part: slice) -> None:
+            _add_values(self.X, part.start, part.stop, self.low, self.high, potentials, r)
 
-        map_blocks(work, -(-len(r) // (2 * _BLOCK)), self.n_jobs)
+        map_slices(work, len(r), 2 * _BLOCK, self.n_jobs)
         r[:, 1] = np.where(self.has_missing, r[:, 0] + r[:, 1], 0.0)
         return r
 
@@ -300,8 +301,8 @@ def _sort_places(column: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> 
     for q in range(len(offsets) - 1):
         query[offsets[q] : offsets[q + 1]] = q
     ends = offsets[:-1].copy()
-    for place in range(len(by_bin)):
-        k = by_bin[place]
+    for position in range(len(by_bin)):
+        k = by_bin[position]
         order[ends[query[k]]] = k
         ends[query[k]] += 1
 
@@ -311,16 +312,8 @@ def _follow_thresholds(
     orders: np.ndarray,
     columns: np.ndarray,
     has_missing: np.ndarray,
-    as_better: np.ndarray,
-    as_worse: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    constants: np.ndarray,
-    grade: np.ndarray,
-    offsets: np.ndarray,
-    starts: np.ndarray,
-    of_query: np.ndarray,
-    labels: np.ndarray,
+    factors: Factors,
+    grades: Grades,
     by_difference: bool,
     changes: np.ndarray,
 ) -> None:
@@ -329,6 +322,8 @@ def _follow_thresholds(
     W+ of a query is sum over grades g > l of pair[g, l] inside[g] outside[l], with inside[g] the sum of as_better over
     documents above the threshold, outside[l] that of as_worse over the others, pair[g, l] = p exp(high_l - low_g + c).
     """
+    as_better, as_worse, low, high, constants, grade = factors
+    _, offsets, starts, labels, of_query = grades
     most = 0
     for q in range(len(offsets) - 1):
         most = max(most, of_query[q + 1] - of_query[q])
@@ -349,20 +344,20 @@ def _follow_thresholds(
             for default in range(2 if has_missing[f] else 1):
                 inside[:n] = 0.0
                 outside[:n] = total[:n]
-                for place in range(offsets[q], offsets[q + 1]):
-                    k = orders[f, place]
+                for position in range(offsets[q], offsets[q + 1]):
+                    k = orders[f, position]
                     b = columns[f, k]
                     if b == MISSING and default == 0:
                         continue
-                    own = grade[k] - base
+                    here = grade[k] - base
                     below, above = 0.0, 0.0
-                    for g in range(own):
-                        below += pair[own, g] * outside[g]
-                    for g in range(own + 1, n):
-                        above += pair[g, own] * inside[g]
+                    for g in range(here):
+                        below += pair[here, g] * outside[g]
+                    for g in range(here + 1, n):
+                        above += pair[g, here] * inside[g]
                     changes[f, default, b] += as_better[k] * below - as_worse[k] * above
-                    inside[own] += as_better[k]
-                    outside[own] -= as_worse[k]
+                    inside[here] += as_better[k]
+                    outside[here] -= as_worse[k]
 
 
 @kernel

@@ -29,7 +29,7 @@ class KernelTraining(SvmTraining):
     def __init__(
         self, X: np.ndarray, landmarks: np.ndarray, documents: Documents, pairs: Pairs, rules: SvmRules
     ) -> None:
-        """X: the training rows; documents: all of them; landmarks: their places, in rising order."""
+        """X: the training rows; documents: all of them; landmarks: their numbers, in rising order."""
         chosen = documents.take(landmarks)
         K = chosen.values(X[landmarks])
         refuse_asymmetric(K, chosen.columns)
@@ -52,7 +52,7 @@ class KernelTraining(SvmTraining):
 class KernelMap:
     """From kernel values to rows Z, and from weights of Z to one factor per pivot."""
 
-    pivots: np.ndarray  # (m,) places of the landmarks that are used
+    pivots: np.ndarray  # (m,) numbers of the landmarks that are used
     lower: np.ndarray | None  # (m, m) L
     projection: np.ndarray | None = None  # (m, dimensions) V D^-1/2, in place of L
 
@@ -79,9 +79,9 @@ def factorise(K: np.ndarray, precision: type[np.floating]) -> tuple[KernelMap, n
     # LAPACK works on columns, so on the transposed matrix, which is the same one; of it only one triangle is used
     factor, order, rank, _ = dpstrf(K.T, tol=enough, lower=1, overwrite_a=1)
     order, Z = order - 1, np.zeros((len(K), rank))
-    for k, place in enumerate(order.tolist()):
+    for k, document in enumerate(order.tolist()):
         used = min(k + 1, rank)
-        Z[place, :used] = factor[k, :used]
+        Z[document, :used] = factor[k, :used]
     # products beyond the diagonal: a matrix that is not positive semidefinite is not finished when pivots run out
     if np.abs(diagonal - np.einsum("ij,ij->i", Z, Z)).max(initial=0.0) <= 10 * enough:
         return KernelMap(order[:rank], Z[order[:rank]]), Z
@@ -102,5 +102,5 @@ def refuse_asymmetric(K: np.ndarray, rows: np.ndarray) -> None:
         difference = np.abs(K[i] - K[:, i])
         j = int(difference.argmax())
         if difference[j] > 1e-5 * max(abs(K[i, i]), abs(K[j, j]), abs(K[i, j])):
-            found = f"k({rows[i]}, {rows[j]}) = {K[i, j]:g} and k({rows[j]}, {rows[i]}) = {K[j, i]:g}"
-            raise ValueError(f"kernel: the values of the training rows must be symmetric; got {found}.")
+            values = f"k({rows[i]}, {rows[j]}) = {K[i, j]:g} and k({rows[j]}, {rows[i]}) = {K[j, i]:g}"
+            raise ValueError(f"kernel: the values of the training rows must be symmetric; got {values}.")

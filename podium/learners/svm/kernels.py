@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import fast_kernel, readonly
-from podium._runtime.threads import map_blocks
+from podium._runtime.threads import map_slices
+from podium.learners.kernel_functions import KERNEL_FUNCTIONS, gaussian, polynomial, sigmoid
 from podium.learners.linear.products import multiply
 
-KERNELS = ("linear", "gaussian", "polynomial", "sigmoid", "precomputed")
+KERNELS = ("linear", *KERNEL_FUNCTIONS, "precomputed")
 _BLOCK_ROWS = 64  # per thread and step of scoring
 _TILE = 256  # documents that stay in the cache while a block of rows passes
 
@@ -30,7 +31,7 @@ class Kernel:
         """(rows of A, rows of B) float64."""
         A, B = A.astype(np.float64), B.astype(np.float64)
         if callable(self.kind):
-            return self._own(np.asarray(self.kind(A, B), np.float64), len(A), len(B))
+            return _checked(np.asarray(self.kind(A, B), np.float64), (len(A), len(B)))
         return self._values(A @ B.T, _squares(A), _squares(B))
 
     def row_by_row(self, A: np.ndarray, B: np.ndarray, of_b: np.ndarray) -> np.ndarray:
@@ -45,32 +46,18 @@ class Kernel:
         return self._values(products, _squares(A.astype(np.float64)), of_b)
 
     def _values(self, products: np.ndarray, of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
-        """In place: kernel values from the products a.b and the squares |a|^2 and |b|^2."""
+        """In place, block by block: kernel values from the products a.b and the squares |a|^2 and |b|^2."""
         with np.errstate(over="ignore", invalid="ignore"):  # whoever asks for scores refuses those that are not finite
-            if self.kind == "gaussian":
-                products *= -2.0
-                products += of_a[:, None]
-                products += of_b
-                np.maximum(products, 0.0, out=products)
-                products *= -self.gamma
-                np.exp(products, out=products)
-            elif self.kind != "linear":
-                products *= self.gamma
-                products += self.coef0
-                if self.kind == "polynomial":
-                    products **= self.degree
+            for start in range(0, len(products) if self.kind != "linear" else 0, _BLOCK_ROWS):
+                block = products[start : start + _BLOCK_ROWS]
+                if self.kind == "gaussian":
+                    distances = -2.0 * block + of_a[start : start + _BLOCK_ROWS, None] + of_b
+                    block[:] = gaussian(np.maximum(distances, 0.0), self.gamma)
+                elif self.kind == "polynomial":
+                    block[:] = polynomial(block, self.gamma, self.coef0, self.degree)
                 else:
-                    np.tanh(products, out=products)
+                    block[:] = sigmoid(block, self.gamma, self.coef0)
         return products
-
-    @staticmethod
-    def _own(found: np.ndarray, n: int, m: int) -> np.ndarray:
-        if found.shape != (n, m) or not np.isfinite(found).all():
-            problem = "numbers that are not finite" if found.shape == (n, m) else f"an array of shape {found.shape}"
-            raise ValueError(
-                f"kernel: expected an array of shape ({n}, {m}), one number per pair of rows; got {problem}."
-            )
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,16 +90,23 @@ class Documents:
         out, vectors = np.empty(len(X)), self.vectors
         squares = _squares(vectors.astype(np.float64)) if self.kernel.kind == "gaussian" else out
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        def work(part: slice) -> None:
             values = self._given(X[part]) if self.are_given else self.kernel.row_by_row(X[part], vectors, squares)
             multiply(values, factors, out[part], 1)
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), 1 if callable(self.kernel.kind) else n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, 1 if callable(self.kernel.kind) else n_jobs)
         return out
 
     def _given(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(X[:, self.columns], np.float64, order="C")
+
+
+def _checked(values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """What a kernel that is a Python function returned."""
+    if values.shape != shape or not np.isfinite(values).all():
+        problem = "numbers that are not finite" if values.shape == shape else f"an array of shape {values.shape}"
+        raise ValueError(f"kernel: expected an array of shape {shape}, one number per pair of rows; got {problem}.")
+    return values
 
 
 def _squares(A: np.ndarray) -> np.ndarray:

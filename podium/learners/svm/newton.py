@@ -34,7 +34,7 @@ import numpy as np
 
 from podium.data.sparse import FeatureMatrix
 from podium.learners.linear.products import multiply, multiply_transposed
-from podium.learners.stored import read_count, read_numbers, refuse_other_names
+from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.svm.pairs import Pairs, Violations
 from podium.learners.svm.scatter import Preconditioner
 
@@ -59,12 +59,12 @@ class SvmRules:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class NewtonIterate:
     """A point w, and what is known there."""
 
     point: np.ndarray
     scores: np.ndarray
-    found: Violations
+    violations: Violations
     factor: float  # c
     gradient: np.ndarray  # of what is minimised with the present width and C
     primal: float  # the objective of the problem that was asked for, at point / scale
@@ -116,7 +116,7 @@ class SvmTraining:
         return self.solution.gap <= self.rules.tolerance or self._stuck
 
     def step(self) -> None:
-        here = self._place
+        here = self._iterate
         direction = self._direction(here)
         size = self._search(here, direction, self._multiply(self.X, direction))
         point = here.point + size * direction
@@ -138,22 +138,21 @@ class SvmTraining:
     def state(self, best: Solution) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         width = 0.0 if self._width == np.inf else self._width
         arrays = {
-            "point": self._place.point,
+            "point": self._iterate.point,
             "stage": np.array([width, self._cost, self._dual]),
             "rounds": np.array([self.n_steps], np.float64),
             "best_weights": best.weights,
             "best_facts": np.array([best.objective, best.gap]),
         }
-        scores = {f"eval_{number}/scores": scores for number, scores in enumerate(self.followed)}
-        return {"rounds": self.n_steps, "best_rounds": best.rounds}, arrays | scores
+        return {"rounds": self.n_steps, "best_rounds": best.rounds}, arrays | named_scores(self.followed)
 
     def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
         return int(read_numbers(arrays, "rounds", 1)[0])
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Solution:
-        followed = [f"eval_{number}/scores" for number in range(len(self.followed))]
         refuse_other_names({"rounds", "best_rounds"}, meta)
-        refuse_other_names({"point", "stage", "rounds", "best_weights", "best_facts", *followed}, arrays)
+        names = {"point", "stage", "rounds", "best_weights", "best_facts"}
+        refuse_other_names(names | named_scores(self.followed).keys(), arrays)
         rounds, features = read_count(meta, "rounds", 2**53), self.X.shape[1]
         if rounds != self.checked_steps(arrays):
             raise ValueError("rounds are counted twice, and differ")
@@ -162,12 +161,12 @@ class SvmTraining:
         if (width == 0) != self._squared or width < 0 or cost <= 0:
             raise ValueError("the stage of the solver is not one of this problem")
         objective, gap = read_numbers(arrays, "best_facts", 2, unset=np.inf).tolist()
-        scores = [read_numbers(arrays, name, len(own)) for name, own in zip(followed, self.followed)]
-        found = Solution(read_count(meta, "best_rounds", rounds), best, objective, gap)
+        scores = read_scores(arrays, self.followed)
+        solution = Solution(read_count(meta, "best_rounds", rounds), best, objective, gap)
         self._width, self._cost, self._dual = width or np.inf, cost, dual
-        self._place = self._evaluate(point, self._multiply(self.X, point), self._width, self._cost)
-        self.solution, self.followed = self._solution(self._place, dual, rounds), scores
-        return found
+        self._iterate = self._evaluate(point, self._multiply(self.X, point), self._width, self._cost)
+        self.solution, self.followed = self._solution(self._iterate, dual, rounds), scores
+        return solution
 
     def _multiply(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         out = np.empty(len(X))
@@ -176,57 +175,58 @@ class SvmTraining:
 
     # --- where we are -----------------------------------------------------------------------------------------------
 
-    def _settle(self, place: Place, rounds: int, moved: bool) -> None:
+    def _settle(self, at: NewtonIterate, rounds: int, moved: bool) -> None:
         """Take over a point. Where it minimises what is minimised now, the next stage begins: another width or C."""
-        width, cost, dual = self._width, self._cost, max(self._dual, place.dual)
-        self._refuse_unrankable(place)
-        is_done = self._solution(place, dual, rounds).gap <= self.rules.tolerance
+        width, cost, dual = self._width, self._cost, max(self._dual, at.dual)
+        self._refuse_unrankable(at)
+        is_done = self._solution(at, dual, rounds).gap <= self.rules.tolerance
         is_last = cost >= self.rules.C if self._squared else width <= _NARROWEST
         stuck = not moved and is_last
         is_final = is_last and self._squared  # a width can fall further
-        if not is_done and not stuck and not is_final and (not moved or self._is_minimal(place)):
+        if not is_done and not stuck and not is_final and (not moved or self._is_minimal(at)):
             width, cost = (width, self._next_cost(cost)) if self._squared else (width * _NARROWER, cost)
-            place = self._evaluate(place.point, place.scores, width, cost)
-            dual = max(dual, place.dual)
-        self._width, self._cost, self._dual, self._place, self._stuck = width, cost, dual, place, stuck
-        self.solution = self._solution(place, dual, rounds)
+            at = self._evaluate(at.point, at.scores, width, cost)
+            dual = max(dual, at.dual)
+        self._width, self._cost, self._dual, self._iterate, self._stuck = width, cost, dual, at, stuck
+        self.solution = self._solution(at, dual, rounds)
 
     def _next_cost(self, cost: float) -> float:
         return min(cost * _COSTLIER, self.rules.C)
 
-    def _is_minimal(self, place: Place) -> bool:
+    def _is_minimal(self, at: NewtonIterate) -> bool:
         """Whether the error of this stage, 1/2 |gradient|^2, is small beside what the next one can change."""
-        error = 0.5 * float(place.gradient @ place.gradient)
-        is_small = error <= 0.01 * (0.5 * float(place.point @ place.point) + place.factor * place.found.loss)
-        return is_small and (self._squared or error <= 0.1 * (place.primal - place.dual))
+        error = 0.5 * float(at.gradient @ at.gradient)
+        is_small = error <= 0.01 * (0.5 * float(at.point @ at.point) + at.factor * at.violations.loss)
+        return is_small and (self._squared or error <= 0.1 * (at.primal - at.dual))
 
-    def _refuse_unrankable(self, place: Place) -> None:
-        if self.is_hard and place.reach <= _NO_MARGIN * self._usual_length:
+    def _refuse_unrankable(self, at: NewtonIterate) -> None:
+        if self.is_hard and at.reach <= _NO_MARGIN * self._usual_length:
             usual = f"documents of a pair are usually {self._usual_length:.2g} apart"
             raise ValueError(
                 "The training data are not linearly rankable, as C=inf asks for: no weights give every pair a margin "
-                f"above {place.reach:.2g} ({usual}). Set C to a number: pairs may then violate the margin."
+                f"above {at.reach:.2g} ({usual}). Set C to a number: pairs may then violate the margin."
             )
 
-    def _solution(self, place: Place, dual: float, rounds: int) -> Solution:
-        gap = max(place.primal - dual, 0.0) / place.primal if 0 < place.primal < np.inf else float(place.primal > 0)
-        return Solution(rounds, place.point / place.scale, place.primal, gap)
+    def _solution(self, at: NewtonIterate, dual: float, rounds: int) -> Solution:
+        gap = max(at.primal - dual, 0.0) / at.primal if 0 < at.primal < np.inf else float(at.primal > 0)
+        return Solution(rounds, at.point / at.scale, at.primal, gap)
 
-    def _evaluate(self, point: np.ndarray, scores: np.ndarray, width: float, cost: float) -> Place:
-        found = self.pairs.violations(scores, width)
+    def _evaluate(self, point: np.ndarray, scores: np.ndarray, width: float, cost: float) -> NewtonIterate:
+        violations = self.pairs.violations(scores, width)
         factor = 2.0 * cost if self._squared else cost / width
-        pull = -factor * multiply_transposed(self.X, found.gradient, self.rules.n_jobs)
-        penalty, length, total = 0.5 * float(point @ point), float(np.sqrt(pull @ pull)), factor * found.force
+        dual_weights = -factor * multiply_transposed(self.X, violations.gradient, self.rules.n_jobs)
+        penalty, length = 0.5 * float(point @ point), float(np.sqrt(dual_weights @ dual_weights))
+        total = factor * violations.dual_sum
         reach = length / total if total > 0 else np.inf
         if self.is_hard:
             primal, dual = np.inf, 0.5 / reach**2 if reach > 0 else np.inf
         elif self._squared:
-            squares, C = 2.0 * found.loss, self.rules.C
+            squares, C = 2.0 * violations.loss, self.rules.C
             primal, dual = penalty + C * squares, total - 0.5 * length**2 - cost * (cost / C) * squares
         else:
-            primal, dual = penalty + cost * found.slack, total - 0.5 * length**2
-        primal, scale = self._scaled(primal, penalty, found.margin)
-        return Place(point, scores, found, factor, point - pull, primal, scale, dual, reach)
+            primal, dual = penalty + cost * violations.slack, total - 0.5 * length**2
+        primal, scale = self._scaled(primal, penalty, violations.margin)
+        return NewtonIterate(point, scores, violations, factor, point - dual_weights, primal, scale, dual, reach)
 
     def _scaled(self, primal: float, penalty: float, margin: float) -> tuple[float, float]:
         """The objective and the divisor of w: 1, or the smallest margin, if that is cheaper. No slack is left then."""
@@ -235,9 +235,9 @@ class SvmTraining:
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _direction(self, here: Place) -> np.ndarray:
+    def _direction(self, here: NewtonIterate) -> np.ndarray:
         """Minus the inverse Hessian times the gradient, as nearly as is worth while, by conjugate gradients."""
-        self._preconditioner.prepare(here.factor * here.found.curvature.share)
+        self._preconditioner.prepare(here.factor * here.violations.curvature.share)
         residual, solution = -here.gradient, np.zeros_like(here.gradient)
         search = self._preconditioner.solve(residual)
         size = start = float(residual @ search)
@@ -252,24 +252,24 @@ class SvmTraining:
             search = rest + (size / before) * search
         return solution
 
-    def _multiply_hessian(self, here: Place, values: np.ndarray) -> np.ndarray:
-        curved = here.found.curvature.multiply(self._multiply(self.X, values))
+    def _multiply_hessian(self, here: NewtonIterate, values: np.ndarray) -> np.ndarray:
+        curved = here.violations.curvature.multiply(self._multiply(self.X, values))
         return np.asarray(values + here.factor * multiply_transposed(self.X, curved, self.rules.n_jobs))
 
-    def _search(self, here: Place, direction: np.ndarray, along: np.ndarray) -> float:
+    def _search(self, here: NewtonIterate, direction: np.ndarray, along: np.ndarray) -> float:
         """The step at which the slope along the direction is nearly 0: Newton steps, kept within a bracket."""
-        own_slope, own_curve = float(here.point @ direction), float(direction @ direction)
+        start_slope, start_curve = float(here.point @ direction), float(direction @ direction)
         start = slope = float(here.gradient @ direction)
-        low, high, size, curvature = 0.0, np.inf, 0.0, here.found.curvature
+        low, high, size, curvature = 0.0, np.inf, 0.0, here.violations.curvature
         if not start < 0:
             return 0.0
         for _ in range(_MOST_TRIALS):
-            size -= slope / (own_curve + here.factor * float(along @ curvature.multiply(along)))
+            size -= slope / (start_curve + here.factor * float(along @ curvature.multiply(along)))
             if not low < size < high:
                 size = 0.5 * (low + high) if high < np.inf else 2.0 * low
-            found = self.pairs.violations(here.scores + size * along, self._width)
-            slope = own_slope + size * own_curve + here.factor * float(found.gradient @ along)
+            there = self.pairs.violations(here.scores + size * along, self._width)
+            slope = start_slope + size * start_curve + here.factor * float(there.gradient @ along)
             if abs(slope) <= _SLOPE * abs(start):
                 return size
-            low, high, curvature = (size, high, found.curvature) if slope < 0 else (low, size, found.curvature)
+            low, high, curvature = (size, high, there.curvature) if slope < 0 else (low, size, there.curvature)
         return low

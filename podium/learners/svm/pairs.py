@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,13 +28,35 @@ from podium._runtime.threads import over_queries
 from podium.metrics.sorting import make_sort_workspace, sort_places
 
 
+class Lists(NamedTuple):
+    """The documents of all queries, as kernels read them."""
+
+    grades: np.ndarray  # (n,) int32: 0, 1, 2, ... for the labels of a query
+    weights: np.ndarray  # (n,)
+    bits: np.ndarray  # (queries,) int64: of the largest grade
+    costs: np.ndarray  # (queries,): what a pair counts
+    offsets: np.ndarray  # (queries + 1,) int64
+
+
+class Levels(NamedTuple):
+    """(bits, n) int32 each: documents of a query by group, then by bit, then by score; and, of a position in the upper
+    half, the first lower position with xi > 0, and the first with xi >= width."""
+
+    order: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Violations:
-    """The pairs inside the margin at some scores: loss, gradient, and what second derivatives need."""
+    """The pairs inside the margin at some scores: loss, gradient, and what second derivatives need.
 
-    loss: float  # sum over queries of their cost times the loss above
-    slack: float  # sum of xi, weighted in the same way
-    force: float  # sum of min(xi, width), weighted in the same way: the dual variables of all pairs, but for a factor
+    All sums are weighted by the costs of queries.
+    """
+
+    loss: float
+    slack: float  # sum of xi
+    dual_sum: float  # sum of min(xi, width): the dual variables of all pairs, but for a factor
     margin: float  # the smallest difference s_i - s_j of any pair; inf where there are none
     gradient: np.ndarray  # (n,) of the loss in the scores
     curvature: Curvature
@@ -44,27 +67,22 @@ class Curvature:
     """Which pairs are on the quadratic part of the loss: its second derivatives."""
 
     pairs: Pairs
-    levels: np.ndarray  # (bits, n) documents of a query by group, then by bit, then by score
-    first: np.ndarray  # (bits, n) of a place in the upper half: the first lower place with xi > 0,
-    last: np.ndarray  # and the first with xi >= width
+    levels: Levels
 
     @property
     def share(self) -> float:
         """Of all pairs, those on the quadratic part."""
-        places = int((self.last - self.first).sum(dtype=np.int64))
-        return places / max(int(self.pairs.counts.sum()), 1)
+        n_quadratic = int((self.levels.last - self.levels.first).sum(dtype=np.int64))
+        return n_quadratic / max(int(self.pairs.counts.sum()), 1)
 
     def multiply(self, values: np.ndarray) -> np.ndarray:
         """The second derivatives of the loss in the scores, times values (n,)."""
-        pairs, out = self.pairs, np.zeros(len(values))
+        lists, out = self.pairs.lists, np.zeros(len(values))
 
         def work(first: int, last: int) -> None:
-            _multiply_queries(
-                first, last, values, pairs.grades, pairs.bits, pairs.weights, pairs.costs, pairs.offsets,
-                self.levels, self.first, self.last, out,
-            )  # fmt: skip
+            _multiply_queries(first, last, lists, self.levels, values, out)
 
-        over_queries(work, pairs.offsets, pairs.n_jobs)
+        over_queries(work, lists.offsets, self.pairs.n_jobs)
         return out
 
 
@@ -81,32 +99,29 @@ class Pairs:
         n_jobs: int | None = None,
     ) -> None:
         """labels (n,), offsets (queries + 1,), weights (n,) and query_weights (queries,): 1 where not given."""
-        self.offsets, self.n_jobs = readonly(np.asarray(offsets, np.int64)), n_jobs
-        self.grades = np.empty(len(labels), np.int32)
-        n_queries = len(offsets) - 1
-        self.bits, self.counts = np.zeros(n_queries, np.int64), np.zeros(n_queries, np.int64)
-        self.weights = np.ones(len(labels)) if weights is None else np.array(weights, np.float64)
-        totals, labels = np.zeros(n_queries), np.asarray(labels, np.float64)
-        _grade_queries(labels, self.offsets, self.weights, self.grades, self.bits, self.counts, totals)
+        n_queries, self.n_jobs = len(offsets) - 1, n_jobs
+        bits, self.counts = np.zeros(n_queries, np.int64), np.zeros(n_queries, np.int64)
+        weights = np.ones(len(labels)) if weights is None else np.array(weights, np.float64)
+        grades, costs, totals = np.empty(len(labels), np.int32), np.zeros(n_queries), np.zeros(n_queries)
+        lists = Lists(grades, weights, bits, costs, np.asarray(offsets, np.int64))
+        _grade_queries(np.asarray(labels, np.float64), lists, self.counts, totals)
         importance = np.ones(n_queries) if query_weights is None else np.array(query_weights, np.float64)
-        self.costs = _SCALINGS[scaling](importance, totals)
+        costs[:] = _SCALINGS[scaling](importance, totals)
+        self.lists = Lists(*map(readonly, lists))
 
     def violations(self, scores: np.ndarray, width: float = np.inf) -> Violations:
         """Loss, gradient and curvature at these scores (n,)."""
-        n, depth = len(scores), int(self.bits.max(initial=0))
-        levels, first, last = np.zeros((3, depth, n), np.int32)
-        gradient, sums = np.zeros(n), np.zeros((len(self.costs), 4))
+        n, lists = len(scores), self.lists
+        levels = Levels(*np.zeros((3, int(lists.bits.max(initial=0)), n), np.int32))
+        gradient, sums = np.zeros(n), np.zeros((len(lists.costs), 4))
 
         def work(start: int, stop: int) -> None:
-            _sum_queries(
-                start, stop, scores, self.grades, self.bits, self.weights, self.costs, self.offsets, width,
-                levels, first, last, gradient, sums,
-            )  # fmt: skip
+            _sum_queries(start, stop, lists, scores, width, levels, gradient, sums)
 
-        over_queries(work, self.offsets, self.n_jobs)
-        loss, slack, force = (float((self.costs * sums[:, k]).sum()) for k in range(3))
+        over_queries(work, lists.offsets, self.n_jobs)
+        loss, slack, dual_sum = (float((lists.costs * sums[:, k]).sum()) for k in range(3))
         margin = float(sums[:, 3].min(initial=np.inf))
-        return Violations(loss, slack, force, margin, gradient, Curvature(self, levels, first, last))
+        return Violations(loss, slack, dual_sum, margin, gradient, Curvature(self, levels))
 
 
 def _mean_over_pairs(importance: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -129,19 +144,9 @@ _SCALINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 @kernel
-def _grade_queries(
-    labels: np.ndarray,
-    offsets: np.ndarray,
-    weights: np.ndarray,
-    grades: np.ndarray,
-    bits: np.ndarray,
-    counts: np.ndarray,
-    totals: np.ndarray,
-) -> None:
-    """grades: 0, 1, 2, ... for the different labels of a query in rising order, and the bits of the largest.
-
-    counts, totals: pairs of a query, and the sum of their weights.
-    """
+def _grade_queries(labels: np.ndarray, lists: Lists, counts: np.ndarray, totals: np.ndarray) -> None:
+    """Fill grades and bits; counts, totals: pairs of a query, and the sum of their weights."""
+    grades, weights, bits, _, offsets = lists
     for q in range(len(offsets) - 1):
         start, stop = offsets[q], offsets[q + 1]
         order = np.argsort(labels[start:stop], kind="mergesort")
@@ -160,24 +165,24 @@ def _grade_queries(
 
 @kernel
 def _divide_group(order: np.ndarray, grades: np.ndarray, bit: int, start: int, out: np.ndarray) -> tuple[int, int]:
-    """Divide the group (grade >> bit + 1) that begins at a place by the bit, stably: (first of the upper half, end)."""
+    """Divide the group (grade >> bit + 1) that begins at `start` by the bit, stably: (first of the upper half, end)."""
     n, group, stop, middle = len(order), grades[order[start]] >> (bit + 1), start, start
     while stop < n and grades[order[stop]] >> (bit + 1) == group:
         if (grades[order[stop]] >> bit) & 1 == 0:
             out[middle] = order[stop]
             middle += 1
         stop += 1
-    place = middle
+    upper = middle
     for k in range(start, stop):
         if (grades[order[k]] >> bit) & 1 == 1:
-            out[place] = order[k]
-            place += 1
+            out[upper] = order[k]
+            upper += 1
     return middle, stop
 
 
 @kernel
 def _ends(order: np.ndarray, grades: np.ndarray, bit: int, start: int) -> tuple[int, int]:
-    """(first place of the upper half, end) of the group that begins at a place of a divided order."""
+    """(first of the upper half, end) of the group that begins at `start` of a divided order."""
     n, group = len(order), grades[order[start]] >> (bit + 1)
     middle = start
     while middle < n and grades[order[middle]] >> bit == 2 * group:
@@ -189,43 +194,44 @@ def _ends(order: np.ndarray, grades: np.ndarray, bit: int, start: int) -> tuple[
 
 
 @kernel
-def _sum_queries(
-    first_query: int,
-    last_query: int,
-    scores: np.ndarray,
-    grades: np.ndarray,
-    bits: np.ndarray,
-    weights: np.ndarray,
-    costs: np.ndarray,
-    offsets: np.ndarray,
-    width: float,
-    levels: np.ndarray,
-    firsts: np.ndarray,
-    lasts: np.ndarray,
-    gradient: np.ndarray,
-    sums: np.ndarray,
-) -> None:
-    """sums[q] = loss, slack, force and smallest margin; gradient (n,) times the query's cost; see `Curvature`."""
+def _longest(first_query: int, last_query: int, offsets: np.ndarray) -> int:
     longest = 0
     for q in range(first_query, last_query):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    room, sorting = np.empty((7, longest + 1)), make_sort_workspace(longest)
+    return longest
+
+
+@kernel
+def _sum_queries(
+    first_query: int,
+    last_query: int,
+    lists: Lists,
+    scores: np.ndarray,
+    width: float,
+    levels: Levels,
+    gradient: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """sums[q] = loss, slack, dual sum and smallest margin; gradient (n,) times the query's cost; fills `levels`."""
+    grades, weights, bits, costs, offsets = lists
+    longest = _longest(first_query, last_query, offsets)
+    buffers, sorting = np.empty((7, longest + 1)), make_sort_workspace(longest)
     for q in range(first_query, last_query):
         sums[q, 3] = np.inf
         if bits[q] == 0 or costs[q] == 0.0:
             continue
         start, stop = offsets[q], offsets[q + 1]
-        n, own_grades, own_weights = stop - start, grades[start:stop], weights[start:stop]
-        own = scores[start:stop] - scores[start + n // 2]  # large numbers would cost digits
-        order = sort_places(own, sorting, False)[::-1].astype(np.int32)
+        n = stop - start
+        relative = scores[start:stop] - scores[start + n // 2]  # large numbers would cost digits
+        order = sort_places(relative, sorting, False)[::-1].astype(np.int32)
         for bit in range(bits[q] - 1, -1, -1):
-            level, group = levels[bit, start:stop], 0
+            level, group = levels.order[bit, start:stop], 0
             while group < n:
-                middle, end = _divide_group(order, own_grades, bit, group, level)
+                middle, end = _divide_group(order, grades[start:stop], bit, group, level)
                 if group < middle < end:
                     _sum_group(
-                        group, middle, end, level, own, own_weights, width, room,
-                        firsts[bit, start:stop], lasts[bit, start:stop], gradient[start:stop], sums[q],
+                        group, middle, end, level, relative, weights[start:stop], width, buffers,
+                        levels.first[bit, start:stop], levels.last[bit, start:stop], gradient[start:stop], sums[q],
                     )  # fmt: skip
                 group = end
             order = level
@@ -242,14 +248,14 @@ def _sum_group(
     scores: np.ndarray,
     weights: np.ndarray,
     width: float,
-    room: np.ndarray,
+    buffers: np.ndarray,
     firsts: np.ndarray,
     lasts: np.ndarray,
     gradient: np.ndarray,
     sums: np.ndarray,
 ) -> None:
-    """Pairs of the upper places middle .. end - 1 with the lower ones start .. middle - 1, both in order of score."""
-    count, total, squares, of_count, of_target, of_steep, sorted_scores = room
+    """Pairs of the upper positions middle .. end - 1 with the lower ones start .. middle - 1, both sorted by score."""
+    count, total, squares, of_count, of_target, of_steep, sorted_scores = buffers
     count[start], total[start], squares[start] = 0.0, 0.0, 0.0
     for k in range(start, middle):
         weight, score = weights[level[k]], scores[level[k]]
@@ -265,7 +271,7 @@ def _sum_group(
     if lowest < end and highest >= start:
         sums[3] = min(sums[3], scores[level[lowest]] - scores[level[highest]])
     first = last = start
-    loss, slack, forces = 0.0, 0.0, 0.0
+    loss, slack, duals = 0.0, 0.0, 0.0
     for k in range(middle, end):
         i = level[k]
         weight, target = weights[i], scores[i] - 1.0  # xi = s_j - target
@@ -279,21 +285,21 @@ def _sum_group(
         near = total[last] - total[first] - target * n
         far = total[middle] - total[last] - target * steep
         square = squares[last] - squares[first] - target * (total[last] - total[first] + near)
-        force, of_far = near, 0.0
+        dual, of_far = near, 0.0
         if last < middle:
-            force, of_far = near + width * steep, width * far - 0.5 * width * width * steep
+            dual, of_far = near + width * steep, width * far - 0.5 * width * width * steep
             of_steep[last] += weight * width
         loss += weight * (0.5 * square + of_far)
         slack += weight * (near + far)
-        forces += weight * force
-        gradient[i] -= weight * force
+        duals += weight * dual
+        gradient[i] -= weight * dual
         of_count[first] += weight
         of_count[last] -= weight
         of_target[first] += weight * target
         of_target[last] -= weight * target
     sums[0] += loss
     sums[1] += slack
-    sums[2] += forces
+    sums[2] += duals
     n, target, steep = 0.0, 0.0, 0.0
     for k in range(start, middle):
         n, target, steep = n + of_count[k], target + of_target[k], steep + of_steep[k]
@@ -303,35 +309,21 @@ def _sum_group(
 
 @kernel
 def _multiply_queries(
-    first_query: int,
-    last_query: int,
-    values: np.ndarray,
-    grades: np.ndarray,
-    bits: np.ndarray,
-    weights: np.ndarray,
-    costs: np.ndarray,
-    offsets: np.ndarray,
-    levels: np.ndarray,
-    firsts: np.ndarray,
-    lasts: np.ndarray,
-    out: np.ndarray,
+    first_query: int, last_query: int, lists: Lists, levels: Levels, values: np.ndarray, out: np.ndarray
 ) -> None:
     """out_i = sum over the pairs of i on the quadratic part of w_i w_j (v_i - v_j), times the query's cost."""
-    longest = 0
-    for q in range(first_query, last_query):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    room = np.empty((4, longest + 1))
+    grades, weights, bits, costs, offsets = lists
+    buffers = np.empty((4, _longest(first_query, last_query, offsets) + 1))
     for q in range(first_query, last_query):
         start, stop = offsets[q], offsets[q + 1]
-        n, own_grades, own_weights = stop - start, grades[start:stop], weights[start:stop]
         for bit in range(bits[q]):
-            level, group = levels[bit, start:stop], 0
-            while group < n:
-                middle, end = _ends(level, own_grades, bit, group)
+            level, group = levels.order[bit, start:stop], 0
+            while group < stop - start:
+                middle, end = _ends(level, grades[start:stop], bit, group)
                 if group < middle < end:
                     _multiply_group(
-                        group, middle, end, level, values[start:stop], own_weights, room,
-                        firsts[bit, start:stop], lasts[bit, start:stop], out[start:stop],
+                        group, middle, end, level, values[start:stop], weights[start:stop], buffers,
+                        levels.first[bit, start:stop], levels.last[bit, start:stop], out[start:stop],
                     )  # fmt: skip
                 group = end
         for k in range(start, stop):
@@ -346,12 +338,12 @@ def _multiply_group(
     level: np.ndarray,
     values: np.ndarray,
     weights: np.ndarray,
-    room: np.ndarray,
+    buffers: np.ndarray,
     firsts: np.ndarray,
     lasts: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    count, total, of_count, of_total = room
+    count, total, of_count, of_total = buffers
     count[start], total[start] = 0.0, 0.0
     for k in range(start, middle):
         weight = weights[level[k]]

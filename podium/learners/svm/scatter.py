@@ -56,16 +56,16 @@ class Preconditioner:
 def scatter(X: np.ndarray, pairs: Pairs, diagonal: bool = False) -> np.ndarray:
     """S (features, features), or its diagonal as (1, features), weighted as the pairs are; added block by block."""
     X, width = readonly(X), X.shape[1]
-    sizes = np.diff(pairs.offsets)
+    lists, sizes = pairs.lists, np.diff(pairs.lists.offsets)
     every = -(-int(sizes.sum()) // _MOST_ROWS) if len(sizes) else 1
     queries = np.flatnonzero(pairs.counts > 0)[::every]
     # of all pairs of a query, the share that has different labels
-    shares = every * pairs.costs * pairs.counts / np.maximum(sizes * (sizes - 1) / 2, 1)
+    shares = every * lists.costs * pairs.counts / np.maximum(sizes * (sizes - 1) / 2, 1)
     blocks = [queries[k : k + _BLOCK_QUERIES] for k in range(0, len(queries), _BLOCK_QUERIES)]
 
     def work(block: int) -> np.ndarray:
         total = np.zeros((1 if diagonal else width, width))
-        _add_scatter(X, pairs.offsets, pairs.weights, shares, blocks[block], total)
+        _add_scatter(X, lists.offsets, lists.weights, shares, blocks[block], total)
         return total
 
     total = np.zeros((1 if diagonal else width, width))

@@ -146,7 +146,7 @@ class CheckedArguments(Estimator):
             merged: dict[Any, Any] = {column: pair for column, pair in found.items() if str(column) not in coded}
         else:
             merged = {**merged_in_frame(X, coded)}
-        warn_of_merged(merged, stacklevel=5)
+        warn_of_merged(merged)
 
     def _note_columns(self, data: RankingData) -> None:
         self.n_features_in_ = data.n_features
@@ -157,7 +157,7 @@ class CheckedArguments(Estimator):
     def _eval_data(self, part: Any, number: int) -> RankingData:
         """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
         if isinstance(part, RankingData):
-            refuse_other_columns(self, part, f"eval_set[{number}]", stacklevel=5)
+            refuse_other_columns(self, part, f"eval_set[{number}]")
             part.labels_for(f"eval_set[{number}]")
             return part.grouped()
         if not isinstance(part, (tuple, list)) or len(part) != 3 or isinstance(part[0], RankingData):

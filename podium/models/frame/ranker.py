@@ -470,7 +470,9 @@ class Ranker(CheckedArguments):
         check_fitted(self)
         save(self, target, score_only)
 
-    _UNIT: ClassVar[str] = "step"  # what the learner calls a step
+    step_word: ClassVar[str] = "step"  # what a step of the training is called
+    steps_parameter: ClassVar[str | None] = None  # with the number of steps, where a learning curve can decide it
+    search_space: ClassVar[Mapping[str, Any]] = {}  # what `podium tune` searches, with the defaults in it
 
     # Parameters that a fitted model still reads, to score or to tell about itself. `fit` keeps their values: a
     # parameter that is set afterwards is for the next training. All else that scores depend on is in fitted attributes.
@@ -480,10 +482,6 @@ class Ranker(CheckedArguments):
         """A parameter as it was in `fit`; before, as it is."""
         known: Mapping[str, Any] = self.__dict__.get("fitted_parameters_", {})
         return known[name] if name in known else value_of(self, name)
-
-    # Parameters of older model files: those with a fixed value now, and those that never had an effect.
-    _fixed: ClassVar[tuple[str, ...]] = ()
-    _unused: ClassVar[tuple[str, ...]] = ()
 
     # --- transforms: what rows become before the learner sees them
 
@@ -555,11 +553,6 @@ class Ranker(CheckedArguments):
     def _unsaved_parameters(self) -> tuple[str, ...]:
         """Parameters that are not in the model file: threads are the machine's affair."""
         return ("n_jobs",)
-
-    @classmethod
-    def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters as they are spelt today; older files may hold other spellings."""
-        return dict(parameters)
 
     def _check_parameters(self) -> None:
         """Refuse values that the parameters do not take; subclasses add what holds between parameters."""

@@ -26,7 +26,7 @@ from podium.models.frame.nested import read_model
 from podium.models.frame.parameters import Kind, parameter, parametrized
 from podium.models.frame.ranker import Interrupted, Ranker
 from podium.models.frame.transforms import Queries, queries_of, source_of
-from podium.models.registry import REGISTRY
+from podium.models.registry import catalogue
 
 
 def _is_base(value: Any) -> bool:
@@ -37,7 +37,7 @@ def read_base(text: str) -> Any:
     """A fitted model by its file, or one to be trained, written as `linear(max_iter=50)`."""
     from podium.persistence.saving import load
 
-    names = [entry.name for entry in REGISTRY]
+    names = [entry.name for entry in catalogue()]
     name = text.partition("(")[0].strip().lower()
     if name in names and not os.path.isfile(text):
         return read_model(text)

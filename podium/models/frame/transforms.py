@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import readonly
-from podium._runtime.threads import map_blocks, over_queries
+from podium._runtime.threads import map_slices, over_queries
 from podium.data.query_ids import group_rows
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, is_sparse
-from podium.models.frame.query_kernels import feature_ranges, minmax_queries, moments, rank_queries, zscore_queries
+from podium.data.standardising import Standardisation
+from podium.models.frame.query_kernels import feature_ranges, minmax_queries, rank_queries, zscore_queries
 
 KINDS = ("raw", "zscore", "rank", "minmax", "standard", "signed_log", "quantile")  # by number in model files
 WITHIN_QUERY = ("zscore", "rank", "minmax")
@@ -83,18 +84,18 @@ class Transform:
 
     @classmethod
     def fit(cls, kinds: Sequence[str], data: RankingData, unchanged: Sequence[int], n_jobs: int | None) -> Transform:
-        """On training data. Features `unchanged` (categories) have one column, as they are."""
+        """On training data. FeatureMatrix `unchanged` (categories) have one column, as they are."""
         refuse_sparse(kinds, data.X)
         free = [feature for feature in range(data.n_features) if feature not in set(unchanged)]
         pairs = [(0, feature) for feature in unchanged]
         pairs += [(KINDS.index(kind), feature) for kind in kinds for feature in free]
         columns = np.array(pairs, np.int64).reshape(-1, 2)
-        centre, scale = _standardisation(data.X) if "standard" in kinds else _no_change(data.n_features)
+        scaling = Standardisation.fit(data.X) if "standard" in kinds else Standardisation.identity(data.n_features)
         found = cls(
             kinds=columns[:, 0].astype(np.uint8),
             features=columns[:, 1].astype(np.uint32),
-            centre=centre,
-            scale=scale,
+            centre=scaling.centre,
+            scale=scaling.scale,
             quantiles=_quantiles(data.X) if "quantile" in kinds else np.empty((0, data.n_features), np.float32),
         )
         return found._without_constants(data, n_jobs)
@@ -179,11 +180,10 @@ class Transform:
     def _apply_rowwise(self, kind: str, X: np.ndarray, features: np.ndarray, out: np.ndarray, n_jobs: Any) -> None:
         formula = self._formula(kind, features)
 
-        def work(block: int) -> None:
-            part = slice(block * _BLOCK_ROWS, (block + 1) * _BLOCK_ROWS)
+        def work(part: slice) -> None:
             out[part] = formula(X[part][:, features])
 
-        map_blocks(work, -(-len(X) // _BLOCK_ROWS), n_jobs)
+        map_slices(work, len(X), _BLOCK_ROWS, n_jobs)
 
     def _formula(self, kind: str, features: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Of a kind that looks at one value at a time: the values of these features, (rows, features), transformed."""
@@ -192,8 +192,8 @@ class Transform:
         if kind == "signed_log":
             return _signed_log
         if kind == "standard":
-            centre, scale = self.centre[features], self.scale[features]
-            return lambda values: np.clip((values - centre) / scale, -_LARGEST, _LARGEST)
+            scaling = Standardisation(self.centre, self.scale).take(features)
+            return lambda values: np.clip(scaling.apply(values), -_LARGEST, _LARGEST)
         quantiles = self.quantiles[:, features]
         return lambda values: np.stack([_shares_below(v, q) for v, q in zip(values.T, quantiles.T)], axis=1)
 
@@ -279,19 +279,6 @@ def _shares_below(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     below = np.interp(values, quantiles, shares)
     above = -np.interp(-values, -quantiles[::-1], -shares[::-1])
     return np.asarray(0.5 * (below + above))
-
-
-def _no_change(n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.zeros(n_features), np.ones(n_features)
-
-
-def _standardisation(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation per feature; those of constant ones, which are dropped, change nothing."""
-    width = X.shape[1]
-    low, high, count = np.empty(width), np.empty(width), np.empty(width, np.int64)
-    mean, deviation = np.empty(width), np.empty(width)
-    moments(readonly(X), np.arange(len(X)), np.arange(width), low, high, count, mean, deviation)
-    return mean, np.where(deviation > 0, deviation, 1.0)
 
 
 def _quantiles(X: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from podium.models.frame.parameters import (
     LARGE,
     STRUCTURE,
     SWITCH,
+    TRANSFORM_SPACE,
     BinParameter,
     SeedParameter,
     parameter,
@@ -48,6 +49,17 @@ if TYPE_CHECKING:
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree", "line_search")
 GOSS_UNITS = ("row", "query")
+LEAF_SPACE: dict[str, Any] = {
+    "max_leaf_nodes": {"low": 4, "high": 127, "log": True},
+    "min_samples_leaf": {"low": 5, "high": 200, "log": True},
+}
+BOOSTED_SPACE: dict[str, Any] = {
+    "learning_rate": {"low": 0.02, "high": 0.3, "log": True},
+    **LEAF_SPACE,
+    "feature_fraction": {"low": 0.3, "high": 1.0},
+    "l2_regularization": [0.0, 1.0, 10.0],
+    **TRANSFORM_SPACE,
+}
 
 
 def _is_goss_pair(value: Any) -> bool:
@@ -218,7 +230,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
         model = copy(self)
         data = self._training_data(X, y, qid, group, sample_weight, query_weight, known=True)
         rules, base_scores, data = self._rules(), self._base_scores(data), self._transformed(data.grouped())
-        model.forest_ = refit_values(self.forest_, data.X, self._bind(data), rules, decay, base_scores, self.n_jobs)
+        model.forest_ = refit_values(self.forest_, data.X, self._bind(data), rules, decay, base_scores)
         return model
 
     def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
@@ -266,7 +278,6 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             forest=self.forest_ if continued else None,
             step_rule=self._line_search(data) if self.step == "line_search" else None,
             counts=None if weights is None or not weights.any() else weights > 0,
-            n_jobs=self.n_jobs,
         )
 
     def _line_search(self, data: RankingData) -> StepRule:
@@ -282,7 +293,9 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
     def _n_steps(self) -> int:
         return self.n_estimators
 
-    _UNIT: ClassVar[str] = "tree"
+    step_word: ClassVar[str] = "tree"
+    steps_parameter: ClassVar[str | None] = "n_estimators"
+    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE
     _FACTS: ClassVar[Mapping[str, Fact]] = TREE_FACTS
     _ARRAYS: ClassVar[tuple[str, ...]] = FOREST_ARRAYS
 
@@ -295,10 +308,6 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
     def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         self.bundles_ = [[int(f) for f in bundle] for bundle in meta["bundles"]]
         self.forest_ = Forest(**arrays, start=float(meta["start"]), n_features=self._n_columns)
-
-    @classmethod
-    def _renamed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        return {**parameters, "step": "tree"} if parameters.get("step") == "length" else dict(parameters)
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
@@ -440,6 +449,7 @@ class BoostedTrees(BinParameter, SeedParameter, StartingRanker):
             skip_drop=self.skip_drop,
             max_drop=self.max_drop,
             seed=self.random_state,
+            n_jobs=self.n_jobs,
             growth=growth,
             sampling=SamplingRules(
                 row_fraction=self.row_fraction,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from podium.models.frame.parameters import (
+    TRANSFORM_SPACE,
     LambdaParameters,
     MetricParameter,
     ObjectiveParameter,
@@ -13,7 +15,7 @@ from podium.models.frame.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.trees.boosted import BoostedTrees, BoostingParameters, GrowthParameters
+from podium.models.trees.boosted import BOOSTED_SPACE, LEAF_SPACE, BoostedTrees, BoostingParameters, GrowthParameters
 from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
 
@@ -36,6 +38,8 @@ class _AnyObjective(ObjectiveParameter, MetricParameter, PairExponent, BoostedTr
 class Boosted(BoostingParameters, GrowthParameters, _AnyObjective):
     """Boosted trees with any objective: a name, an Objective or a Python function."""
 
+    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"objective": ["lambda", "xendcg", "ranknet"]}
+
 
 @parametrized
 class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameters, BoostedTrees):
@@ -57,6 +61,8 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
     n_estimators: int = 1
     learning_rate: float = 1.0
 
+    search_space: ClassVar[Mapping[str, Any]] = LEAF_SPACE | TRANSFORM_SPACE
+
     def _objective(self) -> Any:
         return parse_objective("squared")
 
@@ -67,6 +73,8 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
 
     With `init=` a model or its scores this is LambdaSMART.
     """
+
+    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": [None, "auto"]}
 
     def _objective(self) -> Any:
         return self._named_objective("lambda", sigma=self.sigma, normalize=self._normalization())
@@ -97,8 +105,10 @@ class MatrixNet(BoostingParameters, _AnyObjective):
     max_depth: int = parameter(6, "Maximum depth of a tree; no tree has more than 16 levels.", low=1, high=2**16)
 
     growth = "oblivious"
-    _fixed = ("growth",)
-    _unused = ("max_leaf_nodes", "min_samples_leaf", "max_impurity")
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "max_depth": {"low": 2, "high": 8},
+        **{name: values for name, values in BOOSTED_SPACE.items() if name not in LEAF_SPACE},
+    }
 
 
 @parametrized
@@ -113,8 +123,12 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
     min_samples_leaf: int = 5
     feature_fraction: float = 0.3
 
-    _fixed = ("learning_rate", "row_fraction", "query_fraction", "goss", "drop_rate")
-    _unused = ("goss_by", "skip_drop", "max_drop")
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "max_leaf_nodes": {"low": 16, "high": 512, "log": True},
+        "min_samples_leaf": LEAF_SPACE["min_samples_leaf"],
+        "feature_fraction": BOOSTED_SPACE["feature_fraction"],
+        **TRANSFORM_SPACE,
+    }
 
     def _objective(self) -> Any:
         return self._named_objective(self.objective)

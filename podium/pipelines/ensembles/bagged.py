@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Bagged(SeedParameter, Ensemble):
         'with replacement), or "seeds", all queries and a random_state each, for models that draw rows or features.',
         choices=SAMPLES,
     )
+
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "n_members": [5, 10, 20],
+        "normalization": ["zscore", "rank", None],
+    }
 
     def _unfitted(self) -> list[Ranker]:
         if self.model is not None:

@@ -52,6 +52,7 @@ class Blend(MembersParameter, Ensemble):
         words=f"{', '.join(WEIGHTS)}, or numbers such as [2, 1], 0 or larger",
     )
 
+    search_space: ClassVar[Mapping[str, Any]] = {"normalization": ["zscore", "rank", "minmax"]}
     _FACTS: ClassVar[Mapping[str, Fact]] = {
         "weights": Fact("finite numbers", lambda value: isinstance(value, list) and all(map(is_number, value)))
     }

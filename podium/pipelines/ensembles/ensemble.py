@@ -36,7 +36,7 @@ class Ensemble(Ranker):
         optional=True,
     )
 
-    _UNIT: ClassVar[str] = "member"
+    step_word: ClassVar[str] = "member"
     _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("normalization",)
 
     # --- what members define

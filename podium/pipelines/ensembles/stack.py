@@ -7,7 +7,7 @@ Then every model is trained on all queries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -54,6 +54,11 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     )
     passthrough: bool = parameter(False, "Whether the second ranker sees the features too, behind the scores.")
 
+    search_space: ClassVar[Mapping[str, Any]] = {
+        "folds": [3, 5, 10],
+        "passthrough": [False, True],
+        "normalization": ["zscore", "rank", None],
+    }
     _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = (*Ensemble._FITTED_PARAMETERS, "passthrough")
 
     def _n_steps(self) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 
 from podium._runtime.progress import NotedReport
 from podium._runtime.threads import threads_for
+from podium._runtime.words import counted
 from podium.formats.container import write_container
 from podium.formats.kinds import SEGMENT
 from podium.search.analysis.analyser import Analyser
@@ -138,7 +139,7 @@ class IndexWriter:
             with threads_for(1, "podium-analysis") as pool:
                 self._analyse_batches(pool, self._batches(documents), report, total)
         except Exception as error:
-            error.add_note(f"{self._n_added - before} documents were added before this error.")
+            error.add_note(f"{counted(self._n_added - before, 'document')} added before this error.")
             raise
         return self._n_added - before
 

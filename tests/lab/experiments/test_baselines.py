@@ -1,4 +1,4 @@
-"""Peers: the trees are those of the libraries themselves, watched by Podium's metrics."""
+"""Baselines: the trees are those of the libraries themselves, watched by Podium's metrics."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ WRONG = {
     "init": (of_model("LambdaSMART"), "models.LambdaSMART: LambdaSMART: init must be"),
     "member": (of_model("Mix", kind="blend", members=["@LambdaMRT"]), "models.Mix: 'LambdaMRT' is no other model"),
     "text": (of_model("Mix", kind="blend", members=["lambdamrt"]), "models.Mix.members: model must be one of"),
-    "peer": (
+    "baseline's parameter": (
         of_model("LightGBM", num_leafs=3),
         "models.LightGBM.num_leafs: unknown parameter. Did you mean 'num_leaves'?",
     ),
@@ -195,7 +195,7 @@ FULL: dict[str, Any] = changed(
         "Smart": {"kind": "lambdasmart", "init": "@Lin"},
         "Mix": {"kind": "blend", "members": ["@Lin", "bagged(model=lambdamart, n_members=2)"], "weights": [2, 1]},
         "Best": {"kind": "pick", "members": ["Lin", "Mix"]},
-        "Peer": {"kind": "lightgbm", "objective": "rank_xendcg", "refit": "train+valid"},
+        "Trees of others": {"kind": "lightgbm", "objective": "rank_xendcg", "refit": "train+valid"},
     },
 )
 
@@ -291,9 +291,9 @@ def test_presets_are_complete(preset: str) -> None:
     assert experiment.name == preset
     assert tomllib.loads((PRESETS / f"{preset}.toml").read_text())["title"]
     if preset == "mq2008":
-        from podium.models.registry import REGISTRY
+        from podium.models.registry import catalogue
 
-        assert {entry.name for entry in REGISTRY} <= {spec.kind.lower() for spec in experiment.models.values()}
+        assert {entry.name for entry in catalogue()} <= {spec.kind.lower() for spec in experiment.models.values()}
         assert experiment.policies == ("letor4", "standard", "lightgbm")
         assert len(experiment.seeds) == 5
 

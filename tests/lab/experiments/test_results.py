@@ -19,21 +19,13 @@ import pytest
 from made_results import make_results
 
 from podium.cli.lab_tables import print_outcome
-from podium.lab.experiments.results import (
-    Results,
-    Run,
-    Search,
-    Trial,
-    run_file,
-    save_about,
-    save_run,
-    save_search,
-    write_tables,
-)
+from podium.lab.experiments.records import ModelRun, Search
+from podium.lab.experiments.results import Results, run_file, save_about, save_run, save_search, write_tables
 from podium.lab.experiments.running import Outcome
 from podium.lab.report import write_report
 from podium.lab.report.leaderboard import leaderboard, published_beside
 from podium.lab.report.page import Html
+from podium.lab.tuning.tuning import Trial
 
 ABOUT = {
     "name": "small",
@@ -44,9 +36,9 @@ ABOUT = {
 }
 
 
-def make_run(model: str, fold: str, seed: int, values: list[float | None]) -> Run:
+def make_run(model: str, fold: str, seed: int, values: list[float | None]) -> ModelRun:
     known = [value for value in values if value is not None]
-    return Run(
+    return ModelRun(
         model,
         fold,
         seed,
@@ -218,7 +210,7 @@ def small_results() -> Results:
     return Results(about | {"published": [table]}, runs, searches)
 
 
-def _shortened(run: Run) -> Run:
+def _shortened(run: ModelRun) -> ModelRun:
     curves = {"valid": {"ndcg@10": [0.4, 0.5]}}
     own = {"letor4": {metric: run.per_query["letor4"][metric] for metric in ("ndcg@10", "map")}}
     values = {"letor4": {metric: run.values["letor4"][metric] for metric in ("ndcg@10", "map")}}

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ import podium
 from podium.evaluation.intervals import LEAST_DIFFERING
 from podium.lab.experiments.experiment import Experiment
 from podium.lab.experiments.making import make
-from podium.lab.experiments.results import Results, run_file, search_file
+from podium.lab.experiments.results import Results, read_model_run, read_search, run_file, search_file
 from podium.lab.experiments.running import run
 from podium.lab.experiments.tasks import Session, Task
 from podium.lab.experiments.workers import Workers, _variables_of_children
 from podium.lab.report.leaderboard import leaderboard, published_beside
 
+PARTS = ("train", "valid", "test")
 MODELS: dict[str, Any] = {
     "Linear": {"max_iter": 20, "seeds": [0], "transform": ["raw", "zscore"]},
     "Trees": {
@@ -502,3 +504,33 @@ def test_lightgbms_published_table_is_that_of_the_validation_parts(real_data: Pa
     for pairs in table.rows.values():
         np.testing.assert_allclose(*zip(*pairs), atol=2e-6)
     assert table.means["ndcg@10"][1] - found.results.mean(table.model, "lightgbm", "ndcg@10") > 0.005
+
+
+def choices_with(folder: Path, shuffled: str | None) -> tuple[list[Any], list[float | None]]:
+    """What tuning, early stopping and a pick choose, and the test values, where one part has shuffled labels."""
+    for number, part in enumerate(PARTS):
+        write_data(folder / "whole.txt", 12, number)
+        data = podium.read_letor(folder / "whole.txt")
+        labels = np.random.default_rng(0).permutation(data.y) if part == shuffled else data.y
+        podium.write_letor(replace(data, y=labels, query_ids=100 * number + np.arange(12)), folder / part)
+    models = {name: MODELS[name] for name in ("Linear", "Trees", "Best")}
+    models["Stopped"] = {"kind": "lambdamart", "n_estimators": 40, "early_stopping_rounds": 3}
+    given = experiment(data=dict(zip(PARTS, PARTS)), folds={}, models=models, seeds=[0], published=[])
+    made = Experiment(**given)
+    session = Session(made, made.folds_in(folder), folder / f"out-{shuffled}")
+    session.perform(Task("search", "Trees", "1"))
+    for name in ("Linear", "Trees", "Stopped", "Best"):
+        session.perform(Task("run", name, "1"))
+    search = read_search(search_file(session.folder, "Trees", "1"))
+    runs = [read_model_run(run_file(session.folder, name, "1", 0)) for name in models]
+    choices = [(run.settings, run.curves, run.validation, run.validation_values) for run in runs]
+    values = [run.values["standard"]["map"] for run in runs]
+    return [[trial.value for trial in search.trials], search.chosen, *choices], values
+
+
+def test_test_labels_change_no_choice_and_validation_labels_do(tmp_path: Path) -> None:
+    choices, values = choices_with(tmp_path, None)
+    choices_of_shuffled, values_of_shuffled = choices_with(tmp_path, "test")
+    assert choices_of_shuffled == choices
+    assert all(one != other for one, other in zip(values, values_of_shuffled))
+    assert choices_with(tmp_path, "valid")[0][0] != choices[0]

@@ -16,7 +16,6 @@ from podium.lab.experiments.results import Results
 from podium.lab.experiments.running import Outcome
 from podium.lab.report import statistics, write_report
 from podium.lab.report.leaderboard import leaderboard
-from podium.lab.report.sections import _published_values
 from podium.lab.report.training_sections import _front
 
 NAMES = ["worst", "middle", "best"]
@@ -70,11 +69,11 @@ def _shortened(run):
 @pytest.mark.parametrize("metric", ["ndcg@10", "map"])  # map has an undefined query
 def test_weights_make_the_mean_over_queries_that_over_folds(uneven: Results, metric: str) -> None:
     board = statistics.rank_models(uneven, "letor4", metric)
-    for standing in board.standings:
-        column, weights = board.values.columns[standing.model], board.values.weights
+    for row in board.rows:
+        column, weights = board.values.columns[row.model], board.values.weights
         known = ~np.isnan(column)
-        assert np.average(column[known], weights=weights[known]) == pytest.approx(standing.mean)
-        assert standing.interval[0] < standing.mean < standing.interval[1]
+        assert np.average(column[known], weights=weights[known]) == pytest.approx(row.mean)
+        assert row.interval[0] < row.mean < row.interval[1]
     assert board.models == NAMES[::-1]
     assert board.leaders == ["best"]
 
@@ -90,7 +89,7 @@ def test_the_baseline_is_that_of_the_experiment_or_its_first_model(uneven: Resul
     named = replace(uneven, about=uneven.about | {"baseline": "middle"})
     assert statistics.choose_baseline(named, board) == "middle"
     against = statistics.against_baseline(board, "worst")
-    assert against["best"].difference == pytest.approx(board.best.mean - board.standings[-1].mean)
+    assert against["best"].difference == pytest.approx(board.best.mean - board.rows[-1].mean)
     assert against["best"].p < 0.01
 
 
@@ -102,12 +101,6 @@ def test_hard_queries_are_those_with_the_lowest_mean_unless_no_model_differs(une
     assert not {3, 5} & {place for place, _ in found}
     means = np.mean([board.values.columns[name] for name in NAMES], axis=0)
     assert [mean for _, mean in found] == pytest.approx(sorted(np.delete(means, [3, 5])))
-
-
-def test_the_mean_of_a_published_table_is_given_or_taken() -> None:
-    for given in ({"values": {"map": [0.2, 0.4, 0.3]}}, {"values": {"map": [0.2, 0.4]}, "mean": {"map": 0.3}}):
-        assert _published_values(given, "map", 2) == [0.2, 0.4, 0.3]
-    assert _published_values({"values": {"map": [0.2, 0.4]}}, "map", 2) == pytest.approx([0.2, 0.4, 0.3])
 
 
 def test_the_front_has_what_nothing_beats_in_both() -> None:

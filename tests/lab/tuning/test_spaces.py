@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import podium
-from podium.lab.tuning.default_spaces import DEFAULT_SPACES, default_space
 from podium.lab.tuning.spaces import parse_space
-from podium.models.registry import MODELS, catalogue
+from podium.lab.tuning.tuning import default_space
+from podium.models.registry import catalogue
 
 FIXED = {"AutoRanker"}  # chooses for itself
 
@@ -95,7 +95,3 @@ def test_every_model_has_a_default_space_that_holds_its_defaults(entry) -> None:
         assert all(space.dimensions[name].holds(value) for name, value in drawn.items())
         if entry.class_name != "LambdaSMART":  # needs a base model
             entry.kind(**drawn)._check_parameters()
-
-
-def test_default_spaces_are_of_models_that_exist() -> None:
-    assert set(DEFAULT_SPACES) == set(MODELS) - FIXED

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +12,7 @@ from small_worlds import SMALL, small_model, world
 
 import podium
 from podium.data.ranking import RankingData
-from podium.lab.tuning import samplers, tuning
+from podium.lab.tuning import samplers
 from podium.lab.tuning.tuning import tune
 from podium.models.registry import MODELS
 from podium.pipelines.auto.criteria import criterion_value, parse_criterion
@@ -70,8 +67,7 @@ def test_the_chosen_settings_train_the_chosen_model_again(parts, name: str) -> N
     again = clone(model).set_params(**found.chosen).fit(train)
     np.testing.assert_array_equal(again.predict(valid), found.model.predict(valid))
     assert found.model.eval_metric is None
-    steps = [name for name in tuning.STEP_PARAMETERS if name in model.get_params(deep=False)]
-    assert set(found.chosen) == {"transform", *steps}
+    assert set(found.chosen) == {"transform", model.steps_parameter} - {None}
 
 
 def test_a_blend_whose_weights_are_chosen_keeps_them_in_the_settings(parts) -> None:
@@ -190,23 +186,6 @@ def test_without_optuna_the_search_is_random_and_asking_for_it_is_an_error(parts
 def test_wrong_arguments_are_refused_before_any_work(parts, given: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tune(podium.LambdaMART(), SPACE, *parts, **given)
-
-
-# --- test labels --------------------------------------------------------------------------------------------------
-
-
-def test_choosing_code_is_never_given_test_data() -> None:
-    """Nothing in the modules that choose is called after a test part, and none of them reads files."""
-    folder = Path(tuning.__file__).parent
-    names = [*inspect.signature(tune).parameters]
-    assert not [name for name in names if "test" in name]
-    for module in ("tuning", "samplers", "spaces", "default_spaces", "criteria", "auto", "choosing", "candidates"):
-        tree = ast.parse((folder / f"{module}.py").read_text("utf-8"))
-        imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-        assert not [name for name in imported if name and name.startswith(("podium.formats", "podium.workflows"))]
-        named = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-        named |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-        assert not [name for name in named if "test" in name or name == "open"], module
 
 
 def test_labels_outside_the_two_parts_change_nothing() -> None:

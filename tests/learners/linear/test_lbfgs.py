@@ -147,10 +147,10 @@ def test_every_round_lowers_the_cost(rng, objective):
     data = RankingData.from_arrays(X, y, qid)
     target = parse_objective(objective).bind(data.y, data.offsets)
     training = LinearTraining(data.X, target, LinearRules(l2=0.01, fit_intercept=objective == "squared"))
-    costs = [training._cost(training._place(training.point))]
+    costs = [training._cost(training._iterate(training.weights))]
     while training.n_steps < 15 and not training.is_done:
         training.step()
-        costs.append(training._cost(training._place(training.point)))
+        costs.append(training._cost(training._iterate(training.weights)))
     assert len(costs) > 4
     assert (np.diff(costs) <= 1e-12).all()
 

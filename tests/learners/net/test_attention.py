@@ -13,7 +13,6 @@ from podium.learners.net.optimization import OptimizerRules, make_optimizer, sta
 from podium.learners.net.scoring import Inputs
 from podium.learners.net.training import ListRunner, NetRules
 from podium.objectives import parse_objective
-from podium.objectives.device import device_form
 
 LENGTHS = [1, 5, 12, 9, 30, 3]
 
@@ -77,7 +76,7 @@ def test_host_and_device_make_the_same_moves(rng, n_nets):
     rules = NetRules(n_nets=n_nets, optimizer=optimizer, batch_size=25)
     target = parse_objective("ranknet").bind(y, offsets)
     own = DeviceRules(function.shape, optimizer, n_nets=n_nets)
-    form = device_form(target)
+    form = target.on_device()
     runners = [
         ListRunner(columns, offsets, target, function.shape, rules),
         DeviceRunner(columns, offsets, lambda epoch: form, own, 25, rules.rates),

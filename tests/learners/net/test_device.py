@@ -14,7 +14,6 @@ from podium.learners.net.optimization import OptimizerRules, make_optimizer, sta
 from podium.learners.net.scoring import NetShape
 from podium.learners.net.training import HostRunner, NetRules
 from podium.objectives import parse_objective
-from podium.objectives.device import device_form
 
 LENGTHS = [1, 3, 20, 7, 9, 33, 12, 4, 5, 16, 2, 8]
 
@@ -35,7 +34,7 @@ def test_an_epoch_makes_the_moves_of_the_host_on_the_same_batches(rng, objective
     rules = NetRules(n_nets=n_nets, optimizer=optimizer, batch_size=40)
     target = parse_objective(objective).bind(y, offsets)
     target.begin(2)
-    form = device_form(target)
+    form = target.on_device()
     own = DeviceRules(shape, optimizer, n_nets=n_nets)
     runner = DeviceRunner(X, offsets, lambda epoch: form, own, 40, rules.rates, base=base)
     weights = jnp.asarray(shape.start(1, n_nets))
@@ -72,7 +71,7 @@ def test_classes_spread_their_lists_evenly_and_use_each_once(rng):
 def test_an_epoch_is_one_program_and_later_ones_compile_nothing(rng):
     X, y, offsets = lists(rng, rng.integers(1, 40, 60))
     shape, optimizer = NetShape(4, (6,)), OptimizerRules()
-    form = device_form(parse_objective("ranknet").bind(y, offsets))
+    form = parse_objective("ranknet").bind(y, offsets).on_device()
     rules = DeviceRules(shape, optimizer, dropout=0.1)
     runner = DeviceRunner(X, offsets, lambda epoch: form, rules, 300, lambda epoch, n: [1e-3] * n)
     weights = jnp.asarray(shape.start(1, 1))
@@ -81,7 +80,7 @@ def test_an_epoch_is_one_program_and_later_ones_compile_nothing(rng):
     for number in range(5):
         weights, memory = runner.epoch(number, weights, memory)
     assert epoch_program.cache_info().misses - before == 1
-    program = epoch_program(rules, form.formula, form.settings, tuple(runner.classes.widths), runner._largest)
+    program = epoch_program(rules, form.gradients, tuple(runner.classes.widths), runner._largest)
     assert program._cache_size() == 1
 
 
@@ -91,11 +90,11 @@ def test_data_of_nearly_the_same_size_share_a_program(rng):
     rules = DeviceRules(shape, optimizer)
     for n_short, n_long in ((58, 55), (60, 57)):
         X, y, offsets = lists(rng, np.repeat([5, 12], [n_short, n_long]))
-        form = device_form(parse_objective("ranknet").bind(y, offsets))
+        form = parse_objective("ranknet").bind(y, offsets).on_device()
         runner = DeviceRunner(X, offsets, lambda epoch, form=form: form, rules, 340, lambda epoch, n: [1e-3] * n)
         weights = jnp.asarray(shape.start(1, 1))
         runner.epoch(0, weights, start_memory(make_optimizer(optimizer, shape.penalised()), weights))
-    program = epoch_program(rules, form.formula, form.settings, tuple(runner.classes.widths), runner._largest)
+    program = epoch_program(rules, form.gradients, tuple(runner.classes.widths), runner._largest)
     assert program._cache_size() == 1
 
 
@@ -173,13 +172,12 @@ import podium.learners.net.device
 print(sorted(name for name in sys.modules if name.startswith('podium')))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = ["attention", "attention_network", "device", "formulas", "network", "optimization", "scoring"]
-    shared = ["podium", "podium._runtime", "podium._runtime.once", "podium.learners", "podium.learners.net"]
-    formulas = ["podium.metrics", "podium.metrics.closed_forms"]
-    assert done.stdout.strip() == str([*shared, *(f"podium.learners.net.{name}" for name in names), *formulas])
+    names = ["attention", "attention_network", "device", "network", "optimization", "scoring"]
+    shared = ["podium", "podium._runtime", "podium._runtime.once", "podium.data", "podium.data.standardising"]
+    shared += ["podium.learners", "podium.learners.net"]
+    assert done.stdout.strip() == str([*shared, *(f"podium.learners.net.{name}" for name in names)])
     folder = Path(podium.__file__).parent / "learners" / "net"
-    above = ["../../metrics/__init__", "../../metrics/closed_forms"]
-    for name in [*names, "batches", "../../_runtime/__init__", "../../_runtime/once", *above]:
+    for name in [*names, "batches", "../../_runtime/__init__", "../../_runtime/once"]:
         text = (folder / f"{name}.py").read_text()
         used = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
         known = {

@@ -14,8 +14,8 @@ from podium.learners.net.pairs import PairRunner, given_pairs, label_pairs
 from podium.learners.net.scoring import NetShape
 from podium.learners.net.training import HostRunner, NetRules
 from podium.objectives import RankNet, parse_objective
-from podium.objectives.base import judge
-from podium.objectives.given_pairs import BoundPairs, GivenPairs
+from podium.objectives.base import bind_labels
+from podium.objectives.given_pairs import BoundPairs, GivenPairs, PairGradient
 
 
 def lists(rng, lengths=(6, 9, 1, 4)):
@@ -35,7 +35,9 @@ def test_small_steps_per_pair_add_up_to_the_step_of_the_batch(rng, ties, weighte
     start, base = shape.start(1, 2), rng.standard_normal(len(X))
     memory = start_memory(make_optimizer(optimizer, shape.penalised()), start)
     rules_of_bag = NetRules(optimizer=optimizer, batch_size=100, n_nets=2)
-    runner = PairRunner(X, offsets, label_pairs(y, offsets, ties), shape, rules_of_bag, base, 1.5, weights)
+    runner = PairRunner(
+        X, offsets, label_pairs(y, offsets, ties), shape, rules_of_bag, base, PairGradient(1.5), weights
+    )
     by_pair = np.asarray(runner.epoch(0, start, memory)[0]) - start
     objective = parse_objective("ranknet", sigma=1.5, ties=ties)
     target = objective.bind(y, offsets, weights[0] if weighted else None, weights[1])
@@ -64,7 +66,7 @@ def test_given_pairs_cost_their_cross_entropy_and_pull_by_its_slope(rng):
     target, scores = np.array([1.0, 0.3, 0.0, 0.5, 0.9]), rng.standard_normal(20)
     pairs = GivenPairs.read((first, second, target), np.arange(20), offsets)
     weights, query_weights = rng.random(20) + 0.5, rng.random(4) + 0.5
-    bound = BoundPairs(RankNet(sigma=1.7), judge(np.zeros(20), offsets, weights, query_weights), pairs)
+    bound = BoundPairs(RankNet(sigma=1.7), bind_labels(np.zeros(20), offsets, weights, query_weights), pairs)
 
     def slow_loss(s):
         total = 0.0

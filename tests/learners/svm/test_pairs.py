@@ -26,8 +26,9 @@ def test_sums_equal_those_of_the_double_loop(rng, width, grades):
         found = Pairs(labels, offsets, weights, query_weights).violations(scores, width)
         pairs = preference_pairs(labels, query)
         pair_weights = [weights[i] * weights[j] * query_weights[query[i]] for i, j in pairs]
-        loss, slack, force, _, gradient, hessian = hinge_violations(scores, pairs, pair_weights, width)
-        np.testing.assert_allclose([found.loss, found.slack, found.force], [loss, slack, force], rtol=1e-9, atol=1e-9)
+        loss, slack, duals, _, gradient, hessian = hinge_violations(scores, pairs, pair_weights, width)
+        sums = found.loss, found.slack, found.dual_sum
+        np.testing.assert_allclose(sums, (loss, slack, duals), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(found.gradient, gradient, rtol=1e-9, atol=1e-9)
         curved = found.curvature.multiply(values)
         np.testing.assert_allclose(curved, np.array(hessian).reshape(n, n) @ values, rtol=1e-9, atol=1e-9)

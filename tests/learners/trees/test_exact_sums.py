@@ -248,7 +248,7 @@ def test_deep_oblivious_trees_of_few_rows_need_little_memory(rng):
     grower = TreeGrower(binned, GrowthRules(growth="oblivious", max_leaf_nodes=2**16), 1)
     tree = grower.grow(X[:, 0] * X[:, 1], np.ones(40, np.float32), None, np.ones(3, np.bool_))
     assert len(grower._workspace.histograms) == 40
-    assert tree.count[tree.leaf_node].sum() == 40
+    assert tree.size[tree.leaf_node].sum() == 40
 
 
 def test_histograms_that_no_machine_holds_are_refused(rng, monkeypatch):

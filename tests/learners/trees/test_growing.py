@@ -77,7 +77,7 @@ def test_threads_change_nothing(rng, n_threads):
     hessians = (rng.random(30_000) + 0.1).astype(np.float32)
     one, leaves = grow(X, gradients, hessians, max_leaf_nodes=20)
     two, others = grow(X, gradients, hessians, n_threads=n_threads, max_leaf_nodes=20)
-    for name in ("feature", "bin", "missing_left", "left", "gain", "count", "leaf_node", "leaf_start"):
+    for name in ("feature", "bin", "missing_left", "left", "gain", "size", "leaf_node", "leaf_start"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     assert leaves == others
 

@@ -47,7 +47,7 @@ def test_every_level_asks_one_question(rng):
     assert [len(level) for level in questions(tree)] == [1, 1, 1, 1]
     assert len(leaves) == 16
     assert sorted(row for leaf in leaves for row in leaf) == list(range(len(X)))
-    np.testing.assert_array_equal(tree.count[tree.leaf_node], [len(leaf) for leaf in leaves])
+    np.testing.assert_array_equal(tree.size[tree.leaf_node], [len(leaf) for leaf in leaves])
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
@@ -58,7 +58,7 @@ def test_threads_change_nothing(rng, n_threads):
     hessians = (rng.random(40_000) + 0.1).astype(np.float32)
     one, leaves = grow(X, gradients, hessians, max_leaf_nodes=32)
     two, others = grow(X, gradients, hessians, n_threads=n_threads, max_leaf_nodes=32)
-    for name in ("feature", "bin", "missing_left", "sides", "left", "gain", "count", "leaf_node", "leaf_start"):
+    for name in ("feature", "bin", "missing_left", "sides", "left", "gain", "size", "leaf_node", "leaf_start"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     assert leaves == others
 

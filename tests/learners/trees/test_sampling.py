@@ -77,9 +77,10 @@ def test_goss_without_a_top_or_without_a_rest():
 
 def test_shares_of_rows_queries_and_features(rng):
     offsets = np.array([0, 10, 20, 30, 40])
-    assert draw_rows(SamplingRules(), offsets, rng) is None
-    assert len(draw_rows(SamplingRules(row_fraction=0.25), offsets, rng)) == 10
-    rows = draw_rows(SamplingRules(query_fraction=0.5), offsets, rng)
+    derivatives = np.ones((2, 40), np.float32)
+    assert draw_rows(SamplingRules(), offsets, *derivatives, rng) is None
+    assert len(draw_rows(SamplingRules(row_fraction=0.25), offsets, *derivatives, rng)) == 10
+    rows = draw_rows(SamplingRules(query_fraction=0.5), offsets, *derivatives, rng)
     assert len(rows) == 20
     assert len(set(rows // 10)) == 2
     assert draw_features(SamplingRules(feature_fraction=0.3), 10, rng).sum() == 3

@@ -169,7 +169,7 @@ def test_a_narrow_forest_asks_for_what_the_trees_ask_for(fitted):
         nodes = slice(forest.roots[first], forest.roots[last])
         splits = forest.left[nodes] != np.arange(nodes.start, nodes.stop)
         used = np.unique(forest.owner[nodes][splits])
-        np.testing.assert_array_equal(np.flatnonzero(narrow.place >= 0), used)
+        np.testing.assert_array_equal(np.flatnonzero(narrow.number >= 0), used)
         assert narrow.forest.n_features == max(1, len(used))
         narrow.forest.check()
         if len(used):

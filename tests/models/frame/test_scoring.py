@@ -179,7 +179,7 @@ def test_a_model_calls_a_step_as_its_learner_does(entry, lists, monkeypatch):
     few = {name: 2 for name in ("n_estimators", "max_epochs") if name in entry.parameters}
     start = {"init": np.zeros(len(y))} if entry.class_name == "LambdaSMART" else {}
     model = entry.kind(**few, **start).fit(X, y, qid)
-    assert units[entry.kind] == model._UNIT
+    assert units[entry.kind] == model.step_word
 
 
 # --- finite, or an error ---------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_a_document_that_is_too_long_is_refused_and_changes_nothing(tmp_path):
                 writer.add(record)
             with pytest.raises(ValueError, match="document 'b' has") as caught:
                 writer.add_all([("c", "gamma"), record])
-            assert caught.value.__notes__ == ["1 documents were added before this error."]
+            assert caught.value.__notes__ == ["1 document added before this error."]
     assert len(open_index(tmp_path)) == 2
 
 

@@ -302,7 +302,7 @@ def test_a_value_that_json_cannot_hold_is_refused_and_changes_nothing(tmp_path):
                 writer.add({"id": "bad", "body": "omega", "clicks": value})
             with pytest.raises(ValueError, match="document 'bad': 'clicks' must be") as caught:
                 writer.add_all([("b", "beta"), {"id": "bad", "body": "omega", "clicks": value}, ("c", "gamma")])
-            assert caught.value.__notes__ == ["1 documents were added before this error."]
+            assert caught.value.__notes__ == ["1 document added before this error."]
     assert stored_bodies(tmp_path) == {"a": "alpha", "b": "beta"}
 
 

@@ -8,7 +8,7 @@ nothing of categories; rows are widened by one column a set before they go in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -43,6 +43,10 @@ class CategorySets:
             np.concatenate([part.sides for part in parts]),
         )
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a forest has them."""
+        return {f"set_{field.name}": getattr(self, field.name) for field in fields(self)}
+
     def __len__(self) -> int:
         return len(self.feature)
 
@@ -51,9 +55,9 @@ class CategorySets:
         return CategorySets.join([self._one(int(number)) for number in numbers])
 
     def _one(self, number: int) -> CategorySets:
-        own = slice(self.start[number], self.start[number + 1])
-        ends = np.array([0, own.stop - own.start])
-        return CategorySets(self.feature[number : number + 1], ends, self.values[own], self.sides[own])
+        part = slice(self.start[number], self.start[number + 1])
+        ends = np.array([0, part.stop - part.start])
+        return CategorySets(self.feature[number : number + 1], ends, self.values[part], self.sides[part])
 
     def sides_of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """The values of a set that go left, and those that go right."""
@@ -67,9 +71,8 @@ class CategorySets:
         n, n_features = X.shape
         wide = np.empty((n, n_features + len(self)), np.float32)
         wide[:, :n_features] = X
-        _look_up(
-            readonly(X), readonly(self.feature), readonly(self.start), readonly(self.values), readonly(self.sides), wide
-        )
+        arrays = readonly(self.feature), readonly(self.start), readonly(self.values), readonly(self.sides)
+        _look_up(readonly(X), *arrays, wide)
         return wide
 
     def check(self, n_features: int) -> None:

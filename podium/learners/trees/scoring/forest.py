@@ -58,33 +58,19 @@ class Forest:
     def join(cls, trees: Sequence[TreeArrays], start: float, n_features: int) -> Forest:
         """Put trees one behind the other."""
         roots = np.cumsum([0, *(len(tree.feature) for tree in trees)], dtype=np.int64)
-
-        def column(name: str, dtype: type) -> np.ndarray:
-            parts = [getattr(tree, name) for tree in trees]
-            return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype)
-
-        shift = np.repeat(roots[:-1], np.diff(roots)).astype(np.uint32)
-        sets = CategorySets.join([tree.sets for tree in trees])
+        nodes = {
+            name: np.concatenate([np.empty(0, FOREST_DTYPES[name]), *(getattr(tree, name) for tree in trees)])
+            for name in NODE_ARRAYS
+        }
+        nodes["left"] = nodes["left"] + np.repeat(roots[:-1], np.diff(roots))
         before = np.cumsum([0, *(len(tree.sets) for tree in trees)])[:-1]
-        feature = column("feature", np.int64)
-        feature += np.where(feature >= n_features, np.repeat(before, np.diff(roots)), 0)
-        return cls(
-            roots,
-            np.array([tree.depth for tree in trees], dtype=np.int64),
-            feature.astype(np.uint32),
-            column("threshold", np.float32),
-            column("left", np.uint32) + shift,
-            column("missing_right", np.uint8),
-            column("value", np.float64),
-            column("gain", np.float64),
-            column("count", np.int64),
-            start,
-            n_features,
-            sets.feature,
-            sets.start,
-            sets.values,
-            sets.sides,
+        nodes["feature"] = nodes["feature"] + np.where(
+            nodes["feature"] >= n_features, np.repeat(before, np.diff(roots)), 0
         )
+        typed = {name: array.astype(FOREST_DTYPES[name], copy=False) for name, array in nodes.items()}
+        depths = np.array([tree.depth for tree in trees], dtype=np.int64)
+        sets = CategorySets.join([tree.sets for tree in trees])
+        return cls(roots=roots, depths=depths, start=start, n_features=n_features, **typed, **sets.arrays())
 
     @once
     def sets(self) -> CategorySets:
@@ -106,26 +92,14 @@ class Forest:
     def split(self) -> list[TreeArrays]:
         """The trees one by one."""
         parts = []
-        for tree in range(self.n_trees):
-            own = slice(self.roots[tree], self.roots[tree + 1])
-            left = self.left[own] - np.uint32(self.roots[tree])
-            feature = self.feature[own].astype(np.int64)
+        for root, end, depth in zip(self.roots, self.roots[1:], self.depths.tolist()):
+            nodes = {name: getattr(self, name)[root:end] for name in NODE_ARRAYS}
+            feature = nodes["feature"].astype(np.int64)
             named = feature >= self.n_features
-            used, place = np.unique(feature[named] - self.n_features, return_inverse=True)
-            feature[named] = self.n_features + place
-            parts.append(
-                TreeArrays(
-                    feature,
-                    self.threshold[own],
-                    left,
-                    self.missing_right[own],
-                    self.value[own],
-                    self.gain[own],
-                    self.count[own],
-                    int(self.depths[tree]),
-                    self.sets.take(used),
-                )
-            )
+            used, number = np.unique(feature[named] - self.n_features, return_inverse=True)
+            feature[named] = self.n_features + number
+            nodes |= {"feature": feature, "left": nodes["left"] - np.uint32(root)}
+            parts.append(TreeArrays(**nodes, depth=depth, sets=self.sets.take(used)))
         return parts
 
     @property
@@ -177,19 +151,9 @@ class Forest:
     def add_wide_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """`add_scores` of rows that were checked and widened."""
         walking.walk_documents(
-            readonly(X.reshape(-1)),
-            X.shape[1],
-            self.roots,
-            self.depths,
-            self.feature,
-            self.threshold,
-            self.left,
-            self.missing_right,
-            self.value,
-            first,
-            last,
-            out,
-        )
+            readonly(X.reshape(-1)), X.shape[1], self.roots, self.depths, self.feature, self.threshold, self.left,
+            self.missing_right, self.value, first, last, out,
+        )  # fmt: skip
 
     def contributions(self, X: FeatureMatrix, n_jobs: int | None = None) -> np.ndarray:
         """What each tree adds to each row's score, (rows, trees)."""
@@ -208,10 +172,8 @@ class Forest:
     def first(self, n_trees: int) -> Forest:
         """The first trees alone; they share their arrays with this forest."""
         end = self.roots[n_trees]
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        nodes = [name for name, value in own.items() if isinstance(value, np.ndarray) and not name.startswith("set_")]
-        own |= {name: own[name][:end] for name in nodes}
-        return Forest(**own | {"roots": self.roots[: n_trees + 1], "depths": self.depths[:n_trees]})
+        nodes = {name: getattr(self, name)[:end] for name in NODE_ARRAYS}
+        return replace(self, roots=self.roots[: n_trees + 1], depths=self.depths[:n_trees], **nodes)
 
     @once
     def bit_tables(self) -> BitTables | None:
@@ -259,7 +221,7 @@ class Forest:
 
     def _check_lengths(self) -> None:
         n, trees = len(self.feature), self.n_trees
-        if any(len(getattr(self, name)) != n for name in _NODE_ARRAYS) or len(self.roots) != trees + 1:
+        if any(len(getattr(self, name)) != n for name in NODE_ARRAYS) or len(self.roots) != trees + 1:
             raise ValueError("the arrays of the trees have different lengths")
         if self.roots[0] != 0 or self.roots[-1] != n or (self.roots[1:] <= self.roots[:-1]).any():
             raise ValueError("the trees do not fill their arrays")
@@ -313,8 +275,8 @@ class Forest:
     def used_features(self) -> tuple[np.ndarray, np.ndarray]:
         """The features that splits ask for, rising, and the total gain of each; the others take no memory."""
         splits = self.left != np.arange(len(self.left))
-        used, place = np.unique(self.owner[splits], return_inverse=True)
-        return used, np.bincount(place, self.gain[splits], minlength=len(used))
+        used, number = np.unique(self.owner[splits], return_inverse=True)
+        return used, np.bincount(number, self.gain[splits], minlength=len(used))
 
 
 @dataclass(frozen=True)
@@ -351,7 +313,7 @@ FOREST_DTYPES = {
     "set_values": np.float32,
     "set_sides": np.uint8,
 }
-_NODE_ARRAYS = ("threshold", "left", "missing_right", "value", "gain", "count")
+NODE_ARRAYS = ("feature", "threshold", "left", "missing_right", "value", "gain", "count")
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,13 +19,13 @@ _WIDTH = 16  # a vector of single precision, where vectors are widest
 _BYTE, _PART, _INDEX = ir.IntType(8), ir.IntType(_WIDTH), ir.IntType(32)
 
 
-def _greater(typing: Any, words: Any, place: Any, column: Any, threshold: Any) -> Any:
-    """Bit k of words[place] = column[k] > threshold; a missing value gives 0."""
+def _greater(typing: Any, words: Any, position: Any, column: Any, threshold: Any) -> Any:
+    """Bit k of words[position] = column[k] > threshold; a missing value gives 0."""
     return types.void(words, types.uint64, column, types.float32), _compare(missing=False)
 
 
-def _greater_or_missing(typing: Any, words: Any, place: Any, column: Any, threshold: Any) -> Any:
-    """Bit k of words[place] = column[k] > threshold; a missing value gives 1."""
+def _greater_or_missing(typing: Any, words: Any, position: Any, column: Any, threshold: Any) -> Any:
+    """The same, where a missing value gives 1."""
     return types.void(words, types.uint64, column, types.float32), _compare(missing=True)
 
 
@@ -41,8 +41,8 @@ def _masked_add(typing: Any, numbers: Any, word: Any, number: Any) -> Any:
 
 def _compare(missing: bool) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        words, place, column, threshold = arguments
-        parts = _pointer(context, builder, signature.args[0], words, place, _PART)
+        words, position, column, threshold = arguments
+        parts = _pointer(context, builder, signature.args[0], words, position, _PART)
         vector = ir.VectorType(ir.FloatType(), _WIDTH)
         values = _pointer(context, builder, signature.args[2], column, _zero(context), vector)
         limit = _everywhere(builder, threshold, _WIDTH)
@@ -69,11 +69,11 @@ def _change(change: Any) -> Any:
     return code
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, place: Any, target: Any) -> Any:
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any, target: Any) -> Any:
     inside = context.make_array(kind)(context, builder, array)
     find: Any = cgutils.get_item_pointer
-    found = find(context, builder, kind, inside, [place], wraparound=False)
-    return builder.bitcast(found, target.as_pointer())
+    pointer = find(context, builder, kind, inside, [position], wraparound=False)
+    return builder.bitcast(pointer, target.as_pointer())
 
 
 def _zero(context: Any) -> Any:
@@ -91,12 +91,12 @@ def _bits(word: np.uint64) -> np.ndarray:
     return np.array([int(word) >> lane & 1 for lane in range(LANES)], dtype=np.bool_)
 
 
-def _greater_slowly(words: np.ndarray, place: int, column: np.ndarray, threshold: float) -> None:
-    words[place] = sum(1 << lane for lane in range(LANES) if column[lane] > threshold)
+def _greater_slowly(words: np.ndarray, position: int, column: np.ndarray, threshold: float) -> None:
+    words[position] = sum(1 << lane for lane in range(LANES) if column[lane] > threshold)
 
 
-def _greater_or_missing_slowly(words: np.ndarray, place: int, column: np.ndarray, threshold: float) -> None:
-    words[place] = sum(1 << lane for lane in range(LANES) if not column[lane] <= threshold)
+def _greater_or_missing_slowly(words: np.ndarray, position: int, column: np.ndarray, threshold: float) -> None:
+    words[position] = sum(1 << lane for lane in range(LANES) if not column[lane] <= threshold)
 
 
 def _masked_store_slowly(numbers: np.ndarray, word: np.uint64, number: np.uint8) -> None:

@@ -31,28 +31,26 @@ class NarrowForest:
     """Some trees of a forest over the features that they ask for, which have numbers of their own."""
 
     forest: Forest
-    place: np.ndarray  # (all features + 1,) int64: the new number of a feature; -1: no tree asks for it
+    number: np.ndarray  # (all features + 1,) int64: the new number of a feature; -1: no tree asks for it
 
     @classmethod
     def of(cls, forest: Forest, first: int, last: int) -> NarrowForest:
         """Trees first..last, with the sets of categories that they use."""
         nodes = slice(forest.roots[first], forest.roots[last])
         left = forest.left[nodes] - np.uint32(nodes.start)
-        feature, sets, place = _number_anew(forest, nodes, left == np.arange(len(left)))
+        feature, sets, number = _number_anew(forest, nodes, left == np.arange(len(left)))
+        changed: dict[str, Any] = {name: getattr(forest, name)[nodes] for name in _NODE_ARRAYS}
+        changed |= replace(sets, feature=number[sets.feature]).arrays()
         trees = replace(
             forest,
             roots=forest.roots[first : last + 1] - nodes.start,
             depths=forest.depths[first:last],
             feature=feature.astype(np.uint32),
             left=left,
-            n_features=max(1, int(place.max()) + 1),
-            set_feature=place[sets.feature],
-            set_start=sets.start,
-            set_values=sets.values,
-            set_sides=sets.sides,
-            **{name: getattr(forest, name)[nodes] for name in _NODE_ARRAYS},
+            n_features=max(1, int(number.max()) + 1),
+            **changed,
         )
-        return cls(trees, readonly(place))
+        return cls(trees, readonly(number))
 
     @property
     def block_rows(self) -> int:
@@ -63,7 +61,7 @@ class NarrowForest:
         """Rows of X as a dense block of the features that the trees ask for."""
         first, last, _ = part.indices(X.shape[0])
         rows = np.zeros((last - first, self.forest.n_features), dtype=np.float32)
-        _spread_entries(*entries_of(X), self.place, first, rows)
+        _spread_entries(*entries_of(X), self.number, first, rows)
         return rows
 
 
@@ -74,23 +72,23 @@ def _number_anew(forest: Forest, nodes: slice, leaf: np.ndarray) -> tuple[np.nda
     """
     asked, n = forest.feature[nodes].astype(np.int64), forest.n_features
     named = asked >= n
-    kept, number = np.unique(asked[named] - n, return_inverse=True)
-    sets = forest.sets.take(kept)
+    used_sets, set_number = np.unique(asked[named] - n, return_inverse=True)
+    sets = forest.sets.take(used_sets)
     used = np.union1d(asked[~leaf & ~named], sets.feature)
-    place = np.full(n + 1, -1, dtype=np.int64)
-    place[used] = np.arange(len(used))
-    feature = np.where(leaf, 0, place[np.minimum(asked, n)])
-    feature[named] = max(1, len(used)) + number
-    return feature, sets, place
+    number = np.full(n + 1, -1, dtype=np.int64)
+    number[used] = np.arange(len(used))
+    feature = np.where(leaf, 0, number[np.minimum(asked, n)])
+    feature[named] = max(1, len(used)) + set_number
+    return feature, sets, number
 
 
 @kernel
 def _spread_entries(
-    ends: np.ndarray, indices: np.ndarray, values: np.ndarray, place: np.ndarray, first: int, rows: np.ndarray
+    ends: np.ndarray, indices: np.ndarray, values: np.ndarray, number: np.ndarray, first: int, rows: np.ndarray
 ) -> None:
-    """rows[i, place[f]] = the entry of row first + i and feature f, for the features that have a place."""
+    """rows[i, number[f]] = the entry of row first + i and feature f, for the features that have a number."""
     for i in range(len(rows)):
         for k in range(ends[first + i], ends[first + i + 1]):
-            to = place[indices[k]]
+            to = number[indices[k]]
             if to >= 0:
                 rows[i, to] = values[k]

@@ -75,8 +75,8 @@ def walk_tables(forest: Forest) -> WalkTables | None:
     """None where the distance to a child and the place of a key have no room in 32 bits."""
     split = forest.left != np.arange(len(forest.left))
     columns, column = np.unique(forest.feature[split], return_inverse=True)
-    place = np.full(len(split), 2 * len(columns))  # of a leaf: a key that exceeds nothing
-    place[split] = column + np.where(forest.missing_right[split] > 0, len(columns), 0)
+    key = np.full(len(split), 2 * len(columns))  # of a leaf: a key that exceeds nothing
+    key[split] = column + np.where(forest.missing_right[split] > 0, len(columns), 0)
     new = arrange_nodes(forest.roots, forest.left, forest.count)
     distance = (new[forest.left] - new).astype(np.uint64)
     shift = 64 - max(1, (2 * len(columns)).bit_length())
@@ -84,7 +84,7 @@ def walk_tables(forest: Forest) -> WalkTables | None:
         return None
     low = np.where(split, _keys(forest.threshold), np.cumsum(~split) - 1).astype(np.uint64)
     nodes = _aligned(len(split) + forest.n_trees)
-    nodes[new] = low | distance << np.uint64(32) | place.astype(np.uint64) << np.uint64(shift)
+    nodes[new] = low | distance << np.uint64(32) | key.astype(np.uint64) << np.uint64(shift)
     return WalkTables(
         columns.astype(np.int64), nodes, new[forest.roots[:-1]].astype(np.uint32), forest.value[~split], shift
     )
@@ -112,13 +112,13 @@ def arrange_nodes(roots: np.ndarray, left: np.ndarray, count: np.ndarray) -> np.
     that no pair lies across two lines.
     """
     new, waiting = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
-    place = 0
+    position = 0
     for tree in range(len(roots) - 1):
-        new[roots[tree]] = place + 1
+        new[roots[tree]] = position + 1
         waiting[0], top, first = roots[tree], int(left[roots[tree]] != roots[tree]), 0
-        place += 2
+        position += 2
         while top > 0:
-            if place % _LINE == 0 or first == top:  # a new line, or all splits of this one have their children
+            if position % _LINE == 0 or first == top:  # a new line, or all splits of this one have their children
                 first = top - 1
             best = first
             for k in range(first + 1, top):
@@ -126,8 +126,8 @@ def arrange_nodes(roots: np.ndarray, left: np.ndarray, count: np.ndarray) -> np.
             top -= 1
             split, waiting[best] = waiting[best], waiting[top]
             for child in range(left[split], left[split] + 2):
-                new[child] = place
-                place += 1
+                new[child] = position
+                position += 1
                 waiting[top] = child
                 top += int(left[child] != child)
     return new
@@ -144,12 +144,14 @@ def bit_tables(forest: Forest) -> BitTables | None:
     levels = split_levels(forest)
     number = _leaf_numbers(forest, levels)
     oblivious = _oblivious_trees(levels, test, owner, forest.n_trees)
-    kept = np.flatnonzero(split & ~(oblivious[owner] & (number > 0)))  # of a level of equal tests, the leftmost stands
-    splits = np.empty(len(kept), _SPLIT)
-    splits["test"], splits["leaf"] = test[kept], number[forest.left[kept] + 1]
-    splits["node"] = kept - forest.roots[owner[kept]]
-    splits["left"] = forest.left[kept] - forest.roots[owner[kept]]
-    steps = np.bincount(owner[kept], minlength=forest.n_trees)
+    needed = np.flatnonzero(
+        split & ~(oblivious[owner] & (number > 0))
+    )  # of a level of equal tests, the leftmost stands
+    splits = np.empty(len(needed), _SPLIT)
+    splits["test"], splits["leaf"] = test[needed], number[forest.left[needed] + 1]
+    splits["node"] = needed - forest.roots[owner[needed]]
+    splits["left"] = forest.left[needed] - forest.roots[owner[needed]]
+    steps = np.bincount(owner[needed], minlength=forest.n_trees)
     ends, first = np.cumsum(steps), np.cumsum(steps) - steps
     first_value = np.cumsum(leaves) - leaves
     values = np.empty(int(leaves.sum()))
@@ -160,13 +162,13 @@ def bit_tables(forest: Forest) -> BitTables | None:
 
 def split_levels(forest: Forest) -> list[np.ndarray]:
     """The splits at depth 0, 1, ..., each level from left to right, tree by tree."""
-    found = []
+    levels = []
     level = forest.roots[:-1]
     while len(level := level[forest.left[level] != level]):
-        found.append(level)
+        levels.append(level)
         left = forest.left[level].astype(np.int64)
         level = np.stack([left, left + 1], axis=1).reshape(-1)
-    return found
+    return levels
 
 
 def _distinct_tests(forest: Forest, split: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -128,9 +128,9 @@ class _DenseColumns:
 
 def _list_categories(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
     """The most frequent values of a column, as many as there may be bins; the others count as missing."""
-    kept = np.sort(np.argsort(-counts, kind="stable")[: min(max_bins, MISSING - 1)])  # one edge stays open
-    upper[: len(kept)] = values[kept] + np.float32(0)  # -0 is written as 0
-    return max(len(kept), 1)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[: min(max_bins, MISSING - 1)])  # one edge stays open
+    upper[: len(frequent)] = values[frequent] + np.float32(0)  # -0 is written as 0
+    return max(len(frequent), 1)
 
 
 def bin_rows(
@@ -189,8 +189,8 @@ def _write_zeros(
 def _count_slots(edges: BinEdges, layout: FeatureLayout) -> np.ndarray:
     """The slots of each column: of a bundle, one for the default bins and those of its members."""
     bundled = layout.default_bin >= 0
-    own = np.where(bundled, edges.n_bins - 1, edges.n_bins)
-    counts = np.bincount(layout.column, own, minlength=len(layout.starts) - 1)
+    sizes = np.where(bundled, edges.n_bins - 1, edges.n_bins)
+    counts = np.bincount(layout.column, sizes, minlength=len(layout.starts) - 1)
     counts[layout.column[bundled]] += 1  # once a bundle, however many members
     return counts.astype(np.int32)
 

@@ -18,10 +18,10 @@ import numpy as np
 from podium._runtime.compiler import kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.random import stream_of
-from podium._runtime.threads import map_blocks, usable_threads
+from podium._runtime.threads import map_slices, usable_threads
 from podium.data.sparse import FeatureMatrix
 from podium.learners.protocol import Target
-from podium.learners.stored import read_count, read_numbers, refuse_other_names
+from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArrays
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
@@ -29,13 +29,9 @@ from podium.learners.trees.training.finishing import finish_tree
 from podium.learners.trees.training.growing import GrownTree, GrowthRules, TreeGrower, refuse_bad_derivatives
 from podium.learners.trees.training.monotone import clip_to_constraints
 from podium.learners.trees.training.partitioning import route_rows
-from podium.learners.trees.training.sampling import (
-    SamplingRules,
-    draw_bootstrap,
-    draw_by_gradient,
-    draw_features,
-    draw_rows,
-)
+from podium.learners.trees.training.sampling import SamplingRules, draw_features, draw_rows
+
+_BLOCK_ROWS = 16_384
 
 # (scores, what the tree adds to each, largest size) -> the size of the step along the tree; 0 if none is an improvement
 StepRule = Callable[[np.ndarray, np.ndarray, float], float]
@@ -46,9 +42,8 @@ class BoostingRules:
     """How trees are added up."""
 
     learning_rate: float = 0.1
-    step: str = (
-        "newton"  # or "mean" of the gradients, "exact" to the minimum, "tree" and "line_search": one size per tree
-    )
+    # or "mean" of the gradients, "exact" to the minimum, "tree" and "line_search": one size per tree
+    step: str = "newton"
     max_delta_step: float = 0.0  # bound of a leaf value before the learning rate; 0: none
     max_bins: int = 255
     drop_rate: float = 0.0  # the share of the trees that is left out while a new one is grown: DART
@@ -56,6 +51,7 @@ class BoostingRules:
     max_drop: int = 50
     average: bool = False  # every tree is grown from the start, and the forest is their mean
     seed: int = 0
+    n_jobs: int | None = None
     growth: GrowthRules = field(default_factory=GrowthRules)
     sampling: SamplingRules = field(default_factory=SamplingRules)
     layout: LayoutRules = field(default_factory=LayoutRules)
@@ -77,7 +73,6 @@ class Boosting:
         forest: Forest | None = None,
         step_rule: StepRule | None = None,
         counts: np.ndarray | None = None,
-        n_jobs: int | None = None,
     ) -> None:
         """`step_rule` decides the size of each step where the rules ask for a line search.
 
@@ -86,7 +81,7 @@ class Boosting:
         """
         self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
         self._step_rule, self.is_done = step_rule, False
-        self.n_threads = usable_threads(n_jobs)
+        self.n_threads = usable_threads(rules.n_jobs)
         self._counts = None if counts is None or counts.all() else counts
         self.binned = self._bin(X if self._counts is None else X[self._counts])
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
@@ -131,8 +126,8 @@ class Boosting:
         """
         forest = self.forest()
         arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS} | {"scores": self.scores}
-        arrays |= {f"eval_{number}/scores": scores for number, scores in enumerate(self.followed)}
-        if any(kept is not tree for kept, tree in zip(best, self.trees)):
+        arrays |= named_scores(self.followed)
+        if any(tree is not now for tree, now in zip(best, self.trees)):
             # DART has changed trees since the best step: their values, never their shape
             arrays["best_leaves"] = np.concatenate([tree.value for tree in best])
         return {"best_trees": len(best)}, arrays
@@ -141,13 +136,13 @@ class Boosting:
         return self._stored_forest(arrays).n_trees
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[TreeArrays]:
-        followed = [f"eval_{number}/scores" for number in range(len(self.followed))]
         refuse_other_names({"best_trees"}, meta)
-        refuse_other_names({*FOREST_ARRAYS, "scores", *followed}, arrays.keys() - {"best_leaves"})
+        names = {*FOREST_ARRAYS, "scores", *named_scores(self.followed)}
+        refuse_other_names(names, arrays.keys() - {"best_leaves"})
         forest = self._stored_forest(arrays)
         n_best = read_count(meta, "best_trees", forest.n_trees)
         scores = read_numbers(arrays, "scores", len(self.scores))
-        others = [read_numbers(arrays, name, len(own)) for name, own in zip(followed, self.followed)]
+        others = read_scores(arrays, self.followed)
         leaves = read_numbers(arrays, "best_leaves", int(forest.roots[n_best])) if "best_leaves" in arrays else None
 
         self.trees, self.scores, self.followed = forest.split(), scores, others
@@ -176,69 +171,59 @@ class Boosting:
         number = len(self.trees)
         rng = np.random.Generator(np.random.PCG64([self.rules.seed, number]))
         dropped = draw_dropped(number, self.rules, rng)
-        for place in dropped:
-            self._add(self.trees[place].times(-1.0))
+        for tree in dropped:
+            self._add(self.trees[tree].times(-1.0))
         self.target.begin(number)
         self.target.derivatives(self.scores, self._gradients, self._hessians)
         allowed = draw_features(self.rules.sampling, self.X.shape[1], rng)
-        sample = self._that_count(self._draw_rows(rng))
+        sample = draw_rows(self.rules.sampling, self.offsets, self._gradients, self._hessians, rng)
+        sample = self._that_count(sample)
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
         grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream)
-        rows = self.grower.index[: grown.leaf_start[-1]]
-        values = self._leaf_values(grown, rows)
+        values = self._leaf_values(grown)
         if self._step_rule is not None:
-            values = values * self._searched_size(grown, rows, sample, values)
+            values = values * self._searched_size(grown, values)
             if self.is_done:
                 return []
         values = values * (self.rules.learning_rate / (1 + len(dropped)))
-        tree = finish_tree(grown, values, self.binned.edges)
         if not np.isfinite(values).all():
             raise ValueError(f"tree {number + 1} has a leaf whose value is not finite; scale labels and weights down.")
+        tree = finish_tree(grown, values, self.binned.edges)
         if not self.rules.average:  # otherwise the next one starts where this one did
-            self._add_grown(grown, tree, rows, sample, values, self.scores)
+            self._add_grown(grown, tree, self.scores)
         trees, changes = self._restore_dropped(dropped)
         self.trees = [*trees, tree]  # last and at once: wherever a step is interrupted, the trees are those before it
         return [tree, *changes]
 
-    def _add_grown(
-        self,
-        grown: GrownTree,
-        tree: TreeArrays,
-        rows: np.ndarray,
-        sample: np.ndarray | None,
-        values: np.ndarray,
-        scores: np.ndarray,
-    ) -> None:
+    def _add_grown(self, grown: GrownTree, tree: TreeArrays, scores: np.ndarray) -> None:
         """Add the tree of this step to the scores of all training rows."""
-        if self._loses_values:  # as `predict` does: the bins of a row whose features collided say something else
+        if self.binned.collides.any():  # as `predict` does: the bins of such a row are not those of all its values
             scores += Forest.join([tree], 0.0, self.X.shape[1]).scores(self.X, n_jobs=self.n_threads)
-        elif sample is None:
-            _add_to_leaves(rows, grown.leaf_start, values, scores)
+        elif len(grown.rows) == len(scores):
+            _add_to_leaves(grown.rows, grown.leaf_start, tree.value[grown.leaf_node], scores)
         else:
             self._add_to_all(grown, tree, scores)
 
-    def _searched_size(
-        self, grown: GrownTree, rows: np.ndarray, sample: np.ndarray | None, values: np.ndarray
-    ) -> float:
+    def _searched_size(self, grown: GrownTree, values: np.ndarray) -> float:
         """What the step rule says of the tree, within `max_delta_step`; where it says 0, training is done."""
         assert self._step_rule is not None
         direction, size = np.zeros(len(self.scores)), float(np.abs(values).max(initial=0.0))
-        self._add_grown(grown, finish_tree(grown, values, self.binned.edges), rows, sample, values, direction)
+        self._add_grown(grown, finish_tree(grown, values, self.binned.edges), direction)
         largest = self.rules.max_delta_step / size if self.rules.max_delta_step > 0 and size > 0 else np.inf
-        found = self._step_rule(self.scores, direction, largest)
-        self.is_done = found <= 0
-        return found
+        step = self._step_rule(self.scores, direction, largest)
+        self.is_done = step <= 0
+        return step
 
     def _restore_dropped(self, dropped: np.ndarray) -> tuple[list[TreeArrays], list[TreeArrays]]:
         """Add the dropped trees again, scaled down to make up for the tree that was grown without them.
 
         With k of them, each keeps k / (k + 1) of its values. Returns all trees so far, and the change of each of these.
         """
-        kept, trees, changes = len(dropped) / (len(dropped) + 1), list(self.trees), []
-        for place in dropped:
-            changes.append(trees[place].times(kept - 1.0))
-            trees[place] = trees[place].times(kept)
-            self._add(trees[place])
+        share, trees, changes = len(dropped) / (len(dropped) + 1), list(self.trees), []
+        for tree in dropped:
+            changes.append(trees[tree].times(share - 1.0))
+            trees[tree] = trees[tree].times(share)
+            self._add(trees[tree])
         return trees, changes
 
     def _add(self, tree: TreeArrays) -> None:
@@ -264,57 +249,43 @@ class Boosting:
         trees = [tree.times(share) for tree in self.trees] if self.rules.average else self.trees
         return checked_forest(trees, self.start, self.X.shape[1])
 
-    def _leaf_values(self, grown: GrownTree, rows: np.ndarray) -> np.ndarray:
+    def _leaf_values(self, grown: GrownTree) -> np.ndarray:
         rules = self.rules
-        values = self._newton_values(grown, rows, grown.units)
+        values = self._newton_values(grown, grown.units)
         if rules.step == "exact":
-            values = self._exact_values(grown, rows, values)
+            values = self._exact_values(grown, values)
         elif rules.step == "tree":
-            values = values * self._best_step_size(grown, rows, values)
+            values = values * self._best_step_size(grown, values)
         return limit_step(np.clip(values, grown.low, grown.high), rules)
 
-    def _newton_values(self, grown: GrownTree, rows: np.ndarray, units: tuple[float, float]) -> np.ndarray:
+    def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> np.ndarray:
         sums = np.empty((len(grown.leaf_node), 2))
-        _sum_leaves(rows, grown.leaf_start, self._gradients, self._hessians, *units, sums)
+        _sum_leaves(grown.rows, grown.leaf_start, self._gradients, self._hessians, *units, sums)
         if self.rules.step in ("mean", "tree"):
             return np.negative(sums[:, 0]) / np.maximum(np.diff(grown.leaf_start), 1)  # an empty leaf: 0
-        weight = sums[:, 1] + self.rules.growth.l2_regularization
-        return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
+        return _newton_steps(sums, self.rules)
 
-    def _exact_values(self, grown: GrownTree, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def _exact_values(self, grown: GrownTree, values: np.ndarray) -> np.ndarray:
         """Newton's steps of every leaf at once, until none moves: the minimum, for losses of single documents."""
         for _ in range(50):
             moved = self.scores.copy()
-            _add_to_leaves(rows, grown.leaf_start, values, moved)
+            _add_to_leaves(grown.rows, grown.leaf_start, values, moved)
             self.target.derivatives(moved, self._gradients, self._hessians)
-            units = _grids(self._gradients[rows], self._hessians[rows])
-            change = self._newton_values(grown, rows, units)
+            units = _grids(self._gradients[grown.rows], self._hessians[grown.rows])
+            change = self._newton_values(grown, units)
             values = values + change
             if np.abs(change).max(initial=0.0) <= 1e-10 * (1.0 + np.abs(values).max(initial=0.0)):
                 break
         return values
 
-    def _best_step_size(self, grown: GrownTree, rows: np.ndarray, values: np.ndarray) -> float:
+    def _best_step_size(self, grown: GrownTree, values: np.ndarray) -> float:
         """The one factor for the whole tree that lowers the loss most."""
         from scipy.optimize import minimize_scalar
 
         direction = np.zeros(len(self.scores))
-        _add_to_leaves(rows, grown.leaf_start, values, direction)
-        found = minimize_scalar(lambda size: self.target.loss(self.scores + size * direction), bracket=(0.0, 1.0))
-        return float(found.x)
-
-    @property
-    def _loses_values(self) -> bool:
-        """Whether some rows lie in bins that are not those of all their values."""
-        return bool(self.binned.collides.any())
-
-    def _draw_rows(self, rng: np.random.Generator) -> np.ndarray | None:
-        rules = self.rules.sampling
-        if rules.bootstrap:
-            return draw_bootstrap(self.offsets, self._gradients, self._hessians, rng)
-        if rules.goss is None:
-            return draw_rows(rules, self.offsets, rng)
-        return draw_by_gradient(rules, self.offsets, self._gradients, self._hessians, rng)
+        _add_to_leaves(grown.rows, grown.leaf_start, values, direction)
+        best = minimize_scalar(lambda size: self.target.loss(self.scores + size * direction), bracket=(0.0, 1.0))
+        return float(best.x)
 
     def _that_count(self, sample: np.ndarray | None) -> np.ndarray | None:
         """The rows of a sample whose weight is not 0, or the sample where it has none."""
@@ -325,21 +296,18 @@ class Boosting:
 
     def _add_to_all(self, grown: GrownTree, tree: TreeArrays, scores: np.ndarray) -> None:
         """Add a tree to the scores of all rows, also of those that were not sampled."""
-        n, size = self.binned.n_rows, 16_384
+        arrays = grown.feature, grown.column, grown.left, grown.sides, tree.value
 
-        def work(block: int) -> None:
-            first, last = block * size, min(n, (block + 1) * size)
-            arrays = (grown.feature, grown.column, grown.left, grown.sides, tree.value)
-            route_rows(self.binned.columns, first, last, *arrays, scores)
+        def work(part: slice) -> None:
+            route_rows(self.binned.columns, part.start, part.stop, *arrays, scores)
 
-        map_blocks(work, -(-n // size), self.n_threads)
+        map_slices(work, len(scores), _BLOCK_ROWS, self.n_threads)
 
 
 def draw_dropped(n_trees: int, rules: BoostingRules, rng: np.random.Generator) -> np.ndarray:
     """Which trees are left out of the next step; with DART, at least one where any is."""
-    nothing = np.empty(0, dtype=np.int64)
     if rules.drop_rate <= 0 or n_trees == 0 or rng.random() < rules.skip_drop:
-        return nothing
+        return np.empty(0, dtype=np.int64)
     dropped = np.flatnonzero(rng.random(n_trees) < rules.drop_rate)
     if len(dropped) == 0:
         dropped = rng.integers(0, n_trees, 1)
@@ -364,7 +332,6 @@ def refit_values(
     rules: BoostingRules,
     decay: float,
     base_scores: np.ndarray | None,
-    n_jobs: int | None,
 ) -> Forest:
     """The same trees with values for other rows: decay * old + (1 - decay) * Newton's step, within the constraints."""
     scores = np.full(X.shape[0], forest.start)
@@ -377,17 +344,22 @@ def refit_values(
             target.derivatives(scores, gradients, hessians)
             refuse_bad_derivatives(gradients, hessians)
         numbered = replace(tree, value=np.arange(len(tree.value), dtype=np.float64))
-        leaf = Forest.join([numbered], 0.0, forest.n_features).scores(X, n_jobs=n_jobs).astype(np.int64)
-        sums, reached = np.zeros((len(tree.value), 2)), np.bincount(leaf, minlength=len(tree.value)) > 0
-        _sum_nodes(leaf, gradients, hessians, *_grids(gradients, hessians), sums)
-        weight = sums[:, 1] + rules.growth.l2_regularization
-        step = limit_step(np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0), rules)
-        step *= rules.learning_rate * share
-        value = np.where(reached, decay * tree.value + (1 - decay) * step, tree.value)
+        leaf = Forest.join([numbered], 0.0, forest.n_features).scores(X, n_jobs=rules.n_jobs).astype(np.int64)
+        rows, sums = np.argsort(leaf, kind="stable"), np.zeros((len(tree.value), 2))
+        starts = np.searchsorted(leaf[rows], np.arange(len(sums) + 1))
+        _sum_leaves(rows, starts, gradients, hessians, *_grids(gradients, hessians), sums)
+        step = limit_step(_newton_steps(sums, rules), rules) * (rules.learning_rate * share)
+        value = np.where(np.diff(starts) > 0, decay * tree.value + (1 - decay) * step, tree.value)
         value = clip_to_constraints(tree, value, rules.layout.signs)
         trees.append(replace(tree, value=value))
         scores += value[leaf]
     return checked_forest(trees, forest.start, forest.n_features)
+
+
+def _newton_steps(sums: np.ndarray, rules: BoostingRules) -> np.ndarray:
+    """-G / (H + l2) for sums (leaves, 2) of gradients and hessians; 0 where there is nothing to divide by."""
+    weight = sums[:, 1] + rules.growth.l2_regularization
+    return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
 
 
 def checked_forest(trees: list[TreeArrays], start: float, n_features: int) -> Forest:
@@ -417,24 +389,10 @@ def _sum_leaves(
     """sums[leaf] = (gradient, hessian) of its rows, exactly, on grids of these units."""
     for leaf in range(len(sums)):
         gradient, hessian = np.int64(0), np.int64(0)
-        own = rows[leaf_start[leaf] : leaf_start[leaf + 1]]
-        for k in range(len(own)):
-            gradient += on_grid(np.float64(gradients[own[k]]), g_units)
-            hessian += on_grid(np.float64(hessians[own[k]]), h_units)
+        for k in range(leaf_start[leaf], leaf_start[leaf + 1]):
+            gradient += on_grid(np.float64(gradients[rows[k]]), g_units)
+            hessian += on_grid(np.float64(hessians[rows[k]]), h_units)
         sums[leaf, 0], sums[leaf, 1] = gradient / g_units, hessian / h_units
-
-
-@kernel
-def _sum_nodes(
-    node: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, g_units: float, h_units: float, sums: np.ndarray
-) -> None:
-    """sums[node[row]] += (gradient, hessian) of each row, exactly, on grids of these units."""
-    units = np.zeros(sums.shape, np.int64)
-    for row in range(len(node)):
-        units[node[row], 0] += on_grid(np.float64(gradients[row]), g_units)
-        units[node[row], 1] += on_grid(np.float64(hessians[row]), h_units)
-    for k in range(len(sums)):
-        sums[k, 0], sums[k, 1] = units[k, 0] / g_units, units[k, 1] / h_units
 
 
 @kernel

@@ -49,8 +49,8 @@ def bin_bundled(X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int
     binned = bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules))
     if rules.max_conflicts > 0 or not binned.collides.any():
         return binned
-    kept = [~binned.collides[members] for members, _ in groups]
-    groups = [(members[keep], default[keep]) for (members, default), keep in zip(groups, kept) if keep.sum() > 1]
+    unharmed = [~binned.collides[members] for members, _ in groups]
+    groups = [(members[mask], default[mask]) for (members, default), mask in zip(groups, unharmed) if mask.sum() > 1]
     return bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules))
 
 
@@ -125,14 +125,14 @@ def _find_non_default(
     binned: BinnedRows, features: np.ndarray, most: float
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """The features that are outside their most frequent bin in no more than `most` rows, that bin, and those rows."""
-    kept, default_bin, non_default = [], [], []
+    chosen, default_bin, non_default = [], [], []
     for f in features.tolist():
         counts = np.bincount(binned.columns[f])
         if binned.n_rows - counts.max() <= most:
-            kept.append(f)
+            chosen.append(f)
             default_bin.append(counts.argmax())
             non_default.append(np.flatnonzero(binned.columns[f] != counts.argmax()).astype(np.uint32))
-    return np.array(kept, dtype=np.int64), np.array(default_bin, dtype=np.int64), non_default
+    return np.array(chosen, dtype=np.int64), np.array(default_bin, dtype=np.int64), non_default
 
 
 @kernel
@@ -149,22 +149,22 @@ def _fill_greedily(
     free, collisions = np.zeros(_MOST_TRIED, np.int64), np.zeros(_MOST_TRIED, np.int64)
     count = 0
     for k in order:
-        own = rows[ends[k] : ends[k + 1]]
+        feature_rows = rows[ends[k] : ends[k + 1]]
         for bundle in range(max(0, count - _MOST_TRIED), count + 1):
-            place = bundle % _MOST_TRIED
+            at = bundle % _MOST_TRIED
             if bundle == count:
-                taken[place] = 0
-                free[place], collisions[place], count = _SLOTS - 1, 0, count + 1
-            if free[place] < sizes[k]:
+                taken[at] = 0
+                free[at], collisions[at], count = _SLOTS - 1, 0, count + 1
+            if free[at] < sizes[k]:
                 continue
-            allowed = most - collisions[place]
-            both = _count_taken(taken[place], own, allowed)
+            allowed = most - collisions[at]
+            both = _count_taken(taken[at], feature_rows, allowed)
             if both <= allowed:
                 owner[k] = bundle
-                free[place] -= sizes[k]
-                collisions[place] += both
-                for row in own:
-                    taken[place, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+                free[at] -= sizes[k]
+                collisions[at] += both
+                for row in feature_rows:
+                    taken[at, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
                 break
     return owner
 

@@ -32,7 +32,7 @@ def finish_tree(tree: GrownTree, values: np.ndarray, edges: BinEdges) -> TreeArr
         splits & ~tree.missing_left,
         value,
         tree.gain,
-        tree.count,
+        tree.size,
         _depth(tree),
         CategorySets.join(list(sets.values())),
     )

@@ -53,9 +53,10 @@ class GrownTree:
     sides: np.ndarray  # (nodes, 256) uint8: of every slot of that column, 1 for right
     left: np.ndarray  # (nodes,) int32; leaves are their own
     gain: np.ndarray  # (nodes,) float64
-    count: np.ndarray  # (nodes,) int64: rows
+    size: np.ndarray  # (nodes,) int64: rows
     leaf_node: np.ndarray  # (leaves,) int32: the node of each leaf
-    leaf_start: np.ndarray  # (leaves + 1,) int64: its stretch of `index`, leaves in order of their stretches
+    leaf_start: np.ndarray  # (leaves + 1,) int64: its range of `rows`, leaves in order of their ranges
+    rows: np.ndarray  # uint32: the rows of the tree, leaf after leaf, until the next tree is grown
     low: np.ndarray  # (leaves,) float64: the least value a leaf may have
     high: np.ndarray  # (leaves,) float64: the largest
     units: tuple[float, float]  # per gradient and per hessian: the grid on which leaf sums are exact
@@ -97,13 +98,8 @@ class TreeGrower:
         self._can_be_split = None if binned.layout is None else _can_be_split(binned, rules.min_samples_leaf)
         self._crew, self._tried = Crew(n_threads), False
         self._threads = make_threads(max(1, n_threads - 1), "podium-tree")  # workers wait for each other
-        self._limits = Limits(
-            rules.growth == "level",
-            rules.max_depth,
-            rules.min_samples_leaf,
-            float(rules.min_gain),
-            float(rules.max_impurity),
-        )
+        floats = float(rules.min_gain), float(rules.max_impurity)
+        self._limits = Limits(rules.growth == "level", rules.max_depth, rules.min_samples_leaf, *floats)
 
     @property
     def index(self) -> np.ndarray:
@@ -119,10 +115,7 @@ class TreeGrower:
         stream: np.uint64 | None = None,
     ) -> GrownTree:
         """One tree. gradients, hessians: float32, one per row; `sample`: the rows to use, rising; `allowed`: features;
-        `stream`: of the draws of extremely randomised trees.
-
-        Afterwards `index[leaf_start[k]:leaf_start[k + 1]]` are the rows of leaf k.
-        """
+        `stream`: of the draws of extremely randomised trees."""
         n = self.binned.n_rows if sample is None else len(sample)
         self.index[:n] = np.arange(n, dtype=np.uint32) if sample is None else sample
         units, scales, squares = self._measure(gradients, hessians, sample, n)
@@ -131,24 +124,17 @@ class TreeGrower:
         if self._can_be_split is not None and self.rules.growth != "oblivious":
             allowed = allowed & self._can_be_split
         nodes, leaves = make_nodes(2 * self._most - 1, n), make_leaves(self._most, n)
-        count = self._run(stream, allowed, scales, squares, largest, n, nodes, leaves)
+        count = self._run(stream, allowed, scales, squares, largest, nodes, leaves)
         order = np.lexsort((leaves.stop[:count], leaves.start[:count]))  # a leaf without rows before its neighbour
         ratio = scales[1] / scales[0]
-        used = slice(0, 2 * count - 1)
         return GrownTree(
-            nodes.feature[used],
-            nodes.bin[used],
-            nodes.missing_left[used],
-            nodes.column[used],
-            nodes.sides[used],
-            nodes.left[used],
-            nodes.gain[used],
-            nodes.size[used],
-            leaves.node[order].astype(np.int32),
-            np.append(leaves.start[order], n),
-            leaves.low[order] * ratio,
-            leaves.high[order] * ratio,
-            units,
+            **{name: array[: 2 * count - 1] for name, array in nodes._asdict().items()},
+            leaf_node=leaves.node[order].astype(np.int32),
+            leaf_start=np.append(leaves.start[order], n),
+            rows=self.index[:n],
+            low=leaves.low[order] * ratio,
+            high=leaves.high[order] * ratio,
+            units=units,
         )
 
     def _measure(
@@ -156,11 +142,11 @@ class TreeGrower:
     ) -> tuple[tuple[float, float], np.ndarray, float]:
         """The grids of exact leaf sums, (gradient, hessian, l2, least hessian of a side) in a histogram's units, and
         the sum of squared gradients."""
-        known = (gradients, hessians) if sample is None else (gradients[sample], hessians[sample])
-        sizes = refuse_bad_derivatives(*known)
+        if sample is not None:
+            gradients, hessians = gradients[sample], hessians[sample]
+        sizes = refuse_bad_derivatives(gradients, hessians)
         units = units_for(sizes[0], n), units_for(sizes[1], n)
-        squares_units = units_for(sizes[0] * sizes[0], n)
-        totals = _sum_sizes(known[0], known[1], *units, squares_units)
+        totals = _sum_sizes(gradients, hessians, *units, units_for(sizes[0] * sizes[0], n))
         scales = np.zeros(4)
         scales[0], scales[1] = (units_of(total, n, self._kind) for total in totals[:2])
         scales[2] = self.rules.l2_regularization * scales[1]
@@ -174,7 +160,6 @@ class TreeGrower:
         scales: np.ndarray,
         squares: float,
         largest: np.int64,
-        n: int,
         nodes: Nodes,
         leaves: Leaves,
     ) -> int:
@@ -189,7 +174,7 @@ class TreeGrower:
             if self.rules.growth == "oblivious":
                 count = grow_oblivious(layout, stream, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
             else:
-                stop = limits, allowed, scales, squares, largest, n
+                stop = limits, allowed, scales, squares, largest, int(nodes.size[0])
                 count = grow_leaves(layout, stream, bins, workspace, *stop, nodes, leaves, worker)
             running[worker] = time.thread_time() - started
             return count

@@ -95,12 +95,12 @@ def pack_wide(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, p
 
 
 @kernel
-def _add_block(tile: np.ndarray, at: np.uint32, values: np.ndarray, n: int, own: np.ndarray, features: int) -> None:
-    """own[feature * STRIDE + bin] += value, over n rows of 16 bytes. Unsigned indices need no guard."""
+def _add_block(tile: np.ndarray, at: np.uint32, values: np.ndarray, n: int, sums: np.ndarray, features: int) -> None:
+    """sums[feature * STRIDE + bin] += value, over n rows of 16 bytes. Unsigned indices need no guard."""
     for k in range(n):
         value = values[k]
         for f in range(features):
-            own[_U(f * STRIDE) + _U(tile[at + _U(f)])] += value
+            sums[_U(f * STRIDE) + _U(tile[at + _U(f)])] += value
         at += _U(BLOCK)
 
 
@@ -132,21 +132,21 @@ def add_rows(
                 tile[to] = rows[row, word]
             values[k] = packed[row]
         for block in range(blocks):
-            own = histogram[(first + 2 * block) * WORD * STRIDE : (first + 2 * block + 2) * WORD * STRIDE]
-            _add_block(tile_bytes, _U(block * TILE * BLOCK), values, len(part), own, BLOCK)
+            sums = histogram[(first + 2 * block) * WORD * STRIDE : (first + 2 * block + 2) * WORD * STRIDE]
+            _add_block(tile_bytes, _U(block * TILE * BLOCK), values, len(part), sums, BLOCK)
         if odd:
-            own = histogram[(last - 1) * WORD * STRIDE : last * WORD * STRIDE]
-            _add_block(tile_bytes, _U(blocks * TILE * BLOCK), values, len(part), own, WORD)
+            sums = histogram[(last - 1) * WORD * STRIDE : last * WORD * STRIDE]
+            _add_block(tile_bytes, _U(blocks * TILE * BLOCK), values, len(part), sums, WORD)
 
 
 @kernel
 def clear_words(histogram: np.ndarray, first: int, last: int, n_bins: np.ndarray) -> None:
     """Nothing in the features of words first..last; bins that a feature does not have are left alone."""
     for f in range(first * WORD, last * WORD):
-        own = histogram[f * STRIDE : (f + 1) * STRIDE]
+        slots = histogram[f * STRIDE : (f + 1) * STRIDE]
         for b in range(n_bins[f] if f < len(n_bins) else 1):  # spare features of the last word have bin 0
-            own[b] = 0
-        own[MISSING] = 0
+            slots[b] = 0
+        slots[MISSING] = 0
 
 
 @kernel
@@ -155,17 +155,17 @@ def add_shares(shares: np.ndarray, first: int, last: int, n_bins: np.ndarray, hi
     clear_words(histogram, first, last, n_bins)
     for worker in range(len(shares)):
         for f in range(first * WORD, min(last * WORD, len(n_bins))):
-            own, share = histogram[f * STRIDE : (f + 1) * STRIDE], shares[worker, f * STRIDE : (f + 1) * STRIDE]
+            total, share = histogram[f * STRIDE : (f + 1) * STRIDE], shares[worker, f * STRIDE : (f + 1) * STRIDE]
             for b in range(n_bins[f]):
-                own[b] += share[b]
-            own[MISSING] += share[MISSING]
+                total[b] += share[b]
+            total[MISSING] += share[MISSING]
 
 
 @kernel
 def subtract_words(child: np.ndarray, parent: np.ndarray, first: int, last: int, n_slots: np.ndarray) -> None:
     """In the columns of words first..last, leave of the parent what is not the child's."""
     for column in range(first * WORD, min(last * WORD, len(n_slots))):
-        own, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]
+        taken, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]
         for slot in range(n_slots[column]):
-            rest[slot] -= own[slot]
-        rest[MISSING] -= own[MISSING]
+            rest[slot] -= taken[slot]
+        rest[MISSING] -= taken[MISSING]

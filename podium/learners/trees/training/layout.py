@@ -88,11 +88,11 @@ def _put_in_order(bins: np.ndarray, n_bins: int, scales: np.ndarray, smoothing: 
         gap = 3 * gap + 1
     while gap > 0:  # Shell's sort: equal ratios are put in order of their bins, so any sort gives the same
         for k in range(gap, used):
-            own, to = order[k], k
-            while to >= gap and _comes_before(bins, own, order[to - gap], scales, smoothing):
+            moving, to = order[k], k
+            while to >= gap and _comes_before(bins, moving, order[to - gap], scales, smoothing):
                 order[to] = order[to - gap]
                 to -= gap
-            order[to] = own
+            order[to] = moving
         gap //= 3
     return used
 

@@ -77,20 +77,9 @@ def grow_leaves(
         while True:
             if worker == 0:
                 shared[DECISION] = _choose(
-                    layout,
-                    stream,
-                    bins,
-                    workspace,
-                    limits,
-                    scales,
-                    largest,
-                    impurity,
-                    nodes,
-                    leaves,
-                    small,
-                    leaf,
-                    split,
-                )
+                    layout, stream, bins, workspace, limits, scales, largest, impurity, nodes, leaves,
+                    small, leaf, split,
+                )  # fmt: skip
             phase = barrier(shared, workers, phase)
             chosen = shared[DECISION]
             if chosen >= -ONE:
@@ -167,25 +156,12 @@ def _count_split(
     """`find_split` of a feature in a leaf."""
     column = f if layout is None else layout.column[f]
     return find_split(
-        layout,
-        stream,
-        leaves.node[leaf],
-        workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE],
-        bins.n_slots[column],
-        f,
-        bins.n_bins[f],
-        bins.has_missing[f],
-        scales,
-        workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]],
-        bins.columns[column],
-        limits.min_samples,
-        largest,
-        leaves.low[leaf],
-        leaves.high[leaf],
-        workspace.scratch[0],
-        workspace.order[0],
-        split,
-    )
+        layout, stream, leaves.node[leaf],
+        workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE], bins.n_slots[column],
+        f, bins.n_bins[f], bins.has_missing[f], scales,
+        workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]], bins.columns[column], limits.min_samples, largest,
+        leaves.low[leaf], leaves.high[leaf], workspace.scratch[0], workspace.order[0], split,
+    )  # fmt: skip
 
 
 @kernel
@@ -228,13 +204,13 @@ def _next_leaf(gains: np.ndarray, leaves: Leaves, count: int, limits: Limits) ->
     for leaf in range(count):
         if leaves.best[leaf] < 0 or (limits.max_depth > 0 and depth[leaf] >= limits.max_depth):
             continue
-        own = gains[leaf, leaves.best[leaf]]
-        if own <= limits.min_gain:
+        gain = gains[leaf, leaves.best[leaf]]
+        if gain <= limits.min_gain:
             continue
         higher = chosen >= 0 and limits.by_level and depth[leaf] < depth[chosen]
         deeper = chosen >= 0 and limits.by_level and depth[leaf] > depth[chosen]
-        if higher or (own > best and not deeper):
-            chosen, best = leaf, own
+        if higher or (gain > best and not deeper):
+            chosen, best = leaf, gain
     return chosen
 
 

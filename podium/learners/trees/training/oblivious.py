@@ -110,17 +110,27 @@ def _read_leaf(
 ) -> np.ndarray:
     """The feature's bins in this leaf, which has rows, in the order in which they are split."""
     histogram, order = workspace.histograms[leaves.histogram[leaf]], workspace.order[worker]
-    own: np.ndarray = workspace.scratch[worker, STRIDE : 2 * STRIDE]
+    leaf_bins: np.ndarray = workspace.scratch[worker, STRIDE : 2 * STRIDE]
     if layout is None:
-        own = histogram[f * STRIDE : (f + 1) * STRIDE]
-        return own
+        leaf_bins = histogram[f * STRIDE : (f + 1) * STRIDE]
+        return leaf_bins
     column = layout.column[f]
     slots = histogram[column * STRIDE : (column + 1) * STRIDE]
     total = sum_slots(slots, bins.n_slots[column])
-    unbundle(slots, total, layout.offset[f], layout.default_bin[f], bins.n_bins[f], own)
+    unbundle(slots, total, layout.offset[f], layout.default_bin[f], bins.n_bins[f], leaf_bins)
     if layout.categorical[f]:
-        reorder(own.copy(), order, used, own)
-    return own
+        reorder(leaf_bins.copy(), order, used, leaf_bins)
+    return leaf_bins
+
+
+@kernel
+def _sum_leaves(workspace: Workspace, leaves: Leaves, count: int, column: int) -> np.ndarray:
+    """What the histograms of leaves 0..count hold of a column, together."""
+    slots = np.zeros_like(workspace.histograms[0, :STRIDE])
+    for leaf in range(count):
+        if leaves.histogram[leaf] >= 0:
+            slots += workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
+    return slots
 
 
 @kernel
@@ -142,47 +152,32 @@ def _find_level_split(
     l2, least, all_whole, sides = scales[2], scales[3], 0.0, 2 if has_missing else 1
     if layout is not None:
         column, sign = layout.column[f], layout.signs[f]
-        slots = np.zeros_like(scratch[:STRIDE])
-        for leaf in range(count):
-            if leaves.histogram[leaf] >= 0:
-                slots += workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
+        slots = _sum_leaves(workspace, leaves, count, column)
         total = sum_slots(slots, bins.n_slots[column])
-        offset, default_bin, categorical, smoothing = (
-            layout.offset[f],
-            layout.default_bin[f],
-            layout.categorical[f],
-            layout.smoothing[0],
-        )
-        n_bins, order = bins.n_bins[f], workspace.order[worker]
+        offset, default_bin, categorical = layout.offset[f], layout.default_bin[f], layout.categorical[f]
+        smoothing, n_bins, order = layout.smoothing[0], bins.n_bins[f], workspace.order[worker]
         used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
     only = ALL_BINS
     if stream is not None:  # one draw for the level: of bins that have rows on both sides in all leaves together
         if layout is None:
-            together = np.zeros_like(scratch[:STRIDE])
-            for leaf in range(count):
-                if leaves.histogram[leaf] >= 0:
-                    together += workspace.histograms[leaves.histogram[leaf], f * STRIDE : (f + 1) * STRIDE]
-            only = draw_bin(together, used, has_missing, stream, count, f)
+            only = draw_bin(_sum_leaves(workspace, leaves, count, f), used, has_missing, stream, count, f)
         else:
             only = draw_bin(scratch[STRIDE : 2 * STRIDE], used, has_missing, stream, count, f)
     sums[:, :used] = 0.0
     for leaf in range(count):
         if leaves.histogram[leaf] < 0:
             continue
-        own, low, high = (
-            _read_leaf(layout, bins, workspace, leaves, leaf, f, used, worker),
-            leaves.low[leaf],
-            leaves.high[leaf],
-        )
-        missing = own[MISSING] if has_missing else np.int64(0)
-        total = missing + own[:used].sum()
+        leaf_bins = _read_leaf(layout, bins, workspace, leaves, leaf, f, used, worker)
+        low, high = leaves.low[leaf], leaves.high[leaf]
+        missing = leaf_bins[MISSING] if has_missing else np.int64(0)
+        total = missing + leaf_bins[:used].sum()
         gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))
         whole = leaf_gain(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
         all_whole += whole
         for side in range(sides):  # missing values right, then left
             left = missing if side else np.int64(0)
             for b in range(used):
-                left += own[b]
+                left += leaf_bins[b]
                 if only != ALL_BINS and b != only:
                     continue
                 both = bounded_sides_gain(left, gradient, hessian, l2, least, sign, low, high)
@@ -216,10 +211,10 @@ def _write_level(
         for leaf in range(count):
             if leaves.histogram[leaf] < 0:
                 continue
-            own = _read_leaf(layout, bins, workspace, leaves, leaf, f, used, ZERO)
+            leaf_bins = _read_leaf(layout, bins, workspace, leaves, leaf, f, used, ZERO)
             for b in range(used):
-                all_h += np.float64(hessian_of(own[b]))
-                left_h += np.float64(hessian_of(own[b])) if b <= split[BIN] else 0.0
+                all_h += np.float64(hessian_of(leaf_bins[b]))
+                left_h += np.float64(hessian_of(leaf_bins[b])) if b <= split[BIN] else 0.0
         split[MISSING_LEFT] = 1.0 if 2.0 * left_h >= all_h else 0.0
     for leaf in range(count):
         node = leaves.node[leaf]
@@ -245,13 +240,10 @@ def _evaluate_leaf(
         split[GAIN], split[MIDDLE] = 0.0, min(max(0.0, low), high)
         return
     column, sides = nodes.column[leaves.node[leaf]], nodes.sides[leaves.node[leaf]]
-    slots, n_slots = (
-        workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE],
-        bins.n_slots[column],
-    )
+    slots = workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
     total = slots[MISSING]
     left = total if sides[MISSING] == 0 else np.int64(0)
-    for slot in range(n_slots):
+    for slot in range(bins.n_slots[column]):
         total += slots[slot]
         left += slots[slot] if sides[slot] == 0 else np.int64(0)
     gradient, hessian = np.float64(gradient_of(total)), np.float64(hessian_of(total))

@@ -37,21 +37,21 @@ def partition_rows(rows: np.ndarray, column: np.ndarray, sides: np.ndarray, part
 
 
 @kernel
-def merge_partitions(partitioned: np.ndarray, found: np.ndarray, worker: int, workers: int, rows: np.ndarray) -> int:
+def merge_partitions(partitioned: np.ndarray, lefts: np.ndarray, worker: int, workers: int, rows: np.ndarray) -> int:
     """Copy a worker's chunk of `partitioned` to its place in `rows`; returns how many rows go left in total.
 
-    found[worker, 0]: how many rows of each worker's chunk go left.
+    lefts[worker, 0]: how many rows of each worker's chunk go left.
     """
     low, high = chunk_of(len(rows), worker, workers)
-    own = found[worker, 0]
+    n_own_left = lefts[worker, 0]
     before, n_left = 0, 0
     for other in range(workers):
-        before += found[other, 0] if other < worker else 0
-        n_left += found[other, 0]
-    for k in range(own):
+        before += lefts[other, 0] if other < worker else 0
+        n_left += lefts[other, 0]
+    for k in range(n_own_left):
         rows[before + k] = partitioned[low + k]
     to = n_left + low - before  # behind the right rows of earlier chunks
-    for k in range(high - low - own):
+    for k in range(high - low - n_own_left):
         rows[to + k] = partitioned[high - 1 - k]
     return n_left
 
@@ -80,16 +80,16 @@ def route_rows(
         rows[k] = first + k
     stop[0] = n
     for node in range(len(left)):
-        own = rows[start[node] : stop[node]]
+        node_rows = rows[start[node] : stop[node]]
         if feature[node] < 0:
-            for k in range(len(own)):
-                scores[own[k]] += values[node]
+            for k in range(len(node_rows)):
+                scores[node_rows[k]] += values[node]
             continue
-        n_left = partition_rows(own, columns[column[node]], sides[node], partitioned)
+        n_left = partition_rows(node_rows, columns[column[node]], sides[node], partitioned)
         for k in range(n_left):
-            own[k] = partitioned[k]
-        for k in range(len(own) - n_left):
-            own[n_left + k] = partitioned[len(own) - 1 - k]
+            node_rows[k] = partitioned[k]
+        for k in range(len(node_rows) - n_left):
+            node_rows[n_left + k] = partitioned[len(node_rows) - 1 - k]
         child = left[node]
         start[child], stop[child] = start[node], start[node] + n_left
         start[child + 1], stop[child + 1] = start[node] + n_left, stop[node]

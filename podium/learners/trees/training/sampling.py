@@ -32,28 +32,36 @@ def draw_features(rules: SamplingRules, n_features: int, rng: np.random.Generato
     """A mask of the features."""
     allowed = np.ones(n_features, dtype=np.bool_)
     if rules.feature_fraction < 1:
-        kept = max(1, round(rules.feature_fraction * n_features))
-        allowed[:] = False
-        allowed[rng.permutation(n_features)[:kept]] = True
+        allowed[rng.permutation(n_features)[max(1, round(rules.feature_fraction * n_features)) :]] = False
     return allowed
 
 
-def draw_rows(rules: SamplingRules, offsets: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+def draw_rows(
+    rules: SamplingRules, offsets: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, rng: np.random.Generator
+) -> np.ndarray | None:
+    """The rows of a tree, rising, None for all; the derivatives of rows that count more than once change in place."""
+    if rules.bootstrap:
+        return _draw_bootstrap(offsets, gradients, hessians, rng)
+    if rules.goss is not None:
+        return draw_by_gradient(rules, offsets, gradients, hessians, rng)
+    return _draw_share(rules, offsets, rng)
+
+
+def _draw_share(rules: SamplingRules, offsets: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
     """A share of the queries, and of these a share of the rows; rising, None for all."""
     n_queries = len(offsets) - 1
     if rules.query_fraction >= 1 and rules.row_fraction >= 1:
         return None
     chosen = np.ones(n_queries, dtype=np.bool_)
     if rules.query_fraction < 1:
-        chosen[:] = False
-        chosen[rng.permutation(n_queries)[: max(1, round(rules.query_fraction * n_queries))]] = True
+        chosen[rng.permutation(n_queries)[max(1, round(rules.query_fraction * n_queries)) :]] = False
     rows = np.flatnonzero(np.repeat(chosen, np.diff(offsets)))
     if rules.row_fraction < 1:
         rows = np.sort(rng.permutation(rows)[: max(1, round(rules.row_fraction * len(rows)))])
     return rows
 
 
-def draw_bootstrap(
+def _draw_bootstrap(
     offsets: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Queries drawn with replacement: the rows, rising; one drawn twice counts twice, by its derivatives."""

@@ -49,8 +49,8 @@ def find_non_default(
     _compare_bins(readonly(by_column.indptr), readonly(by_column.data), readonly(upper), zeros, is_non_default)
     rows = by_column.indices[is_non_default].astype(np.uint32)
     ends = np.concatenate([[0], np.cumsum(is_non_default)])[by_column.indptr]
-    kept = features[np.diff(ends)[features] <= most]
-    return kept, zeros[kept].astype(np.int64), [rows[ends[f] : ends[f + 1]] for f in kept]
+    chosen = features[np.diff(ends)[features] <= most]
+    return chosen, zeros[chosen].astype(np.int64), [rows[ends[f] : ends[f + 1]] for f in chosen]
 
 
 def bins_of_zero(upper: np.ndarray, categorical: np.ndarray) -> np.ndarray:

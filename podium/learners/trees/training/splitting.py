@@ -313,11 +313,12 @@ def scan_words(
         categorical, signs, smoothing = layout.categorical, layout.signs, layout.smoothing[0]
         free = low == rest_low == -np.inf and high == rest_high == np.inf
     for column in range(first * WORD, min(last * WORD, len(n_slots))):
-        own, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]
+        slots = slice(column * STRIDE, (column + 1) * STRIDE)
+        child_slots, rest = child[slots], parent[slots]
         if sibling:
             for slot in range(n_slots[column]):
-                rest[slot] -= own[slot]
-            rest[MISSING] -= own[MISSING]
+                rest[slot] -= child_slots[slot]
+            rest[MISSING] -= child_slots[MISSING]
         if layout is None:
             bins, missing = n_bins[column], has_missing[column]
             useful = allowed[column] and bins + missing > 1
@@ -327,9 +328,9 @@ def scan_words(
                     parent_gains[column] = _bins_gain(stream, rest_node, column, rest, bins, missing, scales, scratch)
             child_gains[column] = 0.0
             if useful:
-                child_gains[column] = _bins_gain(stream, node, column, own, bins, missing, scales, scratch)
+                child_gains[column] = _bins_gain(stream, node, column, child_slots, bins, missing, scales, scratch)
         else:
-            total, rest_total = sum_slots(own, n_slots[column]), sum_slots(rest, n_slots[column])
+            total, rest_total = sum_slots(child_slots, n_slots[column]), sum_slots(rest, n_slots[column])
             for k in range(starts[column], starts[column + 1]):
                 f = members[k]
                 child_gains[f] = parent_gains[f] = 0.0
@@ -338,49 +339,19 @@ def scan_words(
                     continue
                 at, common, named, sign = offset[f], default_bin[f], categorical[f], signs[f]
                 if free and sign == 0.0 and bins == 2 and common >= 0:  # one-hot: a thousand of these are no work
-                    child_gains[f] = _one_hot_gain(own[at], total, common, scales)
+                    child_gains[f] = _one_hot_gain(child_slots[at], total, common, scales)
                     if sibling:
                         parent_gains[f] = _one_hot_gain(rest[at], rest_total, common, scales)
                     continue
                 child_gains[f] = _gain_of(
-                    stream,
-                    node,
-                    f,
-                    own,
-                    total,
-                    at,
-                    common,
-                    named,
-                    smoothing,
-                    bins,
-                    missing,
-                    scales,
-                    sign,
-                    low,
-                    high,
-                    scratch,
-                    order,
-                )
+                    stream, node, f, child_slots, total, at, common, named, smoothing,
+                    bins, missing, scales, sign, low, high, scratch, order,
+                )  # fmt: skip
                 if sibling:
                     parent_gains[f] = _gain_of(
-                        stream,
-                        rest_node,
-                        f,
-                        rest,
-                        rest_total,
-                        at,
-                        common,
-                        named,
-                        smoothing,
-                        bins,
-                        missing,
-                        scales,
-                        sign,
-                        rest_low,
-                        rest_high,
-                        scratch,
-                        order,
-                    )
+                        stream, rest_node, f, rest, rest_total, at, common, named, smoothing,
+                        bins, missing, scales, sign, rest_low, rest_high, scratch, order,
+                    )  # fmt: skip
 
 
 @kernel

@@ -108,9 +108,8 @@ def barrier(shared: np.ndarray, workers: int, number: int) -> int:
     while load(shared, _OPEN) < number and spins < _SPINS:
         spins += 1
     if spins == _SPINS:
-        add(
-            shared, _SLEEPING, 1
-        )  # before the next look at `_OPEN`: then whoever opens it sees a sleeper, or it is open
+        # before the next look at `_OPEN`: then whoever opens it sees a sleeper, or it is open
+        add(shared, _SLEEPING, 1)
         opened = load(shared, _OPEN)
         while opened < number:
             sleep(shared, _OPEN, opened)

@@ -136,25 +136,13 @@ def evaluate_children(
     phase = build_histogram(bins, workspace, leaves, small, worker, phase)
     low, high = _words_of(bins.rows.shape[1], worker, len(workspace.tiles))
     scan_words(
-        layout,
-        stream,
-        (leaves.node[small], leaves.node[large]),
-        workspace.histograms[leaves.histogram[small]],
-        workspace.histograms[leaves.histogram[large]],
-        small != large,
-        low,
-        high,
-        bins.n_slots,
-        bins.n_bins,
-        bins.has_missing,
-        allowed,
-        scales,
-        workspace.scratch[worker],
-        workspace.order[worker],
+        layout, stream, (leaves.node[small], leaves.node[large]),
+        workspace.histograms[leaves.histogram[small]], workspace.histograms[leaves.histogram[large]], small != large,
+        low, high, bins.n_slots, bins.n_bins, bins.has_missing, allowed, scales,
+        workspace.scratch[worker], workspace.order[worker],
         (leaves.low[small], leaves.high[small], leaves.low[large], leaves.high[large]),
-        workspace.gains[small],
-        workspace.gains[large],
-    )
+        workspace.gains[small], workspace.gains[large],
+    )  # fmt: skip
     return barrier(workspace.shared, len(workspace.tiles), phase)
 
 
@@ -185,11 +173,14 @@ def build_histogram(bins: Bins, workspace: Workspace, leaves: Leaves, leaf: int,
     Workers share the features of a leaf; if it has many rows they share those, each with a histogram of its own, which
     are then added up.
     """
-    index, own = workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]], workspace.histograms[leaves.histogram[leaf]]
+    index, histogram = (
+        workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]],
+        workspace.histograms[leaves.histogram[leaf]],
+    )
     workers, words = len(workspace.tiles), bins.rows.shape[1]
     low, high = _words_of(words, worker, workers)
     by_rows = workers > 1 and len(index) >= _MANY_ROWS
-    first, last, size, sums = low, high, len(index), own
+    first, last, size, sums = low, high, len(index), histogram
     if by_rows:
         first, last, size, sums = ZERO, words, _PIECE, workspace.shares[worker]
     clear_words(sums, first, last, bins.n_slots)
@@ -203,7 +194,7 @@ def build_histogram(bins: Bins, workspace: Workspace, leaves: Leaves, leaf: int,
         phase = barrier(workspace.shared, workers, phase)
         if worker == 0:
             reset_chunks(workspace.shared)
-        add_shares(workspace.shares, low, high, bins.n_slots, own)
+        add_shares(workspace.shares, low, high, bins.n_slots, histogram)
     return phase
 
 
