@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium._runtime.once import once
 from podium._runtime.words import counted
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
@@ -34,15 +34,15 @@ class RankingData:
     """
 
     X: FeatureMatrix  # (rows, features) float32, NaN = missing: an array in C order, or a scipy `csr_array`
-    y: np.ndarray | None  # (rows,) float64, finite and not negative; None: no labels
-    offsets: np.ndarray  # (queries + 1,) int64
-    query_ids: np.ndarray  # (queries,) int64, uint64 or str (object)
-    rows: np.ndarray  # (rows,) int64: the rows of query 0, then those of query 1, ...; 0, 1, 2, ... if contiguous
+    y: Array | None  # (rows,) float64, finite and not negative; None: no labels
+    offsets: Array  # (queries + 1,) int64
+    query_ids: Array  # (queries,) int64, uint64 or str (object)
+    rows: Array  # (rows,) int64: the rows of query 0, then those of query 1, ...; 0, 1, 2, ... if contiguous
     docid_texts: Texts | None = None
     comment_texts: Texts | None = None  # the text after `#` of a LETOR file, whole
     feature_names: tuple[str, ...] | None = None
-    sample_weight: np.ndarray | None = None  # (rows,) float64
-    query_weight: np.ndarray | None = None  # (queries,) float64
+    sample_weight: Array | None = None  # (rows,) float64
+    query_weight: Array | None = None  # (queries,) float64
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -133,7 +133,7 @@ class RankingData:
         """The same data with sparse features written out, zeros and all."""
         return replace(self, X=as_dense(self.X)) if is_sparse(self.X) else self
 
-    def labels_for(self, what: str) -> np.ndarray:
+    def labels_for(self, what: str) -> Array:
         """The labels, or an error that names what needs them."""
         if self.y is None:
             raise ValueError(
@@ -155,7 +155,7 @@ class RankingData:
         return int(self.X.shape[1])
 
     @property
-    def group(self) -> np.ndarray:
+    def group(self) -> Array:
         """Documents per query, as `group` in LightGBM."""
         return np.diff(self.offsets)
 
@@ -165,17 +165,17 @@ class RankingData:
         return not len(self.rows) or bool(self.rows[0] == 0 and (np.diff(self.rows) == 1).all())
 
     @once
-    def query_numbers(self) -> np.ndarray:
+    def query_numbers(self) -> Array:
         """(rows,) int64: the number of each row's query, counted from 0 by first appearance."""
         return readonly(self.scatter(np.repeat(np.arange(self.n_queries), self.group)))
 
     @once
-    def qid(self) -> np.ndarray:
+    def qid(self) -> Array:
         """One query id per row."""
         return readonly(self.scatter(np.repeat(self.query_ids, self.group)))
 
     @once
-    def docids(self) -> np.ndarray | None:
+    def docids(self) -> Array | None:
         """One document id per row (dtype object), or None when the input has none."""
         return None if self.docid_texts is None else readonly(self.docid_texts.to_array())
 
@@ -186,7 +186,7 @@ class RankingData:
         """
         return self if self.is_contiguous else self._take(self.rows, rows=np.arange(self.n_rows))
 
-    def scatter(self, values: np.ndarray) -> np.ndarray:
+    def scatter(self, values: Array) -> Array:
         """Values of the grouped rows, (rows, ...), in the order of these rows."""
         if self.is_contiguous:
             return values
@@ -217,7 +217,7 @@ class RankingData:
             query_weight=None if self.query_weight is None else self.query_weight[chosen],
         )
 
-    def _take(self, taken: np.ndarray, **others: Any) -> Self:
+    def _take(self, taken: Array, **others: Any) -> Self:
         """What belongs to single rows, of the rows `taken`; `others` has what else is different."""
         return replace(
             self,
@@ -316,12 +316,12 @@ def as_features(X: Any, names: Sequence[str] | None = None, warns: bool = False)
     return result
 
 
-def _warn_of_merged(X: Any, names: Sequence[str] | None, columns: np.ndarray | None = None) -> None:
+def _warn_of_merged(X: Any, names: Sequence[str] | None, columns: Array | None = None) -> None:
     called = list(range(X.shape[1])) if names is None or len(names) != X.shape[1] else list(names)
     warn_of_merged({called[column]: pair for column, pair in merged_columns(X, columns).items()})
 
 
-def as_labels(y: Any, n: int) -> np.ndarray:
+def as_labels(y: Any, n: int) -> Array:
     """One finite float64 per row, 0 or larger."""
     labels = _as_numbers(y, "y", n, "row")
     if not (labels.min(initial=0.0) >= 0 and labels.max(initial=0.0) < np.inf):  # NaN fails both
@@ -330,7 +330,7 @@ def as_labels(y: Any, n: int) -> np.ndarray:
     return labels
 
 
-def as_weights(weights: Any, n: int, name: str, unit: str) -> np.ndarray:
+def as_weights(weights: Any, n: int, name: str, unit: str) -> Array:
     result = _as_numbers(weights, name, n, unit)
     bad = ~(np.isfinite(result) & (result >= 0))
     if bad.any():
@@ -353,7 +353,7 @@ def as_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[str,
     return names
 
 
-def _as_numbers(values: Any, name: str, n: int, unit: str) -> np.ndarray:
+def _as_numbers(values: Any, name: str, n: int, unit: str) -> Array:
     try:
         array = np.asarray(values)
         if array.dtype.kind == "c":
@@ -413,7 +413,7 @@ def _concat_texts(texts: Sequence[Texts | None], parts: Sequence[RankingData]) -
     return Texts.concat([Texts.of([""] * data.n_rows) if part is None else part for part, data in zip(texts, parts)])
 
 
-def _concat_weights(weights: Sequence[np.ndarray | None], lengths: Sequence[int]) -> np.ndarray | None:
+def _concat_weights(weights: Sequence[Array | None], lengths: Sequence[int]) -> Array | None:
     if all(part is None for part in weights):
         return None
     return np.concatenate([np.ones(n) if part is None else part for part, n in zip(weights, lengths)])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 
 FeatureMatrix = Any
 """(rows, features) float32, NaN = missing: a numpy array in C order, or what `as_sparse` returns."""
@@ -48,12 +48,12 @@ def as_sparse(X: Any) -> Any:
     return csr_array((readonly(values), readonly(rows.indices), readonly(rows.indptr)), shape=rows.shape)
 
 
-def as_dense(X: FeatureMatrix) -> np.ndarray:
+def as_dense(X: FeatureMatrix) -> Array:
     """The features as a numpy array; to be asked of few rows at a time."""
     return np.asarray(X.toarray() if is_sparse(X) else X)
 
 
-def arrays_of(X: FeatureMatrix) -> list[np.ndarray]:
+def arrays_of(X: FeatureMatrix) -> list[Array]:
     """The arrays that hold the features."""
     return [X.data, X.indices, X.indptr] if is_sparse(X) else [X]
 
@@ -87,7 +87,7 @@ def _checked_rows(X: Any) -> Any:
     return csc_array(arrays, shape=X.shape).tocsr()
 
 
-def _known_to_scipy(values: np.ndarray) -> np.ndarray:
+def _known_to_scipy(values: Array) -> Array:
     """scipy adds up no half-precision numbers."""
     return values.astype(np.float32) if values.dtype == np.float16 else values
 
@@ -112,7 +112,7 @@ def _check_arrays(X: Any, length: int, width: int, line: str, column: str) -> No
         raise ValueError(f"X is not a valid sparse matrix: indices[{at}] is {used[at]}, but it has {width} {column}s.")
 
 
-def _refuse_infinite(rows: Any, values: np.ndarray) -> None:
+def _refuse_infinite(rows: Any, values: Array) -> None:
     for start in range(0, len(values), _PIECE):
         infinite = np.flatnonzero(np.isinf(values[start : start + _PIECE]))
         if len(infinite):

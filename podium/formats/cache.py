@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium._runtime.files import COMPRESSIONS
 from podium._runtime.once import once
 from podium.data.ranking import RankingData, as_feature_names, as_labels, as_weights
@@ -51,7 +51,7 @@ class MappedRankingData(RankingData):
     _features: _MappedFeatures
 
     @once
-    def X(self) -> np.ndarray:  # a field of the class above, found late here
+    def X(self) -> Array:  # a field of the class above, found late here
         return self._features.verified()
 
     @property
@@ -85,7 +85,7 @@ def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
     return data
 
 
-def _arrays_of(data: RankingData) -> dict[str, np.ndarray]:
+def _arrays_of(data: RankingData) -> dict[str, Array]:
     """The arrays to store, by name; what follows from the rest, or is absent, is left out."""
     refuse_sparse(data.X, "a data cache")
     arrays: dict[str, Any] = {} if data.y is None else {"y": data.y}
@@ -106,7 +106,7 @@ def _arrays_of(data: RankingData) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _text_arrays(name: str, texts: Texts) -> dict[str, np.ndarray]:
+def _text_arrays(name: str, texts: Texts) -> dict[str, Array]:
     return {f"{name}.text": texts.data, f"{name}.ends": texts.offsets}
 
 
@@ -144,7 +144,7 @@ class _MappedFeatures:
     def shape(self) -> tuple[int, ...]:
         return self.array.entry.shape
 
-    def verified(self) -> np.ndarray:
+    def verified(self) -> Array:
         features = self.array.verified()
         for first in range(0, len(features), 65_536):
             if np.isinf(features[first : first + 65_536]).any():
@@ -153,7 +153,7 @@ class _MappedFeatures:
         return features
 
 
-def _assembled(arrays: dict[str, np.ndarray], features: _MappedFeatures) -> MappedRankingData:
+def _assembled(arrays: dict[str, Array], features: _MappedFeatures) -> MappedRankingData:
     n_rows, n_features = features.shape
     offsets = _rising(arrays["offsets"], n_rows, "offsets")
     names = _texts(arrays, "feature_names", n_features)
@@ -176,13 +176,13 @@ def _assembled(arrays: dict[str, np.ndarray], features: _MappedFeatures) -> Mapp
     return data
 
 
-def _rising(ends: np.ndarray, last: int, name: str) -> np.ndarray:
+def _rising(ends: Array, last: int, name: str) -> Array:
     if not len(ends) or ends[0] != 0 or ends[-1] != last or (ends[1:] < ends[:-1]).any():  # differences may wrap
         raise ValueError(f"{name} must rise from 0 to {last}.")
     return ends
 
 
-def _texts(arrays: dict[str, np.ndarray], name: str, n: int) -> Texts | None:
+def _texts(arrays: dict[str, Array], name: str, n: int) -> Texts | None:
     if f"{name}.ends" not in arrays:
         return None
     text, ends = arrays[f"{name}.text"], arrays[f"{name}.ends"]
@@ -191,7 +191,7 @@ def _texts(arrays: dict[str, np.ndarray], name: str, n: int) -> Texts | None:
     return Texts(text, _rising(ends, len(text), name))
 
 
-def _query_ids(arrays: dict[str, np.ndarray], n: int) -> np.ndarray:
+def _query_ids(arrays: dict[str, Array], n: int) -> Array:
     texts = _texts(arrays, "query_ids", n)
     ids = arrays["query_ids"] if texts is None else texts.to_array()
     if len(ids) != n or len(set(ids.tolist())) < n:
@@ -199,7 +199,7 @@ def _query_ids(arrays: dict[str, np.ndarray], n: int) -> np.ndarray:
     return ids
 
 
-def _grouping(arrays: dict[str, np.ndarray], n: int, offsets: np.ndarray) -> np.ndarray:
+def _grouping(arrays: dict[str, Array], n: int, offsets: Array) -> Array:
     """`RankingData.rows`."""
     if "grouping" not in arrays:
         return np.arange(n, dtype=np.int64)
@@ -212,5 +212,5 @@ def _grouping(arrays: dict[str, np.ndarray], n: int, offsets: np.ndarray) -> np.
     return rows
 
 
-def _weights(arrays: dict[str, np.ndarray], name: str, n: int, unit: str) -> np.ndarray | None:
+def _weights(arrays: dict[str, Array], name: str, n: int, unit: str) -> Array | None:
     return as_weights(arrays[name], n, name, unit) if name in arrays else None

@@ -26,7 +26,7 @@ from typing import IO, Any, NoReturn
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium._runtime.files import refuse_what_is_no_file, write_whole
 from podium._runtime.once import once
 from podium._runtime.threads import map_blocks
@@ -63,7 +63,7 @@ class ArrayEntry:
         return _padded(math.prod(self.shape) * np.dtype(self.dtype).itemsize)
 
 
-def write_container(path: FilePath, kind: FileKind, meta: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+def write_container(path: FilePath, kind: FileKind, meta: dict[str, Any], arrays: Mapping[str, Array]) -> str:
     """Write a file whole or not at all; returns its digest. `meta` is plain JSON; the arrays keep their order."""
     stored = {name: _stored(path, name, array) for name, array in arrays.items()}
     _check_meta(path, meta)
@@ -121,11 +121,11 @@ class Container:
     size: int
     stream: IO[bytes]
 
-    def read(self, name: str) -> np.ndarray:
+    def read(self, name: str) -> Array:
         """One array, checked, in memory, read-only."""
         return self._as_array(self.entries[name], self._content(self.entries[name]))
 
-    def read_all(self) -> dict[str, np.ndarray]:
+    def read_all(self) -> dict[str, Array]:
         """All arrays, checked each and (in a sealed kind) together."""
         seal, arrays = _new_digest(), {}
         for name, entry in self.entries.items():
@@ -154,7 +154,7 @@ class Container:
         _check_blocks(self.path, self.kind, entry, np.frombuffer(content, dtype=np.uint8))
         return content
 
-    def _as_array(self, entry: ArrayEntry, content: bytes) -> np.ndarray:
+    def _as_array(self, entry: ArrayEntry, content: bytes) -> Array:
         array = np.frombuffer(content, entry.dtype, math.prod(entry.shape)).reshape(entry.shape)
         if array.dtype == bool and (array.view(np.uint8) > 1).any():  # no truth value for NumPy: anything could follow
             raise self.kind.damaged(self.path, f"{entry.name} has truth values other than 0 and 1")
@@ -171,15 +171,15 @@ class MappedArray:
     start: int
     entry: ArrayEntry
 
-    def verified(self) -> np.ndarray:
+    def verified(self) -> Array:
         """The array in place, after every block was compared with its checksum."""
         start = self.start + self.entry.offset
-        content = np.ndarray(self.entry.padded, np.uint8, self.mapped, start)
+        content = Array(self.entry.padded, np.uint8, self.mapped, start)
         _check_blocks(self.path, self.kind, self.entry, content)
-        return readonly(np.ndarray(self.entry.shape, self.entry.dtype, self.mapped, start))
+        return readonly(Array(self.entry.shape, self.entry.dtype, self.mapped, start))
 
 
-def _stored(path: FilePath, name: str, array: np.ndarray) -> np.ndarray:
+def _stored(path: FilePath, name: str, array: Array) -> Array:
     """The array as it goes into the file: little-endian, rows one after the other."""
     dtype = "<" + array.dtype.str[1:]
     if not _is_name(name):
@@ -215,7 +215,7 @@ def _refuse_odd_facts(meta: dict[str, Any]) -> None:
     json.dumps(meta, ensure_ascii=False).encode()
 
 
-def _header(kind: FileKind, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+def _header(kind: FileKind, meta: dict[str, Any], arrays: dict[str, Array]) -> bytes:
     seal, entries, offset = _new_digest(), [], 0
     for name, array in arrays.items():
         checksums = _checksums(array)
@@ -229,14 +229,14 @@ def _header(kind: FileKind, meta: dict[str, Any], arrays: dict[str, np.ndarray])
     return text.ljust(_padded(len(text)))
 
 
-def _checksums(array: np.ndarray) -> list[int]:
+def _checksums(array: Array) -> list[int]:
     """The CRC-32 of every block, on all cores (zlib works without the interpreter lock)."""
     blocks = list(_blocks(array))
     threads = 1 if array.nbytes < _WORTH_THREADS else None
     return map_blocks(lambda block: zlib.crc32(blocks[block]), len(blocks), threads)
 
 
-def _blocks(array: np.ndarray) -> Iterator[Any]:
+def _blocks(array: Array) -> Iterator[Any]:
     """The bytes of an array in blocks; the last one filled up with zeros."""
     content = array.reshape(-1).view(np.uint8)
     whole = len(content) // _BLOCK * _BLOCK
@@ -311,7 +311,7 @@ def _entry(item: Any) -> ArrayEntry:
     return ArrayEntry(name, dtype, tuple(shape), offset, tuple(checksums))
 
 
-def _check_blocks(path: FilePath, kind: FileKind, entry: ArrayEntry, content: np.ndarray) -> None:
+def _check_blocks(path: FilePath, kind: FileKind, entry: ArrayEntry, content: Array) -> None:
     """Compare every block with its checksum, on all cores."""
 
     def matches(block: int) -> bool:

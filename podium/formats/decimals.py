@@ -23,7 +23,7 @@ from functools import cache
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 
 U = np.uint64
 Whole = int | np.int64  # the same to the compiler
@@ -52,7 +52,7 @@ _EXACT_SHIFT = 12  # a middle has 25 bits and 5**12 has 28: their product is exa
 
 
 @cache
-def power_table() -> np.ndarray:
+def power_table() -> Array:
     """Powers of ten for the kernels, one row per power from -342 to 308.
 
     (651, 3) uint64: `10**power = (high * 2**64 + low) * 2**(shift - 2048)`, truncated below 128 bits.
@@ -72,7 +72,7 @@ def _power_row(power: int) -> tuple[int, int, int]:
 
 
 @kernel
-def word_at(text: np.ndarray, position: np.uint64) -> np.uint64:
+def word_at(text: Array, position: np.uint64) -> np.uint64:
     """Eight bytes as one number, the first byte lowest. The compiler makes a single load of it."""
     return (
         U(text[position])
@@ -115,7 +115,7 @@ def _eight_digits(digits: np.uint64) -> np.uint64:
 
 
 @kernel
-def read_decimal(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> tuple[float, np.uint64, Whole]:
+def read_decimal(text: Array, position: np.uint64, powers: Array) -> tuple[float, np.uint64, Whole]:
     """The number at `position`: (value, position after it, READ or NO_NUMBER or UNDECIDED). powers: `power_table()`."""
     mantissa, exponent, truncated, end = scan_decimal(text, position)
     if end == position:
@@ -128,7 +128,7 @@ def read_decimal(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> t
 
 
 @kernel
-def scan_decimal(text: np.ndarray, position: np.uint64) -> tuple[np.uint64, np.int64, Truth, np.uint64]:
+def scan_decimal(text: Array, position: np.uint64) -> tuple[np.uint64, np.int64, Truth, np.uint64]:
     """Take `sign? digits .? digits (e sign? digits)?` apart: (mantissa, power of ten, lost digits?, position after it).
 
     text: uint8, with a byte that is part of no number at its end. The place is the given one if there is no number;
@@ -172,7 +172,7 @@ def scan_decimal(text: np.ndarray, position: np.uint64) -> tuple[np.uint64, np.i
 
 
 @kernel
-def _read_exponent(text: np.ndarray, position: np.uint64) -> tuple[np.int64, np.uint64]:
+def _read_exponent(text: Array, position: np.uint64) -> tuple[np.int64, np.uint64]:
     """The digits after `e` and the position after them, which is the given one if there are none."""
     negative = text[position] == _MINUS
     first = position + U(negative or text[position] == _PLUS)
@@ -246,7 +246,7 @@ def in_the_middle(wide: float) -> Truth:
     return (wide * _MIDDLES_AMONG_SMALL) % 2.0 == 1.0
 
 
-def round_texts(numbers: np.ndarray, texts: Sequence[str | bytes]) -> np.ndarray:
+def round_texts(numbers: Array, texts: Sequence[str | bytes]) -> Array:
     """The float32 nearest to each text; numbers: the float64 nearest to each, as `float` reads them."""
     sizes = np.abs(numbers)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -326,7 +326,7 @@ def _product(left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 
 @kernel
-def write_float32(out: np.ndarray, position: np.uint64, value: np.float32, powers: np.ndarray) -> np.uint64:
+def write_float32(out: Array, position: np.uint64, value: np.float32, powers: Array) -> np.uint64:
     """Write the shortest text that reads back to a finite float32 or NaN; the position after it.
 
     Integers have no point, and a power of ten follows `e` as in Python: below 1e-4 and from 1e16 on.
@@ -347,7 +347,7 @@ def write_float32(out: np.ndarray, position: np.uint64, value: np.float32, power
 
 
 @kernel
-def write_integer(out: np.ndarray, position: np.uint64, number: np.uint64) -> np.uint64:
+def write_integer(out: Array, position: np.uint64, number: np.uint64) -> np.uint64:
     end = position + _digit_count(number)
     here = end
     while here > position:
@@ -366,7 +366,7 @@ def _digit_count(number: np.uint64) -> np.uint64:
 
 
 @kernel
-def _shortest_digits(value: np.float32, powers: np.ndarray) -> tuple[np.uint64, Whole]:
+def _shortest_digits(value: np.float32, powers: Array) -> tuple[np.uint64, Whole]:
     """The shortest (digits, exponent) with `digits * 10**exponent` read back as this float32 > 0.
 
     All that reads back lies between the middles to the two neighbours. Seen as numbers of 9 digits, which always
@@ -419,7 +419,7 @@ def _reads_back(
 
 
 @kernel
-def _write_layout(out: np.ndarray, position: np.uint64, digits: np.uint64, exponent: Whole) -> np.uint64:
+def _write_layout(out: Array, position: np.uint64, digits: np.uint64, exponent: Whole) -> np.uint64:
     """123, -1 -> 12.3; 123, 2 -> 12300; 123, -5 -> 0.00123; 123, -9 -> 1.23e-7; 1, 20 -> 1e20."""
     end = write_integer(out, position, digits)
     count = np.int64(end - position)
@@ -442,7 +442,7 @@ def _write_layout(out: np.ndarray, position: np.uint64, digits: np.uint64, expon
 
 
 @kernel
-def _insert_point(out: np.ndarray, position: np.uint64, end: np.uint64) -> np.uint64:
+def _insert_point(out: Array, position: np.uint64, end: np.uint64) -> np.uint64:
     """Make room for a point at `position`, unless nothing would follow it; the new end."""
     if position == end:
         return end
@@ -455,7 +455,7 @@ def _insert_point(out: np.ndarray, position: np.uint64, end: np.uint64) -> np.ui
 
 
 @kernel
-def _write_zeros(out: np.ndarray, position: np.uint64, count: Whole) -> np.uint64:
+def _write_zeros(out: Array, position: np.uint64, count: Whole) -> np.uint64:
     for _ in range(count):
         out[position] = 48
         position += U(1)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.files import open_bytes, plain_suffix, write_whole
 from podium._runtime.words import check_choice, did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
@@ -114,7 +114,7 @@ class LargeCells:
     def __init__(self) -> None:
         self.texts: defaultdict[str, set[str]] = defaultdict(set)
 
-    def add(self, cells: list[str], values: np.ndarray, names: list[str]) -> None:
+    def add(self, cells: list[str], values: Array, names: list[str]) -> None:
         """The cells of some records, row by row, and what they are as numbers."""
         for cell in np.flatnonzero(np.abs(values) >= EXACT).tolist():
             self.texts[names[cell % len(names)]].add(cells[cell])
@@ -132,7 +132,7 @@ def cell_numbers(
     names: list[str],
     missing: bool = False,
     large: LargeCells | None = None,
-) -> np.ndarray:
+) -> Array:
     """Some columns of some records as numbers: (records, columns) float64, or float32 where values may be missing.
 
     Numbers that float32 may not keep are noted in `large`.
@@ -180,7 +180,7 @@ def feature_lines(features: FeatureMatrix, separator: str, numbered: bool = Fals
         yield [text[first:last] for first, last in pairwise(ends[: len(some) + 1].tolist())]
 
 
-def joined(parts: list[np.ndarray]) -> np.ndarray:
+def joined(parts: list[Array]) -> Array:
     """Parts one after the other; each is freed as soon as it is copied, so that memory never holds all twice."""
     result = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
     position = 0
@@ -258,7 +258,7 @@ def _lines(path: FilePath) -> Iterator[str]:
             raise FormatError(path, message, line) from error
 
 
-def _quick_numbers(cells: list[str]) -> np.ndarray | None:
+def _quick_numbers(cells: list[str]) -> Array | None:
     """All cells by float(), or None when one needs a closer look: float() alone takes 1_000 and any script's digits."""
     text = "".join(cells)
     if not text.isascii() or "_" in text:
@@ -278,7 +278,7 @@ def _careful_number(cell: str) -> float:
         return np.inf
 
 
-def _amounts(path: FilePath, records: list[Record], header: list[str], names: list[str]) -> np.ndarray:
+def _amounts(path: FilePath, records: list[Record], header: list[str], names: list[str]) -> Array:
     """Labels and weights: numbers that are 0 or larger."""
     numbers = cell_numbers(path, records, header, names)
     if (numbers < 0).any():
@@ -305,7 +305,7 @@ def _whole_numbers_or_text(ids: list[str]) -> list[Any]:
     return list(ids)
 
 
-def _fronts(columns: list[np.ndarray], delimiter: str) -> Iterator[bytes]:
+def _fronts(columns: list[Array], delimiter: str) -> Iterator[bytes]:
     """What stands before the features in each line, with a delimiter at its end."""
     texts = []
     for column in columns:
@@ -326,9 +326,7 @@ def _quoted(text: str, delimiter: str) -> str:
 
 
 @kernel
-def _write_cells(
-    features: np.ndarray, separator: int, numbered: bool, powers: np.ndarray, out: np.ndarray, ends: np.ndarray
-) -> None:
+def _write_cells(features: Array, separator: int, numbered: bool, powers: Array, out: Array, ends: Array) -> None:
     """Write rows of float32 as text into `out` (uint8, large enough); row r ends at `ends[r + 1]`."""
     position = np.uint64(0)
     for row in range(features.shape[0]):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium._runtime.files import write_whole
 from podium._runtime.once import once
 from podium._runtime.words import counted
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 class Pairs:
     """One number for each pair of query and document. Query q owns pairs `offsets[q]:offsets[q + 1]`."""
 
-    query_ids: np.ndarray  # (queries,) str (object), each once
-    offsets: np.ndarray  # (queries + 1,) int64
+    query_ids: Array  # (queries,) str (object), each once
+    offsets: Array  # (queries + 1,) int64
     docid_texts: Texts  # one per pair, each once in a query
-    values: np.ndarray  # (pairs,) float64, finite
+    values: Array  # (pairs,) float64, finite
 
     def __post_init__(self) -> None:
         for name in ("query_ids", "offsets", "values"):
@@ -56,7 +56,7 @@ class Pairs:
         return {query: dict(zip(documents[a:b], numbers[a:b])) for query, (a, b) in zip(self.query_ids, parts)}
 
     @once
-    def docids(self) -> np.ndarray:
+    def docids(self) -> Array:
         """One document id per pair (dtype object)."""
         return readonly(self.docid_texts.to_array())
 
@@ -84,7 +84,7 @@ class Qrels(Pairs):
     """Relevance judgements: a label for each judged pair of query and document."""
 
     @property
-    def labels(self) -> np.ndarray:
+    def labels(self) -> Array:
         """(pairs,) float64; a negative one counts as 0 in evaluation."""
         return self.values
 
@@ -103,7 +103,7 @@ class Run(Pairs):
     """A system's answer: a score for each retrieved pair of query and document."""
 
     @property
-    def scores(self) -> np.ndarray:
+    def scores(self) -> Array:
         """(pairs,) float64, finite."""
         return self.values
 
@@ -180,7 +180,7 @@ def run_lines(run: Run, tag: str = "podium") -> Iterator[bytes]:
         yield "".join(lines).encode("utf-8", "surrogateescape")
 
 
-Columns = tuple[np.ndarray, np.ndarray, Texts, np.ndarray]  # the fields of Pairs
+Columns = tuple[Array, Array, Texts, Array]  # the fields of Pairs
 
 
 def _read(path: FilePath, layout: _Layout) -> Columns:
@@ -205,7 +205,7 @@ def _read(path: FilePath, layout: _Layout) -> Columns:
     return _strings(names), offsets, _texts(documents), values
 
 
-def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tuple[list[int], list[bytes], np.ndarray]:
+def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tuple[list[int], list[bytes], Array]:
     """The words of a block, where each line's first word is, and the lines' numbers; blank lines are skipped."""
     counts = _words_per_line(block)
     filled = np.flatnonzero(counts)
@@ -218,7 +218,7 @@ def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tu
     return (np.cumsum(counts) - counts).tolist(), block.split(), filled + first_line
 
 
-def _words_per_line(block: bytes) -> np.ndarray:
+def _words_per_line(block: bytes) -> Array:
     r"""b"a b\n\nc\n" -> [2, 0, 1]."""
     letters = np.frombuffer(block, dtype=np.uint8)
     blank = _BLANK[letters]
@@ -230,7 +230,7 @@ def _words_per_line(block: bytes) -> np.ndarray:
     return np.diff(np.searchsorted(np.flatnonzero(begins), ends), prepend=0)
 
 
-def _numbers(path: FilePath, words: list[bytes], lines: np.ndarray, layout: _Layout) -> np.ndarray:
+def _numbers(path: FilePath, words: list[bytes], lines: Array, layout: _Layout) -> Array:
     numbers, bad = parse_numbers(words)
     if bad is not None:
         message = f"the {layout.value_name} (column {layout.value + 1} of {layout.form!r}) must be a finite number; "
@@ -250,7 +250,7 @@ def _columns_of(data: RankingData, values: Any, what: str) -> Columns:
     return _checked(list(map(str, data.query_ids)), data.offsets, list(texts), numbers)
 
 
-def _checked(queries: list[str], offsets: np.ndarray, documents: list[str], values: Any) -> Columns:
+def _checked(queries: list[str], offsets: Array, documents: list[str], values: Any) -> Columns:
     numbers = np.array(values, dtype=np.float64)
     if numbers.shape != (len(documents),):
         raise ValueError(f"expected one number per document ({len(documents)}); got shape {numbers.shape}.")
@@ -269,7 +269,7 @@ def _checked(queries: list[str], offsets: np.ndarray, documents: list[str], valu
 
 
 def _refuse_repeats_in_file(
-    path: FilePath, queries: list[str], offsets: np.ndarray, documents: list[bytes], lines: np.ndarray
+    path: FilePath, queries: list[str], offsets: Array, documents: list[bytes], lines: Array
 ) -> None:
     for query, (start, end) in zip(queries, pairwise(offsets.tolist())):
         repeat = _first_repeat(documents[start:end])
@@ -308,7 +308,7 @@ def _refuse_names_with_blanks(pairs: Pairs) -> None:
         raise ValueError(f"query id {pairs.query_ids[0]!r} begins with a byte order mark, which readers drop.")
 
 
-def _ranked(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+def _ranked(run: Run) -> Iterator[tuple[str, Array]]:
     """Each query with its pairs, best first; equal scores by document id, descending."""
     for query, (start, end) in zip(run.query_ids, pairwise(run.offsets.tolist())):
         order = start + np.argsort(-run.scores[start:end], kind="stable")
@@ -320,7 +320,7 @@ def _ranked(run: Run) -> Iterator[tuple[str, np.ndarray]]:
         yield query, order
 
 
-def _by_docid(texts: Texts, rows: np.ndarray) -> list[int]:
+def _by_docid(texts: Texts, rows: Array) -> list[int]:
     data, starts, ends = texts.data, texts.offsets[rows].tolist(), texts.offsets[rows + 1].tolist()
     keys = [data[start:end].tobytes() for start, end in zip(starts, ends)]  # bytes, as strcmp compares them
     return [row for _, row in sorted(zip(keys, rows.tolist()), reverse=True)]
@@ -331,7 +331,7 @@ def _texts(words: list[bytes]) -> Texts:
     return Texts(np.frombuffer(b"".join(words), dtype=np.uint8), ends)
 
 
-def _strings(names: list[str]) -> np.ndarray:
+def _strings(names: list[str]) -> Array:
     array = np.empty(len(names), dtype=object)
     array[:] = names
     return array

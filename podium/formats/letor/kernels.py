@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.formats.decimals import (
     BELOW_FLOAT32,
     EXACT_POWERS,
@@ -61,7 +61,7 @@ _MOST = np.float32(np.finfo(np.float32).max)
 
 
 @kernel
-def find_rows(text: np.ndarray, start: Whole, end: Whole, lines: np.ndarray) -> Ending:
+def find_rows(text: Array, start: Whole, end: Whole, lines: Array) -> Ending:
     """Find the lines that hold a row: neither blank nor a comment. lines: filled, but for FEATURES, ENDING and
     UNSORTED.
 
@@ -99,7 +99,7 @@ def find_rows(text: np.ndarray, start: Whole, end: Whole, lines: np.ndarray) -> 
 
 
 @kernel
-def _bad_byte(text: np.ndarray, position: np.uint64, newline: np.uint64) -> np.uint64:
+def _bad_byte(text: Array, position: np.uint64, newline: np.uint64) -> np.uint64:
     """Where a comment has a NUL, or a return that ends no line; `newline` if nowhere."""
     while position < newline:
         word = word_at(text, position)
@@ -114,14 +114,7 @@ def _bad_byte(text: np.ndarray, position: np.uint64, newline: np.uint64) -> np.u
 
 @kernel
 def read_heads(
-    text: np.ndarray,
-    lines: np.ndarray,
-    with_qid: Truth,
-    powers: np.ndarray,
-    y: np.ndarray,
-    runs: np.ndarray,
-    undecided: np.ndarray,
-    counts: np.ndarray,
+    text: Array, lines: Array, with_qid: Truth, powers: Array, y: Array, runs: Array, undecided: Array, counts: Array
 ) -> Ending:
     """Read `label qid:id`. y: (rows,) float64, filled; undecided: see `read_features`.
 
@@ -167,7 +160,7 @@ def read_heads(
 
 
 @kernel
-def fill_keys(keys: np.ndarray, base: Whole) -> None:
+def fill_keys(keys: Array, base: Whole) -> None:
     """keys (columns + 1, 4) uint64: how the field of each column starts in the text, the mask and the length of that.
 
     Column 11 of a file that counts from 1 starts with ` 12:`. A field that starts as expected needs no parsing of its
@@ -187,16 +180,16 @@ def fill_keys(keys: np.ndarray, base: Whole) -> None:
 
 @kernel
 def read_features(
-    text: np.ndarray,
-    lines: np.ndarray,
-    keys: np.ndarray,
+    text: Array,
+    lines: Array,
+    keys: Array,
     base: Whole,
     limit: Whole,
     absent: np.float32,
-    powers: np.ndarray,
-    X: np.ndarray,
-    undecided: np.ndarray,
-    counts: np.ndarray,
+    powers: Array,
+    X: Array,
+    undecided: Array,
+    counts: Array,
 ) -> Ending:
     """Read `index:value` up to a comment or the end of the line.
 
@@ -284,7 +277,7 @@ def read_features(
 
 
 @kernel
-def _fill(X: np.ndarray, row: np.uint64, column: np.uint64, end: np.uint64, value: np.float32) -> None:
+def _fill(X: Array, row: np.uint64, column: np.uint64, end: np.uint64, value: np.float32) -> None:
     while column < end:
         X[row, column] = value
         column += U(1)
@@ -302,7 +295,7 @@ def _short_index(word: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def _read_index(
-    text: np.ndarray, position: np.uint64, lowest: np.uint64, beyond: np.uint64
+    text: Array, position: np.uint64, lowest: np.uint64, beyond: np.uint64
 ) -> tuple[Whole, np.uint64, np.uint64]:
     """`index:` after blanks: (fault, position after it, column); no column at the end or before a comment."""
     field = _skip_blanks(text, position)
@@ -323,7 +316,7 @@ def _read_index(
 
 
 @kernel
-def _read_value(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> tuple[Whole, np.uint64, np.float32]:
+def _read_value(text: Array, position: np.uint64, powers: Array) -> tuple[Whole, np.uint64, np.float32]:
     """Any number that is finite as float32, or `nan`: (fault, position after it, value)."""
     mantissa, exponent, truncated, end = scan_decimal(text, position)
     row = power_row(exponent)
@@ -341,7 +334,7 @@ def _read_value(text: np.ndarray, position: np.uint64, powers: np.ndarray) -> tu
 
 
 @kernel
-def _skip_nan(text: np.ndarray, position: np.uint64) -> np.uint64:
+def _skip_nan(text: Array, position: np.uint64) -> np.uint64:
     """The position after `nan` in any case and with any sign (C prints `-nan`), or `position`."""
     start = position + U(text[position] == _MINUS or text[position] == _PLUS)
     lower = (word_at(text, start) & U(0xFFFFFF)) | U(0x202020)
@@ -349,9 +342,7 @@ def _skip_nan(text: np.ndarray, position: np.uint64) -> np.uint64:
 
 
 @kernel
-def _put_off(
-    undecided: np.ndarray, counts: np.ndarray, row: Whole, column: Whole, start: np.uint64, end: np.uint64
-) -> Truth:
+def _put_off(undecided: Array, counts: Array, row: Whole, column: Whole, start: np.uint64, end: np.uint64) -> Truth:
     here = counts[WAITING]
     if here == len(undecided):
         return False
@@ -362,7 +353,7 @@ def _put_off(
 
 
 @kernel
-def refuse_twice(text: np.ndarray, lines: np.ndarray, base: Whole, limit: Whole, seen: np.ndarray) -> Ending:
+def refuse_twice(text: Array, lines: Array, base: Whole, limit: Whole, seen: Array) -> Ending:
     """Find a feature named twice; only rows whose indices do not rise can have one.
 
     seen: (columns,) int64, zeros. Columns beyond it pass: such a piece is parsed again with all its columns.
@@ -387,7 +378,7 @@ def refuse_twice(text: np.ndarray, lines: np.ndarray, base: Whole, limit: Whole,
 
 
 @kernel
-def read_endings(text: np.ndarray, lines: np.ndarray, notes: np.ndarray, counts: np.ndarray) -> Ending:
+def read_endings(text: Array, lines: Array, notes: Array, counts: Array) -> Ending:
     """Read comments. notes: (rows, 4) int64, zeros, filled: comment from, to, document id from, to."""
     for row in range(len(lines)):
         position, newline = U(lines[row, ENDING]), U(lines[row, NEWLINE])
@@ -405,7 +396,7 @@ def read_endings(text: np.ndarray, lines: np.ndarray, notes: np.ndarray, counts:
 
 
 @kernel
-def _find_docid(text: np.ndarray, start: np.uint64, end: np.uint64) -> tuple[Whole, Whole]:
+def _find_docid(text: Array, start: np.uint64, end: np.uint64) -> tuple[Whole, Whole]:
     """Where the id stands in a comment such as `docid = GX008-86-4444840 inc = 1`: (from, to), zeros if nowhere."""
     position = start
     while position + U(5) < end:
@@ -425,14 +416,14 @@ def _find_docid(text: np.ndarray, start: np.uint64, end: np.uint64) -> tuple[Who
 
 
 @kernel
-def find_docids(text: np.ndarray, offsets: np.ndarray, spans: np.ndarray) -> None:
+def find_docids(text: Array, offsets: Array, spans: Array) -> None:
     """The same for comments that lie one after the other; spans: (rows, 2) int64, filled."""
     for row in range(len(spans)):
         spans[row, 0], spans[row, 1] = _find_docid(text, U(offsets[row]), U(offsets[row + 1]))
 
 
 @kernel
-def copy_spans(text: np.ndarray, spans: np.ndarray, out: np.ndarray) -> None:
+def copy_spans(text: Array, spans: Array, out: Array) -> None:
     """Copy text[from:to] of each row of spans (rows, 2) into `out`, one after the other."""
     position = U(0)
     for row in range(len(spans)):
@@ -450,20 +441,20 @@ def _ends_field(byte: np.uint8) -> Truth:
 
 
 @kernel
-def _skip_blanks(text: np.ndarray, position: np.uint64) -> np.uint64:
+def _skip_blanks(text: Array, position: np.uint64) -> np.uint64:
     while text[position] == _BLANK or text[position] == _TAB:
         position += U(1)
     return position
 
 
 @kernel
-def _at_line_end(text: np.ndarray, position: np.uint64) -> Truth:
+def _at_line_end(text: Array, position: np.uint64) -> Truth:
     at_end: bool = text[position] == _LF or (text[position] == _CR and text[position + U(1)] == _LF)
     return at_end
 
 
 @kernel
-def _equal(text: np.ndarray, start: np.uint64, end: np.uint64, other: np.uint64, other_end: np.uint64) -> Truth:
+def _equal(text: Array, start: np.uint64, end: np.uint64, other: np.uint64, other_end: np.uint64) -> Truth:
     if end - start != other_end - other:
         return False
     while start < end:
@@ -476,16 +467,16 @@ def _equal(text: np.ndarray, start: np.uint64, end: np.uint64, other: np.uint64,
 
 @kernel
 def write_rows(
-    out: np.ndarray,
-    X: np.ndarray,
-    labels: tuple[np.ndarray, np.ndarray, np.ndarray],
-    queries: tuple[np.ndarray, np.ndarray, np.ndarray],
-    notes: tuple[np.ndarray, np.ndarray, np.ndarray],
-    mark: np.ndarray,
+    out: Array,
+    X: Array,
+    labels: tuple[Array, Array, Array],
+    queries: tuple[Array, Array, Array],
+    notes: tuple[Array, Array, Array],
+    mark: Array,
     sparse: Truth,
     whole: Truth,
-    keys: np.ndarray,
-    powers: np.ndarray,
+    keys: Array,
+    powers: Array,
 ) -> Whole:
     """Write the rows of X (rows, columns) as lines into `out`, which must be long enough; the number of bytes.
 
@@ -525,7 +516,7 @@ def write_rows(
 
 
 @kernel
-def _write_long_key(out: np.ndarray, position: np.uint64, index: np.uint64) -> np.uint64:
+def _write_long_key(out: Array, position: np.uint64, index: np.uint64) -> np.uint64:
     out[position] = _BLANK
     position = write_integer(out, position + U(1), index)
     out[position] = _COLON
@@ -533,15 +524,13 @@ def _write_long_key(out: np.ndarray, position: np.uint64, index: np.uint64) -> n
 
 
 @kernel
-def _copy_text(
-    out: np.ndarray, position: np.uint64, texts: tuple[np.ndarray, np.ndarray, np.ndarray], row: Whole
-) -> np.uint64:
+def _copy_text(out: Array, position: np.uint64, texts: tuple[Array, Array, Array], row: Whole) -> np.uint64:
     data, offsets, codes = texts
     return _copy(out, position, data, offsets[codes[row]], offsets[codes[row] + 1])
 
 
 @kernel
-def _copy(out: np.ndarray, position: np.uint64, data: np.ndarray, start: Whole, end: Whole) -> np.uint64:
+def _copy(out: Array, position: np.uint64, data: Array, start: Whole, end: Whole) -> np.uint64:
     here, stop = U(start), U(end)
     while here < stop:
         out[position] = data[here]

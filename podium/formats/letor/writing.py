@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium._runtime.files import write_whole
 from podium._runtime.warn import LossWarning
 from podium.data.ranking import RankingData
@@ -49,9 +49,9 @@ class _Column:
     """A text for each row, kept once for all rows that have the same one."""
 
     texts: Texts
-    codes: np.ndarray  # (rows,): which text
+    codes: Array  # (rows,): which text
 
-    def arrays(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def arrays(self, rows: slice) -> tuple[Array, Array, Array]:
         return readonly(self.texts.data), readonly(self.texts.offsets), readonly(self.codes[rows])
 
 
@@ -75,7 +75,7 @@ def _queries(data: RankingData) -> _Column:
     return _Column(texts, data.query_numbers)
 
 
-def _notes(data: RankingData) -> tuple[_Column, np.ndarray]:
+def _notes(data: RankingData) -> tuple[_Column, Array]:
     """The text after `#` in each row, and the mark before it."""
     docids, comments = data.docid_texts, data.comment_texts
     rows = np.arange(data.n_rows)
@@ -90,7 +90,7 @@ def _notes(data: RankingData) -> tuple[_Column, np.ndarray]:
     return _Column(Texts.of([""]), np.zeros(data.n_rows, dtype=np.int64)), _bytes("")
 
 
-def _bytes(text: str) -> np.ndarray:
+def _bytes(text: str) -> Array:
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
@@ -138,7 +138,7 @@ def lines_of(data: RankingData, sparse: bool) -> Iterator[memoryview]:
         start = end
 
 
-def _refuse_infinite(X: np.ndarray, start: int) -> None:
+def _refuse_infinite(X: Array, start: int) -> None:
     infinite = np.isinf(X)
     if infinite.any():
         row = start + int(np.argmax(infinite.any(axis=1)))

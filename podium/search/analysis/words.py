@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel, inlined_bare_kernel
+from podium._runtime.compiler import Array, bare_kernel, inlined_bare_kernel
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.texts import Texts
 from podium.search.analysis.analyser import Analyser, split_words
@@ -34,7 +34,7 @@ _FACTOR, _OTHER = np.uint64(0x9E3779B1), np.uint64(0x85EBCA77)
 NEXT, WORDS, POOL = range(3)  # entries of `state`
 
 
-def _letter_table() -> np.ndarray:
+def _letter_table() -> Array:
     """Per byte the byte of the word, 0 between words."""
     table = np.zeros(256, np.uint8)
     for byte in range(256):
@@ -69,7 +69,7 @@ class Vocabulary:
         starts = self._starts[: self._n_words + 1]
         return Texts(content[content != ord(_SEPARATOR)], starts - np.arange(len(starts)))
 
-    def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def numbers(self, texts: Sequence[str]) -> tuple[Array, Array]:
         """Word numbers of all texts, one after the other, and where those of each text end."""
         sizes = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
         cuts = np.flatnonzero(np.diff(sizes // _MOST_AT_ONCE)) + 1
@@ -80,7 +80,7 @@ class Vocabulary:
         ends = [ends + size for (_, ends), size in zip(blocks, before)]
         return np.concatenate([tokens for tokens, _ in blocks]), np.concatenate(ends)
 
-    def _numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _numbers(self, texts: Sequence[str]) -> tuple[Array, Array]:
         data, ends = _encoded(texts)
         parts = 1 if len(data) < _WORTH_THREADS else usable_threads(None)
         bounds = np.searchsorted(ends, np.linspace(0, len(data), parts + 1)[1:-1])
@@ -94,9 +94,7 @@ class Vocabulary:
             before += len(tokens)
         return np.concatenate([tokens for tokens, _ in blocks]), token_ends
 
-    def _look_up(
-        self, data: np.ndarray, ends: np.ndarray, bounds: np.ndarray, token_ends: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _look_up(self, data: Array, ends: Array, bounds: Array, token_ends: Array) -> tuple[Array, Array]:
         """Numbers of the words of some texts; of those that are not known, (place among these, first byte)."""
         first, last = bounds.tolist()
         n_bytes = int(ends[last - 1] if last else 0) - int(ends[first - 1] if first else 0)
@@ -106,13 +104,13 @@ class Vocabulary:
         )
         return tokens[:n_tokens], missing[:n_missing].copy()
 
-    def enter(self, words: Sequence[str]) -> np.ndarray:
+    def enter(self, words: Sequence[str]) -> Array:
         """The number of each word, which is entered as it is; it may be empty, and has no line break."""
         data = np.frombuffer((_SEPARATOR.join(words) + _SEPARATOR).encode(), np.uint8)
         begins = np.append(0, np.flatnonzero(data == ord(_SEPARATOR)) + 1)[: len(words)]
         return self._entered(data, AS_THEY_ARE, begins)
 
-    def _entered(self, data: np.ndarray, letters: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    def _entered(self, data: Array, letters: Array, begins: Array) -> Array:
         """The numbers of the words that begin at these bytes; new ones are entered."""
         numbers = np.empty(len(begins), np.int32)
         if not len(begins):
@@ -139,7 +137,7 @@ class Vocabulary:
         self._slots, self._starts = slots, starts
 
 
-def _encoded(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def _encoded(texts: Sequence[str]) -> tuple[Array, Array]:
     """All texts as bytes, a separator behind each, and where each ends, separator included."""
     joined = _SEPARATOR.join(texts)
     if not joined.isascii():
@@ -152,17 +150,17 @@ def _encoded(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 @bare_kernel
 def split_bytes(
-    data: np.ndarray,
-    ends: np.ndarray,
+    data: Array,
+    ends: Array,
     first: int,
     last: int,
-    letters: np.ndarray,
-    slots: np.ndarray,
-    pool: np.ndarray,
-    starts: np.ndarray,
-    tokens: np.ndarray,
-    token_ends: np.ndarray,
-    missing: np.ndarray,
+    letters: Array,
+    slots: Array,
+    pool: Array,
+    starts: Array,
+    tokens: Array,
+    token_ends: Array,
+    missing: Array,
 ) -> tuple[Any, Any]:
     """Look up the words of texts first:last, each with a separator at its end. (words, words that are missing)."""
     n_tokens, n_missing = 0, 0
@@ -188,14 +186,7 @@ def split_bytes(
 
 @bare_kernel
 def enter_words(
-    data: np.ndarray,
-    letters: np.ndarray,
-    begins: np.ndarray,
-    slots: np.ndarray,
-    pool: np.ndarray,
-    starts: np.ndarray,
-    numbers: np.ndarray,
-    state: np.ndarray,
+    data: Array, letters: Array, begins: Array, slots: Array, pool: Array, starts: Array, numbers: Array, state: Array
 ) -> bool:
     """Number the words that begin at these bytes. False: the table is half full; grow it and call again.
 
@@ -226,7 +217,7 @@ def enter_words(
 
 
 @inlined_bare_kernel
-def _read_word(data: np.ndarray, letters: np.ndarray, byte: Any) -> tuple[np.uint64, np.uint64, Any]:
+def _read_word(data: Array, letters: Array, byte: Any) -> tuple[np.uint64, np.uint64, Any]:
     """(key, code, end) of the word that begins here: its last 8 bytes at most, and what became of those before."""
     key, code, left = np.uint64(0), np.uint64(0), _SHORT
     letter = letters[data[byte]]
@@ -252,13 +243,13 @@ def _mixed(bits: np.uint64) -> np.uint64:
 def _find_slot(
     key: np.uint64,
     code: np.uint64,
-    data: np.ndarray,
-    letters: np.ndarray,
+    data: Array,
+    letters: Array,
     begin: Any,
     length: Any,
-    slots: np.ndarray,
-    pool: np.ndarray,
-    starts: np.ndarray,
+    slots: Array,
+    pool: Array,
+    starts: Array,
 ) -> np.uint64:
     """The slot of a word, or the free one where it belongs. The key of a short word is the word itself."""
     mask = np.uint64(len(slots) - 1)
@@ -282,7 +273,7 @@ def _find_slot(
 
 
 @bare_kernel
-def move_slots(old: np.ndarray, new: np.ndarray) -> None:
+def move_slots(old: Array, new: Array) -> None:
     """Enter all words of a table into an empty one."""
     mask = np.uint64(len(new) - 1)
     for old_slot in range(len(old)):
@@ -307,11 +298,11 @@ class TermNumbers:
         return self._terms.texts()
 
     @property
-    def of_words(self) -> np.ndarray:
+    def of_words(self) -> Array:
         """Per word the number of its term, -1 for a stop word."""
         return self._term_of_word[: len(self._words)]
 
-    def words(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def words(self, texts: Sequence[str]) -> tuple[Array, Array]:
         """Word numbers of all texts, and where those of each text end."""
         known = len(self._words)
         numbered = self._words.numbers(texts)
@@ -319,7 +310,7 @@ class TermNumbers:
             self._analyse_from(known)
         return numbered
 
-    def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def numbers(self, texts: Sequence[str]) -> tuple[Array, Array]:
         """Term numbers of all texts, -1 for a stop word, and where those of each text end."""
         words, ends = self.words(texts)
         return self._term_of_word[words], ends

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import Array, bare_kernel
 from podium.search.retrieval.formulas import (
     ABSOLUTE,
     DIRICHLET,
@@ -26,16 +24,16 @@ TF, TFIDF_TOTALS, TFIDF_SUM, LENGTH, COVERAGE, CONSTANT = range(ABSOLUTE + 1, AB
 
 @bare_kernel
 def fill_frequencies(
-    docs: np.ndarray,
-    tfs: np.ndarray,
-    ranges: np.ndarray,
-    own_lengths: np.ndarray,
-    own_uniques: np.ndarray,
-    wanted: np.ndarray,
+    docs: Array,
+    tfs: Array,
+    ranges: Array,
+    own_lengths: Array,
+    own_uniques: Array,
+    wanted: Array,
     base: int,
-    frequencies: np.ndarray,
-    lengths: np.ndarray,
-    uniques: np.ndarray,
+    frequencies: Array,
+    lengths: Array,
+    uniques: Array,
 ) -> None:
     """One field of one segment. `wanted` (n,) are its candidates, ascending, numbered from `base`; all else is theirs.
 
@@ -73,19 +71,19 @@ def fill_frequencies(
 
 @bare_kernel
 def fill_columns(
-    frequencies: np.ndarray,
-    lengths: np.ndarray,
-    uniques: np.ndarray,
-    counts: np.ndarray,
-    codes: np.ndarray,
-    fields: np.ndarray,
-    document_numbers: np.ndarray,
-    term_numbers: np.ndarray,
-    constants: np.ndarray,
-    n_known: np.ndarray,
-    rows: np.ndarray,
-    places: np.ndarray,
-    out: np.ndarray,
+    frequencies: Array,
+    lengths: Array,
+    uniques: Array,
+    counts: Array,
+    codes: Array,
+    fields: Array,
+    document_numbers: Array,
+    term_numbers: Array,
+    constants: Array,
+    n_known: Array,
+    rows: Array,
+    places: Array,
+    out: Array,
 ) -> None:
     """out[rows[i], places[c]] of all candidates i and columns c.
 
@@ -128,7 +126,7 @@ def fill_columns(
 
 
 @bare_kernel
-def scale_to_range(values: np.ndarray, n_ranged: int) -> None:
+def scale_to_range(values: Array, n_ranged: int) -> None:
     """(x - min) / (max - min) per column, in place; 0 where it is constant. The first `n_ranged` rows give the range.
 
     A missing value (NaN) stays one and does not count.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import Array, bare_kernel
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.texts import Texts
 from podium.formats.container import ArrayEntry
@@ -96,7 +96,7 @@ def check_number(path: Path, name: str, value: object, most: int) -> int:
     return value
 
 
-def check_rising(path: Path, name: str, ends: np.ndarray, last: int, first: int | None = 0) -> None:
+def check_rising(path: Path, name: str, ends: Array, last: int, first: int | None = 0) -> None:
     """Ends of pieces that fill something: they never fall, begin with `first` and end with `last`."""
     begins = len(ends) > 0 and (first is None or ends[0] == first) and ends[0] >= 0
     empty = not len(ends) and first is None and last == 0
@@ -104,7 +104,7 @@ def check_rising(path: Path, name: str, ends: np.ndarray, last: int, first: int 
         raise SEGMENT.damaged(path, f"{name} must rise to {last}")
 
 
-def checked_texts(path: Path, name: str, data: np.ndarray, offsets: np.ndarray, *, ascending: bool = False) -> Texts:
+def checked_texts(path: Path, name: str, data: Array, offsets: Array, *, ascending: bool = False) -> Texts:
     """Strings; `ascending` ones are sorted, all different, and have no NUL, which separates them in results."""
     check_rising(path, f"{name}.offsets", offsets, len(data))
     if ascending and ((data == 0).any() or not is_ascending(data, offsets)):
@@ -113,7 +113,7 @@ def checked_texts(path: Path, name: str, data: np.ndarray, offsets: np.ndarray, 
 
 
 @bare_kernel
-def is_ascending(data: np.ndarray, offsets: np.ndarray) -> bool:
+def is_ascending(data: Array, offsets: Array) -> bool:
     """Whether each string is larger than the one before it, by bytes."""
     for row in range(1, len(offsets) - 1):
         before, start, end = offsets[row - 1], offsets[row], offsets[row + 1]
@@ -144,7 +144,7 @@ def _are_postings(postings: Postings) -> bool:
     """A block of terms per thread, each with counts of its own."""
     bounds = _term_blocks(postings)
 
-    def check(block: int) -> tuple[bool, np.ndarray, np.ndarray]:
+    def check(block: int) -> tuple[bool, Array, Array]:
         starts = postings.starts[bounds[block] : bounds[block + 1] + 1]
         uniques, lengths = np.zeros(postings.n_documents, np.uint32), np.zeros(postings.n_documents, np.int64)
         return are_postings(starts, postings.docs, postings.tfs, uniques, lengths), uniques, lengths
@@ -165,7 +165,7 @@ def _term_blocks(postings: Postings) -> list[int]:
     return [0, *inner, postings.n_terms]
 
 
-def _are_lengths(postings: Postings, sums: np.ndarray) -> bool:
+def _are_lengths(postings: Postings, sums: Array) -> bool:
     """Lengths are the sums of frequencies; a frequency that is not counted further leaves a length larger."""
     different = np.flatnonzero(postings.lengths != sums)
     if not len(different):
@@ -191,9 +191,7 @@ def _check_positions(path: Path, name: str, postings: Postings) -> None:
 
 
 @bare_kernel
-def are_postings(
-    starts: np.ndarray, docs: np.ndarray, tfs: np.ndarray, uniques: np.ndarray, lengths: np.ndarray
-) -> bool:
+def are_postings(starts: Array, docs: Array, tfs: Array, uniques: Array, lengths: Array) -> bool:
     """Whether documents ascend per term and exist, and have frequencies; counts postings and sums per document."""
     n = len(uniques)
     for term in range(len(starts) - 1):
@@ -209,7 +207,7 @@ def are_postings(
 
 
 @bare_kernel
-def are_positions(starts: np.ndarray, tfs: np.ndarray, places: np.ndarray, positions: np.ndarray) -> bool:
+def are_positions(starts: Array, tfs: Array, places: Array, positions: Array) -> bool:
     """Whether each posting has as many positions as its frequency, ascending, behind those of the one before."""
     position = places[0]
     for term in range(len(starts) - 1):

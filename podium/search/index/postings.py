@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import Array, bare_kernel
 from podium._runtime.threads import map_blocks, usable_threads
 
 MOST = 65_535  # occurrences of a term in a document that are counted
@@ -30,13 +30,13 @@ _WORTH_THREADS = 1 << 16  # tokens
 class Postings:
     """The postings of one field of a segment."""
 
-    starts: np.ndarray  # int64
-    docs: np.ndarray  # uint32
-    tfs: np.ndarray  # uint16
-    lengths: np.ndarray  # uint32
-    uniques: np.ndarray  # uint32
-    places: np.ndarray  # int64; empty where no positions are kept
-    positions: np.ndarray  # uint16, or uint32 where one does not fit
+    starts: Array  # int64
+    docs: Array  # uint32
+    tfs: Array  # uint16
+    lengths: Array  # uint32
+    uniques: Array  # uint32
+    places: Array  # int64; empty where no positions are kept
+    positions: Array  # uint16, or uint32 where one does not fit
 
     @property
     def n_terms(self) -> int:
@@ -51,11 +51,11 @@ class Postings:
 class Tokens:
     """Term numbers of a field, -1 for a stop word: document d has ends[d - 1]:ends[d], and gaps are positions."""
 
-    terms: np.ndarray  # int32
-    ends: np.ndarray  # int64
+    terms: Array  # int32
+    ends: Array  # int64
 
     @classmethod
-    def joined(cls, parts: Sequence[Tokens], numbers: np.ndarray) -> Tokens:
+    def joined(cls, parts: Sequence[Tokens], numbers: Array) -> Tokens:
         """Documents one after the other; number t becomes numbers[t]."""
         sizes = np.cumsum([0, *(len(part.terms) for part in parts)], dtype=np.int64).tolist()
         terms = np.empty(sizes[-1], np.int32)
@@ -75,11 +75,11 @@ class Tokens:
         return Tokens(terms, self.ends + other.ends)
 
 
-def _concatenated(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
+def _concatenated(arrays: list[Array], dtype: type) -> Array:
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
 
 
-def invert(tokens: Tokens, order: np.ndarray, n_terms: int, positions: bool = True) -> Postings:
+def invert(tokens: Tokens, order: Array, n_terms: int, positions: bool = True) -> Postings:
     """Postings of the documents order[0], order[1], ...
 
     Each thread has a block of these, with counters of its own: the postings of a block follow those of the one before.
@@ -120,7 +120,7 @@ def invert(tokens: Tokens, order: np.ndarray, n_terms: int, positions: bool = Tr
     return Postings(starts, docs, tfs, lengths, uniques, places, _narrow(term_positions))
 
 
-def _narrow(positions: np.ndarray) -> np.ndarray:
+def _narrow(positions: Array) -> Array:
     """Positions in 16 bits where all of them fit, whatever the documents were that are left out."""
     fits = positions.dtype == np.uint16 or positions.max(initial=0) <= MOST
     return positions.astype(np.uint16, copy=False) if fits else positions
@@ -131,7 +131,7 @@ def _blocks_for(n_tokens: int, n_terms: int) -> int:
     return max(1, min(usable_threads(None), n_tokens // _WORTH_THREADS, n_tokens // max(1, _COUNTERS * n_terms)))
 
 
-def _starts(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _starts(counts: Array) -> tuple[Array, Array]:
     """Of (blocks, terms) counts: where each term begins, and where each block of it does."""
     starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0, dtype=np.int64))])
     before = np.cumsum(counts, axis=0, dtype=np.int64) - counts
@@ -139,9 +139,7 @@ def _starts(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @bare_kernel
-def interleave(
-    first: np.ndarray, first_ends: np.ndarray, second: np.ndarray, second_ends: np.ndarray, out: np.ndarray
-) -> None:
+def interleave(first: Array, first_ends: Array, second: Array, second_ends: Array, out: Array) -> None:
     """Per document the tokens of `first`, then those of `second`."""
     row, a, b = 0, 0, 0
     for doc in range(len(first_ends)):
@@ -157,14 +155,7 @@ def interleave(
 
 @bare_kernel
 def count_terms(
-    terms: np.ndarray,
-    ends: np.ndarray,
-    order: np.ndarray,
-    first: int,
-    last: int,
-    counts: np.ndarray,
-    lengths: np.ndarray,
-    uniques: np.ndarray,
+    terms: Array, ends: Array, order: Array, first: int, last: int, counts: Array, lengths: Array, uniques: Array
 ) -> None:
     """Documents first:last: per term its documents and positions; per document its length and distinct terms.
 
@@ -189,15 +180,15 @@ def count_terms(
 
 @bare_kernel
 def fill_postings(
-    terms: np.ndarray,
-    ends: np.ndarray,
-    order: np.ndarray,
+    terms: Array,
+    ends: Array,
+    order: Array,
     first: int,
     last: int,
-    cursors: np.ndarray,
-    docs: np.ndarray,
-    tfs: np.ndarray,
-    positions: np.ndarray,
+    cursors: Array,
+    docs: Array,
+    tfs: Array,
+    positions: Array,
 ) -> None:
     """Write the postings of documents first:last; they come in order, so each goes behind the one before.
 
@@ -224,7 +215,7 @@ def fill_postings(
 
 
 def merge(
-    parts: Sequence[Postings], terms: Sequence[np.ndarray], documents: Sequence[np.ndarray], n_terms: int, n: int
+    parts: Sequence[Postings], terms: Sequence[Array], documents: Sequence[Array], n_terms: int, n: int
 ) -> Postings:
     """Postings of several segments as one. terms, documents: per segment the new numbers; -1 drops a document.
 
@@ -265,7 +256,7 @@ def merge(
 
 
 @bare_kernel
-def copy_runs(source: np.ndarray, begins: np.ndarray, sizes: np.ndarray, targets: np.ndarray, out: np.ndarray) -> None:
+def copy_runs(source: Array, begins: Array, sizes: Array, targets: Array, out: Array) -> None:
     """out[targets[i] :][:sizes[i]] = source[begins[i] :][:sizes[i]]."""
     for run in range(len(begins)):
         for step in range(sizes[run]):

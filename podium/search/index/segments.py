@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel, readonly
+from podium._runtime.compiler import Array, bare_kernel, readonly
 from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, MappedArray, open_container, write_container
@@ -120,7 +120,7 @@ class SegmentBuilder:
             arrays |= self._store_arrays(path, order)
         return _write_segment(path, len(order), fields, arrays)
 
-    def _store_arrays(self, path: Path, order: np.ndarray) -> dict[str, np.ndarray]:
+    def _store_arrays(self, path: Path, order: Array) -> dict[str, Array]:
         """The texts of these documents; those of replaced and removed ones are left out."""
         arrays, rows = self._store.arrays(), np.arange(len(self.ids))
         if len(order) == len(rows):
@@ -133,7 +133,7 @@ class SegmentBuilder:
             writer.add(text)
         return writer.arrays() | {"store.rows": np.searchsorted(live, order).astype(np.uint32)}
 
-    def _sorted_terms(self) -> tuple[Texts, np.ndarray]:
+    def _sorted_terms(self) -> tuple[Texts, Array]:
         """The terms of the documents, and per word of the writer the place of its term; -1 without."""
         of_words = self.numbers.of_words
         seen = np.zeros(len(of_words), bool)
@@ -142,7 +142,7 @@ class SegmentBuilder:
         known, places = sorted_terms(self.numbers.terms, of_words[seen])
         return known, places[of_words]
 
-    def _link_arrays(self, order: list[int]) -> dict[str, np.ndarray]:
+    def _link_arrays(self, order: list[int]) -> dict[str, Array]:
         if not (self.links or self.anchors or any(self.urls)):
             return {}
         return _link_arrays(
@@ -152,9 +152,7 @@ class SegmentBuilder:
         )
 
 
-def _link_arrays(
-    urls: list[str], links: list[list[tuple[str, str]]], anchors: list[list[str]]
-) -> dict[str, np.ndarray]:
+def _link_arrays(urls: list[str], links: list[list[tuple[str, str]]], anchors: list[list[str]]) -> dict[str, Array]:
     arrays = _text_arrays("urls", urls) if any(urls) else {}
     if any(links):
         arrays["links.ends"] = np.cumsum([len(targets) for targets in links], dtype=np.int64)
@@ -166,7 +164,7 @@ def _link_arrays(
     return arrays
 
 
-def sorted_terms(terms: Texts, used: np.ndarray) -> tuple[Texts, np.ndarray]:
+def sorted_terms(terms: Texts, used: Array) -> tuple[Texts, Array]:
     """The terms with these numbers, by code points, and per term its place among them; -1 without, and for -1."""
     places = np.full(len(terms) + 1, -1, np.int32)
     seen = np.zeros(len(terms) + 1, bool)
@@ -185,10 +183,10 @@ class Segment:
         with open_container(path, SEGMENT, digest) as file:
             self.n_documents, self.has_fields = _checked_facts(path, file)
             self._mapped: dict[str, MappedArray] = {name: file.map(name) for name in file.entries}
-        self._arrays: dict[str, np.ndarray] = {}
+        self._arrays: dict[str, Array] = {}
         self._postings: dict[str, Postings] = {}
 
-    def array(self, name: str) -> np.ndarray:
+    def array(self, name: str) -> Array:
         """An array as the file has it, compared with its checksum."""
         array = self._arrays.get(name)
         if array is None:
@@ -238,7 +236,7 @@ class Segment:
     def urls(self) -> Texts:
         return self.texts("urls") if self.has("urls.data") else Texts.of([""] * self.n_documents)
 
-    def links(self) -> tuple[np.ndarray, Texts, Texts]:
+    def links(self) -> tuple[Array, Texts, Texts]:
         """Per document where its links end; targets; texts."""
         if not self.has("links.ends"):
             return np.zeros(self.n_documents, np.int64), Texts.of([]), Texts.of([])
@@ -247,14 +245,14 @@ class Segment:
             raise SEGMENT.damaged(self.path, f"{len(targets)} links have {len(texts)} texts")
         return self._ends("links.ends", len(targets)), targets, texts
 
-    def anchors(self) -> tuple[np.ndarray, Texts]:
+    def anchors(self) -> tuple[Array, Texts]:
         """Per document where the anchor texts given with it end; the texts."""
         if not self.has("anchors.ends"):
             return np.zeros(self.n_documents, np.int64), Texts.of([])
         texts = self.texts("anchors.texts")
         return self._ends("anchors.ends", len(texts)), texts
 
-    def _ends(self, name: str, last: int) -> np.ndarray:
+    def _ends(self, name: str, last: int) -> Array:
         ends = self.array(name)
         check_rising(self.path, name, ends, last, first=None)
         return ends
@@ -275,7 +273,7 @@ def _checked_facts(path: Path, file: Container) -> tuple[int, list[str]]:
     return n_documents, fields
 
 
-def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray]) -> str:
+def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[Array]) -> str:
     """Write the live documents of several segments as one, as if they had been added together; returns its digest."""
     ids = Texts.concat([segment.ids.take(np.flatnonzero(mask)) for segment, mask in zip(segments, live)])
     order = sorted_order(ids)
@@ -295,7 +293,7 @@ def merge_segments(path: Path, segments: Sequence[Segment], live: Sequence[np.nd
     return _write_segment(path, n, fields, arrays)
 
 
-def _write_segment(path: Path, n: int, fields: dict[str, Postings], arrays: dict[str, np.ndarray]) -> str:
+def _write_segment(path: Path, n: int, fields: dict[str, Postings], arrays: dict[str, Array]) -> str:
     return write_container(path, SEGMENT, {"part": "segment", "documents": n, "fields": sorted(fields)}, arrays)
 
 
@@ -305,7 +303,7 @@ def _not_empty(fields: dict[str, Postings]) -> dict[str, Postings]:
     return {name: fields[name] for name in names if name != "whole" or "title" in names}
 
 
-def _new_numbers(order: np.ndarray, live: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _new_numbers(order: Array, live: Sequence[Array]) -> list[Array]:
     positions = np.empty(len(order), np.int64)
     positions[order] = np.arange(len(order))
     documents, start = [], 0
@@ -317,14 +315,14 @@ def _new_numbers(order: np.ndarray, live: Sequence[np.ndarray]) -> list[np.ndarr
     return documents
 
 
-def _merged_terms(segments: Sequence[Segment]) -> tuple[list[np.ndarray], Texts]:
+def _merged_terms(segments: Sequence[Segment]) -> tuple[list[Array], Texts]:
     words = [list(segment.terms) for segment in segments]
     known = sorted(set().union(*words))
     number = {term: n for n, term in enumerate(known)}
     return [np.array([number[term] for term in terms], np.int64) for terms in words], Texts.of(known)
 
 
-def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, np.ndarray]:
+def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, Array]:
     """Terms that no document has are dropped: those of deleted documents, as if these had never been."""
     used = np.zeros(len(known), bool)
     for part in fields.values():
@@ -340,7 +338,7 @@ def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, np.ndarra
     return arrays | _field_arrays(smaller)
 
 
-def _merged_links(segments: Sequence[Segment], live: Sequence[np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
+def _merged_links(segments: Sequence[Segment], live: Sequence[Array], order: Array) -> dict[str, Array]:
     urls: list[str] = []
     links: list[list[tuple[str, str]]] = []
     anchors: list[list[str]] = []
@@ -360,7 +358,7 @@ def _merged_links(segments: Sequence[Segment], live: Sequence[np.ndarray], order
     )
 
 
-def _merged_store(segments: Sequence[Segment], live: Sequence[np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
+def _merged_store(segments: Sequence[Segment], live: Sequence[Array], order: Array) -> dict[str, Array]:
     writer, rows, start = StoreWriter(), [], 0
     for segment, mask in zip(segments, live):
         chosen = np.flatnonzero(mask)
@@ -372,7 +370,7 @@ def _merged_store(segments: Sequence[Segment], live: Sequence[np.ndarray], order
     return writer.arrays() | {"store.rows": np.concatenate(rows)[order].astype(np.uint32)}
 
 
-def _text_arrays(name: str, strings: list[str] | Texts) -> dict[str, np.ndarray]:
+def _text_arrays(name: str, strings: list[str] | Texts) -> dict[str, Array]:
     try:
         texts = strings if isinstance(strings, Texts) else Texts.of(strings)
     except UnicodeEncodeError:  # halves of surrogate pairs, which JSON can hold
@@ -380,7 +378,7 @@ def _text_arrays(name: str, strings: list[str] | Texts) -> dict[str, np.ndarray]
     return {f"{name}.data": texts.data, f"{name}.offsets": texts.offsets}
 
 
-def _field_arrays(fields: dict[str, Postings]) -> dict[str, np.ndarray]:
+def _field_arrays(fields: dict[str, Postings]) -> dict[str, Array]:
     return {f"{name}.{part}": getattr(postings, part) for name, postings in fields.items() for part in PARTS}
 
 
@@ -391,7 +389,7 @@ def find_text(texts: Texts, word: str) -> int:
 
 
 @bare_kernel
-def find_bytes(data: np.ndarray, offsets: np.ndarray, wanted: np.ndarray) -> int:
+def find_bytes(data: Array, offsets: Array, wanted: Array) -> int:
     """Binary search; strings compare by their bytes, as by their code points."""
     low, high = 0, len(offsets) - 1
     while low < high:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import Array, bare_kernel
 from podium.data.texts import Texts
 
 _WIDTH, _BITS = 8, np.uint64(8)
 
 
-def sorted_order(texts: Texts) -> np.ndarray:
+def sorted_order(texts: Texts) -> Array:
     """The rows of the texts, ascending; equal ones in the order they are in."""
     lengths = np.diff(texts.offsets)
     order = np.argsort(lengths, kind="stable")  # of two that differ in zeros at the end, the shorter comes first
@@ -31,7 +31,7 @@ def sorted_order(texts: Texts) -> np.ndarray:
     return order
 
 
-def taken(texts: Texts, rows: np.ndarray) -> Texts:
+def taken(texts: Texts, rows: Array) -> Texts:
     """`texts.take(rows)`, without an index per byte."""
     rows = np.ascontiguousarray(rows, np.int64)
     offsets = np.zeros(len(rows) + 1, np.int64)
@@ -42,7 +42,7 @@ def taken(texts: Texts, rows: np.ndarray) -> Texts:
 
 
 @bare_kernel
-def copy_texts(data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+def copy_texts(data: Array, offsets: Array, rows: Array, out: Array) -> None:
     """The bytes of these rows, one after the other."""
     position = 0
     for i in range(len(rows)):
@@ -52,7 +52,7 @@ def copy_texts(data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, out: np.
 
 
 @bare_kernel
-def fill_keys(data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, depth: int, keys: np.ndarray) -> None:
+def fill_keys(data: Array, offsets: Array, rows: Array, depth: int, keys: Array) -> None:
     """keys[i]: the 8 bytes of row rows[i] from `depth` on, the first one highest; 0 behind its end."""
     for i in range(len(rows)):
         start, end = offsets[rows[i]] + depth, offsets[rows[i] + 1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import Array, bare_kernel
 from podium.search.retrieval.formulas import SHIFTED, document_number, saturated
 from podium.search.retrieval.terms import ClauseTerms
 from podium.search.retrieval.topk import END, START, UNITS, push
@@ -79,7 +79,7 @@ def _language_model_parts(ranker: Ranker, clauses: list[ClauseTerms]) -> tuple[i
     return n_query, add
 
 
-def _allowed(ranker: Ranker, clauses: list[ClauseTerms]) -> list[np.ndarray]:
+def _allowed(ranker: Ranker, clauses: list[ClauseTerms]) -> list[Array]:
     """Per segment and document whether it meets the conditions; empty without any."""
     musts = dict.fromkeys(asked for clause in clauses if clause.clause.must for asked in _asked(clause))
     nots = dict.fromkeys(asked for clause in clauses if clause.clause.must_not for asked in _asked(clause))
@@ -99,7 +99,7 @@ def _allowed(ranker: Ranker, clauses: list[ClauseTerms]) -> list[np.ndarray]:
 
 
 def _best_of_words(
-    ranker: Ranker, source: PostingSource, counts: Mapping[str, int], allowed: list[np.ndarray], n_query: int, k: int
+    ranker: Ranker, source: PostingSource, counts: Mapping[str, int], allowed: list[Array], n_query: int, k: int
 ) -> tuple[SearchWorkspace, int]:
     """Words in one field: its own tables."""
     prepared = [(lists, count) for term, count in counts.items() if (lists := source.prepare(term)) is not None]
@@ -109,7 +109,7 @@ def _best_of_words(
 
 
 def _best_of_sums(
-    ranker: Ranker, scored: Mapping[Asked, int], allowed: list[np.ndarray], n_query: int, k: int
+    ranker: Ranker, scored: Mapping[Asked, int], allowed: list[Array], n_query: int, k: int
 ) -> tuple[SearchWorkspace, int]:
     """Anything: the scores of all documents."""
     index, work, n = ranker.index, ranker.workspace(k, 0), 0
@@ -127,7 +127,7 @@ def _best_of_sums(
     return work, n
 
 
-def _lists_of(ranker: Ranker, asked: Asked, zeros: list[np.ndarray]) -> Iterator[Lists]:
+def _lists_of(ranker: Ranker, asked: Asked, zeros: list[Array]) -> Iterator[Lists]:
     """One list per searched field, or one for all fields in bm25f; each with a part per segment."""
     part, name = asked
     if name is None and isinstance(ranker.weighting, BM25F):
@@ -148,7 +148,7 @@ def _term_lists(source: PostingSource, term: str) -> Lists:
     return result
 
 
-def _joint_lists(ranker: Ranker, weighting: BM25F, part: Part, zeros: list[np.ndarray]) -> Lists:
+def _joint_lists(ranker: Ranker, weighting: BM25F, part: Part, zeros: list[Array]) -> Lists:
     """bm25f: the fields' frequencies, relative to their lengths, are added before they saturate."""
     joint = [
         _joint_frequencies(ranker, weighting, part, number, segment_zeros) for number, segment_zeros in enumerate(zeros)
@@ -162,9 +162,7 @@ def _joint_lists(ranker: Ranker, weighting: BM25F, part: Part, zeros: list[np.nd
     ]
 
 
-def _joint_frequencies(
-    ranker: Ranker, weighting: BM25F, part: Part, number: int, zeros: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _joint_frequencies(ranker: Ranker, weighting: BM25F, part: Part, number: int, zeros: Array) -> tuple[Array, Array]:
     """Documents of a segment that have the part in any field, in any order, and their weighted sums of frequencies.
 
     `zeros`: (documents,) where the sums are made; left as zeros.
@@ -184,7 +182,7 @@ def _joint_frequencies(
 
 
 @bare_kernel
-def meet_condition(docs: np.ndarray, number: int, met: np.ndarray) -> None:
+def meet_condition(docs: Array, number: int, met: Array) -> None:
     """Documents that have met conditions 0:number, and are among these, have met this one too."""
     for i in range(len(docs)):
         if met[docs[i]] == number:
@@ -192,7 +190,7 @@ def meet_condition(docs: np.ndarray, number: int, met: np.ndarray) -> None:
 
 
 @bare_kernel
-def add_impacts(docs: np.ndarray, impacts: np.ndarray, count: int, sums: np.ndarray) -> None:
+def add_impacts(docs: Array, impacts: Array, count: int, sums: Array) -> None:
     """Add a list, as often as it is in the query, to the scores of all documents of a segment."""
     for i in range(len(docs)):
         sums[docs[i]] += np.int64(impacts[i]) * count
@@ -200,14 +198,7 @@ def add_impacts(docs: np.ndarray, impacts: np.ndarray, count: int, sums: np.ndar
 
 @bare_kernel
 def push_documents(
-    sums: np.ndarray,
-    prior: np.ndarray,
-    n_query: int,
-    allowed: np.ndarray,
-    ranks: np.ndarray,
-    scores: np.ndarray,
-    best: np.ndarray,
-    n: int,
+    sums: Array, prior: Array, n_query: int, allowed: Array, ranks: Array, scores: Array, best: Array, n: int
 ) -> int:
     """Push the documents with any impact into the heap (scores, best) of n entries; returns the new n.
 

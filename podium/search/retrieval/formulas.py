@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel, inlined_bare_kernel
+from podium._runtime.compiler import Array, bare_kernel, inlined_bare_kernel
 from podium.search.retrieval.topk import UNITS
 
 SATURATION, SHIFTED, ROOT, DIRICHLET, JELINEK_MERCER, ABSOLUTE = range(6)
@@ -55,7 +55,7 @@ def term_value(code: int, a: Numbers, c: Numbers, e: Numbers, tf: Numbers, x: Nu
     return np.log1p(a * (tf - c) * x)
 
 
-def saturated(idf: float, tf: np.ndarray, x: Numbers) -> np.ndarray:
+def saturated(idf: float, tf: Array, x: Numbers) -> Array:
     """BM25 of frequencies, with x = k1 times the relative length."""
     return np.asarray(term_value(SATURATION, idf, 0.0, 0.0, tf, x))
 
@@ -72,11 +72,11 @@ def fill_impacts(
     c: float,
     e: float,
     weight: float,
-    docs: np.ndarray,
-    tfs: np.ndarray,
-    per_document: np.ndarray,
-    deleted: np.ndarray,
-    impacts: np.ndarray,
+    docs: Array,
+    tfs: Array,
+    per_document: Array,
+    deleted: Array,
+    impacts: Array,
 ) -> None:
     """Impacts in units of 2**-24, from 1; 0 for deleted documents."""
     for i in range(len(docs)):

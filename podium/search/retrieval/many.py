@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import Array, bare_kernel
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.texts import Texts
 from podium.search.analysis.words import Vocabulary
@@ -63,7 +63,7 @@ def _most_words(source: PostingSource) -> int:
     return min(_MOST_WORDS, (2**32 - 1) // max(source.largest, 1))
 
 
-def _lists(ranker: Ranker, source: PostingSource, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _lists(ranker: Ranker, source: PostingSource, texts: Sequence[str]) -> tuple[Array, Array, Array]:
     """The list of each word of each text that has one, where those of a text end, and the number of its words."""
     vocabulary = Vocabulary()
     words, ends = vocabulary.numbers(texts)
@@ -74,7 +74,7 @@ def _lists(ranker: Ranker, source: PostingSource, texts: Sequence[str]) -> tuple
 
 
 def _search_lists(
-    ranker: Ranker, source: PostingSource, lists: np.ndarray, ends: np.ndarray, k: int, most: int
+    ranker: Ranker, source: PostingSource, lists: Array, ends: Array, k: int, most: int
 ) -> list[BestDocuments]:
     n, table, work = len(ends), source.tables[0], ranker.workspace(k, most)
     documents, scores, bounds = np.empty(n * k, np.int64), np.empty(n * k), np.zeros(n + 1, np.int64)
@@ -90,7 +90,7 @@ def _search_lists(
     return [(documents[a:b], values[a:b], ids[a:b]) for a, b in pairwise(places)]
 
 
-def _names(ids: Texts, documents: np.ndarray) -> list[str]:
+def _names(ids: Texts, documents: Array) -> list[str]:
     """The ids of documents. All are decoded at once: no id has a NUL."""
     sizes = ids.offsets[documents + 1] - ids.offsets[documents]
     names = np.empty(int(sizes.sum()) + len(documents), np.uint8)
@@ -99,7 +99,7 @@ def _names(ids: Texts, documents: np.ndarray) -> list[str]:
 
 
 @bare_kernel
-def write_names(documents: np.ndarray, id_data: np.ndarray, id_offsets: np.ndarray, names: np.ndarray) -> None:
+def write_names(documents: Array, id_data: Array, id_offsets: Array, names: Array) -> None:
     """The ids of documents, a NUL behind each."""
     used = 0
     for i in range(len(documents)):
@@ -112,28 +112,28 @@ def write_names(documents: np.ndarray, id_data: np.ndarray, id_offsets: np.ndarr
 
 @bare_kernel
 def search_queries(
-    query_lists: np.ndarray,
-    ends: np.ndarray,
+    query_lists: Array,
+    ends: Array,
     most: int,
-    facts: np.ndarray,
-    docs: np.ndarray,
-    impacts: np.ndarray,
-    block_maxima: np.ndarray,
-    directory: np.ndarray,
-    hints: np.ndarray,
+    facts: Array,
+    docs: Array,
+    impacts: Array,
+    block_maxima: Array,
+    directory: Array,
+    hints: Array,
     n_documents: int,
-    prior: np.ndarray,
-    allowed: np.ndarray,
-    ranks: np.ndarray,
-    terms: np.ndarray,
-    counts: np.ndarray,
-    lists: np.ndarray,
-    window: np.ndarray,
-    scores: np.ndarray,
-    best: np.ndarray,
-    documents: np.ndarray,
-    values: np.ndarray,
-    bounds: np.ndarray,
+    prior: Array,
+    allowed: Array,
+    ranks: Array,
+    terms: Array,
+    counts: Array,
+    lists: Array,
+    window: Array,
+    scores: Array,
+    best: Array,
+    documents: Array,
+    values: Array,
+    bounds: Array,
 ) -> None:
     """`best_of_segment` for each query: documents and scores, best first; those of query q are bounds[q]:bounds[q + 1].
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel
+from podium._runtime.compiler import Array, bare_kernel
 from podium.search.index.postings import Postings
 
 
-def phrase_postings(postings: Postings, terms: Sequence[int], offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def phrase_postings(postings: Postings, terms: Sequence[int], offsets: Sequence[int]) -> tuple[Array, Array]:
     """(documents, frequencies) of a phrase whose i-th term stands offsets[i] positions behind the first."""
     starts, ends = postings.starts[list(terms)], postings.starts[[term + 1 for term in terms]]
     rarest = int((ends - starts).min())
@@ -25,16 +25,16 @@ def phrase_postings(postings: Postings, terms: Sequence[int], offsets: Sequence[
 
 @bare_kernel
 def count_phrases(
-    cursors: np.ndarray,
-    ends: np.ndarray,
-    places: np.ndarray,
-    offsets: np.ndarray,
-    docs: np.ndarray,
-    tfs: np.ndarray,
-    positions: np.ndarray,
-    out_docs: np.ndarray,
-    out_tfs: np.ndarray,
-    inner: np.ndarray,
+    cursors: Array,
+    ends: Array,
+    places: Array,
+    offsets: Array,
+    docs: Array,
+    tfs: Array,
+    positions: Array,
+    out_docs: Array,
+    out_tfs: Array,
+    inner: Array,
 ) -> int:
     """Walk all lists in step; cursors and places are where each list is, in postings and in positions."""
     n, n_terms = 0, len(cursors)
@@ -61,14 +61,7 @@ def count_phrases(
 
 
 @bare_kernel
-def _occurrences(
-    cursors: np.ndarray,
-    places: np.ndarray,
-    offsets: np.ndarray,
-    tfs: np.ndarray,
-    positions: np.ndarray,
-    inner: np.ndarray,
-) -> int:
+def _occurrences(cursors: Array, places: Array, offsets: Array, tfs: Array, positions: Array, inner: Array) -> int:
     """How often the phrase is in one document: positions of the first term, each with the others behind it."""
     count = 0
     inner[:] = 0

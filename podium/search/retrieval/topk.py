@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import bare_kernel, inlined_bare_kernel, kernel
+from podium._runtime.compiler import Array, bare_kernel, inlined_bare_kernel, kernel
 
 BLOCK = 128  # postings per block
 RANGE = 4  # postings per range of the directory, on average
@@ -48,7 +48,7 @@ Integer = Any  # int64 in compiled code
 
 
 @bare_kernel
-def push(scores: np.ndarray, ranks: np.ndarray, n: int, score: Integer, rank: Integer) -> int:
+def push(scores: Array, ranks: Array, n: int, score: Integer, rank: Integer) -> int:
     """Add to a heap of at most len(scores) entries, the worst (lowest score, then largest rank) in front."""
     if n < len(scores):
         node = n
@@ -66,7 +66,7 @@ def push(scores: np.ndarray, ranks: np.ndarray, n: int, score: Integer, rank: In
 
 
 @bare_kernel
-def sort_heap(scores: np.ndarray, ranks: np.ndarray, n: int) -> None:
+def sort_heap(scores: Array, ranks: Array, n: int) -> None:
     """Best first: the worst goes to the end, n times."""
     for last in range(n - 1, 0, -1):
         score, rank = scores[last], ranks[last]
@@ -75,7 +75,7 @@ def sort_heap(scores: np.ndarray, ranks: np.ndarray, n: int) -> None:
 
 
 @bare_kernel
-def _sift(scores: np.ndarray, ranks: np.ndarray, n: int, score: int, rank: int) -> None:
+def _sift(scores: Array, ranks: Array, n: int, score: int, rank: int) -> None:
     """Replace the front of a heap of n entries."""
     node = 0
     while True:
@@ -106,14 +106,14 @@ def _shift_for(n_documents: int, n_ranges: int) -> int:
 @kernel
 def prepare_list(
     term: int,
-    docs: np.ndarray,
-    impacts: np.ndarray,
+    docs: Array,
+    impacts: Array,
     n_documents: int,
-    facts: np.ndarray,
-    block_maxima: np.ndarray,
-    directory: np.ndarray,
-    hints: np.ndarray,
-    used: np.ndarray,
+    facts: Array,
+    block_maxima: Array,
+    directory: Array,
+    hints: Array,
+    used: Array,
 ) -> None:
     """Fill facts[term], whose START and END are set, and its tables. used: (3,) entries of the tables so far."""
     start, end = facts[term, START], facts[term, END]
@@ -157,24 +157,24 @@ def _step(largest: Integer) -> Integer:
 
 @bare_kernel
 def best_of_segment(
-    terms: np.ndarray,
-    counts: np.ndarray,
+    terms: Array,
+    counts: Array,
     n_terms: int,
-    facts: np.ndarray,
-    docs: np.ndarray,
-    impacts: np.ndarray,
-    block_maxima: np.ndarray,
-    directory: np.ndarray,
-    hints: np.ndarray,
+    facts: Array,
+    docs: Array,
+    impacts: Array,
+    block_maxima: Array,
+    directory: Array,
+    hints: Array,
     n_documents: int,
-    prior: np.ndarray,
+    prior: Array,
     n_query: int,
-    allowed: np.ndarray,
-    ranks: np.ndarray,
-    lists: np.ndarray,
-    window: np.ndarray,
-    scores: np.ndarray,
-    best: np.ndarray,
+    allowed: Array,
+    ranks: Array,
+    lists: Array,
+    window: Array,
+    scores: Array,
+    best: Array,
     n: int,
 ) -> int:
     """Merge the best documents of a segment into the heap (scores, best) of n entries; returns the new n.
@@ -215,7 +215,7 @@ def best_of_segment(
 
 
 @bare_kernel
-def _order_lists(terms: np.ndarray, counts: np.ndarray, n_terms: int, facts: np.ndarray, lists: np.ndarray) -> int:
+def _order_lists(terms: Array, counts: Array, n_terms: int, facts: Array, lists: Array) -> int:
     """Fill `lists`, largest bound first, without empty lists."""
     n = 0
     for j in range(n_terms):
@@ -242,7 +242,7 @@ def _order_lists(terms: np.ndarray, counts: np.ndarray, n_terms: int, facts: np.
 
 
 @bare_kernel
-def _next_document(lists: np.ndarray, essential: int, docs: np.ndarray) -> Integer:
+def _next_document(lists: Array, essential: int, docs: Array) -> Integer:
     """The first document ahead in an essential list; -1 without any."""
     low = np.int64(-1)
     for j in range(essential):
@@ -254,7 +254,7 @@ def _next_document(lists: np.ndarray, essential: int, docs: np.ndarray) -> Integ
 
 
 @inlined_bare_kernel
-def _find(docs: np.ndarray, directory: np.ndarray, lists: np.ndarray, j: int, doc: Integer) -> Integer:
+def _find(docs: Array, directory: Array, lists: Array, j: int, doc: Integer) -> Integer:
     """The first posting of list j whose document is not below `doc`."""
     entry, start = lists[DIRECTORY, j] + (doc >> lists[SHIFT, j]), lists[START, j]
     low, high = start + np.int64(directory[entry]), start + np.int64(directory[entry + 1])
@@ -272,21 +272,21 @@ def _find(docs: np.ndarray, directory: np.ndarray, lists: np.ndarray, j: int, do
 @bare_kernel
 def _add_window(
     first: int,
-    lists: np.ndarray,
+    lists: Array,
     essential: int,
     n_lists: int,
-    docs: np.ndarray,
-    impacts: np.ndarray,
-    directory: np.ndarray,
-    hints: np.ndarray,
+    docs: Array,
+    impacts: Array,
+    directory: Array,
+    hints: Array,
     n_documents: int,
-    prior: np.ndarray,
+    prior: Array,
     n_query: int,
-    allowed: np.ndarray,
-    ranks: np.ndarray,
-    window: np.ndarray,
-    scores: np.ndarray,
-    best: np.ndarray,
+    allowed: Array,
+    ranks: Array,
+    window: Array,
+    scores: Array,
+    best: Array,
     n: int,
     need: int,
 ) -> int:
@@ -339,19 +339,19 @@ def _add_window(
 
 @bare_kernel
 def _walk_list(
-    lists: np.ndarray,
+    lists: Array,
     n_lists: int,
-    docs: np.ndarray,
-    impacts: np.ndarray,
-    block_maxima: np.ndarray,
-    directory: np.ndarray,
-    hints: np.ndarray,
-    prior: np.ndarray,
+    docs: Array,
+    impacts: Array,
+    block_maxima: Array,
+    directory: Array,
+    hints: Array,
+    prior: Array,
     n_query: int,
-    allowed: np.ndarray,
-    ranks: np.ndarray,
-    scores: np.ndarray,
-    best: np.ndarray,
+    allowed: Array,
+    ranks: Array,
+    scores: Array,
+    best: Array,
     n: int,
     need: int,
 ) -> int:
@@ -383,18 +383,18 @@ def _consider(
     doc: Integer,
     score: Integer,
     essential: int,
-    lists: np.ndarray,
+    lists: Array,
     n_lists: int,
-    docs: np.ndarray,
-    impacts: np.ndarray,
-    directory: np.ndarray,
-    hints: np.ndarray,
-    prior: np.ndarray,
+    docs: Array,
+    impacts: Array,
+    directory: Array,
+    hints: Array,
+    prior: Array,
     n_query: int,
-    allowed: np.ndarray,
-    ranks: np.ndarray,
-    scores: np.ndarray,
-    best: np.ndarray,
+    allowed: Array,
+    ranks: Array,
+    scores: Array,
+    best: Array,
     n: int,
     need: int,
 ) -> int:
@@ -421,14 +421,7 @@ def _consider(
 
 @bare_kernel
 def collect(
-    scores: np.ndarray,
-    best: np.ndarray,
-    n: int,
-    add: float,
-    id_data: np.ndarray,
-    id_offsets: np.ndarray,
-    values: np.ndarray,
-    names: np.ndarray,
+    scores: Array, best: Array, n: int, add: float, id_data: Array, id_offsets: Array, values: Array, names: Array
 ) -> int:
     """Sort the heap, turn scores into numbers and write the ids of the documents, a NUL between two; their bytes.
 
@@ -451,29 +444,29 @@ def collect(
 
 @bare_kernel
 def search_segment(
-    terms: np.ndarray,
-    counts: np.ndarray,
+    terms: Array,
+    counts: Array,
     n_terms: int,
-    facts: np.ndarray,
-    docs: np.ndarray,
-    impacts: np.ndarray,
-    block_maxima: np.ndarray,
-    directory: np.ndarray,
-    hints: np.ndarray,
+    facts: Array,
+    docs: Array,
+    impacts: Array,
+    block_maxima: Array,
+    directory: Array,
+    hints: Array,
     n_documents: int,
-    prior: np.ndarray,
+    prior: Array,
     n_query: int,
-    allowed: np.ndarray,
-    ranks: np.ndarray,
-    lists: np.ndarray,
-    window: np.ndarray,
-    scores: np.ndarray,
-    best: np.ndarray,
+    allowed: Array,
+    ranks: Array,
+    lists: Array,
+    window: Array,
+    scores: Array,
+    best: Array,
     add: float,
-    id_data: np.ndarray,
-    id_offsets: np.ndarray,
-    values: np.ndarray,
-    names: np.ndarray,
+    id_data: Array,
+    id_offsets: Array,
+    values: Array,
+    names: Array,
 ) -> tuple[int, int]:
     """`best_of_segment` and `collect` at once: (documents, bytes of their ids)."""
     n = best_of_segment(
