@@ -70,13 +70,13 @@ def print_parameters(entry: Entry) -> None:
     console().print(table)
 
 
-def print_explanation(found: QueryExplained | Why) -> None:
+def print_explanation(explained: QueryExplained | Why) -> None:
     """One sentence per document; for two documents the reasons, in words and as a table of features."""
-    if hasattr(found, "sentences"):
-        show("\n".join(found.sentences()))
+    if hasattr(explained, "sentences"):
+        show("\n".join(explained.sentences()))
     else:
-        show(found.text)
-        console().print(found.table())
+        show(explained.text)
+        console().print(explained.table())
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
@@ -87,13 +87,13 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
 
 
 def console(file: IO[str] | None = None) -> Console:
-    """A terminal's own width, or enough for a wide table when the output goes to a file."""
+    """The width of a terminal, or enough for a wide table when the output goes to a file."""
     out = sys.stdout if file is None else file
     return _PlainConsole(file=out, width=None if out.isatty() else 160, highlight=False)
 
 
 class _PlainConsole(Console):
-    """A console whose texts have no control characters; its own colours are no texts."""
+    """A console whose texts have no control characters; colours are no texts."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

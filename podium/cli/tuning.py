@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json, show
 from podium.cli.inputs import inputs
@@ -18,34 +18,30 @@ if TYPE_CHECKING:
 
 _SHOWN_TRIALS = 5
 
-Settings = Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
-Jobs = Annotated[int | None, typer.Option(help="n_jobs: the number of threads; default: all cores.")]
-Criterion = Annotated[str, typer.Option(help="What is maximised: a metric, or a sum such as map+meanndcg.")]
-CriterionPolicy = Annotated[str, typer.Option(help="Details of the metric: standard, letor4, trec, lightgbm, ...")]
+Settings = Annotated[list[str], Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
+Jobs = Annotated[int | None, Option(help="n_jobs: the number of threads; default: all cores.")]
+Criterion = Annotated[str, Option(help="What is maximised: a metric, or a sum such as map+meanndcg.")]
+CriterionPolicy = Annotated[str, Option(help="Details of the metric: standard, letor4, trec, lightgbm, ...")]
 
 
 @command("tune")
 def tune_command(
-    model: Annotated[str, typer.Argument(help="lambdamart, linear, ...: podium models lists them.")],
+    model: Annotated[str, Argument(help="lambdamart, linear, ...: podium models lists them.")],
     train: DataFile,
-    valid: Annotated[Path, typer.Option(help="Validation data: what the trials are judged by.")],
-    out: Annotated[Path, typer.Option(help="The file for the best model; - for standard output.")],
-    trials: Annotated[int, typer.Option(min=1, help="The number of settings to try.")] = 20,
+    valid: Annotated[Path, Option(help="Validation data: what the trials are judged by.")],
+    out: Annotated[Path, Option(help="The file for the best model; - for standard output.")],
+    trials: Annotated[int, Option(min=1, help="The number of settings to try.")] = 20,
     space: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME=VALUES",
-            help="low:high, low:high:log or a,b,c; default: the space of the model in docs/tuning.md.",
-        ),
-    ] = [],  # noqa: B006 (typer copies it)
-    settings: Settings = [],  # noqa: B006 (typer copies it)
+        list[str], Option(metavar="NAME=VALUES", help="low:high, low:high:log or a,b,c; see docs/tuning.md.")
+    ] = [],
+    settings: Settings = [],
     metric: Criterion = "ndcg@10",
     policy: CriterionPolicy = "standard",
-    seconds: Annotated[float | None, typer.Option(help="No trial begins after this time.")] = None,
-    sampler: Annotated[str, typer.Option(help="optuna, random, or auto: optuna if it is installed.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="The random seed of the search.")] = 0,
+    seconds: Annotated[float | None, Option(help="No trial begins after this time.")] = None,
+    sampler: Annotated[str, Option(help="optuna, random, or auto: optuna if it is installed.")] = "auto",
+    seed: Annotated[int, Option(min=0, help="The random seed of the search.")] = 0,
     jobs: Jobs = None,
-    history: Annotated[Path | None, typer.Option(help="Write all trials to this .json or .csv file.")] = None,
+    history: Annotated[Path | None, Option(help="Write all trials to this .json or .csv file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose the settings of a model on validation data, and write the best model."""
@@ -55,24 +51,24 @@ def tune_command(
     out, report = output(out, as_json)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
-    found = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
+    written = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
-        print_json(found.to_json())
+        print_json(written.to_json())
         return
-    _print_tuned(found.tuned, report)
+    _print_tuned(written.tuned, report)
     show(f"{out}: written", file=report)
-    show(f"podium: tuned in {found.tuned.seconds:.1f} s", file=sys.stderr)
+    show(f"podium: tuned in {written.tuned.seconds:.1f} s", file=sys.stderr)
 
 
 @command("cross-validate")
 def cross_validate_command(
-    model: Annotated[str, typer.Argument(help="lambdamart, linear, ...: podium models lists them.")],
+    model: Annotated[str, Argument(help="lambdamart, linear, ...: podium models lists them.")],
     data: DataFile,
-    folds: Annotated[int, typer.Option(min=2, help="The number of parts that the queries are divided into.")] = 5,
-    metric: Metrics = ["ndcg@10", "map"],  # noqa: B006 (typer copies it)
+    folds: Annotated[int, Option(min=2, help="The number of parts that the queries are divided into.")] = 5,
+    metric: Metrics = ["ndcg@10", "map"],
     policy: CriterionPolicy = "standard",
-    settings: Settings = [],  # noqa: B006 (typer copies it)
-    seed: Annotated[int, typer.Option(min=0, help="The random seed of the division into folds.")] = 0,
+    settings: Settings = [],
+    seed: Annotated[int, Option(min=0, help="The random seed of the division into folds.")] = 0,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,29 +76,27 @@ def cross_validate_command(
     from podium.models.registry import plan_model
     from podium.workflows.choosing import cross_validate_file
 
-    given: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
-    found = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **given)
+    options: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
+    validated = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **options)
     if as_json:
-        print_json(found.to_json())
+        print_json(validated.to_json())
     else:
-        _print_folds(found, metric)
+        _print_folds(validated, metric)
 
 
 @command("auto")
 def auto_command(
     train: DataFile,
-    out: Annotated[Path, typer.Option(help="The file for the model; - for standard output.")],
-    valid: Annotated[
-        Path | None, typer.Option(help="Validation data, whose queries take part in the choice. Never test data.")
-    ] = None,
-    budget: Annotated[float, typer.Option(help="Seconds.")] = 600.0,
+    out: Annotated[Path, Option(help="The file for the model; - for standard output.")],
+    valid: Annotated[Path | None, Option(help="More data for the choice. Never test data.")] = None,
+    budget: Annotated[float, Option(help="Seconds.")] = 600.0,
     metric: Criterion = "ndcg@10",
     policy: CriterionPolicy = "standard",
-    refit: Annotated[str, typer.Option(help="Final training: train, or all, with the rows of --valid too.")] = "train",
-    settings: Settings = [],  # noqa: B006 (typer copies it)
-    seed: Annotated[int | None, typer.Option(help="The random seed.")] = None,
+    refit: Annotated[str, Option(help="Final training: train, or all, with the rows of --valid too.")] = "train",
+    settings: Settings = [],
+    seed: Annotated[int | None, Option(help="The random seed.")] = None,
     jobs: Jobs = None,
-    page: Annotated[Path | None, typer.Option(help="Write a page about the choice to this .html or .md file.")] = None,
+    page: Annotated[Path | None, Option(help="Write a page about the choice to this .html or .md file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
@@ -110,14 +104,15 @@ def auto_command(
     from podium.workflows.choosing import auto_files
 
     out, report = output(out, as_json)
-    given = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
-    found = auto_files(plan_model("autoranker", given, jobs, seed), train, valid, out, page=page, locate=inputs.path_of)
+    settings = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
+    plan = plan_model("autoranker", settings, jobs, seed)
+    chosen = auto_files(plan, train, valid, out, page=page, locate=inputs.path_of)
     if as_json:
-        print_json(found.to_json())
+        print_json(chosen.to_json())
         return
-    _print_auto(found.model, report)
+    _print_auto(chosen.model, report)
     show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)
-    show(f"podium: chosen and trained in {found.seconds:.1f} s", file=sys.stderr)
+    show(f"podium: chosen and trained in {chosen.seconds:.1f} s", file=sys.stderr)
 
 
 def _print_auto(model: AutoRanker, report: Any) -> None:
@@ -134,19 +129,19 @@ def _print_auto(model: AutoRanker, report: Any) -> None:
     show("\n".join(model.why()), file=report)
 
 
-def _print_folds(found: CrossValidation, metrics: list[str]) -> None:
+def _print_folds(validated: CrossValidation, metrics: list[str]) -> None:
     """One row per fold, then that of all queries."""
     from rich.table import Table
 
     from podium.cli import terminal as _terminal
 
     table = Table("fold", "queries", *metrics)
-    lines = [(str(number), fold) for number, fold in enumerate(found.folds, 1)]
-    for name, part in [*lines, ("all", found.evaluation)]:
+    lines = [(str(number), fold) for number, fold in enumerate(validated.folds, 1)]
+    for name, part in [*lines, ("all", validated.evaluation)]:
         table.add_row(name, str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics))
-    table.add_row("sd", "", *(f"{found.spread(metric):.4f}" for metric in metrics))
+    table.add_row("sd", "", *(f"{validated.spread(metric):.4f}" for metric in metrics))
     _terminal.console().print(table)
-    for note in found.evaluation.notes:
+    for note in validated.evaluation.notes:
         show(note)
 
 

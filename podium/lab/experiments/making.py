@@ -46,8 +46,8 @@ def _unseeded(experiment: Experiment, name: str, fold: str, chosen: Chosen) -> R
     def look_up(reference: str, parameter: str) -> Ranker:
         return _unseeded(experiment, reference, fold, chosen)
 
-    given = spec.settings | spec.by_fold.get(fold, {})
-    values = {key: read_value(entry, key, value, look_up) for key, value in given.items()}
+    settings = spec.settings | spec.by_fold.get(fold, {})
+    values = {key: read_value(entry, key, value, look_up) for key, value in settings.items()}
     model = entry.kind(**values)
     tuned = {key: _nested_value(entry, key, value, look_up) for key, value in chosen.get(name, {}).items()}
     return model.set_params(**tuned) if tuned else model
@@ -62,9 +62,9 @@ def _nested_value(entry: Entry, key: str, value: Any, look_up: Callable[[str, st
 
 def with_seed(model: Ranker, seed: int, n_jobs: int | None = 1) -> Ranker:
     """Give a model, and the models inside it, their seed and number of threads; a base model has the same seed."""
-    own = {"random_state": seed, "n_jobs": n_jobs}
+    decided = {"random_state": seed, "n_jobs": n_jobs}
     names = model.get_params(deep=False)
-    model.set_params(**{key: value for key, value in own.items() if key in names})
+    model.set_params(**{key: value for key, value in decided.items() if key in names})
     for name, value in names.items():
         for inner in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(inner, Ranker):
@@ -100,11 +100,11 @@ def needed_by(experiment: Experiment, name: str) -> list[str]:
     """Models of the experiment that this one refers to, directly or through others."""
     spec = experiment.models[name]
     direct = list(spec.members) if spec.kind.lower() == PICK else list(_references(spec.settings))
-    found: dict[str, None] = {}
+    needed: dict[str, None] = {}
     for other in direct:
         if other in experiment.models and other != name:
-            found |= dict.fromkeys([*needed_by(experiment, other), other])
-    return list(found)
+            needed |= dict.fromkeys([*needed_by(experiment, other), other])
+    return list(needed)
 
 
 def members_of(experiment: Experiment, name: str) -> list[str]:
@@ -151,7 +151,7 @@ def _is_net(text: str) -> bool:
 
 
 def _unknown(key: str, entry: Entry, known: Iterable[str]) -> str:
-    """The nearest parameter, or where all of them are listed; those of baselines are in their own documentation."""
+    """The nearest parameter, or where all of them are listed; those of baselines are in their documentation."""
     where = "" if entry.name in BASELINES else f" podium models {entry.name} lists them."
     return f"unknown parameter.{did_you_mean(key, known) or where}"
 
@@ -189,26 +189,26 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
     from podium.lab.experiments.experiment import OPTIONS
 
     spec, entry = experiment.models[name], entry_of(experiment.models[name].kind)
-    tables = {"": spec.settings} | {f".by_fold.{fold}": own for fold, own in spec.by_fold.items()}
-    found = False
-    for place, settings in tables.items():
+    tables = {"": spec.settings} | {f".by_fold.{fold}": settings for fold, settings in spec.by_fold.items()}
+    has_problems = False
+    for table, settings in tables.items():
         for key, value in settings.items():
             problem = _value_problem(entry, key, value, OPTIONS)
             if problem is not None:
-                found = True
-                yield f"{path}{place}.{key}: {problem}"
+                has_problems = True
+                yield f"{path}{table}.{key}: {problem}"
     for key in spec.space:
         parameter, _, inner = key.partition("__")
         if parameter not in entry.parameters:
-            found = True
+            has_problems = True
             yield f"{path}.space.{key}: {_unknown(key, entry, entry.parameters)}"
         elif key.split("__")[-1] == "init":
-            found = True
+            has_problems = True
             yield f"{path}.space.{key}: a base model cannot be searched for. Give it as a setting."
         elif not inner and key in spec.settings:
-            found = True
+            has_problems = True
             yield f"{path}.space.{key}: it has a fixed value too, {spec.settings[key]!r}. Give one of them."
-    if found:
+    if has_problems:
         return
     try:
         model = _unseeded(experiment, name, "", {})
@@ -252,9 +252,9 @@ def _cycle(experiment: Experiment, name: str) -> list[str]:
         for other in spec.members if spec.kind.lower() == PICK else _references(spec.settings):
             if other in path:
                 return [*path, other]
-            found = walk([*path, other]) if other in experiment.models else []
-            if found:
-                return found
+            circle = walk([*path, other]) if other in experiment.models else []
+            if circle:
+                return circle
         return []
 
     return walk([name])
@@ -264,14 +264,14 @@ def read_value(entry: Entry, key: str, value: Any, look_up: Callable[[str, str],
     """A value of TOML or Python as the parameter has it; look_up(model, parameter) finds references."""
     declaration = entry.parameters[key].declaration
     try:
-        found = _converted(declaration, key, value, look_up)
+        converted = _converted(declaration, key, value, look_up)
     except (ValueError, KeyError, TypeError) as error:
         if declaration.kind in (MODEL, MODELS) or declaration.kind.explains:
             raise ValueError(f"{error}") from None
         raise declaration.refuse(entry.class_name, key, value) from None
-    if not declaration.takes(found):
+    if not declaration.takes(converted):
         raise declaration.refuse(entry.class_name, key, value)
-    return found
+    return converted
 
 
 def _converted(declaration: Declaration, key: str, value: Any, look_up: Callable[[str, str], Ranker]) -> Any:

@@ -6,7 +6,7 @@
 
     read(Budget, {"trials": 0})  ->  trials: input should be greater than or equal to 1; got 0.
 
-All problems of a value are found at once, each with its path.
+All problems of a value are reported at once, each with its path.
 """
 
 from __future__ import annotations

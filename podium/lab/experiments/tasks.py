@@ -143,8 +143,9 @@ class Session:
         scores = model.predict(tested)
         predict_seconds = time.perf_counter() - started
         per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
-        own = experiment.models[source.model]
-        settings = dict(own.settings) | own.by_fold.get(task.fold, {}) | dict(chosen[source.model]) | _steps_of(model)
+        trained = experiment.models[source.model]
+        fixed = trained.settings | trained.by_fold.get(task.fold, {})
+        settings = {**fixed, **chosen[source.model], **_steps_of(model)}
         return ModelRun(
             task.model,
             task.fold,
@@ -190,14 +191,19 @@ class Session:
     def _copied(self, task: Task, run: ModelRun) -> ModelRun:
         """The run of a member as that of the pick."""
         shown = self.experiment.metrics_of(task.model)
-        per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
-        means, validation = (
-            {policy: {metric: own[metric] for metric in shown} for policy, own in values.items()}
-            for values in (run.values, run.validation_values)
+
+        def part(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+            return {policy: {metric: by_metric[metric] for metric in shown} for policy, by_metric in values.items()}
+
+        return replace(
+            run,
+            model=task.model,
+            seed=task.seed,
+            settings={"picked": run.model} | run.settings,
+            per_query=part(run.per_query),
+            values=part(run.values),
+            validation_values=part(run.validation_values),
         )
-        settings = {"picked": run.model} | run.settings
-        found = replace(run, model=task.model, seed=task.seed, settings=settings, per_query=per_query)
-        return replace(found, values=means, validation_values=validation)
 
     def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, Validation]:
         """The trained model, and its values on the validation part, which are measured before that is folded in."""
@@ -223,7 +229,7 @@ class Session:
         return model.fit(both)
 
     def _is_picked_from(self, name: str) -> bool:
-        """Whether the value on the validation part decides something, and tuning has not found it."""
+        """Whether the value on the validation part decides something, and tuning has not measured it."""
         specs = self.experiment.models
         picked = any(name in spec.members for spec in specs.values() if spec.kind.lower() == PICK)
         return picked and not specs[name].space
@@ -236,21 +242,22 @@ class Session:
 
     def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
         scores, criterion = model.predict(data), self.experiment.judged_by.split("+")
-        found = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
+        evaluation = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
         _, values = judge(scores, data, self.experiment.metrics_of(task.model), self.experiment.policies)
-        return Validation(_plain(sum(found[name] for name in criterion)), values)
+        return Validation(_plain(sum(evaluation[name] for name in criterion)), values)
 
 
 def judge(
     scores: np.ndarray, data: RankingData, metrics: tuple[str, ...], policies: tuple[str, ...]
 ) -> tuple[dict[str, dict[str, list[float | None]]], dict[str, dict[str, float | None]]]:
     """Values per query, and their means, by policy and metric."""
-    found = {policy: evaluate(scores, data, metrics=metrics, policy=policy) for policy in policies}
+    evaluations = {policy: evaluate(scores, data, metrics=metrics, policy=policy) for policy in policies}
     per_query = {
-        policy: {name: [_plain(value) for value in own.per_query[name]] for name in metrics}
-        for policy, own in found.items()
+        policy: {name: [_plain(value) for value in one.per_query[name]] for name in metrics}
+        for policy, one in evaluations.items()
     }
-    return per_query, {policy: {name: _plain(own[name]) for name in metrics} for policy, own in found.items()}
+    means = {policy: {name: _plain(one[name]) for name in metrics} for policy, one in evaluations.items()}
+    return per_query, means
 
 
 def _plain(value: float) -> float | None:
@@ -278,16 +285,16 @@ def _steps_in(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:
     curves = getattr(model, "evals_", {})
-    named = {"valid" if name == "eval_0" else name: own for name, own in curves.items()}
+    named = {"valid" if name == "eval_0" else name: curves_of_set for name, curves_of_set in curves.items()}
     return {
-        name: {metric: [float(value) for value in curve] for metric, curve in own.items()}
-        for name, own in named.items()
-        if all(np.isfinite(curve).all() for curve in own.values())
+        name: {metric: [float(value) for value in curve] for metric, curve in curves_of_set.items()}
+        for name, curves_of_set in named.items()
+        if all(np.isfinite(curve).all() for curve in curves_of_set.values())
     }
 
 
 def _importances(model: Ranker, valid: RankingData, predict_seconds: float, first: bool) -> dict[str, float]:
-    """Shares of the features: the model's own or, where it has none and scoring is quick, by permutation."""
+    """Shares of the features: as the model has them or, where it has none and scoring is quick, by permutation."""
     names = list(map(str, feature_names(model)))
     shares = getattr(model, "feature_importances_", None)
     if shares is not None:
@@ -302,8 +309,8 @@ def _importances(model: Ranker, valid: RankingData, predict_seconds: float, firs
         return totals
     if not first or valid.n_features * max(predict_seconds, 1e-3) > _PERMUTATION_SECONDS:
         return {}
-    found = permutation_importance(model, valid, repeats=1)
-    return {name: float(fall) for name, fall, _ in found.sorted()}
+    importances = permutation_importance(model, valid, repeats=1)
+    return {name: float(drop) for name, drop, _ in importances.sorted()}
 
 
 def _size_of(model: Any) -> int:

@@ -1,8 +1,8 @@
 """Charts of a report: SVG to be put into the page, drawn by matplotlib, which is imported on first use.
 
-Matplotlib draws with stand-in colours; they become CSS variables of the page, so that a chart follows light and dark,
-and its text has the font of the page. Series differ by colour (safe for colour-blind readers), dashes and markers. The
-same numbers give the same bytes. Figures are about as wide as a phone, so that their text stays readable there.
+Matplotlib draws with placeholder colours; they become CSS variables of the page, so that a chart follows light and
+dark, and its text has the font of the page. Series differ by colour (safe for colour-blind readers), dashes and
+markers. The same numbers give the same bytes. Figures are as wide as a phone, so that their text stays readable there.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def intervals(
     """One line per model: its mean as a dot, its interval as a bar; the leaders are filled."""
 
     def draw(axes: Any) -> None:
-        places = np.arange(len(names))
-        for place, mean, (low, high), leading in zip(places, means, ends, leads):
+        lines = np.arange(len(names))
+        for line, mean, (low, high), leading in zip(lines, means, ends, leads):
             colour = _COLOURS[0] if leading else _COLOURS[5]
             if math.isfinite(low):
-                axes.plot([low, high], [place, place], color=colour, linewidth=2.2, solid_capstyle="round")
+                axes.plot([low, high], [line, line], color=colour, linewidth=2.2, solid_capstyle="round")
             face = colour if leading else _PAGE
-            axes.plot([mean], [place], "o", color=colour, markerfacecolor=face, markersize=5.5, markeredgewidth=1.4)
+            axes.plot([mean], [line], "o", color=colour, markerfacecolor=face, markersize=5.5, markeredgewidth=1.4)
         _names(axes, names)
         axes.grid(axis="x")
         axes.set_xlabel(axis)
@@ -164,10 +164,10 @@ def waterfall(key: str, label: str, gains: np.ndarray, axis: str) -> Html:
 
     def draw(axes: Any) -> None:
         ordered = np.sort(gains)[::-1]
-        places = np.arange(1, len(ordered) + 1)
+        ranks = np.arange(1, len(ordered) + 1)
         for side, colour in ((ordered > 0, _COLOURS[0]), (ordered < 0, _COLOURS[1])):
             heights = np.where(side, ordered, 0.0)
-            axes.fill_between(places, heights, color=colour, step="mid", linewidth=0, alpha=0.85)
+            axes.fill_between(ranks, heights, color=colour, step="mid", linewidth=0, alpha=0.85)
         axes.axhline(0, color=_QUIET, linewidth=0.8)
         axes.set_xlim(0.5, len(ordered) + 0.5)
         axes.grid(axis="y")
@@ -181,12 +181,10 @@ def shares(key: str, label: str, names: Sequence[str], counts: Sequence[tuple[in
     """Queries won, equal and lost as parts of one bar per model."""
 
     def draw(axes: Any) -> None:
-        starts, places = np.zeros(len(names)), np.arange(len(names))
+        starts, lines = np.zeros(len(names)), np.arange(len(names))
         for column, (word, colour) in enumerate((("won", _COLOURS[0]), ("equal", _FAINT), ("lost", _COLOURS[1]))):
             widths = np.array([count[column] for count in counts], dtype=float)
-            axes.barh(
-                places, widths, left=starts, color=colour, height=0.68, label=word, edgecolor=_PAGE, linewidth=0.8
-            )
+            axes.barh(lines, widths, left=starts, color=colour, height=0.68, label=word, edgecolor=_PAGE, linewidth=0.8)
             starts += widths
         _names(axes, names)
         axes.set_xlim(0, max(1.0, starts.max()))
@@ -226,14 +224,14 @@ def costs(
 
     def draw(axes: Any) -> None:
         axes.step(
-            [cost[place] for place in front],
-            [quality[place] for place in front],
+            [cost[number] for number in front],
+            [quality[number] for number in front],
             where="post",
             color=_COLOURS[0],
             linewidth=1.2,
         )
-        for place, (x, y) in enumerate(zip(cost, quality)):
-            colour = _COLOURS[0] if place in front else _COLOURS[5]
+        for number, (x, y) in enumerate(zip(cost, quality)):
+            colour = _COLOURS[0] if number in front else _COLOURS[5]
             axes.plot([x], [y], "o", color=colour, markersize=5)
         _log_scale(axes, math.log10(max(cost) / min(cost)))
         axes.margins(0.09, 0.1)
@@ -251,14 +249,14 @@ def trials(
     """Tuning: the value of each trial as a dot, the best one so far as a line, per fold."""
 
     def draw(axes: Any) -> None:
-        for number, (_, own) in enumerate(values.items()):
-            known = np.array([math.nan if value is None else value for value in own])
+        for number, (_, values_of_fold) in enumerate(values.items()):
+            known = np.array([math.nan if value is None else value for value in values_of_fold])
             colour = _COLOURS[number % SERIES]
-            places = np.arange(1, len(known) + 1)
-            axes.plot(places, known, ".", color=colour, markersize=4, alpha=0.55)
+            numbers = np.arange(1, len(known) + 1)
+            axes.plot(numbers, known, ".", color=colour, markersize=4, alpha=0.55)
             best = (np.fmax if higher_is_better else np.fmin).accumulate(known)
             axes.plot(
-                places, best, drawstyle="steps-post", color=colour, linestyle=_DASHES[number % SERIES], linewidth=1.3
+                numbers, best, drawstyle="steps-post", color=colour, linestyle=_DASHES[number % SERIES], linewidth=1.3
             )
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(axis="y")
@@ -271,21 +269,23 @@ def trials(
 def _label_points(
     axes: Any, ranks: Sequence[int], x: Sequence[float], y: Sequence[float], first: Sequence[int]
 ) -> None:
-    """Ranks beside their points, those of `first` before the others; where no place is free, none."""
-    places = axes.transData.transform(np.column_stack([x, y]))
-    taken: list[tuple[float, float]] = [(float(across), float(up)) for across, up in places]
-    for place in [*first, *(other for other in range(len(ranks)) if other not in first)]:
+    """Ranks beside their points, those of `first` before the others; where there is no room, none."""
+    points = axes.transData.transform(np.column_stack([x, y]))
+    taken: list[tuple[float, float]] = [(float(across), float(up)) for across, up in points]
+    for number in [*first, *(other for other in range(len(ranks)) if other not in first)]:
         for shift in ((0, 9), (0, -9), (9, 0), (-9, 0), (8, 8), (8, -8), (-8, 8), (-8, -8)):
-            spot = places[place] + 1.39 * np.array(shift)  # points to pixels
+            spot = points[number] + 1.39 * np.array(shift)  # points to pixels
             if all(abs(spot[0] - a) > 17 or abs(spot[1] - b) > 11 for a, b in taken):
                 taken.append((float(spot[0]), float(spot[1])))
-                look = {"ha": "center", "va": "center", "fontsize": 8.5}
-                axes.annotate(str(ranks[place]), (x[place], y[place]), xytext=shift, textcoords="offset points", **look)
+                look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5}
+                axes.annotate(
+                    str(ranks[number]), (x[number], y[number]), xytext=shift, textcoords="offset points", **look
+                )
                 break
 
 
 def _log_scale(axes: Any, decades: float) -> None:
-    """Plain numbers at 1, 2, 5, 10, ... or, on a long scale, at powers of ten; matplotlib's own labels are formulas."""
+    """Plain numbers at 1, 2, 5, 10, ... or, on a long scale, at powers of ten; matplotlib would write formulas."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xscale("log")
@@ -334,7 +334,7 @@ def _drawn(key: str, label: str, draw: Any, height: float) -> Html:
 
 
 def _inlined(svg: str, key: str, label: str) -> Html:
-    """An SVG file as a part of a page: no prolog, no metadata, ids of its own, colours and font of the page."""
+    """An SVG file as a part of a page: no prolog, no metadata, new ids, colours and font of the page."""
     svg = svg[svg.index("<svg") :]
     box = re.search(r'viewBox="([^"]*)"', svg)
     assert box is not None
@@ -354,6 +354,6 @@ def _own(tag: str, key: str) -> str:
     tag = re.sub(r"font: (\S+) [^;\"]*", r"font-size: \1", tag)
     tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
     tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):z.2f}", tag)
-    for stand_in, variable in _VARIABLES.items():
-        tag = tag.replace(stand_in, variable)
+    for colour, variable in _VARIABLES.items():
+        tag = tag.replace(colour, variable)
     return " ".join(tag.split())

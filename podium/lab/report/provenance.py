@@ -62,10 +62,10 @@ def _policy(name: str) -> str:
 def _models(results: Results) -> Html:
     columns = [Column("model"), Column("description", wide=True), Column("settings", wide=True), Column("more")]
     rows: list[list[Value | Cell]] = []
-    for name, given in results.about["models"].items():
-        description = given.get("description") or given.get("about") or ""
-        settings = ", ".join(f"{key}={value}" for key, value in (given.get("settings") or {}).items())
-        rest = ", ".join(f"{key}: {value}" for key, value in given.items() if value and key not in _SHOWN_OF_MODELS)
+    for name, about in results.about["models"].items():
+        description = about.get("description") or about.get("about") or ""
+        settings = ", ".join(f"{key}={value}" for key, value in (about.get("settings") or {}).items())
+        rest = ", ".join(f"{key}: {value}" for key, value in about.items() if value and key not in _SHOWN_OF_MODELS)
         rows.append([name, str(description), settings or "defaults", rest])
     return table("Models and the settings that the experiment gives them.", columns, rows)
 
@@ -79,11 +79,11 @@ def _left_out(about: Mapping[str, Any]) -> Iterator[Html]:
 
 def _warnings(results: Results) -> Iterator[Html]:
     """What was warned of while models were trained, each once per model."""
-    found = Counter((run.model, note) for run in results.runs for note in run.notes)
-    rows: list[list[Value | Cell]] = [[model, count, note] for (model, note), count in found.most_common(_LINES)]
+    counts = Counter((run.model, note) for run in results.runs for note in run.notes)
+    rows: list[list[Value | Cell]] = [[model, count, note] for (model, note), count in counts.most_common(_LINES)]
     if rows:
         columns = [Column("model"), Column("runs", 0), Column("warning", wide=True)]
-        yield folded(f"Warnings: {len(found)}", table("Warnings of trainings, and in how many runs.", columns, rows))
+        yield folded(f"Warnings: {len(counts)}", table("Warnings of trainings, and in how many runs.", columns, rows))
 
 
 def _part(title: str, content: Any) -> Html:

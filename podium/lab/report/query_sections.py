@@ -31,8 +31,8 @@ def against_baseline(board: Leaderboard, baseline: str, against: Mapping[str, Pa
         order = np.argsort(-gains, kind="stable")
         won, lost = order[gains[order] > 0][:_MOVED], order[::-1][gains[order[::-1]] < 0][:_MOVED]
         tables = [
-            _moved(board, baseline, words, [(keys[place], before[place], after[place]) for place in places])
-            for places, words in ((won, "Biggest wins"), (lost, "Biggest losses"))
+            _moved(board, baseline, words, [(keys[number], before[number], after[number]) for number in numbers])
+            for numbers, words in ((won, "Biggest wins"), (lost, "Biggest losses"))
         ]
         blocks += [side_by_side(pictures), _wins(board, baseline, against), side_by_side(tables)]
     return Section("baseline", "Against the baseline", blocks)
@@ -69,8 +69,8 @@ def _p(p: float) -> str:
 
 def _pair(board: Leaderboard, baseline: str) -> tuple[list[tuple[str, str]], np.ndarray, np.ndarray]:
     before, after = board.values.columns[baseline], board.values.columns[board.best.model]
-    kept = ~np.isnan(before + after)
-    return [key for key, keep in zip(board.values.keys, kept) if keep], before[kept], after[kept]
+    known = ~np.isnan(before + after)
+    return [key for key, is_known in zip(board.values.keys, known) if is_known], before[known], after[known]
 
 
 def _scatter(board: Leaderboard, baseline: str, before: np.ndarray, after: np.ndarray) -> Html:
@@ -126,7 +126,7 @@ def hard_queries(board: Leaderboard, chosen: Sequence[str], baseline: str | None
     ordered, metric = hardness(board), shown_metric(board.metric)
     models = list(dict.fromkeys([*chosen, *([baseline] if baseline else [])]))
     columns = [Column("query"), Column("fold"), Column("mean of models", 4), *(Column(model, 4) for model in models)]
-    rows = [_query_row(board, place, mean, models) for place, mean in ordered[:_QUERIES]]
+    rows = [_query_row(board, number, mean, models) for number, mean in ordered[:_QUERIES]]
     over = f"mean over {counted(len(board.models), 'model')}"
     same = len(board.values.keys) - len(ordered)
     alike = f" {counted(same, 'query', 'queries')} on which all models score the same, or none at all, are left out."
@@ -141,6 +141,6 @@ def hard_queries(board: Leaderboard, chosen: Sequence[str], baseline: str | None
     return Section("queries", "Hardest queries", blocks)
 
 
-def _query_row(board: Leaderboard, place: int, mean: float, models: Sequence[str]) -> list[Value | Cell]:
-    fold, query = board.values.keys[place]
-    return [query, fold, mean, *(float(board.values.columns[model][place]) for model in models)]
+def _query_row(board: Leaderboard, number: int, mean: float, models: Sequence[str]) -> list[Value | Cell]:
+    fold, query = board.values.keys[number]
+    return [query, fold, mean, *(float(board.values.columns[model][number]) for model in models)]

@@ -33,7 +33,7 @@ _FRONT = 4  # models named in a caption
 def learning_curves(results: Results, board: Leaderboard) -> Section:
     """One chart per model with curves, the best models first."""
     models = [model for model in board.models if any(run.curves for run in results.of(model))]
-    blocks = [_learning_curve(results, model, place) for place, model in enumerate(models[:_CURVES])]
+    blocks = [_learning_curve(results, model, number) for number, model in enumerate(models[:_CURVES])]
     left = len(models) - len(blocks)
     note = (
         [paragraph(f"{counted(left, 'more model')} further down the leaderboard also have curves.")] if left > 0 else []
@@ -41,7 +41,7 @@ def learning_curves(results: Results, board: Leaderboard) -> Section:
     return Section("curves", "Learning curves", [side_by_side(blocks), *note] if blocks else [])
 
 
-def _learning_curve(results: Results, model: str, place: int) -> Html:
+def _learning_curve(results: Results, model: str, number: int) -> Html:
     runs = _first_seeds(results.of(model))
     metric = _curve_metric(runs)
     sets = list(dict.fromkeys(name for run in runs for name in run.curves if run.curves[name].get(metric)))
@@ -58,7 +58,7 @@ def _learning_curve(results: Results, model: str, place: int) -> Html:
         if run.curves.get(name, {}).get(metric)
     ]
     picture = charts.curves(
-        f"curve-{place}", f"Learning curves of {model}", lines, "step", shown_metric(metric), markers=False
+        f"curve-{number}", f"Learning curves of {model}", lines, "step", shown_metric(metric), markers=False
     )
     steps = [line.mark + 1 for line in lines if line.name == sets[0] and line.mark is not None]
     chosen = f"step {steps[0]}" if len(set(steps)) == 1 else f"steps {min(steps)} to {max(steps)}"
@@ -69,11 +69,11 @@ def _learning_curve(results: Results, model: str, place: int) -> Html:
 
 def _first_seeds(runs: Sequence[ModelRun]) -> list[ModelRun]:
     """One run with curves per fold."""
-    found: dict[str, ModelRun] = {}
+    first: dict[str, ModelRun] = {}
     for run in runs:
         if run.curves and all(run.curves.values()):
-            found.setdefault(run.fold, run)
-    return list(found.values())[:_FOLDS]
+            first.setdefault(run.fold, run)
+    return list(first.values())[:_FOLDS]
 
 
 def _curve_metric(runs: Sequence[ModelRun]) -> str:
@@ -114,8 +114,8 @@ def importances(results: Results, board: Leaderboard) -> Section:
 def _shares(runs: Sequence[ModelRun]) -> list[tuple[str, float, float]]:
     """(feature, mean share of the total importance over the runs, standard deviation), the largest first."""
     names = list(dict.fromkeys(name for run in runs for name in run.importances))
-    own = [run.importances for run in runs if run.importances]
-    shares = np.array([[found.get(name, 0.0) for name in names] for found in own], dtype=np.float64)
+    importances = [run.importances for run in runs if run.importances]
+    shares = np.array([[one.get(name, 0.0) for name in names] for one in importances], dtype=np.float64)
     totals = np.abs(shares).sum(axis=1, keepdims=True)
     shares = shares / np.where(totals > 0, totals, 1.0)
     order = np.argsort(-shares.mean(axis=0), kind="stable")
@@ -177,7 +177,7 @@ def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> 
     quality, metric = [row.mean for row in shown], shown_metric(board.metric)
     front = _front(spent, [value if higher_is_better(board.metric) else -value for value in quality])
     picture = charts.costs(f"cost-{name}", f"{metric} against {what}", ranks, spent, quality, front, what, metric)
-    named = ", ".join(f"{ranks[place]} {shown[place].model}" for place in front[::-1][:_FRONT])
+    named = ", ".join(f"{ranks[number]} {shown[number].model}" for number in front[::-1][:_FRONT])
     named += f" and {len(front) - _FRONT} more" if len(front) > _FRONT else ""
     return [
         figure(
@@ -190,11 +190,11 @@ def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> 
 
 def _front(cost: Sequence[float], quality: Sequence[float]) -> list[int]:
     """Places that nothing dominates, the cheapest first: cost (1, 2, 3) and quality (5, 4, 6) -> [0, 2]."""
-    found: list[int] = []
-    for place in sorted(range(len(cost)), key=lambda place: (cost[place], -quality[place])):
-        if not found or quality[place] > quality[found[-1]]:
-            found.append(place)
-    return found
+    front: list[int] = []
+    for number in sorted(range(len(cost)), key=lambda number: (cost[number], -quality[number])):
+        if not front or quality[number] > quality[front[-1]]:
+            front.append(number)
+    return front
 
 
 # ---------------------------------------------------------------------------------------- tuning
@@ -204,17 +204,17 @@ def tuning(results: Results, board: Leaderboard) -> Section:
     """How the settings were chosen: the values per fold, the course of the search, and its best trials."""
     by_model = {model: [search for search in results.searches if search.model == model] for model in board.models}
     tuned = {model: searches for model, searches in by_model.items() if searches}
-    blocks = [_trial_chart(model, searches, place) for place, (model, searches) in enumerate(tuned.items())]
+    blocks = [_trial_chart(model, searches, number) for number, (model, searches) in enumerate(tuned.items())]
     texts = [_search_texts(model, searches) for model, searches in tuned.items()]
     return Section("tuning", "Tuning", [side_by_side(blocks), *texts] if tuned else [])
 
 
-def _trial_chart(model: str, searches: Sequence[Search], place: int) -> Html:
+def _trial_chart(model: str, searches: Sequence[Search], number: int) -> Html:
     values = {search.fold: [trial.value for trial in search.trials] for search in searches}
     criterion = searches[0].criterion
-    picture = charts.trials(f"tuning-{place}", f"Trials of {model}", values, criterion, is_maximised(criterion))
+    picture = charts.trials(f"tuning-{number}", f"Trials of {model}", values, criterion, is_maximised(criterion))
     count = sum(map(len, values.values()))
-    lost = count - sum(value is not None for own in values.values() for value in own)
+    lost = count - sum(value is not None for values_of_fold in values.values() for value in values_of_fold)
     stopped = f", {lost} of them stopped early or failed" if lost else ""
     return figure(
         picture,
