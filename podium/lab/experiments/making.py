@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from podium._runtime.words import did_you_mean
 from podium.lab.experiments.baselines import BASELINES, is_installed
+from podium.lab.tuning.spaces import parse_space
 from podium.models.frame.nested import MODEL, MODELS, read_model, read_models
 from podium.models.frame.parameters import INTEGER, NAMES, NUMBER, SWITCH, Declaration
 from podium.models.frame.ranker import Ranker
@@ -19,7 +20,7 @@ from podium.models.frame.starting import refuse_fitted_bases, refuse_given_score
 from podium.models.registry import REGISTRY, Entry
 
 if TYPE_CHECKING:
-    from podium.lab.experiments.experiment import Experiment
+    from podium.lab.experiments.experiment import Experiment, ModelSpec
 
 PICK = "pick"
 _DECIDED = {"random_state": "the seeds of the experiment are used", "n_jobs": "podium lab run --jobs decides"}
@@ -28,14 +29,7 @@ Chosen = Mapping[str, Mapping[str, Any]]
 """Settings that tuning chose, by model."""
 
 
-def make(
-    experiment: Experiment,
-    name: str,
-    fold: str,
-    chosen: Chosen,
-    seed: int = 0,
-    n_jobs: int | None = 1,
-) -> Ranker:
+def make(experiment: Experiment, name: str, fold: str, chosen: Chosen, seed: int = 0, n_jobs: int | None = 1) -> Ranker:
     """The model of an experiment, unfitted, as are the models inside it; `fit` trains the one that it starts from."""
     return with_seed(_unseeded(experiment, name, fold, chosen), seed, n_jobs)
 
@@ -186,30 +180,18 @@ def problems_of(experiment: Experiment, name: str) -> Iterator[str]:
 
 
 def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[str]:
-    from podium.lab.experiments.experiment import OPTIONS
-
     spec, entry = experiment.models[name], entry_of(experiment.models[name].kind)
-    tables = {"": spec.settings} | {f".by_fold.{fold}": settings for fold, settings in spec.by_fold.items()}
-    has_problems = False
-    for table, settings in tables.items():
-        for key, value in settings.items():
-            problem = _value_problem(entry, key, value, OPTIONS)
-            if problem is not None:
-                has_problems = True
-                yield f"{path}{table}.{key}: {problem}"
-    for key in spec.space:
-        parameter, _, inner = key.partition("__")
-        if parameter not in entry.parameters:
-            has_problems = True
-            yield f"{path}.space.{key}: {_unknown(key, entry, entry.parameters)}"
-        elif key.split("__")[-1] == "init":
-            has_problems = True
-            yield f"{path}.space.{key}: a base model cannot be searched for. Give it as a setting."
-        elif not inner and key in spec.settings:
-            has_problems = True
-            yield f"{path}.space.{key}: it has a fixed value too, {spec.settings[key]!r}. Give one of them."
-    if has_problems:
-        return
+    tables = {path: spec.settings} | {f"{path}.by_fold.{fold}": one for fold, one in spec.by_fold.items()}
+    values = ((f"{table}.{key}", key, value) for table, settings in tables.items() for key, value in settings.items())
+    checked = [(where, _value_problem(entry, key, value)) for where, key, value in values]
+    checked += [(f"{path}.space.{key}", _dimension_problem(entry, key, spec)) for key in spec.space]
+    problems = [f"{where}: {problem}" for where, problem in checked if problem is not None]
+    yield from problems or _model_problems(experiment, name, path)
+
+
+def _model_problems(experiment: Experiment, name: str, path: str) -> Iterator[str]:
+    """What is wrong with a model whose settings are right one by one."""
+    spec = experiment.models[name]
     try:
         model = _unseeded(experiment, name, "", {})
         for made in [model, *(_unseeded(experiment, name, fold, {}) for fold in spec.by_fold)]:
@@ -219,24 +201,28 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
     except (ValueError, KeyError) as error:
         yield f"{path}: {error}"
         return
-    if spec.space:
-        try:
-            check_space(model, spec.space)
-        except ValueError as error:
-            yield f"{path}.space: {error}"
+    try:
+        if spec.space:
+            parse_space(model, spec.space)
+    except ValueError as error:
+        yield f"{path}.space: {error}"
 
 
-def check_space(model: Ranker, space: Mapping[str, Any]) -> None:
-    from podium.lab.tuning.spaces import parse_space
+def _dimension_problem(entry: Entry, key: str, spec: ModelSpec) -> str | None:
+    if key.partition("__")[0] not in entry.parameters:
+        return _unknown(key, entry, entry.parameters)
+    if key.split("__")[-1] == "init":
+        return "a base model cannot be searched for. Give it as a setting."
+    return f"it has a fixed value too, {spec.settings[key]!r}. Give one of them." if key in spec.settings else None
 
-    parse_space(model, space)
 
+def _value_problem(entry: Entry, key: str, value: Any) -> str | None:
+    from podium.lab.experiments.experiment import OPTIONS
 
-def _value_problem(entry: Entry, key: str, value: Any, options: tuple[str, ...]) -> str | None:
     if key in _DECIDED:
         return f"leave it out; {_DECIDED[key]}."
     if key not in entry.parameters:
-        return _unknown(key, entry, [*entry.parameters, *options])
+        return _unknown(key, entry, [*entry.parameters, *OPTIONS])
     try:
         read_value(entry, key, value, lambda *_: entry_of("linear").kind())
     except (ValueError, OSError) as error:

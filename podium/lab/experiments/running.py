@@ -171,12 +171,7 @@ def _needs(experiment: Experiment, task: Task) -> set[Task]:
 
 
 def _perform(
-    missing: list[Task],
-    session: Session,
-    n_jobs: int,
-    failures: list[Failure],
-    report: Report | None,
-    total: int,
+    missing: list[Task], session: Session, n_jobs: int, failures: list[Failure], report: Report | None, total: int
 ) -> None:
     waiting, unfinished, done = list(missing), set(missing), total - len(missing)
     workers = Workers(min(n_jobs, max(len(missing), 1)), session)

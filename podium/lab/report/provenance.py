@@ -40,11 +40,7 @@ def _setup(about: Mapping[str, Any]) -> Html:
         ["seeds", ", ".join(map(str, about.get("seeds", ())))],
     ]
     rows += [[f"policy {name}", _policy(name)] for name in about["policies"]]
-    return table(
-        "The experiment. The first metric and the first policy rank the leaderboard.",
-        _LINE_COLUMNS,
-        rows,
-    )
+    return table("The experiment. The first metric and the first policy rank the leaderboard.", _LINE_COLUMNS, rows)
 
 
 def _policy(name: str) -> str:
@@ -90,11 +86,7 @@ def _part(title: str, content: Any) -> Html:
     rows = list(_flat(content))
     left = len(rows) - _LINES
     shown: list[list[Value | Cell]] = [[name, value] for name, value in rows[:_LINES]]
-    made = table(
-        f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.",
-        _LINE_COLUMNS,
-        shown,
-    )
+    made = table(f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.", _LINE_COLUMNS, shown)
     return folded(f"{title}: {len(rows)} lines", made) if len(rows) > 20 else made
 
 

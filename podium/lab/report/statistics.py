@@ -17,13 +17,7 @@ import numpy as np
 from podium.evaluation.comparing import compare_values
 from podium.evaluation.comparison import PairComparison, Settings
 from podium.evaluation.intervals import mean_interval
-from podium.evaluation.significance import (
-    TOLERANCE,
-    correct,
-    paired_differences,
-    randomisation_test,
-    weighted_mean,
-)
+from podium.evaluation.significance import TOLERANCE, correct, paired_differences, randomisation_test, weighted_mean
 from podium.lab.experiments.results import Results
 from podium.metrics.registry import parse_metric
 

@@ -24,10 +24,7 @@ _BOOSTED: dict[str, Any] = {
     "l2_regularization": [0.0, 1.0, 10.0],
     "transform": _TRANSFORMS,
 }
-_LINEAR: dict[str, Any] = {
-    "l2_regularization": {"low": 1e-4, "high": 1.0, "log": True},
-    "transform": _TRANSFORMS,
-}
+_LINEAR: dict[str, Any] = {"l2_regularization": {"low": 1e-4, "high": 1.0, "log": True}, "transform": _TRANSFORMS}
 _SVM: dict[str, Any] = {
     "C": {"low": 1e-3, "high": 1e2, "log": True},
     "loss": ["hinge", "squared_hinge"],

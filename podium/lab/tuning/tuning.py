@@ -136,13 +136,7 @@ class _Search:
     """The trials of one call of `tune`."""
 
     def __init__(
-        self,
-        model: Ranker,
-        space: Space,
-        train: RankingData,
-        valid: RankingData,
-        metric: Metric,
-        seconds: float | None,
+        self, model: Ranker, space: Space, train: RankingData, valid: RankingData, metric: Metric, seconds: float | None
     ) -> None:
         valid.labels_for("tune")
         self.model, self.space, self.train, self.valid, self.metric = model, space, train, valid, metric
