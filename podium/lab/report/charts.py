@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from podium.lab.report.page import Html, text
+from podium.lab.report.statistics import Row
 
 SERIES = 6  # lines that a reader can distinguish
 POINTS = 2_000  # of a scatter
@@ -32,28 +33,13 @@ _VARIABLES |= {_PAGE: "var(--page)"} | {colour: f"var(--s{number})" for number, 
 _DASHES = ["-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)), "-"]
 _MARKERS = ["o", "s", "^", "D", "v", "x"]
 _STYLE: Any = {
-    "svg.hashsalt": "podium",
-    "svg.fonttype": "none",
-    "text.parse_math": False,  # names are no formulas
-    "font.size": 9.5,
-    "axes.labelsize": 9.5,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "text.color": _INK,
-    "axes.edgecolor": _LINE,
-    "axes.labelcolor": _QUIET,
-    "xtick.color": _LINE,
-    "ytick.color": _LINE,
-    "xtick.labelcolor": _QUIET,
-    "ytick.labelcolor": _QUIET,
-    "grid.color": _LINE,
-    "grid.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
+    **{"svg.hashsalt": "podium", "svg.fonttype": "none", "text.parse_math": False},  # names are no formulas
+    **{"font.size": 9.5, "axes.labelsize": 9.5, "legend.frameon": False, "grid.linewidth": 0.6},
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 9),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _LINE),
+    **dict.fromkeys(("axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), _QUIET),
+    **{"text.color": _INK, "axes.spines.top": False, "axes.spines.right": False},
+    **{"axes.axisbelow": True, "axes.unicode_minus": True},
 }
 
 
@@ -75,30 +61,22 @@ def refuse_without_matplotlib() -> None:
         raise ImportError("The report needs matplotlib. Install it with: pip install 'podium[report]'") from error
 
 
-def intervals(
-    key: str,
-    label: str,
-    names: Sequence[str],
-    means: Sequence[float],
-    ends: Sequence[tuple[float, float]],
-    leads: Sequence[bool],
-    axis: str,
-) -> Html:
+def intervals(key: str, label: str, rows: Sequence[Row], leaders: Sequence[str], axis: str) -> Html:
     """One line per model: its mean as a dot, its interval as a bar; the leaders are filled."""
 
     def draw(axes: Any) -> None:
-        lines = np.arange(len(names))
-        for line, mean, (low, high), leading in zip(lines, means, ends, leads):
+        for line, row in enumerate(rows):
+            leading, (low, high) = row.model in leaders, row.interval
             colour = _COLOURS[0] if leading else _COLOURS[5]
             if math.isfinite(low):
                 axes.plot([low, high], [line, line], color=colour, linewidth=2.2, solid_capstyle="round")
-            face = colour if leading else _PAGE
-            axes.plot([mean], [line], "o", color=colour, markerfacecolor=face, markersize=5.5, markeredgewidth=1.4)
-        _names(axes, names)
+            look = {"markerfacecolor": colour if leading else _PAGE, "markersize": 5.5, "markeredgewidth": 1.4}
+            axes.plot([row.mean], [line], "o", color=colour, **look)
+        _names(axes, [row.model for row in rows])
         axes.grid(axis="x")
         axes.set_xlabel(axis)
 
-    return _drawn(key, label, draw, 0.75 + 0.235 * len(names))
+    return _drawn(key, label, draw, 0.75 + 0.235 * len(rows))
 
 
 def curves(
@@ -118,13 +96,8 @@ def curves(
         for line in lines:
             name = "_nolegend_" if line.name in named else _short(line.name, _LEGEND_NAME)
             named.add(line.name)
-            look = {
-                "color": _COLOURS[line.series],
-                "linestyle": _DASHES[line.series],
-                "linewidth": 1.5 if markers else 1.0,
-            }
-            if markers:
-                look |= {"marker": _MARKERS[line.series], "markersize": 4}
+            look: dict[str, Any] = {"color": _COLOURS[line.series], "linestyle": _DASHES[line.series]}
+            look |= {"linewidth": 1.0} if not markers else {"marker": _MARKERS[line.series], "markersize": 4}
             shown = _thinned(len(line.x))
             axes.plot(np.asarray(line.x)[shown], np.asarray(line.y)[shown], label=name, **look)
             if line.mark is not None:
@@ -135,8 +108,7 @@ def curves(
         else:
             axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(axis="y")
-        axes.set_xlabel(x_axis)
-        axes.set_ylabel(y_axis)
+        axes.set(xlabel=x_axis, ylabel=y_axis)
         _legend(axes, len(named), wide=True)
 
     return _drawn(key, label, draw, _HEIGHT + 0.16 * math.ceil(len({line.name for line in lines}) / 2))
@@ -153,8 +125,7 @@ def scatter(key: str, label: str, x: np.ndarray, y: np.ndarray, x_axis: str, y_a
         axes.plot(x[shown], y[shown], "o", color=_COLOURS[0], alpha=0.45, markersize=4, markeredgewidth=0)
         axes.set(xlim=(low - room, high + room), ylim=(low - room, high + room), aspect="equal")
         axes.grid()
-        axes.set_xlabel(_short(x_axis, 44))
-        axes.set_ylabel(_short(y_axis, 44))
+        axes.set(xlabel=_short(x_axis, 44), ylabel=_short(y_axis, 44))
 
     return _drawn(key, label, draw, 4.3)
 
@@ -171,8 +142,7 @@ def waterfall(key: str, label: str, gains: np.ndarray, axis: str) -> Html:
         axes.axhline(0, color=_QUIET, linewidth=0.8)
         axes.set_xlim(0.5, len(ordered) + 0.5)
         axes.grid(axis="y")
-        axes.set_xlabel("queries, the largest gain first")
-        axes.set_ylabel(axis)
+        axes.set(xlabel="queries, the largest gain first", ylabel=axis)
 
     return _drawn(key, label, draw, _HEIGHT)
 
@@ -211,34 +181,21 @@ def bars(
 
 
 def costs(
-    key: str,
-    label: str,
-    ranks: Sequence[int],
-    cost: Sequence[float],
-    quality: Sequence[float],
-    front: Sequence[int],
-    x_axis: str,
-    y_axis: str,
+    key: str, label: str, rows: Sequence[Row], cost: Sequence[float], front: Sequence[int], x_axis: str, y_axis: str
 ) -> Html:
     """Models as their rank, cost across and quality up; a line joins those that no other model beats in both."""
+    quality = [row.mean for row in rows]
 
     def draw(axes: Any) -> None:
-        axes.step(
-            [cost[number] for number in front],
-            [quality[number] for number in front],
-            where="post",
-            color=_COLOURS[0],
-            linewidth=1.2,
-        )
+        joined = [cost[number] for number in front], [quality[number] for number in front]
+        axes.step(*joined, where="post", color=_COLOURS[0], linewidth=1.2)
         for number, (x, y) in enumerate(zip(cost, quality)):
-            colour = _COLOURS[0] if number in front else _COLOURS[5]
-            axes.plot([x], [y], "o", color=colour, markersize=5)
+            axes.plot([x], [y], "o", color=_COLOURS[0] if number in front else _COLOURS[5], markersize=5)
         _log_scale(axes, math.log10(max(cost) / min(cost)))
         axes.margins(0.09, 0.1)
-        _label_points(axes, ranks, cost, quality, front)
+        _label_points(axes, [row.rank for row in rows], cost, quality, front)
         axes.grid()
-        axes.set_xlabel(x_axis)
-        axes.set_ylabel(y_axis)
+        axes.set(xlabel=x_axis, ylabel=y_axis)
 
     return _drawn(key, label, draw, 3.4)
 
@@ -255,13 +212,11 @@ def trials(
             numbers = np.arange(1, len(known) + 1)
             axes.plot(numbers, known, ".", color=colour, markersize=4, alpha=0.55)
             best = (np.fmax if higher_is_better else np.fmin).accumulate(known)
-            axes.plot(
-                numbers, best, drawstyle="steps-post", color=colour, linestyle=_DASHES[number % SERIES], linewidth=1.3
-            )
+            look = {"drawstyle": "steps-post", "linestyle": _DASHES[number % SERIES], "linewidth": 1.3}
+            axes.plot(numbers, best, color=colour, **look)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(axis="y")
-        axes.set_xlabel("trial")
-        axes.set_ylabel(axis)
+        axes.set(xlabel="trial", ylabel=axis)
 
     return _drawn(key, label, draw, 2.7)
 

@@ -133,17 +133,11 @@ def _interval_chart(board: Leaderboard) -> Html:
     shown = board.rows[:_SHOWN_INTERVALS]
     leaders = len([row for row in shown if row.model in board.leaders])
     tied = f" and the {leaders - 1} that do not differ significantly from it" if leaders > 1 else ""
-    picture = charts.intervals(
-        "intervals",
-        f"{shown_metric(board.metric)} of each model with its interval",
-        [row.model for row in shown],
-        [row.mean for row in shown],
-        [row.interval for row in shown],
-        [row.model in board.leaders for row in shown],
-        f"{shown_metric(board.metric)} ({board.policy})",
-    )
+    metric = shown_metric(board.metric)
+    label, axis = f"{metric} of each model with its interval", f"{metric} ({board.policy})"
+    picture = charts.intervals("intervals", label, shown, board.leaders, axis)
     caption = (
-        f"Mean {shown_metric(board.metric)} and its 95% interval. Filled dots: the best model{tied}. Intervals of two "
+        f"Mean {metric} and its 95% interval. Filled dots: the best model{tied}. Intervals of two "
         "models may overlap although they differ significantly: the tests are paired, query by query."
     )
     return figure(picture, caption)

@@ -173,11 +173,11 @@ def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> 
     shown = [row for row in board.rows if costs[row.model] > 0 and math.isfinite(row.mean)]
     if len(shown) < 3:
         return []
-    ranks, spent = [row.rank for row in shown], [costs[row.model] for row in shown]
-    quality, metric = [row.mean for row in shown], shown_metric(board.metric)
-    front = _front(spent, [value if higher_is_better(board.metric) else -value for value in quality])
-    picture = charts.costs(f"cost-{name}", f"{metric} against {what}", ranks, spent, quality, front, what, metric)
-    named = ", ".join(f"{ranks[number]} {shown[number].model}" for number in front[::-1][:_FRONT])
+    spent, metric = [costs[row.model] for row in shown], shown_metric(board.metric)
+    sign = 1 if higher_is_better(board.metric) else -1
+    front = _front(spent, [sign * row.mean for row in shown])
+    picture = charts.costs(f"cost-{name}", f"{metric} against {what}", shown, spent, front, what, metric)
+    named = ", ".join(f"{shown[number].rank} {shown[number].model}" for number in front[::-1][:_FRONT])
     named += f" and {len(front) - _FRONT} more" if len(front) > _FRONT else ""
     return [
         figure(
