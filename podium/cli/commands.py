@@ -85,19 +85,9 @@ def compare_command(
     """Test whether the difference between rankings is significant."""
     from podium.workflows.evaluating import compare_files
 
-    comparison = compare_files(
-        data,
-        scores,
-        locate=inputs.path_of,
-        metrics=metric,
-        policy=policy,
-        pairs=pairs,
-        test=test,
-        correction=correction,
-        interval=interval,
-        permutations=permutations,
-        seed=seed,
-    )
+    options: dict[str, Any] = {"metrics": metric, "policy": policy, "pairs": pairs, "test": test, "seed": seed}
+    options |= {"correction": correction, "interval": interval, "permutations": permutations}
+    comparison = compare_files(data, scores, locate=inputs.path_of, **options)
     if as_json:
         print_json(comparison.to_json())
     elif latex:
@@ -180,15 +170,9 @@ def train_command(
         raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
     out, report = output(out, as_json)
     plan = plan_model(model, settings, jobs, seed)
-    trained = training.train_files(
-        plan,
-        train,
-        valid,
-        out,
-        early_stopping_rounds=early_stopping,
-        checkpoints=training.plan_checkpoints(checkpoint, every, checkpoint_errors, out),
-        locate=inputs.path_of,
-    )
+    checkpoints = training.plan_checkpoints(checkpoint, every, checkpoint_errors, out)
+    options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
+    trained = training.train_files(plan, train, valid, out, locate=inputs.path_of, **options)
     if as_json:
         print_json(trained.to_json())
     else:

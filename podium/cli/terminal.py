@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
     from podium.explain import Why
     from podium.explain.queries import QueryExplained
+    from podium.lab.tuning.tuning import Tuned
     from podium.models.registry import Entry
+    from podium.pipelines.auto.autoranker import AutoRanker
+    from podium.pipelines.auto.cross_validation import CrossValidation
+
+_SHOWN_TRIALS = 5
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
@@ -77,6 +82,50 @@ def print_explanation(explained: QueryExplained | Why) -> None:
     else:
         show(explained.text)
         console().print(explained.table())
+
+
+def print_auto(model: AutoRanker, report: IO[str]) -> None:
+    from podium.pipelines.auto.page import columns, tried_rows
+
+    table = Table(*columns(model))
+    for row in tried_rows(model):
+        table.add_row(*map(Text, row))
+    console(report).print(table)
+    show("\n".join(model.why()), file=report)
+
+
+def print_folds(validated: CrossValidation, metrics: list[str]) -> None:
+    """One row per fold, then that of all queries."""
+    table = Table("fold", "queries", *metrics)
+    lines = [(str(number), fold) for number, fold in enumerate(validated.folds, 1)]
+    for name, part in [*lines, ("all", validated.evaluation)]:
+        table.add_row(name, str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics))
+    table.add_row("sd", "", *(f"{validated.spread(metric):.4f}" for metric in metrics))
+    console().print(table)
+    for note in validated.evaluation.notes:
+        show(note)
+
+
+def print_tuned(tuned: Tuned, report: IO[str]) -> None:
+    """The best trials, then what was chosen."""
+    from podium.lab.tuning.tuning import plain_value
+
+    names = list(tuned.trials[0].settings)
+    table = Table("trial", tuned.criterion, "step", *names)
+    for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
+        step = "" if trial.step is None else str(trial.step)
+        cells = str(number + 1), f"{trial.value:.4f}", step, *(_shown(value) for value in trial.settings.values())
+        table.add_row(*map(Text, cells))
+    console(report).print(table)
+    show(f"{tuned.summary()}.", file=report)
+    chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
+    show(f"chosen: {' '.join(chosen)}", file=report)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

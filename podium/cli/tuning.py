@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json, show
 from podium.cli.inputs import inputs
-
-if TYPE_CHECKING:
-    from podium.lab.tuning.tuning import Tuned
-    from podium.pipelines.auto.autoranker import AutoRanker
-    from podium.pipelines.auto.cross_validation import CrossValidation
-
-_SHOWN_TRIALS = 5
 
 Settings = Annotated[list[str], Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
 Jobs = Annotated[int | None, Option(help="n_jobs: the number of threads; default: all cores.")]
@@ -45,6 +38,7 @@ def tune_command(
     as_json: AsJson = False,
 ) -> None:
     """Choose the settings of a model on validation data, and write the best model."""
+    from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import tune_files
 
@@ -55,7 +49,7 @@ def tune_command(
     if as_json:
         print_json(written.to_json())
         return
-    _print_tuned(written.tuned, report)
+    _terminal.print_tuned(written.tuned, report)
     show(f"{out}: written", file=report)
     show(f"podium: tuned in {written.tuned.seconds:.1f} s", file=sys.stderr)
 
@@ -73,6 +67,7 @@ def cross_validate_command(
     as_json: AsJson = False,
 ) -> None:
     """Judge a model by cross-validation: each query by a model that was trained on others."""
+    from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import cross_validate_file
 
@@ -81,7 +76,7 @@ def cross_validate_command(
     if as_json:
         print_json(validated.to_json())
     else:
-        _print_folds(validated, metric)
+        _terminal.print_folds(validated, metric)
 
 
 @command("auto")
@@ -100,6 +95,7 @@ def auto_command(
     as_json: AsJson = False,
 ) -> None:
     """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
+    from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import auto_files
 
@@ -110,62 +106,6 @@ def auto_command(
     if as_json:
         print_json(chosen.to_json())
         return
-    _print_auto(chosen.model, report)
+    _terminal.print_auto(chosen.model, report)
     show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)
     show(f"podium: chosen and trained in {chosen.seconds:.1f} s", file=sys.stderr)
-
-
-def _print_auto(model: AutoRanker, report: Any) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from podium.cli import terminal as _terminal
-    from podium.pipelines.auto.page import columns, tried_rows
-
-    table = Table(*columns(model))
-    for row in tried_rows(model):
-        table.add_row(*map(Text, row))
-    _terminal.console(report).print(table)
-    show("\n".join(model.why()), file=report)
-
-
-def _print_folds(validated: CrossValidation, metrics: list[str]) -> None:
-    """One row per fold, then that of all queries."""
-    from rich.table import Table
-
-    from podium.cli import terminal as _terminal
-
-    table = Table("fold", "queries", *metrics)
-    lines = [(str(number), fold) for number, fold in enumerate(validated.folds, 1)]
-    for name, part in [*lines, ("all", validated.evaluation)]:
-        table.add_row(name, str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics))
-    table.add_row("sd", "", *(f"{validated.spread(metric):.4f}" for metric in metrics))
-    _terminal.console().print(table)
-    for note in validated.evaluation.notes:
-        show(note)
-
-
-def _print_tuned(tuned: Tuned, report: Any) -> None:
-    """The best trials, then what was chosen."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from podium.cli import terminal as _terminal
-    from podium.lab.tuning.tuning import plain_value
-
-    names = list(tuned.trials[0].settings)
-    table = Table("trial", tuned.criterion, "step", *names)
-    for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
-        step = "" if trial.step is None else str(trial.step)
-        cells = str(number + 1), f"{trial.value:.4f}", step, *(_shown(value) for value in trial.settings.values())
-        table.add_row(*map(Text, cells))
-    _terminal.console(report).print(table)
-    show(f"{tuned.summary()}.", file=report)
-    chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
-    show(f"chosen: {' '.join(chosen)}", file=report)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(_shown, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

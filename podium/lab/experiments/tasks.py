@@ -6,7 +6,7 @@ import io
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import evaluate
+from podium.evaluation.leaderboard import best_first
 from podium.explain.permutation import permutation_importance
 from podium.lab.experiments.experiment import Experiment, ModelSpec
 from podium.lab.experiments.folds import Fold, Folds
@@ -22,6 +23,8 @@ from podium.lab.experiments.making import PICK, make, members_of, needed_by
 from podium.lab.experiments.provenance import peak_memory, reset_peak_memory
 from podium.lab.experiments.records import ModelRun, Search
 from podium.lab.experiments.results import read_model_run, read_search, run_file, save_run, save_search, search_file
+from podium.lab.tuning import tuning
+from podium.lab.tuning.tuning import is_maximised, plain_value
 from podium.metrics.policies import get_policy
 from podium.metrics.registry import parse_metric
 from podium.models.frame.inspection import feature_names
@@ -89,25 +92,15 @@ class Session:
         return self._fold
 
     def _search(self, task: Task) -> Search:
-        from podium.lab.tuning.tuning import tune
-
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
         model = self._make(task, chosen)
-        tuned = tune(
-            model,
-            spec.space,
-            fold.train,
-            fold.valid,
-            metric=experiment.judged_by,
-            policy=experiment.policies[0],
-            trials=spec.trials or experiment.budget.trials,
-            seconds=spec.seconds or experiment.budget.seconds,
-            sampler=spec.sampler,
-        )
-        criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
-        plain = {name: _json_value(value) for name, value in tuned.chosen.items()}
-        return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
+        criterion, policy, budget = experiment.judged_by, experiment.policies[0], experiment.budget
+        options: dict[str, Any] = {"metric": criterion, "policy": policy, "sampler": spec.sampler}
+        options |= {"trials": spec.trials or budget.trials, "seconds": spec.seconds or budget.seconds}
+        tuned = tuning.tune(model, spec.space, fold.train, fold.valid, **options)
+        chosen = plain_value(tuned.chosen)
+        return Search(task.model, task.fold, f"{criterion} ({policy})", tuned.trials, chosen, tuned.seconds)
 
     def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
         if not self.experiment.models[name].space:
@@ -118,9 +111,8 @@ class Session:
         """The model of a task, unfitted."""
         model = make(self.experiment, task.model, task.fold, chosen, task.seed, self.threads)
         if model.eval_metric is None:
-            model.set_params(
-                eval_metric=parse_metric(self.experiment.metrics[0], get_policy(self.experiment.policies[0]))
-            )
+            policy = get_policy(self.experiment.policies[0])
+            model.set_params(eval_metric=parse_metric(self.experiment.metrics[0], policy))
         return model
 
     def _run(self, task: Task) -> ModelRun:
@@ -176,17 +168,20 @@ class Session:
 
         A member without this seed, as nothing in it is random, has one run for all.
         """
-        best: tuple[float, ModelRun] | None = None
-        for name in members_of(self.experiment, task.model):
-            files = {seed: run_file(self.folder, name, task.fold, seed) for seed in self.experiment.seeds_of(name)}
-            runs = {seed: read_model_run(file) for seed, file in files.items()}
-            values = [run.validation for run in runs.values() if run.validation is not None]
-            value = float(np.mean(values)) if values else math.nan
-            if value > (-math.inf if best is None else best[0]):
-                best = value, runs.get(task.seed, next(iter(runs.values())))
-        if best is None and self.experiment.models[task.model].kind.lower() == PICK:
+        members = members_of(self.experiment, task.model)
+        if not members:
+            return None
+        runs = {name: self._runs_of(name, task.fold) for name in members}
+        means = {name: _mean([run.validation for run in runs[name].values()]) for name in members}
+        best = best_first(means, is_maximised(self.experiment.judged_by))[0]
+        if math.isnan(means[best]):
             raise ValueError(f"no member has a value on the validation part of fold {task.fold}.")
-        return None if best is None else best[1]
+        return runs[best].get(task.seed, next(iter(runs[best].values())))
+
+    def _runs_of(self, name: str, fold: str) -> dict[int, ModelRun]:
+        """Finished runs of a model, by seed."""
+        seeds = self.experiment.seeds_of(name)
+        return {seed: read_model_run(run_file(self.folder, name, fold, seed)) for seed in seeds}
 
     def _copied(self, task: Task, run: ModelRun) -> ModelRun:
         """The run of a member as that of the pick."""
@@ -260,17 +255,13 @@ def judge(
     return per_query, means
 
 
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else math.nan
+
+
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
-
-
-def _json_value(value: Any) -> Any:
-    """A setting as JSON holds it: numbers of NumPy become plain ones, tuples lists; a plan stays what it is."""
-    if isinstance(value, Mapping):
-        return {str(name): _json_value(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_value(one) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _steps_of(model: Ranker) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from podium.lab.report import charts
 from podium.lab.report.page import Html, Section, figure, folded, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, hardness, higher_is_better
-from podium.lab.report.tables import Cell, Column, Value, interval, number, table
+from podium.lab.report.tables import Cell, Column, Rows, Value, interval, number, table
 
 _MOVED = 10  # queries that gained or lost most
 _HARD = 20
@@ -41,20 +41,10 @@ def against_baseline(board: Leaderboard, baseline: str, against: Mapping[str, Pa
 def _differences(board: Leaderboard, baseline: str, against: Mapping[str, PairComparison]) -> Html:
     columns = [Column("model"), Column("difference", 4, signed=True), Column("95% interval", 4), Column("p", 4)]
     columns += [Column("won", 0), Column("equal", 0), Column("lost", 0)]
-    rows: list[list[Value | Cell]] = [
-        [
-            model,
-            row.difference,
-            Cell(interval(row.interval, signed=True, absent=TOO_FEW_DIFFERENCES), "quiet"),
-            _p(row.p),
-            row.wins,
-            row.ties,
-            row.losses,
-        ]
-        for model in board.models
-        for row in [against.get(model)]
-        if row is not None
-    ]
+    rows: Rows = []
+    for row in (against[model] for model in board.models if model in against):
+        ends = Cell(interval(row.interval, signed=True, absent=TOO_FEW_DIFFERENCES), "quiet")
+        rows.append([row.system, row.difference, ends, _p(row.p), row.wins, row.ties, row.losses])
     caption = (
         f"Every model against {baseline}: difference in {shown_metric(board.metric)} with its "
         f"interval, p of the randomisation test after Holm's correction for {counted(len(rows), 'comparison')}, and "
@@ -76,14 +66,8 @@ def _pair(board: Leaderboard, baseline: str) -> tuple[list[tuple[str, str]], np.
 def _scatter(board: Leaderboard, baseline: str, before: np.ndarray, after: np.ndarray) -> Html:
     best, metric = board.best.model, shown_metric(board.metric)
     over, under = int(np.sum(after > before)), int(np.sum(after < before))
-    picture = charts.scatter(
-        "pair",
-        f"{metric} of each query, {baseline} and {best}",
-        before,
-        after,
-        f"{metric}, {baseline}",
-        f"{metric}, {best}",
-    )
+    label, axes = f"{metric} of each query, {baseline} and {best}", (f"{metric}, {baseline}", f"{metric}, {best}")
+    picture = charts.scatter("pair", label, before, after, *axes)
     part = f" {charts.POINTS:,} of {len(before):,} queries are drawn." if len(before) > charts.POINTS else ""
     return figure(
         picture,

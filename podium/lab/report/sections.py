@@ -15,7 +15,7 @@ from podium.lab.report.charts import Curve
 from podium.lab.report.leaderboard import Beside, published_beside
 from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.statistics import Leaderboard, Row, shortened
-from podium.lab.report.tables import NOTHING, Cell, Column, Value, interval, number, table
+from podium.lab.report.tables import NOTHING, Cell, Column, Rows, Value, interval, number, table
 from podium.metrics.policies import POLICIES
 
 _SHOWN_INTERVALS = 40  # models in a chart
@@ -157,8 +157,8 @@ def _published(results: Results, beside: Beside, folds: list[str]) -> list[Html]
         f"{beside.title}, beside {beside.model} of this experiment, under the policy {beside.policy}: means over the "
         f"{'validation' if beside.part == 'valid' else 'test'} parts of all folds.{source}"
     )
-    means: list[list[Value | Cell]] = []
-    rows: list[list[Value | Cell]] = []
+    means: Rows = []
+    rows: Rows = []
     for metric, (their_mean, our_mean) in beside.means.items():
         theirs, ours = zip(*beside.rows[metric], (their_mean, our_mean))
         differences = [one - other for one, other in zip(ours, theirs)]
@@ -184,7 +184,7 @@ def per_fold(results: Results, board: Leaderboard) -> Section:
     folds = [str(fold) for fold in results.about["folds"]]
     columns = [Column("model"), *(Column(_fold_name(fold), 4) for fold in folds)]
     columns += [Column("mean", 4), Column("deviation over seeds", 4)]
-    rows: list[list[Value | Cell]] = []
+    rows: Rows = []
     for model in board.models:
         means = [results.fold_mean(model, fold, board.policy, board.metric) for fold in folds]
         mean = results.mean(model, board.policy, board.metric)

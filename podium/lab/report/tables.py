@@ -30,6 +30,7 @@ class Cell:
 
 
 Value = str | float | int | None
+Rows = list[list[Value | Cell]]
 
 
 def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Value | Cell]]) -> Html:

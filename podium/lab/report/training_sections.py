@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from podium.lab.report.charts import Curve
 from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, higher_is_better
-from podium.lab.report.tables import NOTHING, Cell, Column, Value, table
+from podium.lab.report.tables import NOTHING, Column, Rows, table
 from podium.lab.tuning.tuning import is_maximised, rank_trials
 
 _CURVES = 12  # models
@@ -27,18 +27,14 @@ _TRIALS = 40  # rows of a table
 _FRONT = 4  # models named in a caption
 
 
-# ---------------------------------------------------------------------------------------- learning curves
-
-
 def learning_curves(results: Results, board: Leaderboard) -> Section:
     """One chart per model with curves, the best models first."""
     models = [model for model in board.models if any(run.curves for run in results.of(model))]
     blocks = [_learning_curve(results, model, number) for number, model in enumerate(models[:_CURVES])]
     left = len(models) - len(blocks)
-    note = (
-        [paragraph(f"{counted(left, 'more model')} further down the leaderboard also have curves.")] if left > 0 else []
-    )
-    return Section("curves", "Learning curves", [side_by_side(blocks), *note] if blocks else [])
+    note = f"{counted(left, 'more model')} further down the leaderboard also have curves."
+    notes = [paragraph(note)] if left > 0 else []
+    return Section("curves", "Learning curves", [side_by_side(blocks), *notes] if blocks else [])
 
 
 def _learning_curve(results: Results, model: str, number: int) -> Html:
@@ -46,20 +42,13 @@ def _learning_curve(results: Results, model: str, number: int) -> Html:
     metric = _curve_metric(runs)
     sets = list(dict.fromkeys(name for run in runs for name in run.curves if run.curves[name].get(metric)))
     lines = [
-        Curve(
-            name,
-            range(1, len(run.curves[name][metric]) + 1),
-            run.curves[name][metric],
-            series,
-            _best_step(run, name, metric),
-        )
+        Curve(name, range(1, len(curve) + 1), curve, series, _best_step(run, name, metric))
         for series, name in enumerate(sets[: charts.SERIES])
         for run in runs
-        if run.curves.get(name, {}).get(metric)
+        if (curve := run.curves.get(name, {}).get(metric))
     ]
-    picture = charts.curves(
-        f"curve-{number}", f"Learning curves of {model}", lines, "step", shown_metric(metric), markers=False
-    )
+    label, axis = f"Learning curves of {model}", shown_metric(metric)
+    picture = charts.curves(f"curve-{number}", label, lines, "step", axis, markers=False)
     steps = [line.mark + 1 for line in lines if line.name == sets[0] and line.mark is not None]
     chosen = f"step {steps[0]}" if len(set(steps)) == 1 else f"steps {min(steps)} to {max(steps)}"
     one = " One line per fold (first seed)." if len(runs) > 1 else ""
@@ -96,9 +85,6 @@ def _rises(metric: str) -> bool:
         return higher_is_better(metric)
     except ValueError:  # a loss, not one of the metrics
         return False
-
-
-# ---------------------------------------------------------------------------------------- importances
 
 
 def importances(results: Results, board: Leaderboard) -> Section:
@@ -143,17 +129,12 @@ def _importance_table(model: str, shares: Sequence[tuple[str, float, float]]) ->
     return table(f"{model}: the most important features.", columns, shares[:_FEATURES])
 
 
-# ---------------------------------------------------------------------------------------- cost
-
-
 def cost(results: Results, board: Leaderboard) -> Section:
     """Time, memory and size per run, alone and against quality."""
-    rows: list[list[Value | Cell]] = []
+    rows: Rows = []
     for row in board.rows:
         runs = results.of(row.model)
-        fit, predict = (
-            float(np.mean([getattr(run, name) for run in runs])) for name in ("fit_seconds", "predict_seconds")
-        )
+        fit, predict = np.mean([(run.fit_seconds, run.predict_seconds) for run in runs], axis=0).tolist()
         memory, size = (max(getattr(run, name) for run in runs) for name in ("peak_memory", "model_bytes"))
         rows.append([row.model, row.rank, row.mean, fit, predict, memory / 1e6 or None, size / 1e3 or None])
     columns = [Column("model"), Column("rank", 0), Column(shown_metric(board.metric), 4), Column("training, s", 2)]
@@ -197,9 +178,6 @@ def _front(cost: Sequence[float], quality: Sequence[float]) -> list[int]:
     return front
 
 
-# ---------------------------------------------------------------------------------------- tuning
-
-
 def tuning(results: Results, board: Leaderboard) -> Section:
     """How the settings were chosen: the values per fold, the course of the search, and its best trials."""
     by_model = {model: [search for search in results.searches if search.model == model] for model in board.models}
@@ -225,23 +203,11 @@ def _trial_chart(model: str, searches: Sequence[Search], number: int) -> Html:
 
 def _search_texts(model: str, searches: Sequence[Search]) -> Html:
     names = list(dict.fromkeys(name for search in searches for name in search.chosen))
-    columns = [
-        Column("fold"),
-        *(Column(name) for name in names),
-        Column("best", 4),
-        Column("trials", 0),
-        Column("seconds", 1),
-    ]
-    rows: list[list[Value | Cell]] = [
-        [
-            search.fold,
-            *(_setting(search.chosen.get(name)) for name in names),
-            search.best_value,
-            len(search.trials),
-            search.seconds,
-        ]
-        for search in searches
-    ]
+    columns = [*map(Column, ("fold", *names)), Column("best", 4), Column("trials", 0), Column("seconds", 1)]
+    rows: Rows = []
+    for search in searches:
+        settings = [_setting(search.chosen.get(name)) for name in names]
+        rows.append([search.fold, *settings, search.best_value, len(search.trials), search.seconds])
     chosen = table(f"{model}: the values chosen by {searches[0].criterion}, per fold.", columns, rows)
     return folded(f"{model}: chosen values and trials", chosen, _trial_table(model, searches))
 
@@ -249,26 +215,15 @@ def _search_texts(model: str, searches: Sequence[Search]) -> Html:
 def _trial_table(model: str, searches: Sequence[Search]) -> Html:
     trials = {(search.fold, number): one for search in searches for number, one in enumerate(search.trials, 1)}
     order = rank_trials(trials, searches[0].criterion)
-    columns = [
-        Column("fold"),
-        Column("trial", 0),
-        Column("value", 4),
-        Column("step", 0),
-        Column("seconds", 1),
-        Column("settings", wide=True),
-        Column("note"),
-    ]
-    rows: list[list[Value | Cell]] = [
-        [fold, number, trial.value, trial.step, trial.seconds, _settings(trial.settings), trial.note]
-        for fold, number in order[:_TRIALS]
-        for trial in [trials[fold, number]]
-    ]
+    columns = [Column("fold"), Column("trial", 0), Column("value", 4), Column("step", 0), Column("seconds", 1)]
+    columns += [Column("settings", wide=True), Column("note")]
+    rows: Rows = []
+    for fold, number in order[:_TRIALS]:
+        trial = trials[fold, number]
+        settings = ", ".join(f"{name}={_setting(value)}" for name, value in trial.settings.items())
+        rows.append([fold, number, trial.value, trial.step, trial.seconds, settings or "defaults", trial.note])
     rest = f"; {len(trials) - _TRIALS} more are in searches/" if len(trials) > _TRIALS else ""
     return table(f"{model}: trials, the best first{rest}.", columns, rows)
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_setting(value)}" for name, value in settings.items()) or "defaults"
 
 
 def _setting(value: Any) -> str:
