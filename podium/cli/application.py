@@ -50,13 +50,11 @@ command = partial(app.command, cls=Command)
 
 AsJson = Annotated[bool, Option("--json", help="Print a single JSON value.")]
 DataFile = Annotated[
-    Path, Argument(help="LETOR text (or .gz, .zst, ...), CSV, Parquet, LightGBM, .podium-data; - for standard input.")
+    Path, Argument(help="LETOR text (.gz, .zst, ...), CSV, Parquet, LightGBM, .podium-data; - for stdin.")
 ]
 ModelFile = Annotated[Path, Argument(help="A model that podium train or model.save wrote.")]
 Metrics = Annotated[list[str], Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, err@10, rbp(0.8), ...")]
-PolicyName = Annotated[
-    str, Option(help="Details of the metrics: standard, letor4, trec, ..., or all for a comparison.")
-]
+PolicyName = Annotated[str, Option(help="Details of metrics: standard, letor4, trec, ..., or all for a comparison.")]
 
 
 def main() -> None:

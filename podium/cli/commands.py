@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, print_json, show
-from podium.cli.inputs import inputs
+from podium.cli.inputs import inputs, paths
 
 
 @command("check")
@@ -185,9 +185,7 @@ def train_command(
 def rank_command(
     model: ModelFile,
     data: DataFile,
-    out: Annotated[
-        Path | None, Option(help="A TREC run if it ends in .run or .trec, else scores; - for stdout.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="A run if it ends in .run or .trec, else scores; - for stdout.")] = None,
     format: Annotated[str | None, Option(help="scores (one per line, in the order of DATA) or trec (a run).")] = None,
     tag: Annotated[str | None, Option(help="The name in the last column of a run; default: podium.")] = None,
     top: Annotated[int | None, Option(min=1, help="Only the top K documents per query of a run.")] = None,
@@ -237,7 +235,7 @@ def inspect_command(
         drawings.draw_tree(ranker, tree, out)
     elif out is not None:
         drawings.draw_curves(ranker, out)
-    written = {} if out is None else {"written": str(out)}
+    written = paths(written=out)
     if as_json:
         print_json(inspection.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
     else:
@@ -250,12 +248,10 @@ def explain_command(
     model: ModelFile,
     data: DataFile,
     query: Annotated[str | None, Option(help="The id of the query whose ranking is explained.")] = None,
-    documents: Annotated[tuple[str, str] | None, Option(help="Two ids, or row numbers from 1.")] = None,
+    documents: Annotated[tuple[str, str] | None, Option(help="Two documents to compare: ids, or rows from 1.")] = None,
     top: Annotated[int | None, Option(min=1, help="The top K documents of the query; default 5.")] = None,
     shap: Annotated[bool, Option("--shap", help="Mean |SHAP| of each feature within the queries of DATA.")] = False,
-    permutation: Annotated[
-        bool, Option("--permutation", help="The drop of the metric with each feature shuffled.")
-    ] = False,
+    permutation: Annotated[bool, Option("--permutation", help="The drop of the metric per shuffled feature.")] = False,
     ablation: Annotated[Path | None, Option(help="Train on this file without each feature: the drop.")] = None,
     group: Annotated[list[str], Option(metavar="NAME=F,F", help="With --ablation: left out together.")] = [],
     metric: Annotated[str | None, Option("--metric", "-m", help="Of --permutation and --ablation.")] = None,

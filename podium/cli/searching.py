@@ -25,9 +25,7 @@ def index_command(
     language: Annotated[str | None, Option(help="Of stems and stop words: english (the default), ..., none.")] = None,
     all_words: Annotated[bool, Option("--all-words", help="Index stop words too.")] = False,
     no_texts: Annotated[bool, Option("--no-texts", help="Store no texts, which snippets need.")] = False,
-    format: Annotated[
-        str | None, Option(help="jsonl, trec, smart, csv, tsv, parquet or folder; default: by name.")
-    ] = None,
+    format: Annotated[str | None, Option(help="jsonl, trec, smart, csv, tsv, parquet, folder; else by name.")] = None,
     strict: Annotated[bool, Option("--strict", help="Stop at the first bad record.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +53,7 @@ def index_command(
 
 Weighting = Annotated[str | None, Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")]
 SearchedFields = Annotated[
-    list[str], Option("--field", metavar="NAME[=WEIGHT]", help="whole (the default), body, title, anchor, url.")
+    list[str], Option("--field", metavar="NAME[=WEIGHT]", help="whole (default), body, title, anchor, url.")
 ]
 ByPosition = Annotated[bool, Option("--by-position", help="Number queries from 1, as Cranfield's qrels do.")]
 Normalize = Annotated[str | None, Option(help="minmax within the query, or none; default: as declared, else none.")]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from podium.cli.application import print_json, show
-from podium.cli.inputs import inputs
+from podium.cli.inputs import inputs, paths
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,9 @@ def refuse_bad_picture(out: Path | None, sources: list[Path]) -> None:
 
 def draw(explained: Any, out: Path | None) -> dict[str, str]:
     """Draw the picture, if it is asked for; and what to say of it."""
-    if out is None:
-        return {}
-    explained.picture(out)
-    return {"written": str(out)}
+    if out is not None:
+        explained.picture(out)
+    return paths(written=out)
 
 
 def show_written(written: dict[str, str]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json, show
-from podium.cli.inputs import inputs
+from podium.cli.inputs import inputs, paths
 
 Settings = Annotated[list[str], Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
 Jobs = Annotated[int | None, Option(help="n_jobs: the number of threads; default: all cores.")]
@@ -24,9 +25,7 @@ def tune_command(
     valid: Annotated[Path, Option(help="Validation data: what the trials are judged by.")],
     out: Annotated[Path, Option(help="The file for the best model; - for standard output.")],
     trials: Annotated[int, Option(min=1, help="The number of settings to try.")] = 20,
-    space: Annotated[
-        list[str], Option(metavar="NAME=VALUES", help="low:high, low:high:log or a,b,c; see docs/tuning.md.")
-    ] = [],
+    space: Annotated[list[str], Option(metavar="NAME=VALUES", help="low:high, low:high:log or a,b,c.")] = [],
     settings: Settings = [],
     metric: Criterion = "ndcg@10",
     policy: CriterionPolicy = "standard",
@@ -45,13 +44,13 @@ def tune_command(
     out, report = output(out, as_json)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
-    written = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
+    tuned = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
-        print_json(written.to_json())
+        print_json(tuned.to_json() | paths(written=out, history=history))
         return
-    _terminal.print_tuned(written.tuned, report)
+    _terminal.print_tuned(tuned, report)
     show(f"{out}: written", file=report)
-    show(f"podium: tuned in {written.tuned.seconds:.1f} s", file=sys.stderr)
+    show(f"podium: tuned in {tuned.seconds:.1f} s", file=sys.stderr)
 
 
 @command("cross-validate")
@@ -101,11 +100,13 @@ def auto_command(
 
     out, report = output(out, as_json)
     settings = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
-    plan = plan_model("autoranker", settings, jobs, seed)
-    chosen = auto_files(plan, train, valid, out, page=page, locate=inputs.path_of)
+    started = perf_counter()
+    chosen = auto_files(plan_model("autoranker", settings, jobs, seed), train, valid, out, page, inputs.path_of)
+    seconds = perf_counter() - started
     if as_json:
-        print_json(chosen.to_json())
+        content = {"plan": chosen.plan_, "tried": chosen.tried_, "why": chosen.why(), "seconds": seconds}
+        print_json(content | paths(written=out, page=page))
         return
-    _terminal.print_auto(chosen.model, report)
+    _terminal.print_auto(chosen, report)
     show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)
-    show(f"podium: chosen and trained in {chosen.seconds:.1f} s", file=sys.stderr)
+    show(f"podium: chosen and trained in {seconds:.1f} s", file=sys.stderr)

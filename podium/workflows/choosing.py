@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from podium._runtime.files import plain_suffix, refuse_bad_target, refuse_own_input, write_whole
@@ -25,19 +23,6 @@ from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_
 HISTORY_FORMATS = (".json", ".csv")
 
 
-@dataclass(frozen=True)
-class TunedFile:
-    """What `podium tune` chose, and where the model is."""
-
-    tuned: Tuned
-    out: Path
-    history: Path | None
-
-    def to_json(self) -> dict[str, Any]:
-        written = {"written": str(self.out)} | ({} if self.history is None else {"history": str(self.history)})
-        return self.tuned.to_json() | written
-
-
 def tune_files(
     plan: Plan,
     space: list[str],
@@ -48,7 +33,7 @@ def tune_files(
     history: Path | None = None,
     locate: Locate = itself,
     **options: Any,
-) -> TunedFile:
+) -> Tuned:
     """Tune on two files, and write the best model and, if asked for, all trials. `options` are those of `tune`."""
     refuse_bad_out(out, [train_file, valid_file], model=True)
     if history is not None:
@@ -62,33 +47,12 @@ def tune_files(
     tuned.model.save(out)
     if history is not None:
         write_history(tuned, history)
-    return TunedFile(tuned, out, history)
-
-
-@dataclass(frozen=True)
-class ChosenFile:
-    """What `podium auto` chose, and where the model and the page are."""
-
-    model: AutoRanker
-    out: Path
-    page: Path | None
-    seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        model, page = self.model, {} if self.page is None else {"page": str(self.page)}
-        chosen = {"plan": model.plan_, "tried": model.tried_, "why": model.why(), "seconds": self.seconds}
-        return chosen | {"written": str(self.out)} | page
+    return tuned
 
 
 def auto_files(
-    plan: Plan,
-    train_file: Path,
-    valid_file: Path | None,
-    out: Path,
-    *,
-    page: Path | None = None,
-    locate: Locate = itself,
-) -> ChosenFile:
+    plan: Plan, train_file: Path, valid_file: Path | None, out: Path, page: Path | None, locate: Locate = itself
+) -> AutoRanker:
     """Choose and train a blend on one file, or on two of which the second takes part in the choice."""
     sources = [train_file] if valid_file is None else [train_file, valid_file]
     refuse_bad_out(out, sources, model=True)
@@ -98,7 +62,6 @@ def auto_files(
     model = plan.model
     if not isinstance(model, AutoRanker):
         raise ValueError(f"podium auto trains an AutoRanker; got {type(model).__name__}.")
-    started = perf_counter()
     train, valid = _read_both(train_file, valid_file, locate)
     with progress("choosing a model") as report:
         model.watch(report)
@@ -106,7 +69,7 @@ def auto_files(
     model.save(out)
     if page is not None:
         write_page(model, page)
-    return ChosenFile(model, out, page, perf_counter() - started)
+    return model
 
 
 def cross_validate_file(plan: Plan, data_file: Path, *, locate: Locate = itself, **options: Any) -> CrossValidation:
