@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from podium._runtime.words import check_choice
 from podium.formats.container import open_container, write_container
+from podium.formats.errors import FormatError
 from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.models.frame.ranker import Ranker
 from podium.persistence.saving import load, save
@@ -100,12 +100,14 @@ def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
     with open_container(folder / CASCADE_FILE, CASCADE) as file:
         facts = file.meta
     try:
-        weighting, depths = _read_weighting(facts["weighting"]), [item["n"] for item in facts["stages"]]
+        weighting, depths = _read_weighting(folder, facts["weighting"]), [item["n"] for item in facts["stages"]]
         if set(facts) != {"stages", "weighting", "fields"} or not 1 <= len(depths) <= _MOST_STAGES:
             raise ValueError("it does not list its stages")
         fields: Any = facts["fields"]
         if not isinstance(fields, (str, list, dict)):
             raise ValueError(f"fields are {fields!r:.60}")
+    except FormatError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise CASCADE.damaged(folder / CASCADE_FILE, f"its facts are not understood: {error}") from error
     stages = [_read_stage(folder, number, n) for number, n in enumerate(depths, 1)]
@@ -127,6 +129,10 @@ def _read_stage(folder: Path, number: int, n: Any) -> Stage:
         raise CASCADE.damaged(folder / f"stage-{number}.toml", str(error)) from error
 
 
-def _read_weighting(settings: dict[str, Any]) -> Weighting:
-    check_choice("weighting", settings["variant"], WEIGHTINGS)
-    return WEIGHTINGS[settings["variant"]].make({name: settings[name] for name in settings if name != "variant"})
+def _read_weighting(folder: Path, facts: dict[str, Any]) -> Weighting:
+    settings = dict(facts)
+    name = settings.pop("variant")
+    if name not in WEIGHTINGS:
+        message = f"its first stage has the weighting {name!r:.60}, which is not registered here"
+        raise FormatError(folder / CASCADE_FILE, f"{message}. Import the module that registers it.")
+    return WEIGHTINGS[name].make(settings)

@@ -14,7 +14,7 @@ import podium
 from podium import Cascade, Stage
 from podium.formats.container import write_container
 from podium.formats.kinds import CASCADE
-from podium.search import Features, IndexWriter, open_index, search_run
+from podium.search import WEIGHTINGS, Features, IndexWriter, open_index, register_weighting, search_run
 
 HISTORIES = ["built", "segments", "merged"]
 N_PAGES, N = 80, 15
@@ -185,6 +185,18 @@ def test_an_index_and_a_cascade_are_searchers(indexes, fitted):
         assert run.scores.tolist() == [hit.score for hit in best]
     with pytest.raises(ValueError, match="a cascade has a weighting and fields of its own"):
         search_run(cascade, QUERIES, 5, weighting="tfidf")
+
+
+def test_a_cascade_with_a_weighting_that_is_not_registered_is_refused_by_name(indexes, fitted, tmp_path):
+    register_weighting("raw", lambda tf, lengths, df, n, average, *, c=1.0: c * tf, formula="c tf")
+    try:
+        cascade = Cascade(indexes["built"], Stage(fitted, FEATURES, N), weighting="raw(c=2)")
+        cascade.save(tmp_path / "cascade")
+        assert podium.load(tmp_path / "cascade").search(WORDS[0]).ids == cascade.search(WORDS[0]).ids
+    finally:
+        del WEIGHTINGS["raw"]
+    with pytest.raises(ValueError, match=r"cascade.podium: .* weighting 'raw', which is not registered here"):
+        podium.load(tmp_path / "cascade")
 
 
 def test_a_saved_folder_is_the_same_cascade(indexes, fitted, tmp_path):
