@@ -2,7 +2,7 @@
 
 Results go to standard output, messages and progress to standard error. `-` is standard input where a file is read and
 standard output where one is written; what a command reports then goes to standard error. Exit codes: 0 fine, 1 a
-failure or problems found, 2 bad input.
+failure or problems, 2 bad input.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperCommand
 
 from podium import __version__
@@ -36,32 +37,25 @@ app = typer.Typer(
 
 
 class Command(TyperCommand):
-    """A command that refuses an option given twice where one is allowed; the last would win silently."""
+    """A command that refuses an option twice where one is allowed; the last would win silently."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for option in given:
-            if given.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
-                raise ValueError(f"{option.opts[0]} is given {given.count(option)} times; give it once.")
+        _, _, options = self.make_parser(ctx).parse_args(args=list(args))
+        for option in options:
+            if options.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
+                raise ValueError(f"{option.opts[0]} is given {options.count(option)} times; give it once.")
         return super().parse_args(ctx, args)
 
 
 command = partial(app.command, cls=Command)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON value.")]
+AsJson = Annotated[bool, Option("--json", help="Print a single JSON value.")]
 DataFile = Annotated[
-    Path,
-    typer.Argument(
-        help="LETOR text (.gz, .xz, .bz2, .zst), CSV, Parquet, LightGBM or .podium-data; - for standard input."
-    ),
+    Path, Argument(help="LETOR text (.gz, .zst, ...), CSV, Parquet, LightGBM, .podium-data; - for stdin.")
 ]
-ModelFile = Annotated[Path, typer.Argument(help="A model that podium train or model.save wrote.")]
-Metrics = Annotated[
-    list[str], typer.Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, rr, err@10, rbp(0.8), auc, ...")
-]
-PolicyName = Annotated[
-    str, typer.Option(help="Details of the metrics: standard, letor4, trec, lightgbm, ..., or all for a comparison.")
-]
+ModelFile = Annotated[Path, Argument(help="A model that podium train or model.save wrote.")]
+Metrics = Annotated[list[str], Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, err@10, rbp(0.8), ...")]
+PolicyName = Annotated[str, Option(help="Details of metrics: standard, letor4, trec, ..., or all for a comparison.")]
 
 
 def main() -> None:
@@ -98,14 +92,8 @@ def _plugins_first(words: list[str]) -> list[str]:
 
 @app.callback(invoke_without_command=True)
 def _root(
-    plugin: Annotated[
-        list[str],
-        typer.Option(
-            metavar="MODULE",
-            help="A module to import first, which adds models, metrics, ...; also after COMMAND.",
-        ),
-    ] = [],  # noqa: B006 (typer copies it)
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    plugin: Annotated[list[str], Option(metavar="MODULE", help="A module to import first; also after COMMAND.")] = [],
+    version: Annotated[bool, Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     for name in plugin:
         import_plugin(name)

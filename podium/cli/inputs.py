@@ -1,4 +1,4 @@
-"""Inputs of the command line that are no files: standard input (`-`), and pipes such as `<(zcat train.gz)`.
+"""Files of the command line, and inputs that are none: standard input (`-`), and pipes such as `<(zcat train.gz)`.
 
 Readers look at a file's size and first bytes, and some map it; so what comes through a pipe is first written to a
 temporary file, which is gone when the process ends. Messages name it as the user did.
@@ -67,3 +67,8 @@ class Inputs:
 
 
 inputs = Inputs()
+
+
+def paths(**files: Path | None) -> dict[str, str]:
+    """Files for JSON, without those that were not asked for."""
+    return {name: str(path) for name, path in files.items() if path is not None}

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
+from podium._runtime.words import counted
 from podium.cli.application import AsJson, Command, print_json, say, show
-from podium.cli.lab_report import report_command
 
 app: typer.Typer = typer.Typer(
     name="lab",
@@ -18,24 +19,18 @@ app: typer.Typer = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ExperimentFile = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")
-]
+ExperimentFile = Annotated[str, Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")]
 
 
 @app.command("run", cls=Command)
 def run_command(
     experiment: ExperimentFile,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder for the results; default: lab-NAME. A stopped run goes on there.")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; default: one per core.")] = None,
-    models: Annotated[str | None, typer.Option(help="Only these models, separated by commas.")] = None,
-    folds: Annotated[str | None, typer.Option(help="Only these folds, separated by commas.")] = None,
-    on: Annotated[
-        str | None, typer.Option(help="test, or valid: judge by the validation part and do not read the test part.")
-    ] = None,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.html.")] = False,
+    out: Annotated[Path | None, Option(help="The folder for results, where a run resumes; default: lab-NAME.")] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Number of processes; default: one per core.")] = None,
+    models: Annotated[str | None, Option(help="Only these models, separated by commas.")] = None,
+    folds: Annotated[str | None, Option(help="Only these folds, separated by commas.")] = None,
+    on: Annotated[str | None, Option(help="test, or valid: by the validation part, the test part unread.")] = None,
+    no_report: Annotated[bool, Option("--no-report", help="Write no report.html.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment, or what is missing of it, and print the leaderboard."""
@@ -44,12 +39,12 @@ def run_command(
     from podium.lab.experiments.experiment import read_experiment
     from podium.lab.experiments.running import run
 
-    found, base = read_experiment(experiment)
-    found = found if on is None else found.changed(on=on)
-    folder = Path(f"lab-{found.name}") if out is None else out
+    wanted, base = read_experiment(experiment)
+    wanted = wanted if on is None else wanted.changed(on=on)
+    folder = Path(f"lab-{wanted.name}") if out is None else out
     chosen: dict[str, Any] = {"models": _listed(models), "folds": _listed(folds)}
-    with progress(f"running {found.name}") as report:
-        outcome = run(found, folder, n_jobs=jobs, base=base, report=report, **chosen)
+    with progress(f"running {wanted.name}") as report:
+        outcome = run(wanted, folder, n_jobs=jobs, base=base, report=report, **chosen)
     if not as_json:
         lab_tables.print_outcome(outcome)
     written = None if no_report else lab_tables.write_report(outcome)
@@ -66,27 +61,44 @@ def run_command(
 
 @app.command("show", cls=Command)
 def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
-    """Print an experiment: a preset to begin with, or a file of your own, checked."""
+    """Print an experiment: a preset to begin with, or a file, checked."""
     from podium.lab.experiments.experiment import find_file, read_experiment
 
-    found, _ = read_experiment(experiment)
+    checked, _ = read_experiment(experiment)
     if as_json:
-        print_json(found.to_plain())
+        print_json(checked.to_plain())
     else:
         show(find_file(experiment).read_text(encoding="utf-8"), end="")
 
 
-app.command("report", cls=Command)(report_command)
+@app.command("report", cls=Command)
+def report_command(
+    folder: Annotated[Path, Argument(help="A folder of results that podium lab run wrote.")],
+    out: Annotated[Path | None, Option(help="The HTML file to write; default: report.html in the folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of stored results as one HTML file: leaderboard, intervals, charts, provenance."""
+    from podium._runtime.files import refuse_bad_target
+    from podium.lab.experiments.results import Results
+    from podium.lab.report import write_report
+
+    results = Results.load(folder)
+    target = folder / "report.html" if out is None else out
+    refuse_bad_target(target)
+    write_report(results, target)
+    if as_json:
+        print_json({"runs": len(results.runs), "models": results.models, "written": str(target)})
+    else:
+        sizes = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
+        show(f"{target}: {sizes}, {target.stat().st_size / 1e6:.1f} MB")
 
 
 @app.command("data", cls=Command)
 def data_command(
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare the files that were found with what was published.")
-    ] = False,
+    check: Annotated[bool, Option("--check", help="Compare files with what was published.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the data sets that are known, and where they were found under $PODIUM_DATA."""
+    """List the data sets that are known, and where they lie under $PODIUM_DATA."""
     from podium.cli import lab_tables
     from podium.lab.experiments.datasets import overview
 
@@ -103,11 +115,9 @@ def data_command(
 
 @app.command("download", cls=Command)
 def download_command(
-    name: Annotated[str, typer.Argument(help="A data set; podium lab data lists them.")],
-    to: Annotated[Path | None, typer.Option(help="The folder for data sets; default: $PODIUM_DATA.")] = None,
-    accept: Annotated[
-        bool, typer.Option("--accept-licence", help="You have read the publisher's terms and accept them.")
-    ] = False,
+    name: Annotated[str, Argument(help="A data set; podium lab data lists them.")],
+    to: Annotated[Path | None, Option(help="The folder for data sets; default: $PODIUM_DATA.")] = None,
+    accept: Annotated[bool, Option("--accept-licence", help="You accept the publisher's terms.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Download a data set from its publisher, or say what to do where that is not allowed."""
@@ -115,11 +125,11 @@ def download_command(
     from podium.lab.experiments.downloading import download_dataset
 
     with progress(f"downloading {name}") as report:
-        found = download_dataset(name, to, accepted=accept, report=report)
+        located = download_dataset(name, to, accepted=accept, report=report)
     if as_json:
-        print_json({"name": found.dataset.name, "folder": str(found.folder), "folds": list(found.folds.names)})
+        print_json({"name": located.dataset.name, "folder": str(located.folder), "folds": list(located.folds.names)})
     else:
-        show(f"{found.folder}: {found.dataset.name}")
+        show(f"{located.folder}: {located.dataset.name}")
 
 
 def _listed(text: str | None) -> list[str] | None:

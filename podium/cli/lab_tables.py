@@ -52,9 +52,7 @@ def _published(outcome: Outcome) -> list[Beside]:
 
 def write_report(outcome: Outcome) -> Path | None:
     """report.html of the results, where matplotlib is installed."""
-    if not outcome.results.runs:
-        return None
-    if find_spec("matplotlib") is None:
+    if not outcome.results.runs or find_spec("matplotlib") is None:
         return None
     from podium.lab.report import write_report
 
@@ -80,14 +78,10 @@ def _leaderboard(lines: Sequence[Summary], about: dict[str, Any], policy: str, *
     title = f"{about.get('title') or about['name']}: policy {policy}, mean of {parts} and of the seeds"
     table = Table(title=title, title_justify="left")
     table.add_column("model")
-    for metric in about["metrics"]:
-        table.add_column(metric, justify="right")
     compared = about["metrics"][:2] if main and any(line.intervals for line in lines) else []
-    for metric in compared:
-        table.add_column(f"{metric}: difference", justify="right")
-    if main:
-        table.add_column("runs", justify="right")
-        table.add_column("s per fit", justify="right")
+    differences = (f"{metric}: difference" for metric in compared)
+    for name in (*about["metrics"], *differences, *(("runs", "s per fit") if main else ())):
+        table.add_column(name, justify="right")
     for line in lines:
         cells = [_value(line.values[policy][metric]) for metric in about["metrics"]]
         cells += [_interval(line.intervals[metric]) if line.intervals else "" for metric in compared]
@@ -96,16 +90,16 @@ def _leaderboard(lines: Sequence[Summary], about: dict[str, Any], policy: str, *
     return table
 
 
-def _beside(found: Beside, folds: Sequence[str]) -> Table:
-    part = "validation" if found.part == "valid" else "test"
-    ours = f"ours ({found.model}, policy {found.policy}, {part} part)"
-    title = f"{found.title}: published, {ours} and the difference"
+def _beside(beside: Beside, folds: Sequence[str]) -> Table:
+    part = "validation" if beside.part == "valid" else "test"
+    ours = f"ours ({beside.model}, policy {beside.policy}, {part} part)"
+    title = f"{beside.title}: published, {ours} and the difference"
     table = Table(title=title, title_justify="left")
     table.add_column("metric")
-    for fold in (*folds, "mean"):
-        table.add_column(f"fold {fold}" if fold != "mean" else "mean", justify="right")
-    for metric, pairs in found.rows.items():
-        table.add_row(Text(metric), *(_pair(pair) for pair in (*pairs, found.means[metric])))
+    for name in (*(f"fold {fold}" for fold in folds), "mean"):
+        table.add_column(name, justify="right")
+    for metric, pairs in beside.rows.items():
+        table.add_row(Text(metric), *(_pair(pair) for pair in (*pairs, beside.means[metric])))
     return table
 
 
@@ -120,8 +114,8 @@ def _value(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4f}"
 
 
-def _interval(found: tuple[float, float, float]) -> str:
-    mean, low, high = found
+def _interval(difference: tuple[float, float, float]) -> str:
+    mean, low, high = difference
     if math.isnan(mean):
         return ""
     return f"{mean:+.4f} ({TOO_FEW_DIFFERENCES if math.isnan(low) else f'{low:+.4f} to {high:+.4f}'})"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from typer import Argument, Option
 
 from podium._runtime.words import counted
 from podium.cli.application import AsJson, command, output, print_json, say, show
@@ -18,25 +19,14 @@ if TYPE_CHECKING:
 
 @command("index")
 def index_command(
-    documents: Annotated[
-        list[Path],
-        typer.Argument(help="JSON lines, TREC SGML, SMART, CSV, TSV, Parquet, or folders of text, Markdown and HTML."),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder for the index.")],
-    update: Annotated[
-        bool, typer.Option("--update", help="Add to an index that is there; documents with the same id are replaced.")
-    ] = False,
-    language: Annotated[
-        str | None, typer.Option(help="Stems and stop words: english (the default), russian, ..., none for no stems.")
-    ] = None,
-    all_words: Annotated[bool, typer.Option("--all-words", help="Index stop words too.")] = False,
-    no_texts: Annotated[
-        bool, typer.Option("--no-texts", help="Do not store the texts themselves, which snippets need.")
-    ] = False,
-    format: Annotated[
-        str | None, typer.Option(help="jsonl, trec, smart, csv, tsv, parquet or folder, if names do not tell.")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")] = False,
+    documents: Annotated[list[Path], Argument(help="JSON lines, TREC, SMART, CSV, TSV, Parquet, or folders of text.")],
+    out: Annotated[Path, Option(help="The folder for the index.")],
+    update: Annotated[bool, Option("--update", help="Add to the index; documents of equal id are replaced.")] = False,
+    language: Annotated[str | None, Option(help="Of stems and stop words: english (the default), ..., none.")] = None,
+    all_words: Annotated[bool, Option("--all-words", help="Index stop words too.")] = False,
+    no_texts: Annotated[bool, Option("--no-texts", help="Store no texts, which snippets need.")] = False,
+    format: Annotated[str | None, Option(help="jsonl, trec, smart, csv, tsv, parquet, folder; else by name.")] = None,
+    strict: Annotated[bool, Option("--strict", help="Stop at the first bad record.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Index documents for podium search."""
@@ -61,38 +51,26 @@ def index_command(
     raise typer.Exit(0 if built.read else 1)
 
 
-Weighting = Annotated[
-    str | None, typer.Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")
-]
+Weighting = Annotated[str | None, Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")]
 SearchedFields = Annotated[
-    list[str], typer.Option("--field", metavar="NAME[=WEIGHT]", help="whole (the default), body, title, anchor or url.")
+    list[str], Option("--field", metavar="NAME[=WEIGHT]", help="whole (default), body, title, anchor, url.")
 ]
-ByPosition = Annotated[
-    bool, typer.Option("--by-position", help="Number the queries of the file from 1, as Cranfield's qrels do.")
-]
-Normalize = Annotated[
-    str | None, typer.Option(help="minmax within the query as LETOR has it, or none; default: as declared, else none.")
-]
+ByPosition = Annotated[bool, Option("--by-position", help="Number queries from 1, as Cranfield's qrels do.")]
+Normalize = Annotated[str | None, Option(help="minmax within the query, or none; default: as declared, else none.")]
 
 
 @command("search")
 def search_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that podium index or podium cascade made.")],
-    query: Annotated[str | None, typer.Argument(help='Words, "phrases", +must, -not, title:word.')] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="A file of queries instead: TSV, JSON lines, TREC topics or SMART.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The TREC run to write (with --queries); - for standard output.")
-    ] = None,
-    k: Annotated[int | None, typer.Option(min=1, help="Documents per query; default 10, with --queries 1000.")] = None,
+    folder: Annotated[Path, Argument(metavar="DIR", help="A folder that podium index or podium cascade made.")],
+    query: Annotated[str | None, Argument(help='Words, "phrases", +must, -not, title:word.')] = None,
+    queries: Annotated[Path | None, Option(help="Many queries: TSV, JSON lines, TREC topics or SMART.")] = None,
+    out: Annotated[Path | None, Option(help="The TREC run to write (with --queries); - for standard output.")] = None,
+    k: Annotated[int | None, Option(min=1, help="Documents per query; default 10, with --queries 1000.")] = None,
     weighting: Weighting = None,
-    field: SearchedFields = [],  # noqa: B006 (typer copies it)
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Of a cascade: the features and their share of the score.")
-    ] = False,
+    field: SearchedFields = [],
+    explain: Annotated[bool, Option("--explain", help="Of a cascade: what features add to the score.")] = False,
     by_position: ByPosition = False,
-    tag: Annotated[str, typer.Option(help="The name in the last column of a run.")] = "podium",
+    tag: Annotated[str, Option(help="The name in the last column of a run.")] = "podium",
     as_json: AsJson = False,
 ) -> None:
     """Search an index or a cascade for one query, or for a file of queries."""
@@ -128,24 +106,18 @@ def search_command(
 
 @command("features")
 def features_command(
-    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
-    out: Annotated[
-        Path, typer.Option(help="The file for the features; the format follows from its name. - for standard output.")
-    ],
-    queries: Annotated[Path | None, typer.Argument(help="TSV, JSON lines, TREC topics or SMART.")] = None,
-    queries_option: Annotated[Path | None, typer.Option("--queries", help="The same, as an option.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="TREC judgements: the labels.")] = None,
-    features: Annotated[
-        Path | None, typer.Option(help="A TOML table that declares the features; default: LETOR's 46.")
-    ] = None,
+    index: Annotated[Path, Argument(help="A folder that podium index made.")],
+    out: Annotated[Path, Option(help="The file to write, its name gives the format; - for standard output.")],
+    queries: Annotated[Path | None, Argument(help="TSV, JSON lines, TREC topics or SMART.")] = None,
+    queries_option: Annotated[Path | None, Option("--queries", help="The same, as an option.")] = None,
+    qrels: Annotated[Path | None, Option(help="TREC judgements: the labels.")] = None,
+    features: Annotated[Path | None, Option(help="A TOML table of features; default: LETOR's 46.")] = None,
     normalize: Normalize = None,
-    n: Annotated[int, typer.Option("--n", min=1, help="Documents per query, the best of the first stage.")] = 1000,
-    unjudged: Annotated[str, typer.Option(help="Documents without judgement: irrelevant, or skip.")] = "irrelevant",
-    add_judged: Annotated[
-        bool, typer.Option("--add-judged", help="Add judged documents that are not among the best n.")
-    ] = False,
+    n: Annotated[int, Option("--n", min=1, help="Documents per query, the best of the first stage.")] = 1000,
+    unjudged: Annotated[str, Option(help="Documents without judgement: irrelevant, or skip.")] = "irrelevant",
+    add_judged: Annotated[bool, Option("--add-judged", help="Add judged documents beyond the best n.")] = False,
     weighting: Weighting = None,
-    field: SearchedFields = [],  # noqa: B006 (typer copies it)
+    field: SearchedFields = [],
     by_position: ByPosition = False,
     as_json: AsJson = False,
 ) -> None:
@@ -167,16 +139,14 @@ def features_command(
 
 @command("cascade")
 def cascade_command(
-    index: Annotated[Path, typer.Argument(help="A folder that podium index made.")],
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files, one per stage.")],
-    out: Annotated[Path, typer.Option(help="The new folder for the cascade.")],
-    features: Annotated[
-        list[Path], typer.Option(help="A TOML table that declares the features of the model; default: LETOR's 46.")
-    ] = [],  # noqa: B006 (typer copies it)
+    index: Annotated[Path, Argument(help="A folder that podium index made.")],
+    models: Annotated[list[Path], Argument(metavar="MODEL...", help="Model files, one per stage.")],
+    out: Annotated[Path, Option(help="The new folder for the cascade.")],
+    features: Annotated[list[Path], Option(help="A TOML table of the model's features; default: LETOR's 46.")] = [],
     normalize: Normalize = None,
-    n: Annotated[list[int], typer.Option("--n", min=1, help="Documents that the model re-ranks; default 1000.")] = [],  # noqa: B006 (typer copies it)
+    n: Annotated[list[int], Option("--n", min=1, help="Documents that the model re-ranks; default 1000.")] = [],
     weighting: Weighting = None,
-    field: SearchedFields = [],  # noqa: B006 (typer copies it)
+    field: SearchedFields = [],
     as_json: AsJson = False,
 ) -> None:
     """Save an index and the models that re-rank what it finds as one folder."""
@@ -206,11 +176,11 @@ def _print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None
     if firsts is not None and hits:
         show("rank (first stage)  score  document")
     for rank, hit in enumerate(hits, 1):
-        kept = hit.stored if hits.searched.manifest.keeps_texts else {}
-        title, id = (" ".join(text.split()) for text in (kept.get("title", ""), hit.id))
+        texts = hit.stored if hits.searched.manifest.keeps_texts else {}
+        title, id = (" ".join(text.split()) for text in (texts.get("title", ""), hit.id))
         before = "" if firsts is None else f" ({firsts[rank - 1]:>3})"
         show(f"{rank:>3}{before}  {hit.score:8.4f}  {id}  {title}".rstrip())
-        snippet = " ".join(hit.snippet().marked().split()) if kept else ""
+        snippet = " ".join(hit.snippet().marked().split()) if texts else ""
         show("".join(f"     {line}\n" for line in (snippet, *reasons[rank - 1 : rank]) if line), end="")
     if note:
         show(note)
@@ -236,11 +206,11 @@ def _search_file(
 
 
 def _field_weights(names: list[str]) -> dict[str, float]:
-    found = {}
+    weights = {}
     for name in names or ["whole"]:
         field, _, weight = name.partition("=")
         try:
-            found[field] = float(weight) if weight else 1.0
+            weights[field] = float(weight) if weight else 1.0
         except ValueError:
             raise ValueError(f"--field must be NAME or NAME=WEIGHT, such as title=2; got {name!r}.") from None
-    return found
+    return weights

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from podium.cli.application import print_json, show
-from podium.cli.inputs import inputs
+from podium.cli.inputs import inputs, paths
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Asked:
 
     @property
     def kinds(self) -> list[str]:
-        given = {"shap": self.shap, "permutation": self.permutation, "ablation": self.ablation is not None}
-        return [kind for kind, asked in given.items() if asked]
+        asked = {"shap": self.shap, "permutation": self.permutation, "ablation": self.ablation is not None}
+        return [kind for kind, is_asked in asked.items() if is_asked]
 
     def refuse_wrong_options(self, query: str | None, documents: Any, top: int | None) -> bool:
         """Whether a study is asked for, and nothing that contradicts it."""
@@ -39,32 +39,47 @@ class Asked:
 
     def named_groups(self) -> dict[str, list[int | str]] | None:
         """`links=pagerank,inlinks` -> {"links": ["pagerank", "inlinks"]}; numbers are features, counted from 1."""
-        found: dict[str, list[int | str]] = {}
+        groups: dict[str, list[int | str]] = {}
         for text in self.groups:
             name, sign, features = text.partition("=")
             if not (name and sign and features):
                 raise ValueError(f"--group must be NAME=FEATURE,FEATURE, such as links=44,45; got {text!r}.")
-            found[name] = [int(one) - 1 if one.isdecimal() else one for one in features.split(",")]
-        return found or None
+            groups[name] = [int(one) - 1 if one.isdecimal() else one for one in features.split(",")]
+        return groups or None
 
 
 def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json: bool) -> None:
     from podium.cli.terminal import console
-    from podium.explain import drawings
     from podium.workflows.explaining import study_file
+
+    refuse_bad_picture(out, [path for path in (model, data, asked.ablation) if path is not None])
+    options: dict[str, Any] = {"train": asked.ablation, "groups": asked.named_groups(), "metric": asked.metric}
+    study = study_file(model, data, asked.kinds[0], locate=inputs.path_of, **options)
+    written = draw(study, out)
+    if as_json:
+        print_json(study.as_dict() | written)
+    else:
+        show(study.headline())
+        console().print(study.table())
+        show_written(written)
+
+
+def refuse_bad_picture(out: Path | None, sources: list[Path]) -> None:
+    from podium.explain import drawings
     from podium.workflows.reading import refuse_bad_out
 
     if out is not None:
         drawings.refuse_other_suffixes(out)
-        refuse_bad_out(out, [path for path in (model, data, asked.ablation) if path is not None])
-    options: dict[str, Any] = {"train": asked.ablation, "groups": asked.named_groups(), "metric": asked.metric}
-    found = study_file(model, data, asked.kinds[0], locate=inputs.path_of, **options)
+        refuse_bad_out(out, sources)
+
+
+def draw(explained: Any, out: Path | None) -> dict[str, str]:
+    """Draw the picture, if it is asked for; and what to say of it."""
     if out is not None:
-        found.picture(out)
-    if as_json:
-        print_json(found.as_dict() | ({} if out is None else {"written": str(out)}))
-    else:
-        show(found.headline())
-        console().print(found.table())
-        if out is not None:
-            show(f"{out}: written")
+        explained.picture(out)
+    return paths(written=out)
+
+
+def show_written(written: dict[str, str]) -> None:
+    for path in written.values():
+        show(f"{path}: written")

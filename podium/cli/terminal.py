@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from podium.evaluation.evaluating import Evaluation
     from podium.explain import Why
     from podium.explain.queries import QueryExplained
+    from podium.lab.tuning.tuning import Tuned
     from podium.models.registry import ModelEntry
+    from podium.pipelines.auto.autoranker import AutoRanker
+    from podium.pipelines.auto.cross_validation import CrossValidation
+
+_SHOWN_TRIALS = 5
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
@@ -70,13 +75,57 @@ def print_parameters(entry: ModelEntry) -> None:
     console().print(table)
 
 
-def print_explanation(found: QueryExplained | Why) -> None:
+def print_explanation(explained: QueryExplained | Why) -> None:
     """One sentence per document; for two documents the reasons, in words and as a table of features."""
-    if hasattr(found, "sentences"):
-        show("\n".join(found.sentences()))
+    if hasattr(explained, "sentences"):
+        show("\n".join(explained.sentences()))
     else:
-        show(found.text)
-        console().print(found.table())
+        show(explained.text)
+        console().print(explained.table())
+
+
+def print_auto(model: AutoRanker, report: IO[str]) -> None:
+    from podium.pipelines.auto.page import columns, tried_rows
+
+    table = Table(*columns(model))
+    for row in tried_rows(model):
+        table.add_row(*map(Text, row))
+    console(report).print(table)
+    show("\n".join(model.why()), file=report)
+
+
+def print_folds(validated: CrossValidation, metrics: list[str]) -> None:
+    """One row per fold, then that of all queries."""
+    table = Table("fold", "queries", *metrics)
+    lines = [(str(number), fold) for number, fold in enumerate(validated.folds, 1)]
+    for name, part in [*lines, ("all", validated.evaluation)]:
+        table.add_row(name, str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics))
+    table.add_row("sd", "", *(f"{validated.spread(metric):.4f}" for metric in metrics))
+    console().print(table)
+    for note in validated.evaluation.notes:
+        show(note)
+
+
+def print_tuned(tuned: Tuned, report: IO[str]) -> None:
+    """The best trials, then what was chosen."""
+    from podium.lab.tuning.tuning import plain_value
+
+    names = list(tuned.trials[0].settings)
+    table = Table("trial", tuned.criterion, "step", *names)
+    for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
+        step = "" if trial.step is None else str(trial.step)
+        cells = str(number + 1), f"{trial.value:.4f}", step, *(_shown(value) for value in trial.settings.values())
+        table.add_row(*map(Text, cells))
+    console(report).print(table)
+    show(f"{tuned.summary()}.", file=report)
+    chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
+    show(f"chosen: {' '.join(chosen)}", file=report)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
@@ -87,13 +136,13 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
 
 
 def console(file: IO[str] | None = None) -> Console:
-    """A terminal's own width, or enough for a wide table when the output goes to a file."""
+    """The width of a terminal, or enough for a wide table when the output goes to a file."""
     out = sys.stdout if file is None else file
     return _PlainConsole(file=out, width=None if out.isatty() else 160, highlight=False)
 
 
 class _PlainConsole(Console):
-    """A console whose texts have no control characters; its own colours are no texts."""
+    """A console whose texts have no control characters; colours are no texts."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -4,173 +4,109 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from time import perf_counter
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json, show
-from podium.cli.inputs import inputs
+from podium.cli.inputs import inputs, paths
 
-if TYPE_CHECKING:
-    from podium.lab.tuning.tuning import Tuned
-    from podium.pipelines.auto.autoranker import AutoRanker
-    from podium.pipelines.auto.cross_validation import CrossValidation
-
-_SHOWN_TRIALS = 5
-
-Settings = Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
-Jobs = Annotated[int | None, typer.Option(help="n_jobs: the number of threads; default: all cores.")]
-Criterion = Annotated[str, typer.Option(help="What is maximised: a metric, or a sum such as map+meanndcg.")]
-CriterionPolicy = Annotated[str, typer.Option(help="Details of the metric: standard, letor4, trec, lightgbm, ...")]
+Settings = Annotated[list[str], Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
+Jobs = Annotated[int | None, Option(help="n_jobs: the number of threads; default: all cores.")]
+Criterion = Annotated[str, Option(help="What is maximised: a metric, or a sum such as map+meanndcg.")]
+CriterionPolicy = Annotated[str, Option(help="Details of the metric: standard, letor4, trec, lightgbm, ...")]
 
 
 @command("tune")
 def tune_command(
-    model: Annotated[str, typer.Argument(help="lambdamart, linear, ...: podium models lists them.")],
+    model: Annotated[str, Argument(help="lambdamart, linear, ...: podium models lists them.")],
     train: DataFile,
-    valid: Annotated[Path, typer.Option(help="Validation data: what the trials are judged by.")],
-    out: Annotated[Path, typer.Option(help="The file for the best model; - for standard output.")],
-    trials: Annotated[int, typer.Option(min=1, help="The number of settings to try.")] = 20,
-    space: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME=VALUES",
-            help="low:high, low:high:log or a,b,c; default: the space of the model in docs/tuning.md.",
-        ),
-    ] = [],  # noqa: B006 (typer copies it)
-    settings: Settings = [],  # noqa: B006 (typer copies it)
+    valid: Annotated[Path, Option(help="Validation data: what the trials are judged by.")],
+    out: Annotated[Path, Option(help="The file for the best model; - for standard output.")],
+    trials: Annotated[int, Option(min=1, help="The number of settings to try.")] = 20,
+    space: Annotated[list[str], Option(metavar="NAME=VALUES", help="low:high, low:high:log or a,b,c.")] = [],
+    settings: Settings = [],
     metric: Criterion = "ndcg@10",
     policy: CriterionPolicy = "standard",
-    seconds: Annotated[float | None, typer.Option(help="No trial begins after this time.")] = None,
-    sampler: Annotated[str, typer.Option(help="optuna, random, or auto: optuna if it is installed.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="The random seed of the search.")] = 0,
+    seconds: Annotated[float | None, Option(help="No trial begins after this time.")] = None,
+    sampler: Annotated[str, Option(help="optuna, random, or auto: optuna if it is installed.")] = "auto",
+    seed: Annotated[int, Option(min=0, help="The random seed of the search.")] = 0,
     jobs: Jobs = None,
-    history: Annotated[Path | None, typer.Option(help="Write all trials to this .json or .csv file.")] = None,
+    history: Annotated[Path | None, Option(help="Write all trials to this .json or .csv file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose the settings of a model on validation data, and write the best model."""
+    from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import tune_files
 
     out, report = output(out, as_json)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
-    found = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
+    tuned = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
-        print_json(found.as_dict())
+        print_json(tuned.as_dict() | paths(written=out, history=history))
         return
-    _print_tuned(found.tuned, report)
+    _terminal.print_tuned(tuned, report)
     show(f"{out}: written", file=report)
-    show(f"podium: tuned in {found.tuned.seconds:.1f} s", file=sys.stderr)
+    show(f"podium: tuned in {tuned.seconds:.1f} s", file=sys.stderr)
 
 
 @command("cross-validate")
 def cross_validate_command(
-    model: Annotated[str, typer.Argument(help="lambdamart, linear, ...: podium models lists them.")],
+    model: Annotated[str, Argument(help="lambdamart, linear, ...: podium models lists them.")],
     data: DataFile,
-    folds: Annotated[int, typer.Option(min=2, help="The number of parts that the queries are divided into.")] = 5,
-    metric: Metrics = ["ndcg@10", "map"],  # noqa: B006 (typer copies it)
+    folds: Annotated[int, Option(min=2, help="The number of parts that the queries are divided into.")] = 5,
+    metric: Metrics = ["ndcg@10", "map"],
     policy: CriterionPolicy = "standard",
-    settings: Settings = [],  # noqa: B006 (typer copies it)
-    seed: Annotated[int, typer.Option(min=0, help="The random seed of the division into folds.")] = 0,
+    settings: Settings = [],
+    seed: Annotated[int, Option(min=0, help="The random seed of the division into folds.")] = 0,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge a model by cross-validation: each query by a model that was trained on others."""
+    from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import cross_validate_file
 
-    given: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
-    found = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **given)
+    options: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
+    validated = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **options)
     if as_json:
-        print_json(found.as_dict())
+        print_json(validated.as_dict())
     else:
-        _print_folds(found, metric)
+        _terminal.print_folds(validated, metric)
 
 
 @command("auto")
 def auto_command(
     train: DataFile,
-    out: Annotated[Path, typer.Option(help="The file for the model; - for standard output.")],
-    valid: Annotated[
-        Path | None, typer.Option(help="Validation data, whose queries take part in the choice. Never test data.")
-    ] = None,
-    budget: Annotated[float, typer.Option(help="Seconds.")] = 600.0,
+    out: Annotated[Path, Option(help="The file for the model; - for standard output.")],
+    valid: Annotated[Path | None, Option(help="More data for the choice. Never test data.")] = None,
+    budget: Annotated[float, Option(help="Seconds.")] = 600.0,
     metric: Criterion = "ndcg@10",
     policy: CriterionPolicy = "standard",
-    refit: Annotated[str, typer.Option(help="Final training: train, or all, with the rows of --valid too.")] = "train",
-    settings: Settings = [],  # noqa: B006 (typer copies it)
-    seed: Annotated[int | None, typer.Option(help="The random seed.")] = None,
+    refit: Annotated[str, Option(help="Final training: train, or all, with the rows of --valid too.")] = "train",
+    settings: Settings = [],
+    seed: Annotated[int | None, Option(help="The random seed.")] = None,
     jobs: Jobs = None,
-    page: Annotated[Path | None, typer.Option(help="Write a page about the choice to this .html or .md file.")] = None,
+    page: Annotated[Path | None, Option(help="Write a page about the choice to this .html or .md file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
+    from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import auto_files
 
     out, report = output(out, as_json)
-    given = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
-    found = auto_files(plan_model("autoranker", given, jobs, seed), train, valid, out, page=page, locate=inputs.path_of)
+    settings = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
+    started = perf_counter()
+    chosen = auto_files(plan_model("autoranker", settings, jobs, seed), train, valid, out, page, inputs.path_of)
+    seconds = perf_counter() - started
     if as_json:
-        print_json(found.as_dict())
+        content = {"plan": chosen.plan_, "tried": chosen.tried_, "why": chosen.why(), "seconds": seconds}
+        print_json(content | paths(written=out, page=page))
         return
-    _print_auto(found.model, report)
+    _terminal.print_auto(chosen, report)
     show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)
-    show(f"podium: chosen and trained in {found.seconds:.1f} s", file=sys.stderr)
-
-
-def _print_auto(model: AutoRanker, report: Any) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from podium.cli import terminal as _terminal
-    from podium.pipelines.auto.page import columns, tried_rows
-
-    table = Table(*columns(model))
-    for row in tried_rows(model):
-        table.add_row(*map(Text, row))
-    _terminal.console(report).print(table)
-    show("\n".join(model.why()), file=report)
-
-
-def _print_folds(found: CrossValidation, metrics: list[str]) -> None:
-    """One row per fold, then that of all queries."""
-    from rich.table import Table
-
-    from podium.cli import terminal as _terminal
-
-    table = Table("fold", "queries", *metrics)
-    lines = [(str(number), fold) for number, fold in enumerate(found.folds, 1)]
-    for name, part in [*lines, ("all", found.evaluation)]:
-        table.add_row(name, str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics))
-    table.add_row("sd", "", *(f"{found.spread(metric):.4f}" for metric in metrics))
-    _terminal.console().print(table)
-    for note in found.evaluation.notes:
-        show(note)
-
-
-def _print_tuned(tuned: Tuned, report: Any) -> None:
-    """The best trials, then what was chosen."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from podium.cli import terminal as _terminal
-    from podium.lab.tuning.tuning import plain_value
-
-    names = list(tuned.trials[0].settings)
-    table = Table("trial", tuned.criterion, "step", *names)
-    for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
-        step = "" if trial.step is None else str(trial.step)
-        cells = str(number + 1), f"{trial.value:.4f}", step, *(_shown(value) for value in trial.settings.values())
-        table.add_row(*map(Text, cells))
-    _terminal.console(report).print(table)
-    show(f"{tuned.summary()}.", file=report)
-    chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
-    show(f"chosen: {' '.join(chosen)}", file=report)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(_shown, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    show(f"podium: chosen and trained in {seconds:.1f} s", file=sys.stderr)

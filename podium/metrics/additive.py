@@ -14,7 +14,7 @@ import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
-from podium.metrics.base import KernelMetric, refuse_labels_above_rmax, rmax_note
+from podium.metrics.base import KernelMetric, RelevanceMetric, refuse_labels_above_rmax, rmax_note
 from podium.metrics.closed_forms import ADDITIVE, ClosedForm, inverse
 from podium.metrics.lists import RankedLists, heads, sort_descending
 from podium.metrics.policies import discounts, gain_table, gains, known_gain
@@ -87,21 +87,15 @@ class AdditiveMetric(KernelMetric):
 
 
 @dataclass(frozen=True)
-class RelevanceMetric(AdditiveMetric):
-    """Labels count as relevant or not: from `relevant` on, or from the policy's threshold."""
-
-    relevant: float | None = None
-
-    @property
-    def threshold(self) -> float:
-        return self.policy.relevant if self.relevant is None else self.relevant
+class CountingMetric(AdditiveMetric, RelevanceMetric):
+    """The gain is 1 for relevant documents, else 0."""
 
     def gains(self, labels: Array) -> Array:
         return (labels >= self.threshold).astype(np.float64)
 
 
 @dataclass(frozen=True)
-class Precision(RelevanceMetric):
+class Precision(CountingMetric):
     """P@k: the share of relevant documents among the first k places, empty places counting as not relevant."""
 
     base_name: ClassVar[str] = "p"
@@ -123,7 +117,7 @@ class Precision(RelevanceMetric):
 
 
 @dataclass(frozen=True)
-class Recall(RelevanceMetric):
+class Recall(CountingMetric):
     """recall@k: the share of a query's relevant documents that is found among the first k places."""
 
     base_name: ClassVar[str] = "recall"
@@ -143,7 +137,7 @@ class Recall(RelevanceMetric):
 
 
 @dataclass(frozen=True)
-class RBP(RelevanceMetric):
+class RBP(CountingMetric):
     """Rank-biased precision: a user who looks at the next place with probability p; `sum gain (1 - p) p^i`.
 
     The gain is 1 from the relevance threshold on; `graded` takes `r / rmax` instead.

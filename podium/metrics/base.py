@@ -149,6 +149,17 @@ class KernelMetric(Metric):
         return float(self.resolve(lists.largest_label).values(lists)[0])
 
 
+@dataclass(frozen=True)
+class RelevanceMetric(KernelMetric):
+    """Labels count as relevant or not: from `relevant` on, or from the policy's threshold."""
+
+    relevant: float | None = None
+
+    @property
+    def threshold(self) -> float:
+        return self.policy.relevant if self.relevant is None else self.relevant
+
+
 def refuse_averaged_ties(metric: Metric, lists: RankedLists) -> None:
     if lists.average_ties:
         raise ValueError(

@@ -8,23 +8,24 @@ from typing import ClassVar, Self
 import numpy as np
 
 from podium._runtime.compiler import Array, readonly
-from podium.metrics.base import KernelMetric, refuse_averaged_ties, refuse_labels_above_rmax, refuse_weights, rmax_note
+from podium.metrics.base import (
+    KernelMetric,
+    RelevanceMetric,
+    refuse_averaged_ties,
+    refuse_labels_above_rmax,
+    refuse_weights,
+    rmax_note,
+)
 from podium.metrics.closed_forms import CASCADE, FIRST, ClosedForm
 from podium.metrics.lists import RankedLists, heads
 from podium.metrics.terms import sum_terms
 
 
 @dataclass(frozen=True)
-class ReciprocalRank(KernelMetric):
+class ReciprocalRank(RelevanceMetric):
     """RR@k: 1 / rank of the first relevant document, 0 if there is none in the first k. Its mean is MRR."""
 
     base_name: ClassVar[str] = "rr"
-
-    relevant: float | None = None
-
-    @property
-    def threshold(self) -> float:
-        return self.policy.relevant if self.relevant is None else self.relevant
 
     def values(self, lists: RankedLists) -> Array:
         refuse_averaged_ties(self, lists)

@@ -69,11 +69,8 @@ def sweep_queries(
             by_rank[0, r], by_rank[1, r] = line[work[0][r]], line2[work[0][r]]
         count = count_crossings(by_rank[0, :n], by_rank[1, :n]) + 1
         if count > len(falling):
-            falling, pairs, crossings = (
-                np.empty(2 * count),
-                np.empty(2 * count, np.int64),
-                make_sort_workspace(2 * count),
-            )
+            falling, pairs = np.empty(2 * count), np.empty(2 * count, np.int64)
+            crossings = make_sort_workspace(2 * count)
         count = fill_crossings(by_rank[0, :n], by_rank[1, :n], work[0], high, falling, pairs)
         places = sort_places(falling[:count], crossings, False)
         if average:
@@ -82,7 +79,8 @@ def sweep_queries(
         events = _with_space(events, n_events, count + 2)
         alpha, change, point = events[0][n_events:], events[1][n_events:], events[2][n_events:]
         alpha[0], change[0], point[0] = 0.0, _end_change(state, line, line2, value, weights, work[0]), 0
-        count = 1 + _sweep(state, falling, pairs, places, high, value, weights, *work, alpha[1:], change[1:], point[1:])
+        behind = alpha[1:], change[1:], point[1:]
+        count = 1 + _sweep(state, falling, pairs, places, high, value, weights, work, behind)
         if high >= 1.0:
             alpha[count], change[count] = 1.0, 0
             point[count] = -_end_change(state, line2, line, value, weights, work[0])
@@ -228,17 +226,11 @@ def _sweep(
     high: float,
     value: Array,
     weights: Array,
-    order: Array,
-    rank: Array,
-    after: Array,
-    shift: Array,
-    above: Array,
-    term: Array,
-    alphas: Array,
-    deltas: Array,
-    points: Array,
+    work: Workspace,
+    events: Events,
 ) -> int:
     """Walk through the sorted crossings of one query; the number of clusters that change its value."""
+    (order, rank, _, _, above, term), (alphas, deltas, points) = work, events
     kind, average, _, top = state
     above[0] = first_above(state[0])
     for r in range(len(value)):
@@ -268,7 +260,7 @@ def _sweep(
                     point = change
         else:
             cluster = places[k:stop]
-            change, point = _cross_many(state, pairs, cluster, value, weights, order, rank, after, shift, above, term)
+            change, point = _cross_many(state, pairs, cluster, value, weights, work)
         alphas[n_events], deltas[n_events], points[n_events] = alpha, change, point
         n_events += change != 0 or point != 0
         k = stop
@@ -284,19 +276,10 @@ def _half_pair(state: State, upper: float, lower: float) -> int:
 
 @kernel
 def _cross_many(
-    state: State,
-    pairs: Array,
-    places: Array,
-    value: Array,
-    weights: Array,
-    order: Array,
-    rank: Array,
-    after: Array,
-    shift: Array,
-    above: Array,
-    term: Array,
+    state: State, pairs: Array, places: Array, value: Array, weights: Array, work: Workspace
 ) -> tuple[int, int]:
     """Several crossings at once: the changes of the value behind them and at them."""
+    order, rank, after, shift, above, term = work
     change, point = 0, 0
     low, high = move_cluster(pairs, places, order, rank, after, shift)
     if state[0] == PAIRS:

@@ -173,7 +173,7 @@ def _mend_by_name(
     rows = np.repeat(offsets[queries] - ends[:-1], lengths) + np.arange(ends[-1])
     order, ties = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
     _rank_queries(scores[rows], np.empty(0), ends, 0, single, np.empty(0), ties, order, 1)
-    names = docids if isinstance(docids, Array) else np.asarray(docids, dtype=object)
+    names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
     _reorder_ties(order, ties, ends, name_keys(order, ties, names[rows]))
     ranked[rows] = labels[rows[order]]
 

@@ -10,13 +10,13 @@ import numpy as np
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.additive import relevant_weight
-from podium.metrics.base import KernelMetric
+from podium.metrics.base import RelevanceMetric
 from podium.metrics.closed_forms import PRECISION, ClosedForm, inverse
 from podium.metrics.lists import RankedLists
 
 
 @dataclass(frozen=True)
-class AveragePrecision(KernelMetric):
+class AveragePrecision(RelevanceMetric):
     """AP@k; its mean over queries is MAP. Relevant documents that are not found count as precision 0.
 
     With sample weights it is the weighted mean of the precisions. Under a policy that averages ties, equal scores
@@ -26,12 +26,7 @@ class AveragePrecision(KernelMetric):
     base_name: ClassVar[str] = "map"
     cut_by_policy: ClassVar[bool] = True
 
-    relevant: float | None = None
     empty: float | None = None  # overrides the policy's value of a query with nothing relevant
-
-    @property
-    def threshold(self) -> float:
-        return self.policy.relevant if self.relevant is None else self.relevant
 
     def values(self, lists: RankedLists) -> Array:
         if lists.average_ties and self.cutoff is not None:

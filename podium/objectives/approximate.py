@@ -67,11 +67,8 @@ class ApproxNDCG(Objective):
     def metric(self) -> NDCG:
         return NDCG(policy=POLICIES["standard"].vary(gain=self.gain, label_gain=self.label_gain))
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundApproxNDCG:
-        return BoundApproxNDCG(self, data, n_jobs)
 
-
-class BoundApproxNDCG(BoundObjective):
+class BoundApproxNDCG(BoundObjective, of=ApproxNDCG):
     """ApproxNDCG on one data set: the gains of its documents over their ideal DCG."""
 
     objective: ApproxNDCG

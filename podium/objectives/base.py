@@ -4,7 +4,7 @@ The loss is to be minimised: a document that should rise has a negative gradient
 gradient and w for the hessian). An objective is an immutable value; `bind` makes the object that knows one data set and
 holds what can be computed once. Query q owns rows `offsets[q]:offsets[q + 1]`, and nothing ever pairs two queries.
 
-To add one, subclass `Objective` (`name`, `bound`) and `BoundObjective` (`run`), and register it.
+To add one, subclass `Objective` (a name and settings) and `BoundObjective` (`run`), and register the former.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Objective:
     # "exact": the second derivative of the loss; "surrogate": a positive number in its place where it is 0 or negative
     hessian: ClassVar[Literal["exact", "surrogate"]] = "exact"
     needs_pairs: ClassVar[bool] = True  # whether a query with a single label teaches nothing
+    bound_class: ClassVar[type[BoundObjective]]  # declared there, by `of=`
 
     @property
     def has_loss(self) -> bool:
@@ -59,7 +60,7 @@ class Objective:
 
     def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundObjective:
         """What `bind` returns, for labels that are checked."""
-        raise NotImplementedError(f"{type(self).__name__} must define bound(data, n_jobs)")
+        return self.bound_class(self, data, n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,25 +109,19 @@ class Outputs(NamedTuple):
 
 
 class BoundObjective:
-    """An objective on one data set."""
+    """An objective on one data set; a subclass names its class: `class BoundPoisson(BoundObjective, of=Poisson)`."""
+
+    def __init_subclass__(cls, of: type[Objective] | None = None, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if of is not None:
+            of.bound_class = cls
 
     def __init__(self, objective: Objective, data: BoundLabels, n_jobs: int | None = None) -> None:
         self.objective, self.data, self.n_jobs = objective, data, n_jobs
         self.labels, self.offsets, self.query_weights = data.labels, data.offsets, data.query_weights
         self.n_queries = data.n_queries
         self._all_queries = readonly(np.arange(self.n_queries, dtype=np.int64))
-
-    @property
-    def has_loss(self) -> bool:
-        return self.objective.has_loss
-
-    @property
-    def is_smooth(self) -> bool:
-        return self.objective.is_smooth
-
-    @property
-    def is_random(self) -> bool:
-        return self.objective.is_random
+        self.has_loss, self.is_smooth, self.is_random = objective.has_loss, objective.is_smooth, objective.is_random
 
     @property
     def total_weight(self) -> float:
@@ -216,9 +211,9 @@ class BoundObjective:
             )
 
     def _check_output(self, name: str, array: Array) -> None:
-        fits = isinstance(array, Array) and array.dtype == np.float32 and array.shape == self.labels.shape
+        fits = isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == self.labels.shape
         if not (fits and array.flags.c_contiguous and array.flags.writeable):
-            described = f"{array.dtype} {array.shape}" if isinstance(array, Array) else type(array).__name__
+            described = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
             raise ValueError(
                 f"{name} is filled in place: expected a writeable, contiguous float32 array of shape "
                 f"{self.labels.shape}; got {described}."

@@ -93,11 +93,8 @@ class BayesRank(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundBayesRank:
-        return BoundBayesRank(self, data, n_jobs)
 
-
-class BoundBayesRank(BoundObjective):
+class BoundBayesRank(BoundObjective, of=BayesRank):
     """BayesRank on one data set at one iteration."""
 
     objective: BayesRank

@@ -23,11 +23,8 @@ class QueryRMSE(Objective):
 
     name: ClassVar[str] = "query_rmse"
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundQueryRMSE:
-        return BoundQueryRMSE(self, data, n_jobs)
 
-
-class BoundQueryRMSE(BoundObjective):
+class BoundQueryRMSE(BoundObjective, of=QueryRMSE):
     """Centred squared error on one data set."""
 
     def __init__(self, objective: QueryRMSE, data: BoundLabels, n_jobs: int | None) -> None:

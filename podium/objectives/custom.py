@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
+from podium.objectives.base import BoundObjective, Objective, Outputs
 
 Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
 
@@ -27,9 +27,6 @@ class FunctionObjective(Objective):
     @property
     def has_loss(self) -> bool:
         return False
-
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundCustom:
-        return BoundCustom(self, data, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ def function_class(function: Derivatives) -> type[Objective]:
     return type(name, (FunctionObjective,), members | {"__module__": function.__module__})
 
 
-class BoundCustom(BoundObjective):
+class BoundCustom(BoundObjective, of=FunctionObjective):
     """The user's function on one data set; it is called once, on one thread."""
 
     objective: Any  # of FunctionObjective

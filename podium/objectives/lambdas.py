@@ -129,11 +129,8 @@ class Lambda(Objective):
         """The metric as a value, under its policy."""
         return metric_under(self.metric, self.policy, self.gain, self.label_gain)
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundLambda:
-        return BoundLambda(self, data, n_jobs)
 
-
-class BoundLambda(BoundObjective):
+class BoundLambda(BoundObjective, of=Lambda):
     """Lambdas on one data set: the metric resolved, and its closed form."""
 
     objective: Lambda

@@ -30,11 +30,8 @@ class ListMLE(Objective):
 
     name: ClassVar[str] = "listmle"
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundListMLE:
-        return BoundListMLE(self, data, n_jobs)
 
-
-class BoundListMLE(BoundObjective):
+class BoundListMLE(BoundObjective, of=ListMLE):
     """The likelihood of the order by labels."""
 
     def __init__(self, objective: ListMLE, data: BoundLabels, n_jobs: int | None) -> None:

@@ -46,9 +46,6 @@ class ListNet(Objective):
     def __post_init__(self) -> None:
         check_fraction("listnet: smoothing", self.smoothing)
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundSoftmax:
-        return BoundSoftmax(self, data, n_jobs)
-
 
 @dataclass(frozen=True)
 class XENDCG(Objective):
@@ -78,11 +75,8 @@ class XENDCG(Objective):
     def is_random(self) -> bool:
         return self.seed is not None
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundXENDCG:
-        return BoundXENDCG(self, data, n_jobs)
 
-
-class BoundSoftmax(BoundObjective):
+class BoundSoftmax(BoundObjective, of=ListNet):
     """Cross entropy against targets (n,), which need not add up to 1."""
 
     objective: ListNet | XENDCG
@@ -110,7 +104,7 @@ class BoundSoftmax(BoundObjective):
         )
 
 
-class BoundXENDCG(BoundSoftmax):
+class BoundXENDCG(BoundSoftmax, of=XENDCG):
     """XE-NDCG at one iteration."""
 
     objective: XENDCG

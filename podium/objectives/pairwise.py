@@ -55,9 +55,6 @@ class PairwiseObjective(Objective):
     def even_pairs(self) -> bool:
         return False
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundPairwise:
-        return BoundPairwise(self, data, n_jobs)
-
 
 @dataclass(frozen=True)
 class RankNet(PairwiseObjective):
@@ -118,7 +115,7 @@ class Exponential(PairwiseObjective):
     pair_loss: ClassVar[int] = EXPONENTIAL
 
 
-class BoundPairwise(BoundObjective):
+class BoundPairwise(BoundObjective, of=PairwiseObjective):
     """Pairs of one data set: its documents in order of their labels."""
 
     objective: PairwiseObjective

@@ -37,9 +37,6 @@ class Squared(Objective):
     name: ClassVar[str] = "squared"
     needs_pairs: ClassVar[bool] = False
 
-    def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundSquared:
-        return BoundSquared(self, data, n_jobs)
-
 
 @dataclass(frozen=True)
 class Logistic(Objective):
@@ -128,7 +125,7 @@ class BoundPointwise(BoundObjective):
         _point_queries(self.slope, scores, *lists, queries, *out)
 
 
-class BoundSquared(BoundPointwise):
+class BoundSquared(BoundPointwise, of=Squared):
     """Squared error on one data set."""
 
     def start(self) -> float:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from podium._runtime.files import plain_suffix, refuse_bad_target, refuse_own_input, write_whole
@@ -25,19 +23,6 @@ from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_
 HISTORY_FORMATS = (".json", ".csv")
 
 
-@dataclass(frozen=True)
-class TuningRun:
-    """What `podium tune` found, and where the model is."""
-
-    tuned: Tuned
-    out: Path
-    history: Path | None
-
-    def as_dict(self) -> dict[str, Any]:
-        written = {"written": str(self.out)} | ({} if self.history is None else {"history": str(self.history)})
-        return self.tuned.as_dict() | written
-
-
 def tune_files(
     plan: Plan,
     space: list[str],
@@ -48,47 +33,26 @@ def tune_files(
     history: Path | None = None,
     locate: Locate = itself,
     **options: Any,
-) -> TuningRun:
+) -> Tuned:
     """Tune on two files, and write the best model and, if asked for, all trials. `options` are those of `tune`."""
     refuse_bad_out(out, [train_file, valid_file], model=True)
     if history is not None:
         check_choice("--history: the suffix", plain_suffix(history), HISTORY_FORMATS)
         refuse_bad_target(history)
         refuse_own_input("--history", [history], [train_file, valid_file, out])
-    given = read_space(plan.model, space) if space else None
-    train, valid = read_pair(train_file, valid_file, locate)
+    parsed = read_space(plan.model, space) if space else None
+    train, valid = _read_both(train_file, valid_file, locate)
     with progress(f"tuning {type(plan.model).__name__}") as report:
-        tuned = tune(plan.model, given, train, valid, report=report, **options)
+        tuned = tune(plan.model, parsed, train, valid, report=report, **options)
     tuned.model.save(out)
     if history is not None:
         write_history(tuned, history)
-    return TuningRun(tuned, out, history)
-
-
-@dataclass(frozen=True)
-class AutoRun:
-    """What `podium auto` found, and where the model and the page are."""
-
-    model: AutoRanker
-    out: Path
-    page: Path | None
-    seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        model = self.model
-        found = {"plan": model.plan_, "tried": model.tried_, "why": model.why(), "seconds": self.seconds}
-        return found | {"written": str(self.out)} | ({} if self.page is None else {"page": str(self.page)})
+    return tuned
 
 
 def auto_files(
-    plan: Plan,
-    train_file: Path,
-    valid_file: Path | None,
-    out: Path,
-    *,
-    page: Path | None = None,
-    locate: Locate = itself,
-) -> AutoRun:
+    plan: Plan, train_file: Path, valid_file: Path | None, out: Path, page: Path | None, locate: Locate = itself
+) -> AutoRanker:
     """Choose and train a blend on one file, or on two of which the second takes part in the choice."""
     sources = [train_file] if valid_file is None else [train_file, valid_file]
     refuse_bad_out(out, sources, model=True)
@@ -98,17 +62,14 @@ def auto_files(
     model = plan.model
     if not isinstance(model, AutoRanker):
         raise ValueError(f"podium auto trains an AutoRanker; got {type(model).__name__}.")
-    started = perf_counter()
-    train, valid = read_file(train_file, locate), None
-    if valid_file is not None:
-        valid = Columns.of_data(train, train_file).give(read_file(valid_file, locate), valid_file)
+    train, valid = _read_both(train_file, valid_file, locate)
     with progress("choosing a model") as report:
         model.watch(report)
         model.fit(train, eval_set=valid)
     model.save(out)
     if page is not None:
         write_page(model, page)
-    return AutoRun(model, out, page, perf_counter() - started)
+    return model
 
 
 def cross_validate_file(plan: Plan, data_file: Path, *, locate: Locate = itself, **options: Any) -> CrossValidation:
@@ -118,9 +79,11 @@ def cross_validate_file(plan: Plan, data_file: Path, *, locate: Locate = itself,
         return cross_validate(plan.model, data, n_jobs=plan.model.n_jobs, **options)
 
 
-def read_pair(train_file: Path, valid_file: Path, locate: Locate = itself) -> tuple[RankingData, RankingData]:
-    """Training and validation data with the same columns."""
+def _read_both(train_file: Path, valid_file: Path | None, locate: Locate) -> tuple[RankingData, Any]:
+    """Training data, and validation data with the same columns, or None."""
     train = read_file(train_file, locate)
+    if valid_file is None:
+        return train, None
     return train, Columns.of_data(train, train_file).give(read_file(valid_file, locate), valid_file)
 
 
@@ -139,6 +102,6 @@ def _history_csv(tuned: Tuned) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["trial", *settings, "value", "step", "seconds", "note"])
     for number, trial in enumerate(tuned.trials, 1):
-        own = [json.dumps(v) if isinstance(v, list) else plain_value(v) for v in trial.settings.values()]
-        writer.writerow([number, *own, trial.value, trial.step, f"{trial.seconds:.3f}", trial.note])
+        values = [json.dumps(v) if isinstance(v, list) else plain_value(v) for v in trial.settings.values()]
+        writer.writerow([number, *values, trial.value, trial.step, f"{trial.seconds:.3f}", trial.note])
     return text.getvalue()

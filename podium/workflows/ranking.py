@@ -21,18 +21,10 @@ from podium.workflows.reading import Locate, itself, read_with_model
 RANKING_FORMATS = ("scores", "trec")
 
 
-def rank_file(
-    model: Path,
-    data: Path,
-    *,
-    format: str = "scores",
-    tag: str = "podium",
-    top: int | None = None,
-    locate: Locate = itself,
-) -> Ranking:
-    """Score every document of a file with a saved model. The file needs no labels."""
+def rank_file(model: Path, data: Path, *, locate: Locate = itself, **options: Any) -> Ranking:
+    """Score every document of a file, which needs no labels, with a saved model; `options` are those of `Ranking`."""
     ranker, rows = read_with_model(model, data, locate)
-    return Ranking(data, rows, ranker.predict(rows), format, tag, top, type(ranker).__name__.lower())
+    return Ranking(data, rows, ranker.predict(rows), type(ranker).__name__.lower(), **options)
 
 
 @dataclass(frozen=True)
@@ -42,10 +34,10 @@ class Ranking:
     source: Path
     data: RankingData
     scores: np.ndarray  # one per row of the data, in its order
-    format: str
+    model: str  # its name
+    format: str = "scores"
     tag: str = "podium"
     top: int | None = None
-    model: str = ""  # its name
 
     def write(self, path: Path) -> None:
         if self.format == "scores":
@@ -58,9 +50,7 @@ class Ranking:
         return score_lines(self.scores) if self.format == "scores" else run_lines(self.run, self.tag)
 
     def as_dict(self) -> dict[str, Any]:
-        if self.format == "scores":
-            return {"scores": self.scores.tolist()}
-        return {"run": self.run.to_dict()}
+        return {"scores": self.scores.tolist()} if self.format == "scores" else {"run": self.run.to_dict()}
 
     def overview(self) -> dict[str, Any]:
         """The model and the sizes, as plain values."""
@@ -75,7 +65,7 @@ class Ranking:
 
     @once
     def run(self) -> Run:
-        """Best first. Where the data has no document ids, a document is called by its place in the file, from 1."""
+        """Best first. Where the data has no document ids, a document is called by its row in the file, from 1."""
         data = self.data
         if data.docid_texts is None:
             data = replace(data, docid_texts=Texts.of([str(row + 1) for row in range(data.n_rows)]))
@@ -85,13 +75,12 @@ class Ranking:
             raise ValueError(f"{self.source}: {error}") from error
 
 
-def ranking_format(out: Path | None, given: str | None, tag: str | None, top: int | None) -> str:
+def ranking_format(out: Path | None, format: str | None, tag: str | None, top: int | None) -> str:
     """What to write: as requested, or by the file name; `answers.run` and `answers.trec.gz` are TREC runs."""
-    if given is not None:
-        check_choice("--format", given, RANKING_FORMATS)
-    by_name = "trec" if out is not None and plain_suffix(out) in (".run", ".trec") else "scores"
-    found = given or by_name
-    if found == "scores" and (tag is not None or top is not None):
+    if format is None:
+        format = "trec" if out is not None and plain_suffix(out) in (".run", ".trec") else "scores"
+    check_choice("--format", format, RANKING_FORMATS)
+    if format == "scores" and (tag is not None or top is not None):
         option = "--tag" if tag is not None else "--top"
         raise ValueError(f"{option} is for TREC runs; a scores file has one number per document. Add --format trec.")
-    return found
+    return format

@@ -1,4 +1,4 @@
-"""Files of data on their way to a model: found, read with a progress bar, and given the columns that are expected.
+"""Files of data on their way to a model: read with a progress bar, and brought to the columns that are expected.
 
 `locate` finds the file that a path stands for: the command line copies what comes through a pipe, and messages keep the
 user's names.
@@ -90,20 +90,20 @@ class Columns:
     def _widened(self, data: RankingData, path: Path) -> RankingData:
         if data.n_features == self.number:
             return data
-        found = f"{path} has {counted(data.n_features, 'feature')}, {self.whose} {self.number:,}"
+        sizes = f"{path} has {counted(data.n_features, 'feature')}, {self.whose} {self.number:,}"
         if data.feature_names is not None:
-            raise ValueError(f"{found}. {SAME_COLUMNS}")
+            raise ValueError(f"{sizes}. {SAME_COLUMNS}")
         if data.n_features > self.number:
-            raise ValueError(f"{found}. {self._advice(data.n_features)}")
-        warn(f"{found}; the last {self.number - data.n_features:,} count as 0.")
+            raise ValueError(f"{sizes}. {self._advice(data.n_features)}")
+        warn(f"{sizes}; the last {self.number - data.n_features:,} count as 0.")
         X = np.zeros((data.n_rows, self.number), dtype=np.float32)
         X[:, : data.n_features] = data.X
         return replace(data, X=X)
 
     def _refuse_other_names(self, data: RankingData, path: Path) -> None:
-        found = first_difference(data.feature_names or (), self.names or (), self.whose)
-        if found:
-            raise ValueError(f"{path}: {found}. {SAME_COLUMNS}")
+        difference = first_difference(data.feature_names or (), self.names or (), self.whose)
+        if difference:
+            raise ValueError(f"{path}: {difference}. {SAME_COLUMNS}")
 
     def _advice(self, number: int) -> str:
         if self.trained:

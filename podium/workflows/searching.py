@@ -98,11 +98,11 @@ class FeatureFile:
 
     def as_dict(self) -> dict[str, Any]:
         data = self.data
-        found = {"rows": data.n_rows, "queries": data.n_queries, "features": list(data.feature_names or ())}
+        sizes = {"rows": data.n_rows, "queries": data.n_queries, "features": list(data.feature_names or ())}
         declared = None if self.declaration is None else str(self.declaration)
         relevant = int((data.y > 0).sum()) if self.labelled and data.y is not None else None
         written = {"written": str(self.out), "declaration": declared}
-        return found | {"relevant": relevant, "queries_left_out": self.skipped} | written
+        return sizes | {"relevant": relevant, "queries_left_out": self.skipped} | written
 
     def sentence(self) -> str:
         left_out = f"; {counted(self.skipped, 'query', 'queries')} without rows" if self.skipped else ""
@@ -161,8 +161,8 @@ def declared_features(path: Path | None, normalize: str | None, locate: Locate =
     """The features of a TOML file, or LETOR's 46; `normalize` replaces what the file says."""
     from podium.search import Features
 
-    found = Features.letor() if path is None else Features.read(locate(path))
-    return found if normalize is None else replace(found, normalize=None if normalize == "none" else normalize)
+    features = Features.letor() if path is None else Features.read(locate(path))
+    return features if normalize is None else replace(features, normalize=None if normalize == "none" else normalize)
 
 
 def make_cascade(
@@ -195,9 +195,9 @@ def make_cascade(
     return cascade
 
 
-def _one_per_model(option: str, given: list[Any], models: Sequence[Path]) -> list[Any]:
-    if len(given) not in (1, len(models)):
+def _one_per_model(option: str, values: list[Any], models: Sequence[Path]) -> list[Any]:
+    if len(values) not in (1, len(models)):
         raise ValueError(
-            f"{option} is given {len(given)} times for {counted(len(models), 'model')}; give one or as many."
+            f"{option} is given {len(values)} times for {counted(len(models), 'model')}; give one or as many."
         )
-    return given * len(models) if len(given) == 1 else given
+    return values * len(models) if len(values) == 1 else values

@@ -31,7 +31,6 @@ def train_files(
     locate: Locate = itself,
 ) -> Training:
     """Train the model on one file, evaluated on the others after each step, and write it to `out`."""
-
     refuse_bad_out(out, [train_file, *valid_files], model=True)
     data = read_file(train_file, locate)
     base = getattr(plan.model, "init", None)
@@ -53,45 +52,38 @@ class Training:
     tried: int  # steps taken; those after the best one are dropped
     evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
     seconds: float
-    interrupted: bool = False  # by Ctrl-C, before it came to its own end
-
-    @property
-    def name(self) -> str:
-        return type(self.plan.model).__name__
+    interrupted: bool = False  # by Ctrl-C, before it was done
 
     @property
     def steps(self) -> int:
         """Trees or rounds of the saved model."""
         return int(self.plan.model.best_iteration_)
 
-    @property
-    def unit(self) -> str:
-        return self.plan.model.step_word
-
     def as_dict(self) -> dict[str, Any]:
         return {
-            "model": self.name.lower(),
+            "model": type(self.plan.model).__name__.lower(),
             "out": str(self.out),
-            f"{self.unit}s": self.steps,
+            f"{self.plan.model.step_word}s": self.steps,
             "best_iteration": self.steps,
             "policy": self.plan.model._judging_metric().policy.name,
-            "metrics": {name: found.as_dict()["metrics"] for name, found in self.evaluations.items()},
+            "metrics": {name: evaluation.as_dict()["metrics"] for name, evaluation in self.evaluations.items()},
             "seconds": self.seconds,
             "parameters": self.plan.parameters,
             "interrupted": self.interrupted,
         }
 
     def sentences(self) -> list[str]:
+        model = self.plan.model
         best = f", the best of {self.tried} tried" if self.tried > self.steps else ""
         source = f"{counted(self.n_rows, 'document')} of {counted(self.n_queries, 'query', 'queries')}"
         stopped = ["stopped by Ctrl-C; what was trained until then is kept"] if self.interrupted else []
         return [
             *stopped,
-            f"{self.name}: {counted(self.steps, self.unit)}{best}; trained on {source}",
+            f"{type(model).__name__}: {counted(self.steps, model.step_word)}{best}; trained on {source}",
             *(
-                f"{name}: {metric} {value:.4f} (policy {found.policy})"
-                for name, found in self.evaluations.items()
-                for metric, value in found.items()
+                f"{name}: {metric} {value:.4f} (policy {evaluation.policy})"
+                for name, evaluation in self.evaluations.items()
+                for metric, value in evaluation.items()
             ),
             f"{self.out}: written",
         ]
@@ -111,14 +103,9 @@ def train(
     """
     model, started, interrupted = plan.model, perf_counter(), False
     with progress(f"training {type(model).__name__}") as report:
+        watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints}
         try:
-            model.fit(
-                data,
-                eval_set=list(valid.values()) or None,
-                early_stopping_rounds=early_stopping_rounds,
-                callbacks=[_show_on(report)],
-                checkpoint=checkpoints,
-            )
+            model.fit(data, eval_set=[*valid.values()] or None, early_stopping_rounds=early_stopping_rounds, **watched)
         except KeyboardInterrupt:
             if not hasattr(model, "best_iteration_"):
                 _say(f"stopped before the first {model.step_word}; {out} is not written.")
@@ -131,9 +118,9 @@ def train(
     if checkpoints is not None and checkpoints.ended:
         checkpoints.remove()
     metric = model._judging_metric()
-    found = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
+    evaluations = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
     tried = max([model.best_iteration_, *(len(curves[metric.name]) for curves in model.evals_.values())])
-    return Training(plan, out, data.n_rows, data.n_queries, tried, found, seconds, interrupted)
+    return Training(plan, out, data.n_rows, data.n_queries, tried, evaluations, seconds, interrupted)
 
 
 def _show_on(report: NotedReport) -> Callback:
@@ -148,8 +135,6 @@ def _show_on(report: NotedReport) -> Callback:
 
 def plan_checkpoints(path: Path | None, every: int | None, errors: str | None, out: Path) -> Checkpoints | None:
     """Checkpoints that stay until the model is written: killed in between, the next run has it in a moment."""
-    from podium.persistence.checkpoints import Checkpoints
-
     if path is None:
         if every is not None or errors is not None:
             option = "--every" if errors is None else "--checkpoint-errors"

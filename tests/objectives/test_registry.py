@@ -8,7 +8,17 @@ import pytest
 
 import podium
 from podium.metrics import METRICS, Metric, parse_metric, register_metric
-from podium.objectives import OBJECTIVES, Custom, Lambda, RankNet, Squared, parse_objective, register_objective
+from podium.objectives import (
+    OBJECTIVES,
+    BoundObjective,
+    Custom,
+    Lambda,
+    Objective,
+    RankNet,
+    Squared,
+    parse_objective,
+    register_objective,
+)
 
 
 def test_every_name_gives_its_objective_and_every_objective_says_what_it_is():
@@ -155,6 +165,28 @@ def test_registered_objectives_are_known_by_name(registered):
     with pytest.raises(ValueError, match="Did you mean 'halved'"):
         parse_objective("halve")
     register_objective(Halved)  # once more
+
+
+def test_an_objective_of_public_parts_has_derivatives_and_a_loss(registered):
+    @register_objective
+    class Poisson(Objective):
+        name = "poisson"
+
+    class BoundPoisson(BoundObjective, of=Poisson):
+        def run(self, scores, queries, out):
+            for q in queries:
+                rows = slice(self.offsets[q], self.offsets[q + 1])
+                rates = np.exp(scores[rows])
+                if out.costs is not None:
+                    out.costs[q] = np.sum(rates - self.labels[rows] * scores[rows])
+                else:
+                    out.gradients[rows], out.hessians[rows] = rates - self.labels[rows], rates
+
+    objective, scores = parse_objective("poisson"), [0.0, 1.0, 0.0]
+    gradients, hessians = run(objective, [1, 2, 3], [0, 2, 3], scores)
+    np.testing.assert_allclose(gradients, [1 - 1, np.e - 2, 1 - 3], rtol=1e-6)
+    np.testing.assert_allclose(hessians, [1, np.e, 1], rtol=1e-6)
+    assert objective.bind([1, 2, 3], [0, 2, 3]).loss(np.array(scores)) == pytest.approx(1 + np.e - 2 + 1)
 
 
 def test_a_name_belongs_to_one_objective(registered):

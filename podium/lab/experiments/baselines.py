@@ -42,7 +42,7 @@ def is_installed(name: str) -> bool:
 
 
 class _Trees:
-    """A booster that grows one tree per step; scores of evaluation sets are kept up to date."""
+    """A booster that grows one tree per step; scores of evaluation sets are up to date."""
 
     unit = "tree"
 
@@ -149,8 +149,8 @@ class LightGBM(_Baseline):
     lambdarank_truncation_level: int = parameter(30, "Ranks whose pairs count.", low=1, high=10**6)
     eval_at: tuple[int, ...] = parameter(
         (),
-        "Cut-offs of NDCG for LightGBM's own early stopping: it ends as soon as one of them has not improved. None "
-        "given: eval_metric decides, as for all models.",
+        "Cutoffs of NDCG for early stopping by LightGBM itself, which ends as soon as one of them has not improved. "
+        "Without any eval_metric decides, as for all models.",
         kind=NAMES,
         holds=_are_ranks,
         words="a list of integers from 1 to 1,000",
@@ -162,33 +162,33 @@ class LightGBM(_Baseline):
         booster = lightgbm.Booster(self._settings() | {"metric": "none"}, _dataset(data))
         return _Trees(booster, lambda made, _: made.update(), self._partial)
 
-    def _start(self, *what: Any, **own: Any) -> _Trees:
-        learner: _Trees = super()._start(*what, **own)
+    def _start(self, *what: Any, **options: Any) -> _Trees:
+        learner: _Trees = super()._start(*what, **options)
         data, eval_sets, rounds = what
         if self.eval_at and rounds:
-            learner.limit = self._own_stop(data, eval_sets[0], rounds)
+            learner.limit = self._stop_of_library(data, eval_sets[0], rounds)
         return learner
 
     def _patience(self, early_stopping_rounds: int | None) -> int | None:
         return None if self.eval_at else super()._patience(early_stopping_rounds)
 
-    def _own_stop(self, data: RankingData, valid: RankingData, rounds: int) -> int:
+    def _stop_of_library(self, data: RankingData, valid: RankingData, rounds: int) -> int:
         """The number of trees that LightGBM itself would keep."""
         import lightgbm
 
         settings, rows = self._settings() | {"metric": "ndcg", "eval_at": list(self.eval_at)}, _dataset(data)
         stopping = lightgbm.early_stopping(rounds, verbose=False)
-        found = lightgbm.train(
+        trained = lightgbm.train(
             settings, rows, self.n_estimators, valid_sets=[_dataset(valid, rows)], callbacks=[stopping]
         )
-        return int(found.best_iteration)
+        return int(trained.best_iteration)
 
     def _settings(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in _names(LightGBM) if name not in ("n_estimators", "eval_at")}
+        parameters = {name: getattr(self, name) for name in _names(LightGBM) if name not in ("n_estimators", "eval_at")}
         if self.objective == "regression":
-            del own["lambdarank_truncation_level"]
+            del parameters["lambdarank_truncation_level"]
         settings = {"num_threads": usable_threads(self.n_jobs), "seed": self._seed(), "verbose": -1}
-        return own | settings | {"deterministic": True, "force_row_wise": True}
+        return parameters | settings | {"deterministic": True, "force_row_wise": True}
 
     @staticmethod
     def _partial(booster: Any, X: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -220,19 +220,19 @@ class XGBoost(_Baseline):
         import xgboost
 
         grouped = data.grouped()
-        own = {name: getattr(self, name) for name in _names(XGBoost) if name != "n_estimators"}
+        parameters = {name: getattr(self, name) for name in _names(XGBoost) if name != "n_estimators"}
         settings = {"nthread": usable_threads(self.n_jobs), "seed": self._seed(), "verbosity": 0, "base_score": 0.0}
         rows = xgboost.DMatrix(grouped.X, grouped.y)
         rows.set_group(grouped.group)
-        booster = xgboost.Booster(own | settings, [rows])
+        booster = xgboost.Booster(parameters | settings, [rows])
         return _Trees(booster, lambda made, step: made.update(rows, step), self._partial)
 
     @staticmethod
     def _partial(booster: Any, X: np.ndarray, first: int, last: int) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = booster.inplace_predict(X, iteration_range=(first, last), predict_type="margin")
-        return np.asarray(found, np.float64)
+            scores = booster.inplace_predict(X, iteration_range=(first, last), predict_type="margin")
+        return np.asarray(scores, np.float64)
 
     def _gain(self) -> np.ndarray:
         gains = self.booster_.get_score(importance_type="total_gain")

@@ -1,6 +1,6 @@
 """Data sets of the field: what is known about each, where it lies, and how to get it.
 
-A data set is found under $PODIUM_DATA, in a folder of its name in letters of any case, as the publisher lays it out:
+A data set lies under $PODIUM_DATA, in a folder of its name in letters of any case, as the publisher lays it out:
 parts S1 to S5, folders Fold1 to Fold5 with train, vali and test, or these three files alone; plain or compressed.
 """
 
@@ -78,7 +78,7 @@ DATASETS = read(dict[str, Dataset], tomllib.loads(Path(__file__).with_suffix(".t
 
 @dataclass(frozen=True)
 class Located:
-    """A data set that was found."""
+    """A data set with its folder."""
 
     dataset: Dataset
     folder: Path
@@ -96,38 +96,38 @@ class Located:
         known = self.dataset.contents.get(_stem(path))
         if known is None:
             return
-        found = content_of(path)
-        if found.size != known.size:
-            yield f"{path}: expected {known.size:,} bytes of content but found {found.size:,}. Get the file again."
-        elif found.sha256 != known.sha256:
-            yield f"{path}: expected the SHA-256 {known.sha256} but found {found.sha256}. Get the file again."
+        content = content_of(path)
+        if content.size != known.size:
+            yield f"{path}: expected {known.size:,} bytes of content but found {content.size:,}. Get the file again."
+        elif content.sha256 != known.sha256:
+            yield f"{path}: expected the SHA-256 {known.sha256} but found {content.sha256}. Get the file again."
 
 
 def find_dataset(name: str, root: str | os.PathLike[str] | None = None, *, test: bool = True) -> Located:
-    """The data set of this name, under $PODIUM_DATA or the folder given; where it is not, an error says what to do.
+    """The data set of this name, under $PODIUM_DATA or `root`; where it is not, an error says what to do.
 
     Without `test`, files of test parts may be missing.
     """
     check_choice("data set", name.lower(), DATASETS)
     dataset = DATASETS[name.lower()]
-    found = locate(dataset, root, test=test)
-    if found is None:
-        place = os.environ.get(VARIABLE) if root is None else os.fspath(root)
-        where = f"the folder {place}" if place else f"the variable {VARIABLE}, which is not set"
+    located = locate(dataset, root, test=test)
+    if located is None:
+        folder = os.environ.get(VARIABLE) if root is None else os.fspath(root)
+        where = f"the folder {folder}" if folder else f"the variable {VARIABLE}, which is not set"
         raise ValueError(f"data set {dataset.name}: not found in {where}. {dataset.advice()}")
-    return found
+    return located
 
 
 def locate(dataset: Dataset, root: str | os.PathLike[str] | None = None, *, test: bool = True) -> Located | None:
     """The data set in this folder, or None."""
-    place = os.environ.get(VARIABLE) if root is None else root
-    if not place or not Path(place).is_dir():
+    parent = os.environ.get(VARIABLE) if root is None else root
+    if not parent or not Path(parent).is_dir():
         return None
-    for folder in _folders_called({dataset.name, *dataset.folders}, Path(place)):
+    for folder in _folders_called({dataset.name, *dataset.folders}, Path(parent)):
         for inner in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-            found = layout_of(inner, dataset.prefix, test=test)
-            if found is not None:
-                return Located(dataset, inner, found)
+            folds = layout_of(inner, dataset.prefix, test=test)
+            if folds is not None:
+                return Located(dataset, inner, folds)
     return None
 
 
@@ -151,15 +151,15 @@ def layout_of(folder: Path, prefix: str = "", *, test: bool = True) -> GivenFold
 
 def _splits(name: str, folder: Path, prefix: str, test: bool) -> FoldFiles | None:
     """train, vali and test of a folder, whatever stands before them: `mq2008.train`, `set1.train.txt`."""
-    found: dict[str, Path] = {}
+    parts: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem = _stem(path).lower()
         if path.is_file() and _is_text(path) and stem.startswith(prefix):
             part = re.split(r"[._-]", stem)[-1]
-            found.setdefault("valid" if part in _VALID_NAMES else part, path)
-    if not ({"train", "test"} if test else {"train"}) <= found.keys():
+            parts.setdefault("valid" if part in _VALID_NAMES else part, path)
+    if not ({"train", "test"} if test else {"train"}) <= parts.keys():
         return None
-    train, valid, tested = ((found[part],) if part in found else () for part in ("train", "valid", "test"))
+    train, valid, tested = ((parts[part],) if part in parts else () for part in ("train", "valid", "test"))
     return FoldFiles(name, train, valid, tested)
 
 
@@ -174,17 +174,17 @@ def content_of(path: Path) -> Content:
 
 
 def overview(root: str | os.PathLike[str] | None = None, *, check: bool = False) -> list[dict[str, Any]]:
-    """What is known and what was found, as plain values; `check` compares files with what was published."""
+    """What is known, and where it lies, as plain values; `check` compares files with what was published."""
     lines = []
     for dataset in DATASETS.values():
-        found = locate(dataset, root)
+        located = locate(dataset, root)
         sizes = {"features": dataset.features, "queries": dataset.queries, "rows": dataset.rows}
         line: dict[str, Any] = {"name": dataset.name, "about": dataset.about, **sizes, "page": dataset.page}
-        line |= {"folder": None if found is None else str(found.folder), "advice": dataset.advice()}
-        if found is not None:
-            line |= {"folds": list(found.folds.names), "files": [str(path) for path in found.files], "advice": None}
-        if found is not None and check:
-            line["problems"] = found.problems()
+        line |= {"folder": None if located is None else str(located.folder), "advice": dataset.advice()}
+        if located is not None:
+            line |= {"folds": list(located.folds.names), "files": [str(path) for path in located.files], "advice": None}
+        if located is not None and check:
+            line["problems"] = located.problems()
         lines.append(line)
     return lines
 

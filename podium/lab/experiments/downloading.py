@@ -41,30 +41,30 @@ def download_dataset(
 def fetch(
     dataset: Dataset, root: str | os.PathLike[str] | None = None, *, accepted: bool, report: Report | None = None
 ) -> Located:
-    place = os.environ.get(VARIABLE) if root is None else root
+    parent = os.environ.get(VARIABLE) if root is None else root
     if dataset.archive is None:
         raise ValueError(f"data set {dataset.name}: its publisher allows no direct download. {dataset.advice()}")
-    if not place:
+    if not parent:
         raise ValueError(f"{VARIABLE} is not set. Set it to the folder for data sets, or name one with --to.")
     if not accepted:
         raise ValueError(f"data set {dataset.name}: its terms have to be accepted first. {dataset.advice()}")
-    folder = Path(place) / dataset.name
-    if locate(dataset, place) is None and folder.exists():
+    folder = Path(parent) / dataset.name
+    if locate(dataset, parent) is None and folder.exists():
         raise ValueError(f"{folder}: is there, but holds no folds. Move it away and download again.")
-    if locate(dataset, place) is None:
+    if locate(dataset, parent) is None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         target = folder.parent / dataset.archive.file
         download(dataset.archive, target, report)
         unpack(target, folder)
         target.unlink()
-    found = locate(dataset, place)
-    if found is None:
+    located = locate(dataset, parent)
+    if located is None:
         raise ValueError(f"{folder}: the archive holds no folds as {dataset.name} has them. See {dataset.page}.")
-    return found
+    return located
 
 
 def download(archive: Archive, target: Path, report: Report | None = None) -> None:
-    """Write the file to `target`, or go on with a download that stopped; with a wrong checksum nothing is written."""
+    """Write the file to `target`, or resume a download that stopped; with a wrong checksum nothing is written."""
     partial = target.with_name(f"{target.name}.partial")
     if target.is_file() and _checksum(target) == archive.sha256:
         return
@@ -75,16 +75,16 @@ def download(archive: Archive, target: Path, report: Report | None = None) -> No
             done = 0
         if done < archive.size:
             _receive(archive, partial, done, report)
-        found = _checksum(partial)
-        if found == archive.sha256:
+        checksum = _checksum(partial)
+        if checksum == archive.sha256:
             os.replace(partial, target)
             return
         partial.unlink()
         if done == 0:  # otherwise the part before the break may have been of an older file: once more, from the start
             break
     raise ValueError(
-        f"{archive.url}: expected the SHA-256 {archive.sha256} but found {found}. Nothing was written; the publisher "
-        "may have changed the file."
+        f"{archive.url}: expected the SHA-256 {archive.sha256} but found {checksum}. "
+        "Nothing was written; the publisher may have changed the file."
     )
 
 
@@ -105,11 +105,11 @@ def _receive(archive: Archive, partial: Path, done: int, report: Report | None) 
     except urllib.error.HTTPError as error:
         raise OSError(f"{archive.url}: the server answered {error.code} ({error.reason}). Try again later.") from error
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        raise OSError(f"{archive.url}: the connection broke ({error}). Run it again to go on from there.") from error
+        raise OSError(f"{archive.url}: the connection broke ({error}). Run it again to resume.") from error
     if received < archive.size:
         raise OSError(
             f"{archive.url}: expected {archive.size:,} bytes but found {received:,}, because the connection broke. "
-            "Run it again to go on from there."
+            "Run it again to resume."
         )
 
 

@@ -137,7 +137,7 @@ class Experiment(Part):
     models: dict[str, ModelSpec]
     metrics: Names = ("ndcg@10", "map")
     policies: Names = ("standard",)
-    criterion: str = ""  # what is maximised on validation data; the first metric unless given
+    criterion: str = ""  # what is maximised on validation data; or else the first metric
     baseline: str | None = None
     budget: Budget = Budget()
     seeds: Seeds = (0,)
@@ -207,10 +207,10 @@ class Experiment(Part):
             for fold in spec.by_fold
             if fold not in names
         ]
-        for place, table in enumerate(self.published):
+        for number, table in enumerate(self.published):
             for metric, row in table.values.items():
                 if len(row) != len(names):
-                    path = f"published[{place}].values.{metric}"
+                    path = f"published[{number}].values.{metric}"
                     problems.append(f"{path}: expected one number per fold, {len(names)}, but found {len(row)}.")
         if problems:
             raise ValueError("\n".join(problems))
@@ -227,25 +227,25 @@ class Experiment(Part):
             yield from _repeated(key, getattr(self, key))
         for name, spec in self.models.items():
             yield from _repeated(f"models.{name}.seeds", spec.seeds or ())
-        for place, metric in enumerate(self.metrics):
-            yield from _metric_problem(f"metrics[{place}]", metric)
+        for number, metric in enumerate(self.metrics):
+            yield from _metric_problem(f"metrics[{number}]", metric)
         for part in self.criterion.split("+") if self.criterion else ():
             yield from _metric_problem("criterion", part)
-        for place, policy in enumerate(self.policies):
-            yield from _choice_problem(f"policies[{place}]", "policy", policy, POLICIES)
+        for number, policy in enumerate(self.policies):
+            yield from _choice_problem(f"policies[{number}]", "policy", policy, POLICIES)
         if not self.models:
             yield "models: expected at least one model but found none. Add a table such as [models.LambdaMART]."
         if self.baseline is not None:
             yield from _choice_problem("baseline", "model", self.baseline, self.models)
-        for place, table in enumerate(self.published):
-            yield from _choice_problem(f"published[{place}].model", "model", table.model, self.models)
-            yield from _choice_problem(f"published[{place}].policy", "policy", table.policy, self.policies)
+        for number, table in enumerate(self.published):
+            yield from _choice_problem(f"published[{number}].model", "model", table.model, self.models)
+            yield from _choice_problem(f"published[{number}].policy", "policy", table.policy, self.policies)
             for key, metric in (*(("values", one) for one in table.values), *(("mean", one) for one in table.mean)):
                 known = self.metrics_of(table.model) if table.model in self.models else (metric,)
-                yield from _choice_problem(f"published[{place}].{key}", "metric", metric, known)
+                yield from _choice_problem(f"published[{number}].{key}", "metric", metric, known)
         for name, spec in self.models.items():
-            for place, metric in enumerate(spec.metrics):
-                yield from _metric_problem(f"models.{name}.metrics[{place}]", metric)
+            for number, metric in enumerate(spec.metrics):
+                yield from _metric_problem(f"models.{name}.metrics[{number}]", metric)
             yield from problems_of(self, name)
 
 
@@ -254,22 +254,22 @@ def read_experiment(path: str | os.PathLike[str]) -> tuple[Experiment, Path]:
     file = find_file(path)
     text = file.read_bytes()
     try:
-        given = tomllib.loads(text.decode())
+        content = tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: expected TOML but found {error}. Correct the file.") from None
-    return Experiment(source=str(path), **given), file.parent
+    return Experiment(source=str(path), **content), file.parent
 
 
 def find_file(path: str | os.PathLike[str]) -> Path:
     """The file of an experiment: one of the user's, or a preset."""
-    found = Path(path)
-    if found.is_file():
-        return found
-    if found.suffix == "" and found.name == os.fspath(path):
-        preset = PRESETS / f"{found.name}.toml"
+    file = Path(path)
+    if file.is_file():
+        return file
+    if file.suffix == "" and file.name == os.fspath(path):
+        preset = PRESETS / f"{file.name}.toml"
         if preset.is_file():
             return preset
-        guess = did_you_mean(found.name, presets())
+        guess = did_you_mean(file.name, presets())
         raise FileNotFoundError(f"{path}: no such file, and no such preset.{guess} {_listed(presets(), 'Presets')}")
     raise FileNotFoundError(f"{path}: no such file. Write one, or begin with: podium lab show mq2008 > {path}")
 
@@ -290,7 +290,7 @@ def _unreadable(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _with_shared(spec: Any, shared: Mapping[str, Any]) -> Any:
-    """A model with the settings that it takes over; its own ones win."""
+    """A model with the settings that it takes over; those of the model win."""
     if not isinstance(spec, Mapping) or "like" not in spec:
         return spec
     return {**shared[spec["like"]], **{key: value for key, value in spec.items() if key != "like"}}
@@ -312,9 +312,9 @@ def _too_long(name: str) -> str:
 
 
 def _repeated(path: str, values: Sequence[Any]) -> Iterator[str]:
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            yield f"{path}[{place}]: {value!r} is there twice. Give each once."
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            yield f"{path}[{number}]: {value!r} is there twice. Give each once."
 
 
 def _unwritable(value: Any, path: str) -> Iterator[str]:
@@ -324,8 +324,8 @@ def _unwritable(value: Any, path: str) -> Iterator[str]:
             yield from _unwritable(str(key), path)
             yield from _unwritable(one, f"{path}.{key}".lstrip("."))
     elif isinstance(value, (list, tuple)):
-        for place, one in enumerate(value):
-            yield from _unwritable(one, f"{path}[{place}]")
+        for number, one in enumerate(value):
+            yield from _unwritable(one, f"{path}[{number}]")
     elif isinstance(value, float) and not math.isfinite(value):
         yield f"{path}: expected a finite number but found {value}."
     elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
@@ -335,7 +335,7 @@ def _unwritable(value: Any, path: str) -> Iterator[str]:
 
 
 def _shared_problems(models: Mapping[str, Any], shared: Any) -> Iterator[str]:
-    if not isinstance(shared, Mapping) or not all(isinstance(own, Mapping) for own in shared.values()):
+    if not isinstance(shared, Mapping) or not all(isinstance(settings, Mapping) for settings in shared.values()):
         yield "shared: expected tables of settings, such as [shared.nets]."
         return
     for name, spec in models.items():
@@ -347,12 +347,12 @@ def _split(name: str, spec: Any) -> Any:
     """Settings of the model apart from the keys of the lab."""
     if not isinstance(spec, Mapping):
         return spec
-    own = {key: value for key, value in spec.items() if key in OPTIONS or key == "settings"}
-    own.setdefault("kind", name.lower())
+    options = {key: value for key, value in spec.items() if key in OPTIONS or key == "settings"}
+    options.setdefault("kind", name.lower())
     settings = {key: value for key, value in spec.items() if key not in OPTIONS and key != "settings"}
-    if str(own["kind"]).lower() == "pick" and "members" in settings:
-        own["members"] = settings.pop("members")
-    return {**own, "settings": {**own.get("settings", {}), **settings}}
+    if str(options["kind"]).lower() == "pick" and "members" in settings:
+        options["members"] = settings.pop("members")
+    return {**options, "settings": {**options.get("settings", {}), **settings}}
 
 
 def _sentence(problem: Problem) -> str:
@@ -362,9 +362,9 @@ def _sentence(problem: Problem) -> str:
     return f"{_path(problem.path)}: {sentence}"
 
 
-def _path(place: Sequence[str | int]) -> str:
+def _path(parts: Sequence[str | int]) -> str:
     text = ""
-    for part in place:
+    for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
     return text.replace(".settings.", ".") or "experiment"
 
@@ -376,9 +376,9 @@ def _metric_problem(path: str, metric: str) -> Iterator[str]:
         yield f"{path}: {error}"
 
 
-def _choice_problem(path: str, what: str, given: str, known: Any) -> Iterator[str]:
-    if given not in list(known):
-        yield f"{path}: unknown {what} {given!r}.{did_you_mean(given, known) or ' ' + _listed(known)}"
+def _choice_problem(path: str, what: str, name: str, known: Any) -> Iterator[str]:
+    if name not in list(known):
+        yield f"{path}: unknown {what} {name!r}.{did_you_mean(name, known) or ' ' + _listed(known)}"
 
 
 def _listed(names: Any, what: str = "Known") -> str:
@@ -390,20 +390,20 @@ def _listed(names: Any, what: str = "Known") -> str:
 
 def _folds(data: Data, rules: FoldRules, base: Path, *, test: bool) -> Folds:
     if data.name is not None and data.folder is None:
-        found: GivenFolds | None = find_dataset(data.name, test=test).folds
+        layout: GivenFolds | None = find_dataset(data.name, test=test).folds
     elif data.folder is not None:
         folder = base / data.folder
         if not folder.is_dir():
             raise FileNotFoundError(f"data.folder: {folder} is no folder.")
-        found = layout_of(folder, DATASETS[data.name.lower()].prefix if data.name else "", test=test)
-        if found is None:
+        layout = layout_of(folder, DATASETS[data.name.lower()].prefix if data.name else "", test=test)
+        if layout is None:
             raise ValueError(f"{folder}: expected S1 to S5, Fold1 to Fold5, or train, vali and test, but found none.")
     else:
-        found = None
-    if found is not None:
+        layout = None
+    if layout is not None:
         if rules.kind == "k-fold":
-            return QueryFolds(found.files, rules.k, rules.seed)
-        return GivenFolds(found.folds, rules.seed)
+            return QueryFolds(layout.files, rules.k, rules.seed)
+        return GivenFolds(layout.folds, rules.seed)
     if data.train is not None and data.test is not None:
         _refuse_kind(rules.kind, "given", "train and test are files")
         valid = () if data.valid is None else (base / data.valid,)
@@ -415,6 +415,6 @@ def _folds(data: Data, rules: FoldRules, base: Path, *, test: bool) -> Folds:
     return QueryFolds(files, rules.k, rules.seed)
 
 
-def _refuse_kind(given: str | None, right: str, why: str) -> None:
-    if given not in (None, right):
-        raise ValueError(f"folds.kind: expected {right!r}, because {why}, but found {given!r}.")
+def _refuse_kind(kind: str | None, right: str, why: str) -> None:
+    if kind not in (None, right):
+        raise ValueError(f"folds.kind: expected {right!r}, because {why}, but found {kind!r}.")

@@ -134,7 +134,7 @@ def rotation(parts: Sequence[Path], seed: int = 0) -> GivenFolds:
     n = len(parts)
     if n < 3:
         raise ValueError(f"a rotation needs at least 3 parts, LETOR has 5; got {n}.")
-    turned = ([Path(parts[(fold + place) % n]) for place in range(n)] for fold in range(n))
+    turned = ([Path(parts[(fold + shift) % n]) for shift in range(n)] for fold in range(n))
     folds = (
         FoldFiles(str(number), tuple(order[:-2]), (order[-2],), (order[-1],))
         for number, order in enumerate(turned, start=1)

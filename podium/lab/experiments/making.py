@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from podium._runtime.words import did_you_mean
 from podium.lab.experiments.baselines import BASELINES, is_installed
+from podium.lab.tuning.spaces import parse_space
 from podium.models.frame.nested import MODEL, MODELS, read_model, read_models
 from podium.models.frame.parameters import INTEGER, NAMES, NUMBER, SWITCH, Declaration
 from podium.models.frame.ranker import Ranker
@@ -18,7 +19,7 @@ from podium.models.frame.starting import refuse_fitted_bases, refuse_given_score
 from podium.models.registry import ModelEntry, catalogue
 
 if TYPE_CHECKING:
-    from podium.lab.experiments.experiment import Experiment
+    from podium.lab.experiments.experiment import Experiment, ModelSpec
 
 PICK = "pick"
 _DECIDED = {"random_state": "the seeds of the experiment are used", "n_jobs": "podium lab run --jobs decides"}
@@ -27,14 +28,7 @@ Chosen = Mapping[str, Mapping[str, Any]]
 """Settings that tuning chose, by model."""
 
 
-def make(
-    experiment: Experiment,
-    name: str,
-    fold: str,
-    chosen: Chosen,
-    seed: int = 0,
-    n_jobs: int | None = 1,
-) -> Ranker:
+def make(experiment: Experiment, name: str, fold: str, chosen: Chosen, seed: int = 0, n_jobs: int | None = 1) -> Ranker:
     """The model of an experiment, unfitted, as are the models inside it; `fit` trains the one that it starts from."""
     return with_seed(_unseeded(experiment, name, fold, chosen), seed, n_jobs)
 
@@ -45,8 +39,8 @@ def _unseeded(experiment: Experiment, name: str, fold: str, chosen: Chosen) -> R
     def look_up(reference: str, parameter: str) -> Ranker:
         return _unseeded(experiment, reference, fold, chosen)
 
-    given = spec.settings | spec.by_fold.get(fold, {})
-    values = {key: read_value(entry, key, value, look_up) for key, value in given.items()}
+    settings = spec.settings | spec.by_fold.get(fold, {})
+    values = {key: read_value(entry, key, value, look_up) for key, value in settings.items()}
     model = entry.kind(**values)
     tuned = {key: _nested_value(entry, key, value, look_up) for key, value in chosen.get(name, {}).items()}
     return model.set_params(**tuned) if tuned else model
@@ -61,9 +55,9 @@ def _nested_value(entry: ModelEntry, key: str, value: Any, look_up: Callable[[st
 
 def with_seed(model: Ranker, seed: int, n_jobs: int | None = 1) -> Ranker:
     """Give a model, and the models inside it, their seed and number of threads; a base model has the same seed."""
-    own = {"random_state": seed, "n_jobs": n_jobs}
+    decided = {"random_state": seed, "n_jobs": n_jobs}
     names = model.get_params(deep=False)
-    model.set_params(**{key: value for key, value in own.items() if key in names})
+    model.set_params(**{key: value for key, value in decided.items() if key in names})
     for name, value in names.items():
         for inner in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(inner, Ranker):
@@ -99,11 +93,11 @@ def needed_by(experiment: Experiment, name: str) -> list[str]:
     """Models of the experiment that this one refers to, directly or through others."""
     spec = experiment.models[name]
     direct = list(spec.members) if spec.kind.lower() == PICK else list(_references(spec.settings))
-    found: dict[str, None] = {}
+    needed: dict[str, None] = {}
     for other in direct:
         if other in experiment.models and other != name:
-            found |= dict.fromkeys([*needed_by(experiment, other), other])
-    return list(found)
+            needed |= dict.fromkeys([*needed_by(experiment, other), other])
+    return list(needed)
 
 
 def members_of(experiment: Experiment, name: str) -> list[str]:
@@ -151,7 +145,7 @@ def _missing_extra(text: str) -> str | None:
 
 
 def _unknown(key: str, entry: ModelEntry, known: Iterable[str]) -> str:
-    """The nearest parameter, or where all of them are listed; those of baselines are in their own documentation."""
+    """The nearest parameter, or where all of them are listed; those of baselines are in their documentation."""
     where = "" if entry.name in BASELINES else f" podium models {entry.name} lists them."
     return f"unknown parameter.{did_you_mean(key, known) or where}"
 
@@ -186,30 +180,18 @@ def problems_of(experiment: Experiment, name: str) -> Iterator[str]:
 
 
 def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[str]:
-    from podium.lab.experiments.experiment import OPTIONS
-
     spec, entry = experiment.models[name], entry_of(experiment.models[name].kind)
-    tables = {"": spec.settings} | {f".by_fold.{fold}": own for fold, own in spec.by_fold.items()}
-    found = False
-    for place, settings in tables.items():
-        for key, value in settings.items():
-            problem = _value_problem(entry, key, value, OPTIONS)
-            if problem is not None:
-                found = True
-                yield f"{path}{place}.{key}: {problem}"
-    for key in spec.space:
-        parameter, _, inner = key.partition("__")
-        if parameter not in entry.parameters:
-            found = True
-            yield f"{path}.space.{key}: {_unknown(key, entry, entry.parameters)}"
-        elif key.split("__")[-1] == "init":
-            found = True
-            yield f"{path}.space.{key}: a base model cannot be searched for. Give it as a setting."
-        elif not inner and key in spec.settings:
-            found = True
-            yield f"{path}.space.{key}: it has a fixed value too, {spec.settings[key]!r}. Give one of them."
-    if found:
-        return
+    tables = {path: spec.settings} | {f"{path}.by_fold.{fold}": one for fold, one in spec.by_fold.items()}
+    values = ((f"{table}.{key}", key, value) for table, settings in tables.items() for key, value in settings.items())
+    checked = [(where, _value_problem(entry, key, value)) for where, key, value in values]
+    checked += [(f"{path}.space.{key}", _dimension_problem(entry, key, spec)) for key in spec.space]
+    problems = [f"{where}: {problem}" for where, problem in checked if problem is not None]
+    yield from problems or _model_problems(experiment, name, path)
+
+
+def _model_problems(experiment: Experiment, name: str, path: str) -> Iterator[str]:
+    """What is wrong with a model whose settings are right one by one."""
+    spec = experiment.models[name]
     try:
         model = _unseeded(experiment, name, "", {})
         for made in [model, *(_unseeded(experiment, name, fold, {}) for fold in spec.by_fold)]:
@@ -219,24 +201,28 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
     except (ValueError, KeyError) as error:
         yield f"{path}: {error}"
         return
-    if spec.space:
-        try:
-            check_space(model, spec.space)
-        except ValueError as error:
-            yield f"{path}.space: {error}"
+    try:
+        if spec.space:
+            parse_space(model, spec.space)
+    except ValueError as error:
+        yield f"{path}.space: {error}"
 
 
-def check_space(model: Ranker, space: Mapping[str, Any]) -> None:
-    from podium.lab.tuning.spaces import parse_space
+def _dimension_problem(entry: ModelEntry, key: str, spec: ModelSpec) -> str | None:
+    if key.partition("__")[0] not in entry.parameters:
+        return _unknown(key, entry, entry.parameters)
+    if key.split("__")[-1] == "init":
+        return "a base model cannot be searched for. Give it as a setting."
+    return f"it has a fixed value too, {spec.settings[key]!r}. Give one of them." if key in spec.settings else None
 
-    parse_space(model, space)
 
+def _value_problem(entry: ModelEntry, key: str, value: Any) -> str | None:
+    from podium.lab.experiments.experiment import OPTIONS
 
-def _value_problem(entry: ModelEntry, key: str, value: Any, options: tuple[str, ...]) -> str | None:
     if key in _DECIDED:
         return f"leave it out; {_DECIDED[key]}."
     if key not in entry.parameters:
-        return _unknown(key, entry, [*entry.parameters, *options])
+        return _unknown(key, entry, [*entry.parameters, *OPTIONS])
     try:
         read_value(entry, key, value, lambda *_: entry_of("linear").kind())
     except (ValueError, OSError) as error:
@@ -252,9 +238,9 @@ def _cycle(experiment: Experiment, name: str) -> list[str]:
         for other in spec.members if spec.kind.lower() == PICK else _references(spec.settings):
             if other in path:
                 return [*path, other]
-            found = walk([*path, other]) if other in experiment.models else []
-            if found:
-                return found
+            circle = walk([*path, other]) if other in experiment.models else []
+            if circle:
+                return circle
         return []
 
     return walk([name])
@@ -264,14 +250,14 @@ def read_value(entry: ModelEntry, key: str, value: Any, look_up: Callable[[str, 
     """A value of TOML or Python as the parameter has it; look_up(model, parameter) finds references."""
     declaration = entry.parameters[key].declaration
     try:
-        found = _converted(declaration, key, value, look_up)
+        converted = _converted(declaration, key, value, look_up)
     except (ValueError, KeyError, TypeError) as error:
         if declaration.kind in (MODEL, MODELS) or declaration.kind.explains:
             raise ValueError(f"{error}") from None
         raise declaration.refuse(entry.class_name, key, value) from None
-    if not declaration.takes(found):
+    if not declaration.takes(converted):
         raise declaration.refuse(entry.class_name, key, value)
-    return found
+    return converted
 
 
 def _converted(declaration: Declaration, key: str, value: Any, look_up: Callable[[str, str], Ranker]) -> Any:

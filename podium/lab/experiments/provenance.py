@@ -18,11 +18,11 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "jax", "optuna", "lightg
 
 
 def versions() -> dict[str, str]:
-    found = {"podium": __version__, "python": platform.python_version()}
+    versions = {"podium": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def hardware() -> dict[str, Any]:
@@ -39,7 +39,7 @@ def data_of(folds: Folds, name: str | None, *, test: bool = True) -> dict[str, A
     paths = folds.files_read(test=test)
     common = Path(os.path.commonpath([path.parent.resolve() for path in paths]))
     contents = {str(path.resolve().relative_to(common)): content_of(path) for path in paths}
-    files = {path: {"bytes": found.size, "sha256": found.sha256} for path, found in contents.items()}
+    files = {path: {"bytes": content.size, "sha256": content.sha256} for path, content in contents.items()}
     return {"name": name, "files": files}
 
 

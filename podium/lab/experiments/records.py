@@ -65,7 +65,7 @@ class ModelRun:
     @property
     def metrics(self) -> set[tuple[str, str]]:
         """What it has values of: (policy, metric)."""
-        return {(policy, metric) for policy, own in self.values.items() for metric in own}
+        return {(policy, metric) for policy, means in self.values.items() for metric in means}
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ def refuse_other_values(path: Path, run: ModelRun, about: Mapping[str, Any]) -> 
                 raise damaged(path, f"values.{policy}: expected {metric} but found none")
     if len(set(run.queries)) < len(run.queries):
         raise damaged(path, "queries: expected each once but found one twice")
-    if {policy: own.keys() for policy, own in run.per_query.items()} != {
-        policy: own.keys() for policy, own in run.values.items()
+    if {policy: means.keys() for policy, means in run.per_query.items()} != {
+        policy: means.keys() for policy, means in run.values.items()
     }:
         raise damaged(path, "per_query: expected the policies and metrics of values but found others")
     for policy, metric in sorted(run.metrics):

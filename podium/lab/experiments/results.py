@@ -101,11 +101,11 @@ class Results:
 
     def per_query(self, model: str, policy: str, metric: str) -> dict[tuple[str, str], float]:
         """(fold, query) -> the mean over seeds; NaN where the metric is undefined."""
-        found: dict[tuple[str, str], list[float]] = {}
+        by_query: dict[tuple[str, str], list[float]] = {}
         for run in self.of(model):
             for query, value in zip(run.queries, run.per_query[policy][metric]):
-                found.setdefault((run.fold, query), []).append(math.nan if value is None else value)
-        return {key: float(np.mean(values)) for key, values in found.items()}
+                by_query.setdefault((run.fold, query), []).append(math.nan if value is None else value)
+        return {key: float(np.mean(values)) for key, values in by_query.items()}
 
 
 def save_about(folder: Path, about: Mapping[str, Any]) -> None:
@@ -169,8 +169,8 @@ def _lines(results: Results) -> Iterator[dict[str, Any]]:
     for run in results.runs:
         for policy, values in run.values.items():
             for metric, value in values.items():
-                place = {"model": run.model, "fold": run.fold, "seed": run.seed}
-                yield {**place, "policy": policy, "metric": metric, "value": value}
+                keys = {"model": run.model, "fold": run.fold, "seed": run.seed}
+                yield {**keys, "policy": policy, "metric": metric, "value": value}
 
 
 def _query_lines(results: Results) -> Iterator[dict[str, Any]]:
@@ -178,13 +178,13 @@ def _query_lines(results: Results) -> Iterator[dict[str, Any]]:
         for policy, values in results.of(model)[0].values.items():
             for metric in values:
                 for (fold, query), value in results.per_query(model, policy, metric).items():
-                    place = {"model": model, "fold": fold, "query": query}
-                    yield {**place, "policy": policy, "metric": metric, "value": None if math.isnan(value) else value}
+                    keys = {"model": model, "fold": fold, "query": query}
+                    yield {**keys, "policy": policy, "metric": metric, "value": None if math.isnan(value) else value}
 
 
 def _plain(name: str) -> str:
     """A name as a part of a file's name; different names stay different."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}%", name)
+    return re.sub(r"[^A-Za-z0-9_-]", lambda letter: f"%{ord(letter[0]):x}%", name)
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Running an experiment: its tasks over processes, continued where an earlier run ended.
 
 A task is finished when its file is there, and files are written whole, so a run that was killed repeats only what was
-under way. Searches come before the runs that need them. A task that fails is reported, and the others go on.
+under way. Searches come before the runs that need them. A task that fails is reported, and the others are run.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def run(
     """
     end_if_starting()
     experiment, beside = _as_experiment(experiment)
-    found = experiment.folds_in(beside if base is None else base)
+    known_folds = experiment.folds_in(beside if base is None else base)
     target = Path(folder)
-    experiment.refuse_other_folds(found.names)
+    experiment.refuse_other_folds(known_folds.names)
     chosen = _selected("models", models, list(experiment.models))
-    chosen_folds = _selected("folds", folds, list(found.names))
+    chosen_folds = _selected("folds", folds, list(known_folds.names))
     processes = usable_threads(n_jobs)
     if not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads must be an integer from 1; got {threads!r}.")
@@ -94,13 +94,13 @@ def run(
     _warn_of_other_content(experiment)
     target.mkdir(parents=True, exist_ok=True)
     with _alone_in(target):
-        about = _begin(target, experiment, found)
+        about = _begin(target, experiment, known_folds)
         left_out = {name: why for name in chosen if (why := reason_to_leave_out(experiment, name)) is not None}
         if left_out != about.get("left_out"):
             save_about(target, about | {"left_out": left_out})
         tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
         missing = [task for task in tasks if not task.file(target).is_file()]
-        session = Session(experiment, found, target, threads, tuple(plugins.imported))
+        session = Session(experiment, known_folds, target, threads, tuple(plugins.imported))
         failures: list[Failure] = []
         try:
             _perform(missing, session, processes, failures, report, len(tasks))
@@ -134,22 +134,22 @@ def _alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def _as_experiment(given: Any) -> tuple[Experiment, Path]:
-    if isinstance(given, Experiment):
-        return given, Path()
-    if isinstance(given, Mapping):
-        return Experiment(**given), Path()
-    return read_experiment(given)
+def _as_experiment(experiment: Any) -> tuple[Experiment, Path]:
+    if isinstance(experiment, Experiment):
+        return experiment, Path()
+    if isinstance(experiment, Mapping):
+        return Experiment(**experiment), Path()
+    return read_experiment(experiment)
 
 
-def _selected(what: str, given: Sequence[str] | None, known: list[str]) -> list[str]:
-    if given is None:
+def _selected(what: str, names: Sequence[str] | None, known: list[str]) -> list[str]:
+    if names is None:
         return known
-    if not given:
+    if not names:
         raise ValueError(f"{what}: expected at least one of {', '.join(known)} but found none.")
-    for name in given:
+    for name in names:
         check_choice(what, name, known)
-    return [name for name in known if name in given]
+    return [name for name in known if name in names]
 
 
 def _plan(experiment: Experiment, models: list[str], folds: list[str]) -> Iterator[Task]:
@@ -171,12 +171,7 @@ def _needs(experiment: Experiment, task: Task) -> set[Task]:
 
 
 def _perform(
-    missing: list[Task],
-    session: Session,
-    n_jobs: int,
-    failures: list[Failure],
-    report: Report | None,
-    total: int,
+    missing: list[Task], session: Session, n_jobs: int, failures: list[Failure], report: Report | None, total: int
 ) -> None:
     waiting, unfinished, done = list(missing), set(missing), total - len(missing)
     workers = Workers(min(n_jobs, max(len(missing), 1)), session)
@@ -213,8 +208,8 @@ def _failure(answer: Answer) -> Failure:
 def _refuse_bad_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder}: is a file; expected a folder for results.")
-    found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    if not {*found} <= {_LOCK} and _ABOUT not in found:
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if not {*names} <= {_LOCK} and _ABOUT not in names:
         raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
 
 
@@ -226,11 +221,11 @@ def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]
         return about
     before: dict[str, Any] = Results.load(folder).about
     for key in ("experiment", "data"):
-        found = _first_difference(before.get(key), about[key], "" if key == "experiment" else "data")
-        if found is not None:
-            place, old, new = found
+        difference = _first_difference(before.get(key), about[key], "" if key == "experiment" else "data")
+        if difference is not None:
+            path, old, new = difference
             raise ValueError(
-                f"{folder}: holds results of another experiment: {place} is {old} there and {new} here. Choose another "
+                f"{folder}: holds results of another experiment: {path} is {old} there and {new} here. Choose another "
                 "folder, or delete this one."
             )
     for part in [*folder.glob("*/.*.part"), *folder.glob(".*.part")]:  # of a run that was killed while it wrote
@@ -272,15 +267,16 @@ def _table(table: Published, folds: Folds) -> dict[str, Any]:
     return about | {"folds": list(folds.names), "metrics": list(table.values), "values": values}
 
 
-def _first_difference(old: Any, new: Any, place: str) -> tuple[str, str, str] | None:
+def _first_difference(old: Any, new: Any, path: str) -> tuple[str, str, str] | None:
     """Where two plain values differ first, and what is there in each."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*new, *(key for key in old if key not in new)]:
-            found = _first_difference(old.get(key, "missing"), new.get(key, "missing"), f"{place}.{key}".lstrip("."))
-            if found is not None:
-                return found
+            inner = old.get(key, "missing"), new.get(key, "missing")
+            difference = _first_difference(*inner, f"{path}.{key}".lstrip("."))
+            if difference is not None:
+                return difference
         return None
-    return None if old == new else (place or "it", json.dumps(old), json.dumps(new))
+    return None if old == new else (path or "it", json.dumps(old), json.dumps(new))
 
 
 def _finish(folder: Path, failures: list[Failure]) -> None:

@@ -6,7 +6,7 @@
 
     read(Budget, {"trials": 0})  ->  trials: input should be greater than or equal to 1; got 0.
 
-All problems of a value are found at once, each with its path.
+All problems of a value are reported at once, each with its path.
 """
 
 from __future__ import annotations
@@ -69,18 +69,16 @@ def read(kind: type[Record], value: Any, *, closed: bool = True) -> Record:
     """The record; SchemaError has everything that is wrong. `closed`: without keys that the record does not have."""
     reader = _Reader(closed)
     record: Record = reader.read(kind, value, ())
-    if reader.problems:
-        raise SchemaError(reader.problems)
+    reader.refuse_problems()
     return record
 
 
 def read_fields(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """What a record of this kind is made of."""
-    reader = _Reader()
-    read_values = reader.fields(kind, values, ())
-    if reader.problems:
-        raise SchemaError(reader.problems)
-    return read_values
+    reader = _Reader(closed=True)
+    contents = reader.fields(kind, values, ())
+    reader.refuse_problems()
+    return contents
 
 
 class Part:
@@ -103,9 +101,13 @@ def _annotations(kind: Any) -> dict[str, Any]:
 
 
 class _Reader:
-    def __init__(self, closed: bool = True) -> None:
+    def __init__(self, closed: bool) -> None:
         self.closed = closed
         self.problems: list[Problem] = []
+
+    def refuse_problems(self) -> None:
+        if self.problems:
+            raise SchemaError(self.problems)
 
     def read(self, kind: Any, value: Any, path: Path) -> Any:
         origin, inner = get_origin(kind), get_args(kind)

@@ -6,7 +6,7 @@ import io
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import evaluate
+from podium.evaluation.leaderboard import best_first
 from podium.explain.permutation import permutation_importance
 from podium.lab.experiments.experiment import Experiment, ModelSpec
 from podium.lab.experiments.folds import Fold, Folds
@@ -22,6 +23,8 @@ from podium.lab.experiments.making import PICK, make, members_of, needed_by
 from podium.lab.experiments.provenance import peak_memory, reset_peak_memory
 from podium.lab.experiments.records import ModelRun, Search
 from podium.lab.experiments.results import read_model_run, read_search, run_file, save_run, save_search, search_file
+from podium.lab.tuning import tuning
+from podium.lab.tuning.tuning import is_maximised, plain_value
 from podium.metrics.policies import get_policy
 from podium.metrics.registry import parse_metric
 from podium.models.frame.inspection import feature_names
@@ -88,25 +91,15 @@ class Session:
         return self._fold
 
     def _search(self, task: Task) -> Search:
-        from podium.lab.tuning.tuning import tune
-
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
         chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
         model = self._make(task, chosen)
-        tuned = tune(
-            model,
-            spec.space,
-            fold.train,
-            fold.valid,
-            metric=experiment.judged_by,
-            policy=experiment.policies[0],
-            trials=spec.trials or experiment.budget.trials,
-            seconds=spec.seconds or experiment.budget.seconds,
-            sampler=spec.sampler,
-        )
-        criterion = f"{experiment.judged_by} ({experiment.policies[0]})"
-        plain = {name: _json_value(value) for name, value in tuned.chosen.items()}
-        return Search(task.model, task.fold, criterion, tuned.trials, plain, tuned.seconds)
+        criterion, policy, budget = experiment.judged_by, experiment.policies[0], experiment.budget
+        options: dict[str, Any] = {"metric": criterion, "policy": policy, "sampler": spec.sampler}
+        options |= {"trials": spec.trials or budget.trials, "seconds": spec.seconds or budget.seconds}
+        tuned = tuning.tune(model, spec.space, fold.train, fold.valid, **options)
+        chosen = plain_value(tuned.chosen)
+        return Search(task.model, task.fold, f"{criterion} ({policy})", tuned.trials, chosen, tuned.seconds)
 
     def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
         if not self.experiment.models[name].space:
@@ -117,9 +110,8 @@ class Session:
         """The model of a task, unfitted."""
         model = make(self.experiment, task.model, task.fold, chosen, task.seed, self.threads)
         if model.eval_metric is None:
-            model.set_params(
-                eval_metric=parse_metric(self.experiment.metrics[0], get_policy(self.experiment.policies[0]))
-            )
+            policy = get_policy(self.experiment.policies[0])
+            model.set_params(eval_metric=parse_metric(self.experiment.metrics[0], policy))
         return model
 
     def _run(self, task: Task) -> ModelRun:
@@ -142,8 +134,9 @@ class Session:
         scores = model.predict(tested)
         predict_seconds = time.perf_counter() - started
         per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
-        own = experiment.models[source.model]
-        settings = dict(own.settings) | own.by_fold.get(task.fold, {}) | dict(chosen[source.model]) | _steps_of(model)
+        trained = experiment.models[source.model]
+        fixed = trained.settings | trained.by_fold.get(task.fold, {})
+        settings = {**fixed, **chosen[source.model], **_steps_of(model)}
         return ModelRun(
             task.model,
             task.fold,
@@ -174,29 +167,37 @@ class Session:
 
         A member without this seed, as nothing in it is random, has one run for all.
         """
-        best: tuple[float, ModelRun] | None = None
-        for name in members_of(self.experiment, task.model):
-            files = {seed: run_file(self.folder, name, task.fold, seed) for seed in self.experiment.seeds_of(name)}
-            runs = {seed: read_model_run(file) for seed, file in files.items()}
-            values = [run.validation for run in runs.values() if run.validation is not None]
-            value = float(np.mean(values)) if values else math.nan
-            if value > (-math.inf if best is None else best[0]):
-                best = value, runs.get(task.seed, next(iter(runs.values())))
-        if best is None and self.experiment.models[task.model].kind.lower() == PICK:
+        members = members_of(self.experiment, task.model)
+        if not members:
+            return None
+        runs = {name: self._runs_of(name, task.fold) for name in members}
+        means = {name: _mean([run.validation for run in runs[name].values()]) for name in members}
+        best = best_first(means, is_maximised(self.experiment.judged_by))[0]
+        if math.isnan(means[best]):
             raise ValueError(f"no member has a value on the validation part of fold {task.fold}.")
-        return None if best is None else best[1]
+        return runs[best].get(task.seed, next(iter(runs[best].values())))
+
+    def _runs_of(self, name: str, fold: str) -> dict[int, ModelRun]:
+        """Finished runs of a model, by seed."""
+        seeds = self.experiment.seeds_of(name)
+        return {seed: read_model_run(run_file(self.folder, name, fold, seed)) for seed in seeds}
 
     def _copied(self, task: Task, run: ModelRun) -> ModelRun:
         """The run of a member as that of the pick."""
         shown = self.experiment.metrics_of(task.model)
-        per_query = {policy: {metric: own[metric] for metric in shown} for policy, own in run.per_query.items()}
-        means, validation = (
-            {policy: {metric: own[metric] for metric in shown} for policy, own in values.items()}
-            for values in (run.values, run.validation_values)
+
+        def part(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+            return {policy: {metric: by_metric[metric] for metric in shown} for policy, by_metric in values.items()}
+
+        return replace(
+            run,
+            model=task.model,
+            seed=task.seed,
+            settings={"picked": run.model} | run.settings,
+            per_query=part(run.per_query),
+            values=part(run.values),
+            validation_values=part(run.validation_values),
         )
-        settings = {"picked": run.model} | run.settings
-        found = replace(run, model=task.model, seed=task.seed, settings=settings, per_query=per_query)
-        return replace(found, values=means, validation_values=validation)
 
     def _train(self, task: Task, spec: ModelSpec, chosen: Mapping[str, Any], fold: Fold) -> tuple[Ranker, Validation]:
         """The trained model, and its values on the validation part, which are measured before that is folded in."""
@@ -224,7 +225,7 @@ class Session:
         return model.fit(both)
 
     def _is_picked_from(self, name: str) -> bool:
-        """Whether the value on the validation part decides something, and tuning has not found it."""
+        """Whether the value on the validation part decides something, and tuning has not measured it."""
         specs = self.experiment.models
         picked = any(name in spec.members for spec in specs.values() if spec.kind.lower() == PICK)
         return picked and not specs[name].space
@@ -237,34 +238,31 @@ class Session:
 
     def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
         scores, criterion = model.predict(data), self.experiment.judged_by.split("+")
-        found = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
+        evaluation = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
         _, values = judge(scores, data, self.experiment.metrics_of(task.model), self.experiment.policies)
-        return Validation(_plain(sum(found[name] for name in criterion)), values)
+        return Validation(_plain(sum(evaluation[name] for name in criterion)), values)
 
 
 def judge(
     scores: np.ndarray, data: RankingData, metrics: tuple[str, ...], policies: tuple[str, ...]
 ) -> tuple[dict[str, dict[str, list[float | None]]], dict[str, dict[str, float | None]]]:
     """Values per query, and their means, by policy and metric."""
-    found = {policy: evaluate(scores, data, metrics=metrics, policy=policy) for policy in policies}
+    evaluations = {policy: evaluate(scores, data, metrics=metrics, policy=policy) for policy in policies}
     per_query = {
-        policy: {name: [_plain(value) for value in own.per_query[name]] for name in metrics}
-        for policy, own in found.items()
+        policy: {name: [_plain(value) for value in one.per_query[name]] for name in metrics}
+        for policy, one in evaluations.items()
     }
-    return per_query, {policy: {name: _plain(own[name]) for name in metrics} for policy, own in found.items()}
+    means = {policy: {name: _plain(one[name]) for name in metrics} for policy, one in evaluations.items()}
+    return per_query, means
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else math.nan
 
 
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
-
-
-def _json_value(value: Any) -> Any:
-    """A setting as JSON holds it: numbers of NumPy become plain ones, tuples lists; a plan stays what it is."""
-    if isinstance(value, Mapping):
-        return {str(name): _json_value(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_value(one) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _steps_of(model: Ranker) -> dict[str, Any]:
@@ -275,16 +273,16 @@ def _steps_of(model: Ranker) -> dict[str, Any]:
 
 def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:
     curves = getattr(model, "evals_", {})
-    named = {"valid" if name == "eval_0" else name: own for name, own in curves.items()}
+    named = {"valid" if name == "eval_0" else name: curves_of_set for name, curves_of_set in curves.items()}
     return {
-        name: {metric: [float(value) for value in curve] for metric, curve in own.items()}
-        for name, own in named.items()
-        if all(np.isfinite(curve).all() for curve in own.values())
+        name: {metric: [float(value) for value in curve] for metric, curve in curves_of_set.items()}
+        for name, curves_of_set in named.items()
+        if all(np.isfinite(curve).all() for curve in curves_of_set.values())
     }
 
 
 def _importances(model: Ranker, valid: RankingData, predict_seconds: float, first: bool) -> dict[str, float]:
-    """Shares of the features: the model's own or, where it has none and scoring is quick, by permutation."""
+    """Shares of the features: as the model has them or, where it has none and scoring is quick, by permutation."""
     names = list(map(str, feature_names(model)))
     shares = getattr(model, "feature_importances_", None)
     if shares is not None:
@@ -299,8 +297,8 @@ def _importances(model: Ranker, valid: RankingData, predict_seconds: float, firs
         return totals
     if not first or valid.n_features * max(predict_seconds, 1e-3) > _PERMUTATION_SECONDS:
         return {}
-    found = permutation_importance(model, valid, repeats=1)
-    return {name: float(fall) for name, fall, _ in found.sorted()}
+    importances = permutation_importance(model, valid, repeats=1)
+    return {name: float(drop) for name, drop, _ in importances.sorted()}
 
 
 def _size_of(model: Any) -> int:

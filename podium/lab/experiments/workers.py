@@ -1,7 +1,7 @@
 """Workers: processes that do one task after the other, and can be lost without losing more than their task.
 
 A pool of the standard library breaks as a whole when one of its processes is killed, say for want of memory. Here only
-the task of that process has failed, and another process takes its place.
+the task of that process has failed, and another process replaces it.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _serve(connection: Connection, session: Session) -> None:
 def _answer(session: Session, task: Any) -> tuple[str, str]:
     try:
         session.perform(task)
-    except Exception as error:  # whatever a model does, the others go on
+    except Exception as error:  # whatever a model does, the others are run
         return f"{type(error).__name__}: {error}", traceback.format_exc()
     return "", ""
 

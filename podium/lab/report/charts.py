@@ -1,8 +1,8 @@
 """Charts of a report: SVG to be put into the page, drawn by matplotlib, which is imported on first use.
 
-Matplotlib draws with stand-in colours; they become CSS variables of the page, so that a chart follows light and dark,
-and its text has the font of the page. Series differ by colour (safe for colour-blind readers), dashes and markers. The
-same numbers give the same bytes. Figures are about as wide as a phone, so that their text stays readable there.
+Matplotlib draws with placeholder colours; they become CSS variables of the page, so that a chart follows light and
+dark, and its text has the font of the page. Series differ by colour (safe for colour-blind readers), dashes and
+markers. The same numbers give the same bytes. Figures are as wide as a phone, so that their text stays readable there.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from podium.lab.report.page import Html, text
+from podium.lab.report.statistics import Row
 
 SERIES = 6  # lines that a reader can distinguish
 POINTS = 2_000  # of a scatter
@@ -32,28 +33,13 @@ _VARIABLES |= {_PAGE: "var(--page)"} | {colour: f"var(--s{number})" for number, 
 _DASHES = ["-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)), "-"]
 _MARKERS = ["o", "s", "^", "D", "v", "x"]
 _STYLE: Any = {
-    "svg.hashsalt": "podium",
-    "svg.fonttype": "none",
-    "text.parse_math": False,  # names are no formulas
-    "font.size": 9.5,
-    "axes.labelsize": 9.5,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "text.color": _INK,
-    "axes.edgecolor": _LINE,
-    "axes.labelcolor": _QUIET,
-    "xtick.color": _LINE,
-    "ytick.color": _LINE,
-    "xtick.labelcolor": _QUIET,
-    "ytick.labelcolor": _QUIET,
-    "grid.color": _LINE,
-    "grid.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
+    **{"svg.hashsalt": "podium", "svg.fonttype": "none", "text.parse_math": False},  # names are no formulas
+    **{"font.size": 9.5, "axes.labelsize": 9.5, "legend.frameon": False, "grid.linewidth": 0.6},
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 9),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _LINE),
+    **dict.fromkeys(("axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), _QUIET),
+    **{"text.color": _INK, "axes.spines.top": False, "axes.spines.right": False},
+    **{"axes.axisbelow": True, "axes.unicode_minus": True},
 }
 
 
@@ -75,30 +61,22 @@ def refuse_without_matplotlib() -> None:
         raise ImportError("The report needs matplotlib. Install it with: pip install 'podium[report]'") from error
 
 
-def intervals(
-    key: str,
-    label: str,
-    names: Sequence[str],
-    means: Sequence[float],
-    ends: Sequence[tuple[float, float]],
-    leads: Sequence[bool],
-    axis: str,
-) -> Html:
+def intervals(key: str, label: str, rows: Sequence[Row], leaders: Sequence[str], axis: str) -> Html:
     """One line per model: its mean as a dot, its interval as a bar; the leaders are filled."""
 
     def draw(axes: Any) -> None:
-        places = np.arange(len(names))
-        for place, mean, (low, high), leading in zip(places, means, ends, leads):
+        for line, row in enumerate(rows):
+            leading, (low, high) = row.model in leaders, row.interval
             colour = _COLOURS[0] if leading else _COLOURS[5]
             if math.isfinite(low):
-                axes.plot([low, high], [place, place], color=colour, linewidth=2.2, solid_capstyle="round")
-            face = colour if leading else _PAGE
-            axes.plot([mean], [place], "o", color=colour, markerfacecolor=face, markersize=5.5, markeredgewidth=1.4)
-        _names(axes, names)
+                axes.plot([low, high], [line, line], color=colour, linewidth=2.2, solid_capstyle="round")
+            look = {"markerfacecolor": colour if leading else _PAGE, "markersize": 5.5, "markeredgewidth": 1.4}
+            axes.plot([row.mean], [line], "o", color=colour, **look)
+        _names(axes, [row.model for row in rows])
         axes.grid(axis="x")
         axes.set_xlabel(axis)
 
-    return _drawn(key, label, draw, 0.75 + 0.235 * len(names))
+    return _drawn(key, label, draw, 0.75 + 0.235 * len(rows))
 
 
 def curves(
@@ -118,13 +96,8 @@ def curves(
         for line in lines:
             name = "_nolegend_" if line.name in named else _short(line.name, _LEGEND_NAME)
             named.add(line.name)
-            look = {
-                "color": _COLOURS[line.series],
-                "linestyle": _DASHES[line.series],
-                "linewidth": 1.5 if markers else 1.0,
-            }
-            if markers:
-                look |= {"marker": _MARKERS[line.series], "markersize": 4}
+            look: dict[str, Any] = {"color": _COLOURS[line.series], "linestyle": _DASHES[line.series]}
+            look |= {"linewidth": 1.0} if not markers else {"marker": _MARKERS[line.series], "markersize": 4}
             shown = _thinned(len(line.x))
             axes.plot(np.asarray(line.x)[shown], np.asarray(line.y)[shown], label=name, **look)
             if line.mark is not None:
@@ -135,8 +108,7 @@ def curves(
         else:
             axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(axis="y")
-        axes.set_xlabel(x_axis)
-        axes.set_ylabel(y_axis)
+        axes.set(xlabel=x_axis, ylabel=y_axis)
         _legend(axes, len(named), wide=True)
 
     return _drawn(key, label, draw, _HEIGHT + 0.16 * math.ceil(len({line.name for line in lines}) / 2))
@@ -153,8 +125,7 @@ def scatter(key: str, label: str, x: np.ndarray, y: np.ndarray, x_axis: str, y_a
         axes.plot(x[shown], y[shown], "o", color=_COLOURS[0], alpha=0.45, markersize=4, markeredgewidth=0)
         axes.set(xlim=(low - room, high + room), ylim=(low - room, high + room), aspect="equal")
         axes.grid()
-        axes.set_xlabel(_short(x_axis, 44))
-        axes.set_ylabel(_short(y_axis, 44))
+        axes.set(xlabel=_short(x_axis, 44), ylabel=_short(y_axis, 44))
 
     return _drawn(key, label, draw, 4.3)
 
@@ -164,15 +135,14 @@ def waterfall(key: str, label: str, gains: np.ndarray, axis: str) -> Html:
 
     def draw(axes: Any) -> None:
         ordered = np.sort(gains)[::-1]
-        places = np.arange(1, len(ordered) + 1)
+        ranks = np.arange(1, len(ordered) + 1)
         for side, colour in ((ordered > 0, _COLOURS[0]), (ordered < 0, _COLOURS[1])):
             heights = np.where(side, ordered, 0.0)
-            axes.fill_between(places, heights, color=colour, step="mid", linewidth=0, alpha=0.85)
+            axes.fill_between(ranks, heights, color=colour, step="mid", linewidth=0, alpha=0.85)
         axes.axhline(0, color=_QUIET, linewidth=0.8)
         axes.set_xlim(0.5, len(ordered) + 0.5)
         axes.grid(axis="y")
-        axes.set_xlabel("queries, the largest gain first")
-        axes.set_ylabel(axis)
+        axes.set(xlabel="queries, the largest gain first", ylabel=axis)
 
     return _drawn(key, label, draw, _HEIGHT)
 
@@ -181,12 +151,10 @@ def shares(key: str, label: str, names: Sequence[str], counts: Sequence[tuple[in
     """Queries won, equal and lost as parts of one bar per model."""
 
     def draw(axes: Any) -> None:
-        starts, places = np.zeros(len(names)), np.arange(len(names))
+        starts, lines = np.zeros(len(names)), np.arange(len(names))
         for column, (word, colour) in enumerate((("won", _COLOURS[0]), ("equal", _FAINT), ("lost", _COLOURS[1]))):
             widths = np.array([count[column] for count in counts], dtype=float)
-            axes.barh(
-                places, widths, left=starts, color=colour, height=0.68, label=word, edgecolor=_PAGE, linewidth=0.8
-            )
+            axes.barh(lines, widths, left=starts, color=colour, height=0.68, label=word, edgecolor=_PAGE, linewidth=0.8)
             starts += widths
         _names(axes, names)
         axes.set_xlim(0, max(1.0, starts.max()))
@@ -213,34 +181,21 @@ def bars(
 
 
 def costs(
-    key: str,
-    label: str,
-    ranks: Sequence[int],
-    cost: Sequence[float],
-    quality: Sequence[float],
-    front: Sequence[int],
-    x_axis: str,
-    y_axis: str,
+    key: str, label: str, rows: Sequence[Row], cost: Sequence[float], front: Sequence[int], x_axis: str, y_axis: str
 ) -> Html:
     """Models as their rank, cost across and quality up; a line joins those that no other model beats in both."""
+    quality = [row.mean for row in rows]
 
     def draw(axes: Any) -> None:
-        axes.step(
-            [cost[place] for place in front],
-            [quality[place] for place in front],
-            where="post",
-            color=_COLOURS[0],
-            linewidth=1.2,
-        )
-        for place, (x, y) in enumerate(zip(cost, quality)):
-            colour = _COLOURS[0] if place in front else _COLOURS[5]
-            axes.plot([x], [y], "o", color=colour, markersize=5)
+        joined = [cost[number] for number in front], [quality[number] for number in front]
+        axes.step(*joined, where="post", color=_COLOURS[0], linewidth=1.2)
+        for number, (x, y) in enumerate(zip(cost, quality)):
+            axes.plot([x], [y], "o", color=_COLOURS[0] if number in front else _COLOURS[5], markersize=5)
         _log_scale(axes, math.log10(max(cost) / min(cost)))
         axes.margins(0.09, 0.1)
-        _label_points(axes, ranks, cost, quality, front)
+        _label_points(axes, [row.rank for row in rows], cost, quality, front)
         axes.grid()
-        axes.set_xlabel(x_axis)
-        axes.set_ylabel(y_axis)
+        axes.set(xlabel=x_axis, ylabel=y_axis)
 
     return _drawn(key, label, draw, 3.4)
 
@@ -251,19 +206,17 @@ def trials(
     """Tuning: the value of each trial as a dot, the best one so far as a line, per fold."""
 
     def draw(axes: Any) -> None:
-        for number, (_, own) in enumerate(values.items()):
-            known = np.array([math.nan if value is None else value for value in own])
+        for number, (_, values_of_fold) in enumerate(values.items()):
+            known = np.array([math.nan if value is None else value for value in values_of_fold])
             colour = _COLOURS[number % SERIES]
-            places = np.arange(1, len(known) + 1)
-            axes.plot(places, known, ".", color=colour, markersize=4, alpha=0.55)
+            numbers = np.arange(1, len(known) + 1)
+            axes.plot(numbers, known, ".", color=colour, markersize=4, alpha=0.55)
             best = (np.fmax if higher_is_better else np.fmin).accumulate(known)
-            axes.plot(
-                places, best, drawstyle="steps-post", color=colour, linestyle=_DASHES[number % SERIES], linewidth=1.3
-            )
+            look = {"drawstyle": "steps-post", "linestyle": _DASHES[number % SERIES], "linewidth": 1.3}
+            axes.plot(numbers, best, color=colour, **look)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(axis="y")
-        axes.set_xlabel("trial")
-        axes.set_ylabel(axis)
+        axes.set(xlabel="trial", ylabel=axis)
 
     return _drawn(key, label, draw, 2.7)
 
@@ -271,21 +224,23 @@ def trials(
 def _label_points(
     axes: Any, ranks: Sequence[int], x: Sequence[float], y: Sequence[float], first: Sequence[int]
 ) -> None:
-    """Ranks beside their points, those of `first` before the others; where no place is free, none."""
-    places = axes.transData.transform(np.column_stack([x, y]))
-    taken: list[tuple[float, float]] = [(float(across), float(up)) for across, up in places]
-    for place in [*first, *(other for other in range(len(ranks)) if other not in first)]:
+    """Ranks beside their points, those of `first` before the others; where there is no room, none."""
+    points = axes.transData.transform(np.column_stack([x, y]))
+    taken: list[tuple[float, float]] = [(float(across), float(up)) for across, up in points]
+    for number in [*first, *(other for other in range(len(ranks)) if other not in first)]:
         for shift in ((0, 9), (0, -9), (9, 0), (-9, 0), (8, 8), (8, -8), (-8, 8), (-8, -8)):
-            spot = places[place] + 1.39 * np.array(shift)  # points to pixels
+            spot = points[number] + 1.39 * np.array(shift)  # points to pixels
             if all(abs(spot[0] - a) > 17 or abs(spot[1] - b) > 11 for a, b in taken):
                 taken.append((float(spot[0]), float(spot[1])))
-                look = {"ha": "center", "va": "center", "fontsize": 8.5}
-                axes.annotate(str(ranks[place]), (x[place], y[place]), xytext=shift, textcoords="offset points", **look)
+                look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5}
+                axes.annotate(
+                    str(ranks[number]), (x[number], y[number]), xytext=shift, textcoords="offset points", **look
+                )
                 break
 
 
 def _log_scale(axes: Any, decades: float) -> None:
-    """Plain numbers at 1, 2, 5, 10, ... or, on a long scale, at powers of ten; matplotlib's own labels are formulas."""
+    """Plain numbers at 1, 2, 5, 10, ... or, on a long scale, at powers of ten; matplotlib would write formulas."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xscale("log")
@@ -334,7 +289,7 @@ def _drawn(key: str, label: str, draw: Any, height: float) -> Html:
 
 
 def _inlined(svg: str, key: str, label: str) -> Html:
-    """An SVG file as a part of a page: no prolog, no metadata, ids of its own, colours and font of the page."""
+    """An SVG file as a part of a page: no prolog, no metadata, new ids, colours and font of the page."""
     svg = svg[svg.index("<svg") :]
     box = re.search(r'viewBox="([^"]*)"', svg)
     assert box is not None
@@ -354,6 +309,6 @@ def _own(tag: str, key: str) -> str:
     tag = re.sub(r"font: (\S+) [^;\"]*", r"font-size: \1", tag)
     tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
     tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):z.2f}", tag)
-    for stand_in, variable in _VARIABLES.items():
-        tag = tag.replace(stand_in, variable)
+    for colour, variable in _VARIABLES.items():
+        tag = tag.replace(colour, variable)
     return " ".join(tag.split())

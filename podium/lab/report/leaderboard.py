@@ -26,7 +26,9 @@ class Summary:
     folds: int
 
     def as_dict(self) -> dict[str, Any]:
-        values = {policy: {name: _number(value) for name, value in own.items()} for policy, own in self.values.items()}
+        values = {
+            policy: {name: _number(mean) for name, mean in means.items()} for policy, means in self.values.items()
+        }
         against = {
             name: {
                 "difference": _number(mean),
@@ -36,8 +38,8 @@ class Summary:
             }
             for name, (mean, low, high) in self.intervals.items()
         }
-        place = {"model": self.model, "values": values, "against_baseline": against, "runs": self.n_runs}
-        return place | {"folds": self.folds, "fit_seconds": self.fit_seconds}
+        summary = {"model": self.model, "values": values, "against_baseline": against, "runs": self.n_runs}
+        return summary | {"folds": self.folds, "fit_seconds": self.fit_seconds}
 
 
 def leaderboard(results: Results, level: float = LEVEL) -> list[Summary]:
@@ -54,8 +56,8 @@ def leaderboard(results: Results, level: float = LEVEL) -> list[Summary]:
     for model in results.ranked(policies[0], metrics[0]):
         runs = results.of(model)
         values = {policy: {name: results.mean(model, policy, name) for name in metrics} for policy in policies}
-        others = {} if model == baseline else per_query
-        against = {name: _difference(own, model, str(baseline), level) for name, own in others.items()}
+        others = () if model == baseline else compared
+        against = {name: _difference(per_query[name], model, str(baseline), level) for name in others}
         seconds = float(np.median([run.fit_seconds for run in runs]))
         summaries.append(Summary(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
     return summaries
@@ -91,8 +93,8 @@ class Beside:
             }
             for metric, pairs in self.rows.items()
         }
-        place = {"title": self.title, "model": self.model, "policy": self.policy, "part": self.part}
-        return place | {"source": self.source, "metrics": rows}
+        about = {"title": self.title, "model": self.model, "policy": self.policy, "part": self.part}
+        return about | {"source": self.source, "metrics": rows}
 
 
 def published_beside(results: Results) -> list[Beside]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from podium.lab.experiments.results import Results
 from podium.lab.report.page import Html, Section, folded, paragraph
-from podium.lab.report.tables import Cell, Column, Value, table
+from podium.lab.report.tables import Column, Rows, table
 from podium.metrics.policies import POLICIES
 
 _LINES = 60  # of one part; the rest is in experiment.json
@@ -33,18 +33,14 @@ def provenance(results: Results) -> Section:
 
 
 def _setup(about: Mapping[str, Any]) -> Html:
-    rows: list[list[Value | Cell]] = [
+    rows: Rows = [
         ["experiment", str(about.get("name", ""))],
         ["metrics", ", ".join(map(str, about["metrics"]))],
         ["folds", ", ".join(map(str, about["folds"]))],
         ["seeds", ", ".join(map(str, about.get("seeds", ())))],
     ]
     rows += [[f"policy {name}", _policy(name)] for name in about["policies"]]
-    return table(
-        "The experiment. The first metric and the first policy rank the leaderboard.",
-        _LINE_COLUMNS,
-        rows,
-    )
+    return table("The experiment. The first metric and the first policy rank the leaderboard.", _LINE_COLUMNS, rows)
 
 
 def _policy(name: str) -> str:
@@ -61,11 +57,11 @@ def _policy(name: str) -> str:
 
 def _models(results: Results) -> Html:
     columns = [Column("model"), Column("description", wide=True), Column("settings", wide=True), Column("more")]
-    rows: list[list[Value | Cell]] = []
-    for name, given in results.about["models"].items():
-        description = given.get("description") or given.get("about") or ""
-        settings = ", ".join(f"{key}={value}" for key, value in (given.get("settings") or {}).items())
-        rest = ", ".join(f"{key}: {value}" for key, value in given.items() if value and key not in _SHOWN_OF_MODELS)
+    rows: Rows = []
+    for name, about in results.about["models"].items():
+        description = about.get("description") or about.get("about") or ""
+        settings = ", ".join(f"{key}={value}" for key, value in (about.get("settings") or {}).items())
+        rest = ", ".join(f"{key}: {value}" for key, value in about.items() if value and key not in _SHOWN_OF_MODELS)
         rows.append([name, str(description), settings or "defaults", rest])
     return table("Models and the settings that the experiment gives them.", columns, rows)
 
@@ -73,28 +69,24 @@ def _models(results: Results) -> Html:
 def _left_out(about: Mapping[str, Any]) -> Iterator[Html]:
     """Models of the experiment that could not be run here, and why."""
     if about.get("left_out"):
-        rows: list[list[Value | Cell]] = [[name, str(why)] for name, why in about["left_out"].items()]
+        rows: Rows = [[name, str(why)] for name, why in about["left_out"].items()]
         yield table("Models that were left out.", [Column("model"), Column("why", wide=True)], rows)
 
 
 def _warnings(results: Results) -> Iterator[Html]:
     """What was warned of while models were trained, each once per model."""
-    found = Counter((run.model, note) for run in results.runs for note in run.notes)
-    rows: list[list[Value | Cell]] = [[model, count, note] for (model, note), count in found.most_common(_LINES)]
+    counts = Counter((run.model, note) for run in results.runs for note in run.notes)
+    rows: Rows = [[model, count, note] for (model, note), count in counts.most_common(_LINES)]
     if rows:
         columns = [Column("model"), Column("runs", 0), Column("warning", wide=True)]
-        yield folded(f"Warnings: {len(found)}", table("Warnings of trainings, and in how many runs.", columns, rows))
+        yield folded(f"Warnings: {len(counts)}", table("Warnings of trainings, and in how many runs.", columns, rows))
 
 
 def _part(title: str, content: Any) -> Html:
     rows = list(_flat(content))
     left = len(rows) - _LINES
-    shown: list[list[Value | Cell]] = [[name, value] for name, value in rows[:_LINES]]
-    made = table(
-        f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.",
-        _LINE_COLUMNS,
-        shown,
-    )
+    shown: Rows = [[name, value] for name, value in rows[:_LINES]]
+    made = table(f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.", _LINE_COLUMNS, shown)
     return folded(f"{title}: {len(rows)} lines", made) if len(rows) > 20 else made
 
 

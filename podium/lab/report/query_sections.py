@@ -13,7 +13,7 @@ from podium.lab.report import charts
 from podium.lab.report.page import Html, Section, figure, folded, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, hardness, higher_is_better
-from podium.lab.report.tables import Cell, Column, Value, interval, number, table
+from podium.lab.report.tables import Cell, Column, Rows, Value, interval, number, table
 
 _MOVED = 10  # queries that gained or lost most
 _HARD = 20
@@ -31,8 +31,8 @@ def against_baseline(board: Leaderboard, baseline: str, against: Mapping[str, Pa
         order = np.argsort(-gains, kind="stable")
         won, lost = order[gains[order] > 0][:_MOVED], order[::-1][gains[order[::-1]] < 0][:_MOVED]
         tables = [
-            _moved(board, baseline, words, [(keys[place], before[place], after[place]) for place in places])
-            for places, words in ((won, "Biggest wins"), (lost, "Biggest losses"))
+            _moved(board, baseline, words, [(keys[number], before[number], after[number]) for number in numbers])
+            for numbers, words in ((won, "Biggest wins"), (lost, "Biggest losses"))
         ]
         blocks += [side_by_side(pictures), _wins(board, baseline, against), side_by_side(tables)]
     return Section("baseline", "Against the baseline", blocks)
@@ -41,20 +41,10 @@ def against_baseline(board: Leaderboard, baseline: str, against: Mapping[str, Pa
 def _differences(board: Leaderboard, baseline: str, against: Mapping[str, PairComparison]) -> Html:
     columns = [Column("model"), Column("difference", 4, signed=True), Column("95% interval", 4), Column("p", 4)]
     columns += [Column("won", 0), Column("equal", 0), Column("lost", 0)]
-    rows: list[list[Value | Cell]] = [
-        [
-            model,
-            row.difference,
-            Cell(interval(row.interval, signed=True, absent=TOO_FEW_DIFFERENCES), "quiet"),
-            _p(row.p),
-            row.wins,
-            row.ties,
-            row.losses,
-        ]
-        for model in board.models
-        for row in [against.get(model)]
-        if row is not None
-    ]
+    rows: Rows = []
+    for row in (against[model] for model in board.models if model in against):
+        ends = Cell(interval(row.interval, signed=True, absent=TOO_FEW_DIFFERENCES), "quiet")
+        rows.append([row.system, row.difference, ends, _p(row.p), row.wins, row.ties, row.losses])
     caption = (
         f"Every model against {baseline}: difference in {shown_metric(board.metric)} with its "
         f"interval, p of the randomisation test after Holm's correction for {counted(len(rows), 'comparison')}, and "
@@ -69,21 +59,15 @@ def _p(p: float) -> str:
 
 def _pair(board: Leaderboard, baseline: str) -> tuple[list[tuple[str, str]], np.ndarray, np.ndarray]:
     before, after = board.values.columns[baseline], board.values.columns[board.best.model]
-    kept = ~np.isnan(before + after)
-    return [key for key, keep in zip(board.values.keys, kept) if keep], before[kept], after[kept]
+    known = ~np.isnan(before + after)
+    return [key for key, is_known in zip(board.values.keys, known) if is_known], before[known], after[known]
 
 
 def _scatter(board: Leaderboard, baseline: str, before: np.ndarray, after: np.ndarray) -> Html:
     best, metric = board.best.model, shown_metric(board.metric)
     over, under = int(np.sum(after > before)), int(np.sum(after < before))
-    picture = charts.scatter(
-        "pair",
-        f"{metric} of each query, {baseline} and {best}",
-        before,
-        after,
-        f"{metric}, {baseline}",
-        f"{metric}, {best}",
-    )
+    label, axes = f"{metric} of each query, {baseline} and {best}", (f"{metric}, {baseline}", f"{metric}, {best}")
+    picture = charts.scatter("pair", label, before, after, *axes)
     part = f" {charts.POINTS:,} of {len(before):,} queries are drawn." if len(before) > charts.POINTS else ""
     return figure(
         picture,
@@ -126,7 +110,7 @@ def hard_queries(board: Leaderboard, chosen: Sequence[str], baseline: str | None
     ordered, metric = hardness(board), shown_metric(board.metric)
     models = list(dict.fromkeys([*chosen, *([baseline] if baseline else [])]))
     columns = [Column("query"), Column("fold"), Column("mean of models", 4), *(Column(model, 4) for model in models)]
-    rows = [_query_row(board, place, mean, models) for place, mean in ordered[:_QUERIES]]
+    rows = [_query_row(board, number, mean, models) for number, mean in ordered[:_QUERIES]]
     over = f"mean over {counted(len(board.models), 'model')}"
     same = len(board.values.keys) - len(ordered)
     alike = f" {counted(same, 'query', 'queries')} on which all models score the same, or none at all, are left out."
@@ -141,6 +125,6 @@ def hard_queries(board: Leaderboard, chosen: Sequence[str], baseline: str | None
     return Section("queries", "Hardest queries", blocks)
 
 
-def _query_row(board: Leaderboard, place: int, mean: float, models: Sequence[str]) -> list[Value | Cell]:
-    fold, query = board.values.keys[place]
-    return [query, fold, mean, *(float(board.values.columns[model][place]) for model in models)]
+def _query_row(board: Leaderboard, number: int, mean: float, models: Sequence[str]) -> list[Value | Cell]:
+    fold, query = board.values.keys[number]
+    return [query, fold, mean, *(float(board.values.columns[model][number]) for model in models)]

@@ -15,7 +15,7 @@ from podium.lab.report.charts import Curve
 from podium.lab.report.leaderboard import Beside, published_beside
 from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.statistics import Leaderboard, Row, shortened
-from podium.lab.report.tables import NOTHING, Cell, Column, Value, interval, number, table
+from podium.lab.report.tables import NOTHING, Cell, Column, Rows, Value, interval, number, table
 from podium.metrics.policies import POLICIES
 
 _SHOWN_INTERVALS = 40  # models in a chart
@@ -32,14 +32,14 @@ def shown_metric(metric: str) -> str:
 def lead(results: Results, board: Leaderboard) -> str:
     """The result in two sentences."""
     best, tied, others = board.best, len(board.leaders) - 1, len(board.rows) - 1
-    found = f"The best model is {best.model}: {shown_metric(board.metric)} {number(best.mean)}"
+    sentence = f"The best model is {best.model}: {shown_metric(board.metric)} {number(best.mean)}"
     if math.isfinite(best.interval[0]):
-        found += f" (95% interval {interval(best.interval)})"
+        sentence += f" (95% interval {interval(best.interval)})"
     elif _absent(best) != NOTHING:
-        found += f" ({_absent(best)} for an interval)"
-    found += f", under the policy {board.policy}."
+        sentence += f" ({_absent(best)} for an interval)"
+    sentence += f", under the policy {board.policy}."
     if not others:
-        return found
+        return sentence
     apart = (
         f"{tied} of the {others} others do not differ significantly from it"
         if tied
@@ -47,7 +47,7 @@ def lead(results: Results, board: Leaderboard) -> str:
     )
     if others == 1:
         apart = "The other one does not differ significantly from it" if tied else "It differs from the other one"
-    return f"{found} {apart} (randomisation test, p < 0.05 after Holm's correction)."
+    return f"{sentence} {apart} (randomisation test, p < 0.05 after Holm's correction)."
 
 
 def facts(results: Results, board: Leaderboard) -> list[Fact]:
@@ -133,17 +133,11 @@ def _interval_chart(board: Leaderboard) -> Html:
     shown = board.rows[:_SHOWN_INTERVALS]
     leaders = len([row for row in shown if row.model in board.leaders])
     tied = f" and the {leaders - 1} that do not differ significantly from it" if leaders > 1 else ""
-    picture = charts.intervals(
-        "intervals",
-        f"{shown_metric(board.metric)} of each model with its interval",
-        [row.model for row in shown],
-        [row.mean for row in shown],
-        [row.interval for row in shown],
-        [row.model in board.leaders for row in shown],
-        f"{shown_metric(board.metric)} ({board.policy})",
-    )
+    metric = shown_metric(board.metric)
+    label, axis = f"{metric} of each model with its interval", f"{metric} ({board.policy})"
+    picture = charts.intervals("intervals", label, shown, board.leaders, axis)
     caption = (
-        f"Mean {shown_metric(board.metric)} and its 95% interval. Filled dots: the best model{tied}. Intervals of two "
+        f"Mean {metric} and its 95% interval. Filled dots: the best model{tied}. Intervals of two "
         "models may overlap although they differ significantly: the tests are paired, query by query."
     )
     return figure(picture, caption)
@@ -163,8 +157,8 @@ def _published(results: Results, beside: Beside, folds: list[str]) -> list[Html]
         f"{beside.title}, beside {beside.model} of this experiment, under the policy {beside.policy}: means over the "
         f"{'validation' if beside.part == 'valid' else 'test'} parts of all folds.{source}"
     )
-    means: list[list[Value | Cell]] = []
-    rows: list[list[Value | Cell]] = []
+    means: Rows = []
+    rows: Rows = []
     for metric, (their_mean, our_mean) in beside.means.items():
         theirs, ours = zip(*beside.rows[metric], (their_mean, our_mean))
         differences = [one - other for one, other in zip(ours, theirs)]
@@ -190,11 +184,11 @@ def per_fold(results: Results, board: Leaderboard) -> Section:
     folds = [str(fold) for fold in results.about["folds"]]
     columns = [Column("model"), *(Column(_fold_name(fold), 4) for fold in folds)]
     columns += [Column("mean", 4), Column("deviation over seeds", 4)]
-    rows: list[list[Value | Cell]] = []
+    rows: Rows = []
     for model in board.models:
-        own = [results.fold_mean(model, fold, board.policy, board.metric) for fold in folds]
+        means = [results.fold_mean(model, fold, board.policy, board.metric) for fold in folds]
         mean = results.mean(model, board.policy, board.metric)
-        rows.append([model, *own, mean, _seed_deviation(results, model, board)])
+        rows.append([model, *means, mean, _seed_deviation(results, model, board)])
     caption = (
         f"{shown_metric(board.metric)} under {board.policy} per fold, mean over seeds. The deviation is that of the "
         "mean over folds from seed to seed."
@@ -220,9 +214,9 @@ def cutoffs(results: Results, board: Leaderboard, chosen: Sequence[str]) -> Sect
     """One chart per metric that was measured at three cutoffs or more."""
     families: dict[str, list[int]] = {}
     for metric in results.about["metrics"]:
-        found = re.fullmatch(r"([a-z]+)@(\d+)", metric)
-        if found:
-            families.setdefault(found[1], []).append(int(found[2]))
+        match = re.fullmatch(r"([a-z]+)@(\d+)", metric)
+        if match:
+            families.setdefault(match[1], []).append(int(match[2]))
     blocks = [
         _cutoff_chart(results, board, chosen, name, sorted(ks)) for name, ks in families.items() if len(set(ks)) > 2
     ]
@@ -242,7 +236,7 @@ def _cutoff_chart(results: Results, board: Leaderboard, chosen: Sequence[str], n
         " Lists with fewer than k documents count as 0 under this policy." if policy and policy.short == "zero" else ""
     )
     caption = (
-        f"{shown}@k under {board.policy} of {_listed(chosen)}: how good the first k places are. "
+        f"{shown}@k under {board.policy} of {_listed(chosen)}: how good the first k ranks are. "
         f"{chosen[0]} goes from {number(first)} at k = {ks[0]} to {number(last)} at k = {ks[-1]}; lines that cross "
         f"mean that the choice of k decides which model is better.{short if name == 'ndcg' else ''}"
     )

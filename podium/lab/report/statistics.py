@@ -17,13 +17,7 @@ import numpy as np
 from podium.evaluation.comparing import compare_values
 from podium.evaluation.comparison import PairComparison, Settings
 from podium.evaluation.intervals import mean_interval
-from podium.evaluation.significance import (
-    TOLERANCE,
-    correct,
-    paired_differences,
-    randomisation_test,
-    weighted_mean,
-)
+from podium.evaluation.significance import TOLERANCE, correct, paired_differences, randomisation_test, weighted_mean
 from podium.lab.experiments.results import Results
 from podium.metrics.registry import parse_metric
 
@@ -44,8 +38,8 @@ class Values:
     def differences(self, baseline: str, system: str) -> tuple[np.ndarray, np.ndarray]:
         """system - baseline where both have a value, and the weights of these queries."""
         before, after = self.columns[baseline], self.columns[system]
-        kept = ~np.isnan(before + after)
-        return paired_differences(before[kept], after[kept]), self.weights[kept]
+        known = ~np.isnan(before + after)
+        return paired_differences(before[known], after[known]), self.weights[known]
 
 
 @dataclass(frozen=True)
@@ -91,9 +85,9 @@ def higher_is_better(metric: str) -> bool:
 
 def gather(results: Results, policy: str, metric: str) -> Values:
     """The values of all models, queries aligned."""
-    own = {model: results.per_query(model, policy, metric) for model in results.models}
-    keys = list(dict.fromkeys(key for found in own.values() for key in found))
-    columns = {model: np.array([found.get(key, math.nan) for key in keys]) for model, found in own.items()}
+    per_query = {model: results.per_query(model, policy, metric) for model in results.models}
+    keys = list(dict.fromkeys(key for values in per_query.values() for key in values))
+    columns = {model: np.array([values.get(key, math.nan) for key in keys]) for model, values in per_query.items()}
     defined = ~np.all([np.isnan(column) for column in columns.values()], axis=0)
     sizes: dict[str, int] = {}
     for (fold, _), counts in zip(keys, defined):
@@ -130,12 +124,12 @@ def _is_mean(values: Values, model: str, mean: float) -> bool:
 
 def _different_pairs(values: Values, models: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs that differ significantly, after Holm's correction for the number of all pairs."""
-    pairs, found = list(combinations(models, 2)), []
+    pairs, p_values = list(combinations(models, 2)), []
     for baseline, system in pairs:
         differences, weights = values.differences(baseline, system)
         enough = len(differences) >= 2
-        found.append(randomisation_test(differences, weights, permutations=_PERMUTATIONS) if enough else math.nan)
-    corrected = correct(found, "holm")
+        p_values.append(randomisation_test(differences, weights, permutations=_PERMUTATIONS) if enough else math.nan)
+    corrected = correct(p_values, "holm")
     return [pair for pair, p in zip(pairs, corrected) if p < SIGNIFICANT]
 
 
@@ -200,7 +194,7 @@ def against_baseline(board: Leaderboard, baseline: str) -> dict[str, PairCompari
 
 
 def hardness(board: Leaderboard) -> list[tuple[int, float]]:
-    """(place of the query, mean over the models), the hardest query first.
+    """(number of the query, mean over the models), the hardest query first.
 
     Queries without a value are left out, and those on which all models have the same: most of them have no relevant
     document, or nothing else.
@@ -211,4 +205,4 @@ def hardness(board: Leaderboard) -> list[tuple[int, float]]:
         defined &= np.ptp(columns, axis=0) > TOLERANCE
     means = columns[:, defined].mean(axis=0) if defined.any() else np.empty(0)
     order = np.argsort(means if higher_is_better(board.metric) else -means, kind="stable")
-    return [(int(np.flatnonzero(defined)[place]), float(means[place])) for place in order]
+    return [(int(np.flatnonzero(defined)[number]), float(means[number])) for number in order]

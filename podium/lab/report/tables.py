@@ -1,4 +1,4 @@
-"""Tables of a report: numbers right-aligned with fixed decimals, in a box of their own that scrolls."""
+"""Tables of a report: numbers right-aligned with fixed decimals, in a box that scrolls."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A value with a look of its own: "best", "ours", "quiet"."""
+    """A value with another look: "best", "ours", "quiet"."""
 
     value: Value
     look: str
 
 
 Value = str | float | int | None
+Rows = list[list[Value | Cell]]
 
 
 def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Value | Cell]]) -> Html:
-    """A table under its caption, which stays in place when the table scrolls; the first column names the rows."""
+    """A table under its caption, which stays when the table scrolls; the first column names the rows."""
     head = "".join(f'<th scope="col"{_align(column)}>{text(column.name)}</th>' for column in columns)
     body = "\n".join(f"<tr>{_cells(columns, row)}</tr>" for row in rows)
     return Html(
@@ -58,11 +59,11 @@ def interval(ends: tuple[float, float], decimals: int = 4, signed: bool = False,
 
 
 def _cells(columns: Sequence[Column], row: Sequence[Value | Cell]) -> str:
-    return "".join(_cell(column, value, place == 0) for place, (column, value) in enumerate(zip(columns, row)))
+    return "".join(_cell(column, value, number == 0) for number, (column, value) in enumerate(zip(columns, row)))
 
 
-def _cell(column: Column, given: Value | Cell, first: bool) -> str:
-    value, look = (given.value, given.look) if isinstance(given, Cell) else (given, "")
+def _cell(column: Column, content: Value | Cell, first: bool) -> str:
+    value, look = (content.value, content.look) if isinstance(content, Cell) else (content, "")
     kinds = ("n" if column.decimals is not None else "", "wide" if column.wide else "", look)
     names = " ".join(name for name in kinds if name)
     kind = f' class="{names}"' if names else ""

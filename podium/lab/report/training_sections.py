@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from podium.lab.report.charts import Curve
 from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, higher_is_better
-from podium.lab.report.tables import NOTHING, Cell, Column, Value, table
+from podium.lab.report.tables import NOTHING, Column, Rows, table
 from podium.lab.tuning.tuning import is_maximised, rank_trials
 
 _CURVES = 12  # models
@@ -27,39 +27,28 @@ _TRIALS = 40  # rows of a table
 _FRONT = 4  # models named in a caption
 
 
-# ---------------------------------------------------------------------------------------- learning curves
-
-
 def learning_curves(results: Results, board: Leaderboard) -> Section:
     """One chart per model with curves, the best models first."""
     models = [model for model in board.models if any(run.curves for run in results.of(model))]
-    blocks = [_learning_curve(results, model, place) for place, model in enumerate(models[:_CURVES])]
+    blocks = [_learning_curve(results, model, number) for number, model in enumerate(models[:_CURVES])]
     left = len(models) - len(blocks)
-    note = (
-        [paragraph(f"{counted(left, 'more model')} further down the leaderboard also have curves.")] if left > 0 else []
-    )
-    return Section("curves", "Learning curves", [side_by_side(blocks), *note] if blocks else [])
+    note = f"{counted(left, 'more model')} further down the leaderboard also have curves."
+    notes = [paragraph(note)] if left > 0 else []
+    return Section("curves", "Learning curves", [side_by_side(blocks), *notes] if blocks else [])
 
 
-def _learning_curve(results: Results, model: str, place: int) -> Html:
+def _learning_curve(results: Results, model: str, number: int) -> Html:
     runs = _first_seeds(results.of(model))
     metric = _curve_metric(runs)
     sets = list(dict.fromkeys(name for run in runs for name in run.curves if run.curves[name].get(metric)))
     lines = [
-        Curve(
-            name,
-            range(1, len(run.curves[name][metric]) + 1),
-            run.curves[name][metric],
-            series,
-            _best_step(run, name, metric),
-        )
+        Curve(name, range(1, len(curve) + 1), curve, series, _best_step(run, name, metric))
         for series, name in enumerate(sets[: charts.SERIES])
         for run in runs
-        if run.curves.get(name, {}).get(metric)
+        if (curve := run.curves.get(name, {}).get(metric))
     ]
-    picture = charts.curves(
-        f"curve-{place}", f"Learning curves of {model}", lines, "step", shown_metric(metric), markers=False
-    )
+    label, axis = f"Learning curves of {model}", shown_metric(metric)
+    picture = charts.curves(f"curve-{number}", label, lines, "step", axis, markers=False)
     steps = [line.mark + 1 for line in lines if line.name == sets[0] and line.mark is not None]
     chosen = f"step {steps[0]}" if len(set(steps)) == 1 else f"steps {min(steps)} to {max(steps)}"
     one = " One line per fold (first seed)." if len(runs) > 1 else ""
@@ -69,11 +58,11 @@ def _learning_curve(results: Results, model: str, place: int) -> Html:
 
 def _first_seeds(runs: Sequence[ModelRun]) -> list[ModelRun]:
     """One run with curves per fold."""
-    found: dict[str, ModelRun] = {}
+    first: dict[str, ModelRun] = {}
     for run in runs:
         if run.curves and all(run.curves.values()):
-            found.setdefault(run.fold, run)
-    return list(found.values())[:_FOLDS]
+            first.setdefault(run.fold, run)
+    return list(first.values())[:_FOLDS]
 
 
 def _curve_metric(runs: Sequence[ModelRun]) -> str:
@@ -98,9 +87,6 @@ def _rises(metric: str) -> bool:
         return False
 
 
-# ---------------------------------------------------------------------------------------- importances
-
-
 def importances(results: Results, board: Leaderboard) -> Section:
     """What the best model that reports importances uses, as a chart; the others in tables."""
     models = [model for model in board.models if any(run.importances for run in results.of(model))]
@@ -114,8 +100,8 @@ def importances(results: Results, board: Leaderboard) -> Section:
 def _shares(runs: Sequence[ModelRun]) -> list[tuple[str, float, float]]:
     """(feature, mean share of the total importance over the runs, standard deviation), the largest first."""
     names = list(dict.fromkeys(name for run in runs for name in run.importances))
-    own = [run.importances for run in runs if run.importances]
-    shares = np.array([[found.get(name, 0.0) for name in names] for found in own], dtype=np.float64)
+    importances = [run.importances for run in runs if run.importances]
+    shares = np.array([[one.get(name, 0.0) for name in names] for one in importances], dtype=np.float64)
     totals = np.abs(shares).sum(axis=1, keepdims=True)
     shares = shares / np.where(totals > 0, totals, 1.0)
     order = np.argsort(-shares.mean(axis=0), kind="stable")
@@ -143,17 +129,12 @@ def _importance_table(model: str, shares: Sequence[tuple[str, float, float]]) ->
     return table(f"{model}: the most important features.", columns, shares[:_FEATURES])
 
 
-# ---------------------------------------------------------------------------------------- cost
-
-
 def cost(results: Results, board: Leaderboard) -> Section:
     """Time, memory and size per run, alone and against quality."""
-    rows: list[list[Value | Cell]] = []
+    rows: Rows = []
     for row in board.rows:
         runs = results.of(row.model)
-        fit, predict = (
-            float(np.mean([getattr(run, name) for run in runs])) for name in ("fit_seconds", "predict_seconds")
-        )
+        fit, predict = np.mean([(run.fit_seconds, run.predict_seconds) for run in runs], axis=0).tolist()
         memory, size = (max(getattr(run, name) for run in runs) for name in ("peak_memory", "model_bytes"))
         rows.append([row.model, row.rank, row.mean, fit, predict, memory / 1e6 or None, size / 1e3 or None])
     columns = [Column("model"), Column("rank", 0), Column(shown_metric(board.metric), 4), Column("training, s", 2)]
@@ -173,11 +154,11 @@ def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> 
     shown = [row for row in board.rows if costs[row.model] > 0 and math.isfinite(row.mean)]
     if len(shown) < 3:
         return []
-    ranks, spent = [row.rank for row in shown], [costs[row.model] for row in shown]
-    quality, metric = [row.mean for row in shown], shown_metric(board.metric)
-    front = _front(spent, [value if higher_is_better(board.metric) else -value for value in quality])
-    picture = charts.costs(f"cost-{name}", f"{metric} against {what}", ranks, spent, quality, front, what, metric)
-    named = ", ".join(f"{ranks[place]} {shown[place].model}" for place in front[::-1][:_FRONT])
+    spent, metric = [costs[row.model] for row in shown], shown_metric(board.metric)
+    sign = 1 if higher_is_better(board.metric) else -1
+    front = _front(spent, [sign * row.mean for row in shown])
+    picture = charts.costs(f"cost-{name}", f"{metric} against {what}", shown, spent, front, what, metric)
+    named = ", ".join(f"{shown[number].rank} {shown[number].model}" for number in front[::-1][:_FRONT])
     named += f" and {len(front) - _FRONT} more" if len(front) > _FRONT else ""
     return [
         figure(
@@ -190,31 +171,28 @@ def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> 
 
 def _front(cost: Sequence[float], quality: Sequence[float]) -> list[int]:
     """Places that nothing dominates, the cheapest first: cost (1, 2, 3) and quality (5, 4, 6) -> [0, 2]."""
-    found: list[int] = []
-    for place in sorted(range(len(cost)), key=lambda place: (cost[place], -quality[place])):
-        if not found or quality[place] > quality[found[-1]]:
-            found.append(place)
-    return found
-
-
-# ---------------------------------------------------------------------------------------- tuning
+    front: list[int] = []
+    for number in sorted(range(len(cost)), key=lambda number: (cost[number], -quality[number])):
+        if not front or quality[number] > quality[front[-1]]:
+            front.append(number)
+    return front
 
 
 def tuning(results: Results, board: Leaderboard) -> Section:
     """How the settings were chosen: the values per fold, the course of the search, and its best trials."""
     by_model = {model: [search for search in results.searches if search.model == model] for model in board.models}
     tuned = {model: searches for model, searches in by_model.items() if searches}
-    blocks = [_trial_chart(model, searches, place) for place, (model, searches) in enumerate(tuned.items())]
+    blocks = [_trial_chart(model, searches, number) for number, (model, searches) in enumerate(tuned.items())]
     texts = [_search_texts(model, searches) for model, searches in tuned.items()]
     return Section("tuning", "Tuning", [side_by_side(blocks), *texts] if tuned else [])
 
 
-def _trial_chart(model: str, searches: Sequence[Search], place: int) -> Html:
+def _trial_chart(model: str, searches: Sequence[Search], number: int) -> Html:
     values = {search.fold: [trial.value for trial in search.trials] for search in searches}
     criterion = searches[0].criterion
-    picture = charts.trials(f"tuning-{place}", f"Trials of {model}", values, criterion, is_maximised(criterion))
+    picture = charts.trials(f"tuning-{number}", f"Trials of {model}", values, criterion, is_maximised(criterion))
     count = sum(map(len, values.values()))
-    lost = count - sum(value is not None for own in values.values() for value in own)
+    lost = count - sum(value is not None for values_of_fold in values.values() for value in values_of_fold)
     stopped = f", {lost} of them stopped early or failed" if lost else ""
     return figure(
         picture,
@@ -225,23 +203,11 @@ def _trial_chart(model: str, searches: Sequence[Search], place: int) -> Html:
 
 def _search_texts(model: str, searches: Sequence[Search]) -> Html:
     names = list(dict.fromkeys(name for search in searches for name in search.chosen))
-    columns = [
-        Column("fold"),
-        *(Column(name) for name in names),
-        Column("best", 4),
-        Column("trials", 0),
-        Column("seconds", 1),
-    ]
-    rows: list[list[Value | Cell]] = [
-        [
-            search.fold,
-            *(_setting(search.chosen.get(name)) for name in names),
-            search.best_value,
-            len(search.trials),
-            search.seconds,
-        ]
-        for search in searches
-    ]
+    columns = [*map(Column, ("fold", *names)), Column("best", 4), Column("trials", 0), Column("seconds", 1)]
+    rows: Rows = []
+    for search in searches:
+        settings = [_setting(search.chosen.get(name)) for name in names]
+        rows.append([search.fold, *settings, search.best_value, len(search.trials), search.seconds])
     chosen = table(f"{model}: the values chosen by {searches[0].criterion}, per fold.", columns, rows)
     return folded(f"{model}: chosen values and trials", chosen, _trial_table(model, searches))
 
@@ -249,26 +215,15 @@ def _search_texts(model: str, searches: Sequence[Search]) -> Html:
 def _trial_table(model: str, searches: Sequence[Search]) -> Html:
     trials = {(search.fold, number): one for search in searches for number, one in enumerate(search.trials, 1)}
     order = rank_trials(trials, searches[0].criterion)
-    columns = [
-        Column("fold"),
-        Column("trial", 0),
-        Column("value", 4),
-        Column("step", 0),
-        Column("seconds", 1),
-        Column("settings", wide=True),
-        Column("note"),
-    ]
-    rows: list[list[Value | Cell]] = [
-        [fold, number, trial.value, trial.step, trial.seconds, _settings(trial.settings), trial.note]
-        for fold, number in order[:_TRIALS]
-        for trial in [trials[fold, number]]
-    ]
+    columns = [Column("fold"), Column("trial", 0), Column("value", 4), Column("step", 0), Column("seconds", 1)]
+    columns += [Column("settings", wide=True), Column("note")]
+    rows: Rows = []
+    for fold, number in order[:_TRIALS]:
+        trial = trials[fold, number]
+        settings = ", ".join(f"{name}={_setting(value)}" for name, value in trial.settings.items())
+        rows.append([fold, number, trial.value, trial.step, trial.seconds, settings or "defaults", trial.note])
     rest = f"; {len(trials) - _TRIALS} more are in searches/" if len(trials) > _TRIALS else ""
     return table(f"{model}: trials, the best first{rest}.", columns, rows)
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_setting(value)}" for name, value in settings.items()) or "defaults"
 
 
 def _setting(value: Any) -> str:

@@ -38,8 +38,8 @@ class Sampler(Protocol):
         ...
 
 
-def make_sampler(name: str, space: Space, own: Mapping[str, Any] | None, seed: int, n_steps: int) -> Sampler:
-    """`own`: settings to be tried first. n_steps: how many steps a training has."""
+def make_sampler(name: str, space: Space, first: Mapping[str, Any] | None, seed: int, n_steps: int) -> Sampler:
+    """`first`: settings to be tried first. n_steps: how many steps a training has."""
     check_choice("sampler", name, SAMPLERS)
     installed = find_spec("optuna") is not None
     if name == "optuna" and not installed:
@@ -48,8 +48,8 @@ def make_sampler(name: str, space: Space, own: Mapping[str, Any] | None, seed: i
             'Install it with: pip install "podium[tune]"; or use sampler="random".'
         )
     if name == "optuna" or (name == "auto" and installed):
-        return OptunaSampler(space, own, seed, n_steps)
-    return RandomSampler(space, own, seed)
+        return OptunaSampler(space, first, seed, n_steps)
+    return RandomSampler(space, first, seed)
 
 
 class RandomProposal:
@@ -65,8 +65,8 @@ class RandomSampler:
 
     name = "random"
 
-    def __init__(self, space: Space, own: Mapping[str, Any] | None, seed: int) -> None:
-        self._space, self._first = space, own
+    def __init__(self, space: Space, first: Mapping[str, Any] | None, seed: int) -> None:
+        self._space, self._first = space, first
         self._rng = np.random.default_rng(seed)
 
     def ask(self) -> RandomProposal:
@@ -76,7 +76,7 @@ class RandomSampler:
         return RandomProposal(self._space.draw(self._rng))
 
     def tell(self, proposal: Any, value: float | None, pruned: bool) -> None:
-        """Draws do not depend on what was found."""
+        """Draws do not depend on results."""
 
 
 class OptunaProposal:
@@ -93,7 +93,7 @@ class OptunaSampler:
 
     name = "optuna"
 
-    def __init__(self, space: Space, own: Mapping[str, Any] | None, seed: int, n_steps: int) -> None:
+    def __init__(self, space: Space, first: Mapping[str, Any] | None, seed: int, n_steps: int) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -101,13 +101,13 @@ class OptunaSampler:
         pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP_TRIALS, n_warmup_steps=n_steps // 5)
         sampler = optuna.samplers.TPESampler(seed=seed)
         self._study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
-        if own is not None:
-            self._study.enqueue_trial({name: self._to_optuna(name, value) for name, value in own.items()})
+        if first is not None:
+            self._study.enqueue_trial({name: self._to_optuna(name, value) for name, value in first.items()})
 
     def ask(self) -> OptunaProposal:
         trial = self._study.ask()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Optuna, about values of its own
+            warnings.simplefilter("ignore")  # of Optuna, about its values
             settings = {name: self._suggest(trial, name) for name in self._space.dimensions}
         return OptunaProposal(trial, settings)
 
@@ -120,10 +120,10 @@ class OptunaSampler:
 
     def _to_optuna(self, name: str, value: Any) -> Any:
         dimension = self._space.dimensions[name]
-        return dimension.place(value) if isinstance(dimension, Choices) else value
+        return dimension.index_of(value) if isinstance(dimension, Choices) else value
 
     def _suggest(self, trial: Any, name: str) -> Any:
-        """Choices by their place: Optuna's own take names and numbers only."""
+        """Choices by their index: Optuna takes names and numbers only."""
         dimension = self._space.dimensions[name]
         if isinstance(dimension, Choices):
             return dimension.values[trial.suggest_categorical(name, list(range(len(dimension.values))))]

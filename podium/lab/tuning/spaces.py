@@ -34,7 +34,7 @@ class Choices:
     def holds(self, value: Any) -> bool:
         return any(_same(value, one) for one in self.values)
 
-    def place(self, value: Any) -> int:
+    def index_of(self, value: Any) -> int:
         return next(number for number, one in enumerate(self.values) if _same(value, one))
 
     def draw(self, rng: np.random.Generator) -> Any:
@@ -84,11 +84,11 @@ class Space:
     def draw(self, rng: np.random.Generator) -> dict[str, Any]:
         return {name: dimension.draw(rng) for name, dimension in self.dimensions.items()}
 
-    def own_settings(self, model: Ranker) -> dict[str, Any] | None:
+    def settings_of(self, model: Ranker) -> dict[str, Any] | None:
         """The settings that the model has, where all of them lie within the space."""
-        found = model.get_params(deep=True)
-        own = {name: found[name] for name in self.dimensions}
-        return own if all(self.dimensions[name].holds(value) for name, value in own.items()) else None
+        parameters = model.get_params(deep=True)
+        settings = {name: parameters[name] for name in self.dimensions}
+        return settings if all(self.dimensions[name].holds(value) for name, value in settings.items()) else None
 
 
 def parse_space(model: Ranker, mapping: Mapping[str, Any]) -> Space:
@@ -96,23 +96,23 @@ def parse_space(model: Ranker, mapping: Mapping[str, Any]) -> Space:
     owner = type(model).__name__
     if not isinstance(mapping, Mapping) or not mapping:
         raise ValueError(f"{owner}: a space must name at least one parameter, such as max_leaf_nodes; got {mapping!r}.")
-    return Space({name: _dimension(model, str(name), given) for name, given in mapping.items()})
+    return Space({name: _dimension(model, str(name), values) for name, values in mapping.items()})
 
 
 def read_space(model: Ranker, texts: Sequence[str]) -> dict[str, Any]:
     """A space as it is written on the command line: `learning_rate=0.01:0.3:log`, `growth=leaf,level`, or JSON.
 
-    A list in JSON is for values that have commas of their own: `transform=[["raw"], ["raw", "rank"]]`.
+    A list in JSON is for values with commas: `transform=[["raw"], ["raw", "rank"]]`.
     """
-    found: dict[str, Any] = {}
+    space: dict[str, Any] = {}
     for text in texts:
-        name, equals, given = (part.strip() for part in text.partition("="))
-        if not equals or not given:
+        name, equals, values = (part.strip() for part in text.partition("="))
+        if not equals or not values:
             raise ValueError(f"--space takes name=low:high, name=low:high:log or name=a,b,c; got {text!r}.")
-        if name in found:
+        if name in space:
             raise ValueError(f"--space {name}=... is given twice; give it once.")
-        found[name] = _read_dimension(model, name, given)
-    return found
+        space[name] = _read_dimension(model, name, values)
+    return space
 
 
 def _read_dimension(model: Ranker, name: str, text: str) -> Any:
@@ -137,30 +137,30 @@ def _read_dimension(model: Ranker, name: str, text: str) -> Any:
     return [read(part.strip()) for part in text.split(",")]
 
 
-def _dimension(model: Ranker, name: str, given: Any) -> Choices | Range:
+def _dimension(model: Ranker, name: str, values: Any) -> Choices | Range:
     declaration = _declaration(model, name)
     where = f"{type(model).__name__}: the space of {name}"
-    if isinstance(given, Mapping):
-        return _range(model, name, declaration, given, where)
-    if isinstance(given, str) or not isinstance(given, Sequence) or not len(given):
-        raise ValueError(f'{where} must be a list of values or {{"low": .., "high": .., "log": ..}}; got {given!r}.')
-    for value in given:
+    if isinstance(values, Mapping):
+        return _range(model, name, declaration, values, where)
+    if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
+        raise ValueError(f'{where} must be a list of values or {{"low": .., "high": .., "log": ..}}; got {values!r}.')
+    for value in values:
         _refuse_value(model, name, declaration, value)
-    if any(_same(one, other) for number, one in enumerate(given) for other in given[:number]):
-        raise ValueError(f"{where} has a value twice: {list(given)!r}. Give each value once.")
-    return Choices(tuple(given))
+    if any(_same(one, other) for number, one in enumerate(values) for other in values[:number]):
+        raise ValueError(f"{where} has a value twice: {list(values)!r}. Give each value once.")
+    return Choices(tuple(values))
 
 
-def _range(model: Ranker, name: str, declaration: Declaration | None, given: Mapping[str, Any], where: str) -> Range:
-    for key in given:
+def _range(model: Ranker, name: str, declaration: Declaration | None, ends: Mapping[str, Any], where: str) -> Range:
+    for key in ends:
         check_choice(f"{where}: a key", key, _RANGE_KEYS)
-    low: Any = given.get("low")
-    high: Any = given.get("high")
-    log = given.get("log", False)
+    low: Any = ends.get("low")
+    high: Any = ends.get("high")
+    log = ends.get("log", False)
     if declaration is not None and declaration.kind.read not in (int, float):
-        raise ValueError(f"{where} must be a list of values, because it is not a number; got {dict(given)!r}.")
+        raise ValueError(f"{where} must be a list of values, because it is not a number; got {dict(ends)!r}.")
     if not _is_finite(low) or not _is_finite(high) or low >= high or not isinstance(log, bool):
-        raise ValueError(f"{where} must have numbers low < high, and log true or false; got {dict(given)!r}.")
+        raise ValueError(f"{where} must have numbers low < high, and log true or false; got {dict(ends)!r}.")
     if log and low <= 0:
         raise ValueError(f"{where}: log needs a low above 0; got {low!r}. Give a larger one, or leave log out.")
     for value in (low, high):
@@ -170,13 +170,13 @@ def _range(model: Ranker, name: str, declaration: Declaration | None, given: Map
 
 
 def _declaration(model: Ranker, name: str) -> Declaration | None:
-    """What the parameter may be; None for one of scikit-learn's estimators, which check their own."""
+    """What the parameter may be; None for one of scikit-learn's estimators, which check their parameter."""
     check_choice(f"{type(model).__name__}: a parameter", name, model.get_params(deep=True))
-    *path, own = name.split("__")
+    *path, parameter = name.split("__")
     holder: Any = model
     for part in path:  # `model__sigma`, `members__0__sigma`
         holder = holder[int(part)] if isinstance(holder, (list, tuple)) else getattr(holder, part)
-    return parameters_of(type(holder))[own].declaration if isinstance(holder, Ranker) else None
+    return parameters_of(type(holder))[parameter].declaration if isinstance(holder, Ranker) else None
 
 
 def _refuse_value(model: Ranker, name: str, declaration: Declaration | None, value: Any) -> None:

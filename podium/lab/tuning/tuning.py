@@ -1,7 +1,7 @@
 """Tuning: settings of a model chosen on validation data.
 
 Trial by trial the model is trained on one part and judged on another, which also decides the number of trees, rounds
-or epochs. Neither part is test data, and nothing else is given to this module: what it chooses cannot have looked at
+or epochs. Neither part is test data, and nothing else reaches this module: what it chooses cannot have looked at
 the labels of a test.
 """
 
@@ -64,7 +64,7 @@ class Tuned:
     seconds: float
     criterion: str  # such as "ndcg@10 (standard)"
     sampler: str  # "optuna" or "random"
-    best: int  # the place of the best trial
+    best: int  # the number of the best trial, from 0
 
     @property
     def value(self) -> float:
@@ -91,8 +91,8 @@ class Tuned:
             {"settings": one.settings, "value": one.value, "step": one.step, "seconds": one.seconds, "note": one.note}
             for one in self.trials
         ]
-        found = {"model": type(self.model).__name__, "criterion": self.criterion, "sampler": self.sampler}
-        return found | {"value": self.value, "chosen": plain, "seconds": self.seconds, "trials": trials}
+        chosen_by = {"model": type(self.model).__name__, "criterion": self.criterion, "sampler": self.sampler}
+        return chosen_by | {"value": self.value, "chosen": plain, "seconds": self.seconds, "trials": trials}
 
 
 def tune(
@@ -113,7 +113,7 @@ def tune(
 
     `space` is `{parameter: [choices]}` or `{parameter: {"low": .., "high": .., "log": ..}}`; None takes the default
     space of the model. `metric` may be a sum, "map+meanndcg". The settings of the model itself are tried first, where
-    they lie within the space. A trial that fails is recorded, with the reason, and the others go on. With `seconds` no
+    they lie within the space. A trial that fails is recorded, and the others are tried. With `seconds` no
     trial begins after that time; without, the result depends on the arguments only. `sampler` is "optuna" (extra
     `tune`), "random", or "auto" for the first one that is installed.
     """
@@ -126,7 +126,7 @@ def tune(
     parsed = parse_space(model, default_space(model) if space is None else space)
     _refuse_fitted_bases(model, parsed)
     search = _Search(model, parsed, train, valid, parse_criterion(metric, policy), seconds)
-    proposing = make_sampler(sampler, parsed, parsed.own_settings(model), random_state, search.n_steps)
+    proposing = make_sampler(sampler, parsed, parsed.settings_of(model), random_state, search.n_steps)
     return search.run(proposing, trials, report)
 
 
@@ -134,13 +134,7 @@ class _Search:
     """The trials of one call of `tune`."""
 
     def __init__(
-        self,
-        model: Ranker,
-        space: Space,
-        train: RankingData,
-        valid: RankingData,
-        metric: Metric,
-        seconds: float | None,
+        self, model: Ranker, space: Space, train: RankingData, valid: RankingData, metric: Metric, seconds: float | None
     ) -> None:
         valid.labels_for("tune")
         self.model, self.space, self.train, self.valid, self.metric = model, space, train, valid, metric
@@ -167,9 +161,9 @@ class _Search:
                 report(len(self.trials), trials, "" if self.best < 0 else f"best {self._shown(self.best_value):.4f}")
         return self._result(sampler)
 
-    def _known(self, place: int) -> float | None:
+    def _known(self, number: int) -> float | None:
         """The value of an earlier trial, more being better."""
-        value = self.trials[place].value
+        value = self.trials[number].value
         return None if value is None else self._shown(value)
 
     def _shown(self, value: float) -> float:
@@ -196,23 +190,23 @@ class _Search:
 
     def _fit(self, settings: Mapping[str, Any], watcher: _Watcher) -> Ranker:
         model: Ranker = clone(self.model).set_params(**settings)
-        own_metric = model.eval_metric
-        given: dict[str, Any] = {}
+        eval_metric = model.eval_metric
+        options: dict[str, Any] = {}
         if self.steps is not None:
             model.set_params(eval_metric=self.metric)
-            given = {"early_stopping_rounds": _patience(self.n_steps), "callbacks": [watcher]}
+            options = {"early_stopping_rounds": _patience(self.n_steps), "callbacks": [watcher]}
         if self.steps is not None or _chooses_weights(model) or _chooses_plan(model):
-            given |= {"eval_set": self.valid}
-        model.fit(self.train, **given)
-        model.eval_metric = own_metric
+            options |= {"eval_set": self.valid}
+        model.fit(self.train, **options)
+        model.eval_metric = eval_metric
         return model
 
     def _decided(self, model: Any) -> dict[str, Any]:
         """What the validation data decided in the training itself."""
-        found: dict[str, Any] = {} if self.steps is None else {self.steps: int(model.best_iteration_)}
+        decided: dict[str, Any] = {} if self.steps is None else {self.steps: int(model.best_iteration_)}
         if _chooses_plan(model):
-            found["plan"] = model.plan_
-        return found | ({"weights": model.weights_.tolist()} if _chooses_weights(model) else {})
+            decided["plan"] = model.plan_
+        return decided | ({"weights": model.weights_.tolist()} if _chooses_weights(model) else {})
 
     def _result(self, sampler: Sampler) -> Tuned:
         if not self.trials:
@@ -226,8 +220,8 @@ class _Search:
                 f"{first.settings}, {first.note} Change the space, or the settings that all trials share."
             )
         seconds = perf_counter() - self.started
-        found = tuple(self.trials), self.chosen, self.best_model, seconds
-        return Tuned(*found, criterion_words(self.metric), sampler.name, self.best)
+        search = tuple(self.trials), self.chosen, self.best_model, seconds
+        return Tuned(*search, criterion_words(self.metric), sampler.name, self.best)
 
 
 class _Watcher:
@@ -279,13 +273,12 @@ def _deciding_parameter(model: Ranker, space: Space) -> str | None:
     Where the learning rate falls until the last epoch, a net that stops at its best epoch is another one than a net
     with so many epochs.
     """
-    own, found = model.get_params(deep=False), model.steps_parameter
-    if found is None or found in space.dimensions:
+    parameters, steps = model.get_params(deep=False), model.steps_parameter
+    if steps is None or steps in space.dimensions:
         return None
     shaping = {"schedule": "constant", "warmup": 0.0}
-    if any(name in space.dimensions or own[name] != plain for name, plain in shaping.items() if name in own):
-        return None
-    return found
+    shaped = (name in space.dimensions or parameters[name] != shaping[name] for name in shaping if name in parameters)
+    return None if any(shaped) else steps
 
 
 def _patience(n_steps: int) -> int:
@@ -294,8 +287,8 @@ def _patience(n_steps: int) -> int:
 
 
 def _chooses_plan(model: Ranker) -> bool:
-    """Whether it is an AutoRanker, which makes a plan of its own; with that plan it chooses nothing again."""
-    return "plan" in (own := model.get_params(deep=False)) and own["plan"] is None
+    """Whether it is an AutoRanker, which makes a plan of its parameters; with that plan it chooses nothing again."""
+    return "plan" in (parameters := model.get_params(deep=False)) and parameters["plan"] is None
 
 
 def _chooses_weights(model: Ranker) -> bool:

@@ -33,7 +33,7 @@ from podium.learners.net.device import (
 )
 from podium.learners.net.network import make_network, over_nets
 from podium.learners.net.optimization import OptimizerRules, make_optimizer, start_memory, step_of
-from podium.learners.net.scoring import Inputs, NetFunction, NetShape
+from podium.learners.net.scoring import Inputs, Layout, NetFunction, NetShape
 from podium.learners.protocol import Target
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 
@@ -299,43 +299,38 @@ class DeviceEpochs:
         return self._objective
 
 
+Programs = tuple[Callable[..., Any], Callable[..., Any]]  # scores with their backward pass, and the optimiser's move
+
+
 @lru_cache(maxsize=32)
 def host_programs(
     shape: NetShape, dropout: float, n_nets: int, rules: OptimizerRules, precision: str = "float32"
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Compiled once per shape of their arguments: scores with their backward pass, and the optimiser's move."""
-    network = over_nets(make_network(shape, dropout, jnp.dtype(precision)), n_nets)
-    step = step_of(make_optimizer(rules, shape.penalised()))
-
-    @jax.jit
-    def forward(weights: Any, x: Any, key: Any) -> Any:
-        return jax.vjp(lambda moved: network(moved, x, key), weights)
-
-    @jax.jit
-    def update(weights: Any, memory: Any, backward: Any, gradients: Any, rate: Any) -> Any:
-        (gradient,) = backward(gradients)
-        return step(weights, memory, gradient, rate)
-
-    return forward, update
+) -> Programs:
+    """Compiled once per shape of their arguments."""
+    return _programs(over_nets(make_network(shape, dropout, jnp.dtype(precision)), n_nets), rules, shape)
 
 
 @lru_cache(maxsize=32)
-def list_programs(
-    rules: DeviceRules, widths: tuple[int, ...], n_rows: int
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def list_programs(rules: DeviceRules, widths: tuple[int, ...], n_rows: int) -> Programs:
     """`host_programs` for list-aware nets."""
     network = batch_network(rules, widths)
-    step = step_of(make_optimizer(rules.optimizer, rules.shape.penalised()))
+
+    def scores(weights: Any, data: Any, chosen: Any, key: Any) -> Any:
+        plan = plan_rows(widths, n_rows, chosen, data)
+        return network(weights, data["columns"][plan["row"]], key, chosen, plan, data)
+
+    return _programs(scores, rules.optimizer, rules.shape)
+
+
+def _programs(scores: Callable[..., Any], rules: OptimizerRules, shape: Layout) -> Programs:
+    step = step_of(make_optimizer(rules, shape.penalised()))
 
     @jax.jit
-    def forward(weights: Any, data: Any, chosen: Any, key: Any) -> Any:
-        plan = plan_rows(widths, n_rows, chosen, data)
-        x = data["columns"][plan["row"]]
-        return jax.vjp(lambda moved: network(moved, x, key, chosen, plan, data), weights)
+    def forward(weights: Any, *inputs: Any) -> Any:
+        return jax.vjp(lambda moved: scores(moved, *inputs), weights)
 
     @jax.jit
     def update(weights: Any, memory: Any, backward: Any, gradients: Any, rate: Any) -> Any:
-        (gradient,) = backward(gradients)
-        return step(weights, memory, gradient, rate)
+        return step(weights, memory, *backward(gradients), rate)
 
     return forward, update

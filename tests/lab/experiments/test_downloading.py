@@ -90,9 +90,9 @@ def test_a_download_is_whole_and_not_repeated(server: Server, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
-def test_a_broken_download_goes_on_where_it_stopped(server: Server, tmp_path: Path, knows_ranges: bool) -> None:
+def test_a_broken_download_resumes_where_it_stopped(server: Server, tmp_path: Path, knows_ranges: bool) -> None:
     target, server.breaks_after, server.knows_ranges = tmp_path / "tiny.tar.gz", 100_000, knows_ranges
-    with pytest.raises(OSError, match=r"broke.* Run it again to go on from there"):
+    with pytest.raises(OSError, match=r"broke.* Run it again to resume"):
         download(server.archive(), target)
     assert not target.exists()
     assert (tmp_path / "tiny.tar.gz.partial").read_bytes() == CONTENT[:100_000]

@@ -63,7 +63,7 @@ def test_parameters_of_inner_models_are_named_as_in_scikit_learn() -> None:
     bagged = podium.Bagged(podium.LambdaMART())
     space = parse_space(bagged, {"model__max_leaf_nodes": {"low": 3, "high": 5}, "n_members": [2]})
     assert space.size == 3
-    assert space.own_settings(bagged) is None
+    assert space.settings_of(bagged) is None
     blend = podium.Blend([podium.LambdaMART(), podium.Linear()])
     assert len(parse_space(blend, {"members__1__l2_regularization": [0.1, 0.03]})) == 1
     with pytest.raises(ValueError, match="max_leaf_nodes must be an integer"):
@@ -76,8 +76,8 @@ def test_parameters_of_inner_models_are_named_as_in_scikit_learn() -> None:
 
 def test_lists_and_tuples_are_the_same_choice_and_numbers_are_no_switches() -> None:
     model = podium.LambdaMART(transform=["raw", "rank"], extra_trees=True)
-    assert parse_space(model, {"transform": [("raw", "rank"), None]}).own_settings(model) is not None
-    assert parse_space(model, {"extra_trees": [False]}).own_settings(model) is None
+    assert parse_space(model, {"transform": [("raw", "rank"), None]}).settings_of(model) is not None
+    assert parse_space(model, {"extra_trees": [False]}).settings_of(model) is None
 
 
 @pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
@@ -88,7 +88,7 @@ def test_every_model_has_a_default_space_that_holds_its_defaults(entry) -> None:
             default_space(model)
         return
     space = parse_space(model, default_space(model))
-    assert space.own_settings(model) is not None
+    assert space.settings_of(model) is not None
     rng = np.random.default_rng(0)
     for _ in range(5):
         drawn = space.draw(rng)
