@@ -317,10 +317,10 @@ def explain_command(
         bool, typer.Option("--shap", help="Mean |SHAP| of each feature within the queries of DATA.")
     ] = False,
     permutation: Annotated[
-        bool, typer.Option("--permutation", help="How much the metric falls when each feature is shuffled.")
+        bool, typer.Option("--permutation", help="How much the metric drops when each feature is shuffled.")
     ] = False,
     ablation: Annotated[
-        Path | None, typer.Option(help="Train again on this file without each feature; how much the metric falls.")
+        Path | None, typer.Option(help="Train again on this file without each feature; how much the metric drops.")
     ] = None,
     group: Annotated[
         list[str], typer.Option(metavar="NAME=F,F", help="With --ablation: features that are left out together.")
