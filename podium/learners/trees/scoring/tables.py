@@ -72,7 +72,7 @@ class WalkTables:
 
 
 def walk_tables(forest: Forest) -> WalkTables | None:
-    """None where the distance to a child and the place of a key have no room in 32 bits."""
+    """None where the distance to a child and the number of a key do not fit into 32 bits."""
     split = forest.left != np.arange(len(forest.left))
     columns, column = np.unique(forest.feature[split], return_inverse=True)
     key = np.full(len(split), 2 * len(columns))  # of a leaf: a key that exceeds nothing
@@ -98,9 +98,9 @@ def _keys(values: np.ndarray) -> np.ndarray:
 
 def _aligned(length: int) -> np.ndarray:
     """Zeros that begin with a cache line."""
-    room = np.zeros(length + _LINE, np.uint64)
-    start = -(room.ctypes.data // room.itemsize) % _LINE
-    return room[start : start + length]
+    buffer = np.zeros(length + _LINE, np.uint64)
+    start = -(buffer.ctypes.data // buffer.itemsize) % _LINE
+    return buffer[start : start + length]
 
 
 @kernel
