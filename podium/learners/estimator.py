@@ -23,6 +23,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import map_blocks
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.learners.linear.products import multiply
 
@@ -96,8 +97,6 @@ class Form:
 class EstimatorTraining:
     """The learner of a single step: `fit` trains the estimator, and `score` then has its scores."""
 
-    unit = "fit"
-
     def __init__(self, fit: Callable[[], None], score: Callable[[np.ndarray], np.ndarray]) -> None:
         self._fit, self._score, self.n_steps = fit, score, 0
         self.followed: list[np.ndarray] = []
@@ -113,9 +112,9 @@ class EstimatorTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._score(np.asarray(X)) + offset
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._followed_rows.append((X, offset))
-        self.followed.append(np.zeros(X.shape[0]) + offset)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        self._followed_rows.append((data.X, offset))
+        self.followed.append(np.zeros(data.n_rows) + offset)
 
     def snapshot(self) -> int:
         return self.n_steps

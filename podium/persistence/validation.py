@@ -2,7 +2,7 @@
 
 A checksum says that a file is as it was written, not that it was written by Podium. So every key of `meta` has its
 exact type and range here, keys and arrays that are not known are refused, and lengths are compared with one another.
-Each model declares the facts and arrays of its own (`Ranker._FACTS`, `Ranker._ARRAYS`) and checks what they hold.
+Each model declares its facts and arrays (`Ranker.state_facts`, `Ranker.state_arrays`) and checks what they hold.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 def fitted_parameters(model: Any, given: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that a fitted model reads: as given, or where others were set after the training, as `changed`."""
     declared = {one.name: one for one in fields(model)}
-    _refuse_other_keys("the fitted parameters", changed, set(), set(model._FITTED_PARAMETERS))
-    values = {name: given.get(name, declared[name].default) for name in model._FITTED_PARAMETERS} | dict(changed)
+    _refuse_other_keys("the fitted parameters", changed, set(), set(model.scoring_parameters))
+    values = {name: given.get(name, declared[name].default) for name in model.scoring_parameters} | dict(changed)
     for name, value in changed.items():
         declaration = declared[name].metadata["parameter"]
         if not declaration.takes(value):

@@ -62,7 +62,7 @@ def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked_base(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a model; a base model among them is one that is to be trained."""
+    """The parameters of a model; an init model among them is one that is to be trained."""
     base = parameters.get("init")
     if base is not None and not isinstance(base, (Ranker, NotSaved)):
         raise ValueError(f"init must be null or a model, not {_short(base)}")
@@ -153,10 +153,10 @@ def _plain_model(value: Any) -> dict[str, Any]:
 
 
 def _plain_base(value: Any) -> dict[str, Any]:
-    """The base model of a model that is to be trained; what a fitted one has learned is not a parameter."""
+    """The init model of a model that is to be trained; what a fitted one has learned is not a parameter."""
     if not isinstance(value.init, Ranker) or is_fitted(value.init):
         start = f"{type(value).__name__} starts from a fitted model or from scores (init)"
-        raise ValueError(f"{start}, which parameters do not hold; a base model that is not fitted can be saved")
+        raise ValueError(f"{start}, which parameters do not hold; an init model that is not fitted can be saved")
     plain: dict[str, Any] = to_plain(value.init)
     return plain
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from podium._runtime.words import did_you_mean
 from podium.lab.experiments.baselines import PEERS, is_installed
+from podium.models.frame.init_model import refuse_fitted_inits, refuse_given_scores
 from podium.models.frame.nested import MODEL, MODELS, read_model, read_models
 from podium.models.frame.parameters import INTEGER, NAMES, NUMBER, SWITCH, Declaration
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
 from podium.models.registry import ModelEntry, catalogue
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ def _setting_problems(experiment: Experiment, name: str, path: str) -> Iterator[
     try:
         model = _unseeded(experiment, name, "", {})
         for made in [model, *(_unseeded(experiment, name, fold, {}) for fold in spec.by_fold)]:
-            made._check_parameters()
-            refuse_fitted_bases(made)
+            made.check_parameters()
+            refuse_fitted_inits(made)
             refuse_given_scores(made)
     except (ValueError, KeyError) as error:
         yield f"{path}: {error}"

@@ -23,6 +23,7 @@ import numpy as np
 
 from podium._runtime.exact import exact_sum
 from podium.data.precision import divisors
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.learners.linear.basis import Basis
 from podium.learners.linear.products import multiply, multiply_transposed
@@ -78,8 +79,6 @@ class Place:
 class LinearTraining:
     """The learner of linear models; `point` has the weights of standardised features, then the intercept."""
 
-    unit = "round"
-
     def __init__(
         self,
         X: np.ndarray,
@@ -116,8 +115,8 @@ class LinearTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._scores(X, self.point) + offset
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        rows = self._expanded(X)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        rows = self._expanded(data.X)
         self._followed_rows.append((rows, offset))
         self.followed.append(self._scores(rows, self.point) + offset)
 

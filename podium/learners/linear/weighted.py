@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from podium.data.sparse import FeatureMatrix
+from podium.data.ranking import RankingData
 from podium.learners.linear.lbfgs import Scaling
 from podium.learners.linear.products import multiply
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
@@ -22,8 +22,6 @@ Snapshot = tuple[int, np.ndarray]
 class WeightedFeatures:
     """A linear learner in training: members define `step`."""
 
-    unit = "round"
-
     def __init__(self, X: np.ndarray, n_jobs: int | None) -> None:
         self.X, self.n_jobs = X, n_jobs
         self.scaling = Scaling.of(X, n_jobs)
@@ -32,9 +30,9 @@ class WeightedFeatures:
         self.followed: list[np.ndarray] = []
         self._followed_rows: list[tuple[np.ndarray, np.ndarray | float]] = []
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._followed_rows.append((X, offset))
-        self.followed.append(self.scores(X, self.weights) + offset)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        self._followed_rows.append((data.X, offset))
+        self.followed.append(self.scores(data.X, self.weights) + offset)
 
     def snapshot(self) -> Snapshot:
         return self.n_steps, self.weights
@@ -60,7 +58,7 @@ class WeightedFeatures:
         centred = self.X[:, feature].astype(np.float64) - self.scaling.centre[feature]
         return np.asarray(centred / self.scaling.scale[feature])
 
-    def _settle(self, weights: np.ndarray) -> None:
+    def settle(self, weights: np.ndarray) -> None:
         """The step is done: these are the weights now."""
         self.weights, self.n_steps = weights, self.n_steps + 1
         self.followed = [self.scores(X, weights) + offset for X, offset in self._followed_rows]

@@ -17,9 +17,9 @@ from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, MetricLike, evaluate
 from podium.metrics.policies import Policy
 from podium.models.frame.estimator import clone
+from podium.models.frame.init_model import refuse_fitted_inits, refuse_given_scores
 from podium.models.frame.parameters import INTEGER
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def cross_validate(
     the result is the same for any number of them.
     """
     fold_of = divide_queries(data, folds, random_state)
-    refuse_fitted_bases(model, "cross_validate")
+    refuse_fitted_inits(model, "cross_validate")
     refuse_given_scores(model, "cross_validate")
     scores, models = out_of_fold_scores(model, data, fold_of, n_jobs=n_jobs)
     given: dict[str, Any] = {"metrics": metrics, "policy": policy}

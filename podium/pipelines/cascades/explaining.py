@@ -95,7 +95,7 @@ def _last_stage(cascade: Cascade) -> tuple[int, Stage]:
 def _why_not(stage: Stage) -> str:
     assert stage.model is not None
     try:
-        stage.model._summands()
+        stage.model.summands()
     except ValueError as error:
         return str(error)
     return ""
@@ -108,7 +108,7 @@ def _shares(
     if not with_shares:
         own = {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
         return own
-    columns = as_dense(stage.model._columns(rows, one_query(len(rows))))
+    columns = as_dense(stage.model.columns(rows, one_query(len(rows))))
     found = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))
     values = centre(found.values, np.zeros(len(rows), np.int64))
     return {doc: _feature_shares(found.names, row, own) for doc, row, own in zip(documents.tolist(), columns, values)}
