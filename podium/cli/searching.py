@@ -114,7 +114,7 @@ def search_command(
         if as_json:
             print_json(explained.as_dict())
         else:
-            _terminal.print_hits(explained.found, [hit.sentence() for hit in explained.hits], explained.note)
+            _terminal.print_hits(explained.ranked, [hit.sentence() for hit in explained.hits], explained.note)
         return
     hits = searching.open_searched(folder).search(text, k or 10, **options)
     if as_json:

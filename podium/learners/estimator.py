@@ -52,9 +52,9 @@ class Form:
         if self.link in KERNELS:
             return self._kernel_scores(X, n_jobs)
         outputs = np.empty((len(self.weights), len(X)))
-        for weights, intercept, own in zip(self.weights, self.intercepts, outputs):
-            multiply(X, np.ascontiguousarray(weights), own, n_jobs)
-            own += intercept
+        for weights, intercept, output in zip(self.weights, self.intercepts, outputs):
+            multiply(X, np.ascontiguousarray(weights), output, n_jobs)
+            output += intercept
         if self.link == "identity":
             return np.asarray(outputs[0])
         if self.link == "logistic":

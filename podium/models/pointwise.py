@@ -118,10 +118,10 @@ class _EstimatorRanker(SeedParameter, Ranker):
         self, link: str, weights: np.ndarray, intercepts: Any, grades: np.ndarray, mean: np.ndarray, scale: np.ndarray
     ) -> Form:
         """Weights of standardised features as those of the features as they came."""
-        own = np.atleast_2d(np.asarray(weights, np.float64)) / scale
-        shifts = np.atleast_1d(np.asarray(intercepts, np.float64)) - own @ mean
+        unscaled = np.atleast_2d(np.asarray(weights, np.float64)) / scale
+        shifts = np.atleast_1d(np.asarray(intercepts, np.float64)) - unscaled @ mean
         empty = np.empty((0, len(mean)))
-        return Form(link, own, np.broadcast_to(shifts, len(own)).copy(), grades, empty, mean, scale)
+        return Form(link, unscaled, np.broadcast_to(shifts, len(unscaled)).copy(), grades, empty, mean, scale)
 
     def save(self, target: Any, *, score_only: bool = False) -> None:
         """As `Ranker.save`; of estimators that arrays do not tell, an error."""
@@ -353,9 +353,9 @@ def sample_pairs(data: RankingData, most: int, rng: np.random.Generator) -> tupl
         numbers = np.arange(total)
     else:
         numbers = np.minimum(((np.arange(most) + rng.random(most)) * (total / most)).astype(np.int64), total - 1)
-    place = np.searchsorted(ends, numbers, side="right")
-    below = numbers - (ends[place] - (run_start - first)[place])
-    return order[place], order[first[place] + below], queries[place]
+    position = np.searchsorted(ends, numbers, side="right")
+    below = numbers - (ends[position] - (run_start - first)[position])
+    return order[position], order[first[position] + below], queries[position]
 
 
 def _pair_weights(data: RankingData, better: np.ndarray, worse: np.ndarray, query: np.ndarray) -> np.ndarray | None:

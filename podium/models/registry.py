@@ -106,11 +106,11 @@ _OWN = (
     *_family(
         "podium.models.trees.named",
         "trees",
-        "boosted trees on top of a base model",
+        "boosted trees on top of an init model",
         (
             "LambdaSMART",
             "lambda of a metric",
-            "LambdaMART that starts from the scores of a base model; init is required.",
+            "LambdaMART that starts from the scores of an init model; init is required.",
         ),
     ),
     *_family(
@@ -358,33 +358,33 @@ def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = Non
     from podium._runtime.threads import usable_threads
 
     entry = find_model(name)
-    given = read_settings(entry, settings)
+    values = read_settings(entry, settings)
     for option, parameter, value in (("--jobs", "n_jobs", n_jobs), ("--seed", "random_state", seed)):
-        if value is not None and parameter in given:
+        if value is not None and parameter in values:
             raise ValueError(f"Give {option} or --set {parameter}=..., not both.")
         if value is not None and parameter not in entry.parameters:
             raise ValueError(f"{entry.class_name} has no {parameter}; leave {option} out.")
-        given |= {} if value is None else {parameter: value}
-    model = entry.kind(**given)
+        values |= {} if value is None else {parameter: value}
+    model = entry.kind(**values)
     model.check_parameters()
     usable_threads(model.n_jobs)
-    plain = {name: _plain_value(value) for name, value in given.items()} | _base_text(settings)
+    plain = {name: _plain_value(value) for name, value in values.items()} | _base_text(settings)
     chosen = {parameter.name: parameter.default for parameter in entry.parameters.values()} | plain
     return Plan(model, {name: "inf" if value == math.inf else value for name, value in chosen.items()})
 
 
 def read_settings(entry: ModelEntry, settings: Sequence[str]) -> dict[str, Any]:
     """`["n_estimators=50", "metric=map"]` -> `{"n_estimators": 50, "metric": "map"}`, typed as the fields are."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals:
             raise ValueError(f"--set takes name=value, such as learning_rate=0.05; got {setting!r}.")
         check_choice(f"{entry.class_name}: a parameter", name, entry.parameters)
-        if name in given:
-            raise ValueError(f"--set {name}=... is given twice ({given[name]} and {text}); give it once.")
-        given[name] = _value(entry, name, text)
-    return given
+        if name in values:
+            raise ValueError(f"--set {name}=... is given twice ({values[name]} and {text}); give it once.")
+        values[name] = _value(entry, name, text)
+    return values
 
 
 def _base_text(settings: Sequence[str]) -> dict[str, Any]:

@@ -116,9 +116,9 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     children = dict(meta.get("children", {}))
     if _TRANSFORM in children:
         raise ValueError(f"no part of a model is called {_TRANSFORM!r}")
-    own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
+    outer = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
     transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
-    check_parts(meta, own, made.state_facts, [*made.state_arrays, *transformed])
+    check_parts(meta, outer, made.state_facts, [*made.state_arrays, *transformed])
     parameters = known_parameters(made, read_parameters(meta["parameters"]))
     model: Ranker = made(**parameters)
     model.fitted_parameters_ = fitted_parameters(made, parameters, read_parameters(meta.get("fitted", {})))
@@ -128,13 +128,13 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
     model.best_iteration_ = int(meta["best_iteration"])
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
-    model.transform_ = _read_transform(meta, own)
+    model.transform_ = _read_transform(meta, outer)
     parts = {name: from_parts(one["kind"], one["meta"], _below(name, arrays)) for name, one in children.items()}
     model.init_ = parts.pop("init", None)
     if model.init_ is not None and "init" not in parameters:  # else that of the next training is another one
         model.init = model.init_
     facts = {name: meta[name] for name in made.state_facts}
-    model.restore_state(FittedState(facts, {name: own[name] for name in made.state_arrays}, parts))
+    model.restore_state(FittedState(facts, {name: outer[name] for name in made.state_arrays}, parts))
     model.check_state()
     check_init(model)
     unknown = parts.keys() - model.fitted_state().parts.keys()

@@ -159,8 +159,8 @@ def one_query_warning(n_rows: int) -> str:
         "model.set_fit_request(qid=True).set_score_request(qid=True), "
         "and cross_val_score(model, X, y, cv=GroupKFold(), params={'qid': qid, 'groups': qid})"
     )
-    found = f"qid not given: all {n_rows} rows are treated as one query."
-    return f"{found} Give one query id per row; to cross-validate: {routed}."
+    state = f"qid not given: all {n_rows} rows are treated as one query."
+    return f"{state} Give one query id per row; to cross-validate: {routed}."
 
 
 def _plain_rows(X: Any, n_features: int) -> np.ndarray | None:

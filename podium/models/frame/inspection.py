@@ -127,11 +127,11 @@ class Inspection(ModelInspection):
 
     def _levels(self) -> list[str]:
         """One split per level: which trees are so, and the questions of the first ones."""
-        found = [(number, tree.levels) for number, tree in enumerate(self.trees, 1) if tree.levels]
-        if not found:
+        oblivious = [(number, tree.levels) for number, tree in enumerate(self.trees, 1) if tree.levels]
+        if not oblivious:
             return []
-        shown = [f"  tree {number}: {'; '.join(levels)}" for number, levels in found[:_TREES_SHOWN]]
-        return [f"oblivious, one split per level: {len(found):,} of {counted(self.n_trees, 'tree')}", *shown]
+        shown = [f"  tree {number}: {'; '.join(levels)}" for number, levels in oblivious[:_TREES_SHOWN]]
+        return [f"oblivious, one split per level: {len(oblivious):,} of {counted(self.n_trees, 'tree')}", *shown]
 
 
 def inspect(model: Any) -> Inspection:
@@ -149,7 +149,7 @@ def inspect(model: Any) -> Inspection:
         trees=[_tree(tree, names, category_names(model)) for tree in forest.split()],
         n_features=forest.n_features,
         features_used=len(used),
-        top_features=[(names[used[place]], float(gain[place] / total)) for place in order if gain[place] > 0],
+        top_features=[(names[used[rank]], float(gain[rank] / total)) for rank in order if gain[rank] > 0],
         start=float(forest.start),
         n_bytes=_size(forest),
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
@@ -181,10 +181,10 @@ class NumberedNames(Sequence[str]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [f"feature {number}" for number in self._numbers[place]]
-        return f"feature {self._numbers[place]}"
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [f"feature {number}" for number in self._numbers[index]]
+        return f"feature {self._numbers[index]}"
 
 
 def feature_names(model: Any) -> Sequence[str]:
@@ -201,8 +201,8 @@ def column_names(model: Any) -> Sequence[str]:
 
 def category_names(model: Any) -> CategoryNames:
     """Of the columns whose categories the model numbers: number -> names."""
-    found = {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
-    return {column: names for feature, names in found.items() for column in model._columns_of([feature])}
+    by_feature = {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
+    return {column: names for feature, names in by_feature.items() for column in model._columns_of([feature])}
 
 
 def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:
@@ -269,14 +269,14 @@ def name_ranges(names: Sequence[str]) -> list[str]:
     """Names that differ in the number at their end as ranges: `["f 3", "f 1", "f 2", "g"]` -> `["f 1 to f 3", "g"]`."""
     numbered: dict[tuple[str, bool], list[int]] = {}
     for name in names:
-        found = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,17})", name, re.DOTALL)  # `f01` is not the name of number 1
-        numbers = numbered.setdefault((found[1] if found else name, found is not None), [])
-        numbers += [int(found[2])] if found else []
+        match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,17})", name, re.DOTALL)  # `f01` is not the name of number 1
+        numbers = numbered.setdefault((match[1] if match else name, match is not None), [])
+        numbers += [int(match[2])] if match else []
     return [one for (name, _), numbers in numbered.items() for one in _runs(name, sorted(numbers)) or [name]]
 
 
 def _runs(prefix: str, numbers: list[int]) -> list[str]:
-    ends = [place for place, number in enumerate(numbers, 1) if number + 1 not in numbers[place : place + 1]]
+    ends = [stop for stop, number in enumerate(numbers, 1) if number + 1 not in numbers[stop : stop + 1]]
     runs = [numbers[start:end] for start, end in zip([0, *ends], ends)]
     return [f"{prefix}{run[0]}" + (f" to {prefix}{run[-1]}" if len(run) > 1 else "") for run in runs]
 
@@ -310,9 +310,9 @@ class EnsembleInspection(ModelInspection):
     weights: list[float]  # of their scores; empty where another model combines them
 
     def as_dict(self) -> dict[str, Any]:
-        own = {"model": self.model, "n_features": self.n_features, "parameters": self.parameters}
+        about = {"model": self.model, "n_features": self.n_features, "parameters": self.parameters}
         members = [member.as_dict() for member in self.members]
-        return own | {"changed": self.changed, "weights": self.weights, "members": members}
+        return about | {"changed": self.changed, "weights": self.weights, "members": members}
 
     def _details(self) -> list[str]:
         weights = [f" with weight {weight:.4g}" for weight in self.weights] or [""] * len(self.members)

@@ -180,8 +180,8 @@ def parametrized(made: type[Made]) -> type[Made]:
 
 
 def _inherited(made: type, name: str) -> Any:
-    found = (getattr(base, "__dataclass_fields__", {}).get(name) for base in made.__mro__[1:])
-    return next((one for one in found if one is not None), None)
+    declared = (getattr(base, "__dataclass_fields__", {}).get(name) for base in made.__mro__[1:])
+    return next((one for one in declared if one is not None), None)
 
 
 def parameters_of(made: type[Any]) -> dict[str, Parameter]:

@@ -280,8 +280,8 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         """A category in a split is the place of its name in the column's list."""
         sets = self.forest_.sets
         for column, names in self.categories_.items():
-            own = np.isin(sets.feature, self._columns_of([self._feature_number("categories", column)]))
-            values = sets.values[np.repeat(own, np.diff(sets.start))]
+            of_column = np.isin(sets.feature, self._columns_of([self._feature_number("categories", column)]))
+            values = sets.values[np.repeat(of_column, np.diff(sets.start))]
             if (values < 0).any() or (values >= len(names)).any() or (values != np.floor(values)).any():
                 raise ValueError(f"a split asks for a category of {column!r} that is not there")
 
@@ -431,8 +431,8 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     def _check_line_search(self) -> None:
         """Refuse parameters that a line search does not go with."""
         if self.step == "line_search" and self.drop_rate > 0:
-            found = "step='line_search' does not support DART, which changes earlier trees after the search"
-            raise ValueError(f"{type(self).__name__}: {found}; set drop_rate=0.")
+            problem = "step='line_search' does not support DART, which changes earlier trees after the search"
+            raise ValueError(f"{type(self).__name__}: {problem}; set drop_rate=0.")
 
     def _check_goss(self) -> None:
         """Refuse parameters that GOSS does not go with."""

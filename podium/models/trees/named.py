@@ -70,7 +70,7 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
 
 @parametrized
 class LambdaSMART(LambdaMART):
-    """LambdaMART that starts from the scores of a base model; init is required."""
+    """LambdaMART that starts from the scores of an init model; init is required."""
 
     def check_parameters(self) -> None:
         super().check_parameters()

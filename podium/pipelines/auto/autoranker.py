@@ -129,10 +129,10 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         started = perf_counter()
         candidates, notes = make_candidates(pool, tuple(self.families))
         data, sampled = _sample(pool, self.random_state)
-        given: dict[str, Any] = {"folds": self.folds, "divisions": self.divisions, "budget": float(self.budget)}
-        given |= {"seed": self.random_state, "n_jobs": self.n_jobs, "report": getattr(self, "_report", None)}
-        found = choose(data, candidates, self._criterion(), **given)
-        self._set_choice(make_plan(found), found.tried, [*notes, *sampled, *found.notes])
+        options: dict[str, Any] = {"folds": self.folds, "divisions": self.divisions, "budget": float(self.budget)}
+        options |= {"seed": self.random_state, "n_jobs": self.n_jobs, "report": getattr(self, "_report", None)}
+        choice = choose(data, candidates, self._criterion(), **options)
+        self._set_choice(make_plan(choice), choice.tried, [*notes, *sampled, *choice.notes])
         self.choice_seconds_ = perf_counter() - started
 
     def _set_choice(self, plan: Mapping[str, Any], tried: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
@@ -223,10 +223,10 @@ def read_plan(plan: Any) -> tuple[list[Ranker], np.ndarray]:
         raise ValueError("members and weights of a plan must be lists")
     if len(members) != len(weights) or not all(is_number(weight) and weight >= 0 for weight in weights):
         raise ValueError("a plan must have one weight per member, 0 or larger")
-    found = [from_plain(member, f"member {number}") for number, member in enumerate(members, 1)]
-    if not all(isinstance(member, Ranker) and not isinstance(member, AutoRanker) for member in found):
+    models = [from_plain(member, f"member {number}") for number, member in enumerate(members, 1)]
+    if not all(isinstance(member, Ranker) and not isinstance(member, AutoRanker) for member in models):
         raise ValueError("the members of a plan must be models")
-    return found, np.array(weights, np.float64)
+    return models, np.array(weights, np.float64)
 
 
 def _is_record(value: Any) -> bool:

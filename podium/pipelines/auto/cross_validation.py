@@ -46,9 +46,9 @@ class CrossValidation:
         return float(np.std(values, ddof=1))
 
     def as_dict(self) -> dict[str, Any]:
-        found = self.evaluation.as_dict()
+        overall = self.evaluation.as_dict()
         folds = [fold.as_dict() for fold in self.folds]
-        return found | {"folds": [{"queries": fold["queries"], "metrics": fold["metrics"]} for fold in folds]}
+        return overall | {"folds": [{"queries": fold["queries"], "metrics": fold["metrics"]} for fold in folds]}
 
 
 def cross_validate(
@@ -70,10 +70,10 @@ def cross_validate(
     refuse_fitted_inits(model, "cross_validate")
     refuse_given_scores(model, "cross_validate")
     scores, models = out_of_fold_scores(model, data, fold_of, n_jobs=n_jobs)
-    given: dict[str, Any] = {"metrics": metrics, "policy": policy}
+    options: dict[str, Any] = {"metrics": metrics, "policy": policy}
     in_fold = fold_of[data.query_numbers]
-    parts = (evaluate(scores[in_fold == k], data.subset(fold_of == k), **given) for k in range(folds))
-    return CrossValidation(scores, evaluate(scores, data, **given), tuple(parts), fold_of, tuple(models))
+    parts = (evaluate(scores[in_fold == k], data.subset(fold_of == k), **options) for k in range(folds))
+    return CrossValidation(scores, evaluate(scores, data, **options), tuple(parts), fold_of, tuple(models))
 
 
 def divide_queries(data: RankingData, folds: int, random_state: int = 0) -> np.ndarray:

@@ -57,12 +57,12 @@ class Stage:
         check_fitted(self.model)
         names = getattr(self.model, "feature_names_in_", None)
         if names is not None and not are_positions(names):
-            found = first_difference(self.features.names, list(names), "the model")
-            if found:
-                raise ValueError(f"{found}. {SAME_COLUMNS} Declare the features that the model was trained on.")
+            difference = first_difference(self.features.names, list(names), "the model")
+            if difference:
+                raise ValueError(f"{difference}. {SAME_COLUMNS} Declare the features that the model was trained on.")
         if self.model.n_features_in_ != len(self.features):
-            given = f"{counted(len(self.features), 'feature')} declared, the model has {self.model.n_features_in_:,}"
-            raise ValueError(f"{given}. Declare the features that it was trained on.")
+            declared = f"{counted(len(self.features), 'feature')} declared, the model has {self.model.n_features_in_:,}"
+            raise ValueError(f"{declared}. Declare the features that it was trained on.")
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """One score per candidate of a query."""
@@ -93,14 +93,14 @@ class CascadeHits(Hits):
         self.first_ranks, self.first_scores = (ranked.places + 1).tolist(), ranked.first_scores.tolist()
 
     @overload
-    def __getitem__(self, place: int) -> CascadeHit: ...
+    def __getitem__(self, number: int) -> CascadeHit: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Hit]: ...
-    def __getitem__(self, place: int | slice) -> CascadeHit | list[Hit]:
-        if isinstance(place, slice):
-            return super().__getitem__(place)
-        hit = super().__getitem__(place)
-        first = self.first_ranks[place], self.first_scores[place]
+    def __getitem__(self, number: slice) -> list[Hit]: ...
+    def __getitem__(self, number: int | slice) -> CascadeHit | list[Hit]:
+        if isinstance(number, slice):
+            return super().__getitem__(number)
+        hit = super().__getitem__(number)
+        first = self.first_ranks[number], self.first_scores[number]
         return CascadeHit(hit.id, hit.score, hit.document, self, *first)
 
     def as_dicts(self) -> list[dict[str, Any]]:
@@ -148,8 +148,8 @@ class Cascade:
     ) -> None:
         self.index = index if isinstance(index, Index) else open_index(index)
         self.weighting, self.fields = parse_weighting(weighting), fields
-        given = [stages] if isinstance(stages, (Stage, Ranker)) else list(stages)
-        self.stages = tuple(stage if isinstance(stage, Stage) else Stage(stage) for stage in given) or (Stage(),)
+        listed = [stages] if isinstance(stages, (Stage, Ranker)) else list(stages)
+        self.stages = tuple(stage if isinstance(stage, Stage) else Stage(stage) for stage in listed) or (Stage(),)
         for before, stage in zip(self.stages, self.stages[1:]):
             if stage.n > before.n:
                 raise ValueError(
@@ -192,11 +192,11 @@ class Cascade:
         depth = max([k, *(stage.n for stage in stages if stage.model is not None)])
         hits = self.index.search(text, depth, weighting=self.weighting, fields=self.fields)
         scores = np.array(hits.scores, np.float64)
-        found = Ranked(hits.documents, scores, np.arange(len(hits)), scores)
+        ranked = Ranked(hits.documents, scores, np.arange(len(hits)), scores)
         for number, stage in enumerate(stages):
             if stage.model is not None and len(hits):
-                found = found.reordered(stage.scores(self.rows(number, text, found.top(stage.n))))
-        return found
+                ranked = ranked.reordered(stage.scores(self.rows(number, text, ranked.top(stage.n))))
+        return ranked
 
     def rows(self, stage: int, text: str, ranked: Ranked, n_ranged: int | None = None) -> np.ndarray:
         """(documents, features) float32: what the model of a stage sees."""
@@ -253,23 +253,23 @@ class Cascade:
     def _training_rows(
         self, stage: int, text: str, judged: Mapping[str, float] | None, n: int, only_judged: bool, add_judged: bool
     ) -> _Rows:
-        found = self._ranked(text, n, stage).top(n)
-        n_ranged = len(found.documents)
+        ranked = self._ranked(text, n, stage).top(n)
+        n_ranged = len(ranked.documents)
         if judged is not None and add_judged:
-            found = self._with_judged(text, found, judged)
-        X = self.rows(stage, text, found, n_ranged)
-        ids = [self.index.id(document) for document in found.documents.tolist()]
+            ranked = self._with_judged(text, ranked, judged)
+        X = self.rows(stage, text, ranked, n_ranged)
+        ids = [self.index.id(document) for document in ranked.documents.tolist()]
         if judged is None:
             return _Rows(X, np.zeros(len(ids)), ids)
         y = np.array([max(judged.get(id, 0.0), 0.0) for id in ids])
         if not only_judged:
             return _Rows(X, y, ids)
-        kept = [place for place, id in enumerate(ids) if id in judged]
-        return _Rows(X[kept], y[kept], [ids[place] for place in kept])
+        rows = [row for row, id in enumerate(ids) if id in judged]
+        return _Rows(X[rows], y[rows], [ids[row] for row in rows])
 
-    def _with_judged(self, text: str, found: Ranked, judged: Mapping[str, float]) -> Ranked:
+    def _with_judged(self, text: str, ranked: Ranked, judged: Mapping[str, float]) -> Ranked:
         """Judged documents that were not found come behind, by id."""
-        numbers, seen = [self.index.number(id) for id in sorted(judged)], set(found.documents.tolist())
+        numbers, seen = [self.index.number(id) for id in sorted(judged)], set(ranked.documents.tolist())
         more = [number for number in numbers if number is not None and number not in seen]
         scores = np.full(len(more), np.nan)
         if more and any(item.kind == "score" for item in self.stages[0].features.features):
@@ -279,10 +279,10 @@ class Cascade:
             scores = np.array([known.get(number, lowest) for number in more])
         new = np.array(more, np.int64)
         return Ranked(
-            np.concatenate([found.documents, new]),
-            np.concatenate([found.scores, scores]),
-            np.concatenate([found.places, np.arange(len(found.places), len(found.places) + len(more))]),
-            np.concatenate([found.first_scores, scores]),
+            np.concatenate([ranked.documents, new]),
+            np.concatenate([ranked.scores, scores]),
+            np.concatenate([ranked.places, np.arange(len(ranked.places), len(ranked.places) + len(more))]),
+            np.concatenate([ranked.first_scores, scores]),
         )
 
     def _refuse_unknown_scores(self, stage: int) -> None:
@@ -319,9 +319,9 @@ def _over_queries(work: Any, queries: Sequence[str], n_jobs: int | None, report:
 
     def block(number: int) -> list[Any]:
         nonlocal done
-        own = queries[number * _QUERIES_PER_BLOCK : (number + 1) * _QUERIES_PER_BLOCK]
-        results = [work(query) for query in own]
-        done += len(own)
+        texts = queries[number * _QUERIES_PER_BLOCK : (number + 1) * _QUERIES_PER_BLOCK]
+        results = [work(query) for query in texts]
+        done += len(texts)
         if report is not None:
             report(done, len(queries))
         return results

@@ -56,14 +56,14 @@ class ExplainedSearch:
     query: str
     mean_score: float  # of the documents that the last stage re-ranked
     hits: tuple[ExplainedHit, ...]
-    found: CascadeHits
+    ranked: CascadeHits
     formulas: Mapping[str, str]  # of the features, by name
     note: str = ""  # why there are no shares
 
     def as_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"query": self.query, "mean_score": self.mean_score}
-        found |= {"hits": [asdict(hit) for hit in self.hits], "formulas": dict(self.formulas)}
-        return found | ({"note": self.note} if self.note else {})
+        plain: dict[str, Any] = {"query": self.query, "mean_score": self.mean_score}
+        plain |= {"hits": [asdict(hit) for hit in self.hits], "formulas": dict(self.formulas)}
+        return plain | ({"note": self.note} if self.note else {})
 
 
 def explain_search(cascade: Cascade, text: str, k: int) -> ExplainedSearch:
@@ -86,10 +86,10 @@ def explain_search(cascade: Cascade, text: str, k: int) -> ExplainedSearch:
 
 
 def _last_stage(cascade: Cascade) -> tuple[int, Stage]:
-    found = [(number, stage) for number, stage in enumerate(cascade.stages) if stage.model is not None]
-    if not found:
+    with_model = [(number, stage) for number, stage in enumerate(cascade.stages) if stage.model is not None]
+    if not with_model:
         raise ValueError("no stage of the cascade has a model, so there is nothing to explain.")
-    return found[-1]
+    return with_model[-1]
 
 
 def _why_not(stage: Stage) -> str:
@@ -106,21 +106,24 @@ def _shares(
 ) -> Mapping[int, tuple[FeatureShare, ...]]:
     assert stage.model is not None
     if not with_shares:
-        own = {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
-        return own
+        shares = {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
+        return shares
     columns = as_dense(stage.model.columns(rows, one_query(len(rows))))
-    found = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))
-    values = centre(found.values, np.zeros(len(rows), np.int64))
-    return {doc: _feature_shares(found.names, row, own) for doc, row, own in zip(documents.tolist(), columns, values)}
+    attribution = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))
+    values = centre(attribution.values, np.zeros(len(rows), np.int64))
+    return {
+        doc: _feature_shares(attribution.names, row, shares)
+        for doc, row, shares in zip(documents.tolist(), columns, values)
+    }
 
 
 def _feature_shares(names: tuple[str, ...], row: np.ndarray, shares: np.ndarray | None) -> tuple[FeatureShare, ...]:
     order = range(len(names)) if shares is None else np.argsort(-np.abs(shares), kind="stable").tolist()
     return tuple(
         FeatureShare(
-            names[place],
-            None if np.isnan(row[place]) else float(row[place]),
-            None if shares is None else float(shares[place]),
+            names[number],
+            None if np.isnan(row[number]) else float(row[number]),
+            None if shares is None else float(shares[number]),
         )
-        for place in order
+        for number in order
     )

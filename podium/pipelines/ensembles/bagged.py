@@ -60,15 +60,15 @@ class Bagged(SeedParameter, Ensemble):
         return self.n_members
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
-        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, given) for number in range(self.n_members)]
+        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, options) for number in range(self.n_members)]
 
-    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
+    def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
         model = self._unfitted()[0]
         seeded = {"random_state": (model.random_state + number) % 2**63} if hasattr(model, "random_state") else {}
         member = self._copy(model, self.n_members, **seeded)
         rows = data if self.sample == "seeds" else draw_queries(data, [self.random_state, number])
-        return Trained(member.fit(rows, **given))
+        return Trained(member.fit(rows, **options))
 
     def finish(self, trained: Any, scores: Any, data: RankingData, eval_sets: Any) -> None:
         if self.sample == "seeds" and len(trained) > 1 and _are_alike(trained[0].member, trained[1].member):

@@ -64,11 +64,11 @@ class Blend(MembersParameter, Ensemble):
             raise ValueError(
                 f'Blend: weights="{self.weights}" are chosen on an evaluation set; got none. Add eval_set=(X, y, qid).'
             )
-        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, given) for number in range(self._n_members())]
+        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
 
-    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
-        return Trained(self._copy(self._unfitted()[number], self._n_members()).fit(data, **given))
+    def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
+        return Trained(self._copy(self._unfitted()[number], self._n_members()).fit(data, **options))
 
     def finish(
         self,

@@ -71,18 +71,18 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
         self._refuse_few(data)
-        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, given) for number in range(self._n_members())]
+        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
 
-    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
+    def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
         model, scores = self._unfitted()[number], np.empty(data.n_rows)
         part_of = divide_rows(data, self.folds, self.random_state)
         for fold in range(self.folds):
             unseen = take_rows(data, part_of == fold)
-            member = self._copy(model, self._n_members()).fit(take_rows(data, part_of != fold), **given)
+            member = self._copy(model, self._n_members()).fit(take_rows(data, part_of != fold), **options)
             scores[part_of == fold] = member.score_rows(unseen.X, queries_of(unseen))
         normalized = normalize(scores, self.normalization, queries_of(data), 1)
-        return Trained(self._copy(model, self._n_members()).fit(data, **given), normalized)
+        return Trained(self._copy(model, self._n_members()).fit(data, **options), normalized)
 
     def _refuse_few(self, data: RankingData) -> None:
         """There must be something in each fold."""

@@ -211,7 +211,7 @@ def test_a_model_with_an_unfitted_base_is_saved_as_it_is_also_inside_of_others(t
         np.testing.assert_array_equal(loaded.predict(VALID), model.predict(VALID))
         assert repr(loaded) == repr(clone(model).set_params(n_jobs=None))
         np.testing.assert_array_equal(clone(loaded).fit(VALID).predict(TRAIN), clone(model).fit(VALID).predict(TRAIN))
-    with pytest.raises(ValueError, match=r"a base model that is not fitted can be saved\. Set another one first"):
+    with pytest.raises(ValueError, match=r"an init model that is not fitted can be saved\. Set another one first"):
         Bagged(LambdaSMART(n_estimators=1, init=Linear(max_iter=3).fit(TRAIN)), n_members=1).fit(TRAIN).save("m.podium")
 
 
