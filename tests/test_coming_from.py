@@ -71,7 +71,7 @@ def test_models_objectives_and_settings_of_the_other_table_exist():
             if code.startswith("Boosted(objective=f)"):
                 continue
             model = eval(code if "(" in code and code[0].isupper() else f"LambdaMART({code})", vars(models))
-            model._check_parameters()
+            model.check_parameters()
     for name in re.findall(r'objective="(\w+)"', PAGE):
         parse_objective(name)
 

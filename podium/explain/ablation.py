@@ -20,8 +20,8 @@ from podium.explain.drops import ImportanceDrops, metric_drop
 from podium.explain.subjects import find_feature, names_for
 from podium.metrics.registry import parse_metric
 from podium.models.frame.estimator import clone
+from podium.models.frame.init_model import refuse_fitted_inits
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_fitted_bases
 
 ReportProgress = Callable[[float, float], None]
 
@@ -48,7 +48,7 @@ def ablation(
     _refuse_other_models(model)
     known = _names(model, train, names)
     left_out = _groups(groups, known)
-    eval_metric = model._judging_metric() if metric is None else parse_metric(metric)
+    eval_metric = model.evaluation_metric() if metric is None else parse_metric(metric)
     trained: list[Evaluation] = []
     for number, columns in enumerate([(), *left_out.values()]):
         trained.append(_measure(model, train, test, columns, eval_metric, fit))
@@ -102,7 +102,7 @@ def without(data: RankingData, columns: Sequence[int]) -> RankingData:
 def _refuse_other_models(model: Any) -> None:
     if not isinstance(model, Ranker):
         raise ValueError(f"expected a model of Podium, such as podium.LambdaMART; got {type(model).__name__}.")
-    refuse_fitted_bases(model, "ablation")
+    refuse_fitted_inits(model, "ablation")
 
 
 def _names(model: Ranker, train: RankingData, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ class ShapSummary:
 def shap_summary(model: Any, data: RankingData, *, names: Sequence[str] | None = None) -> ShapSummary:
     """SHAP values of all rows, centred per query, and their mean size per feature over the queries."""
     attributions = shap_values(model, data, qid=data.qid, names=names)
-    columns = as_dense(model._columns(*model._asked(data, data.qid)))
+    columns = as_dense(model.columns(*model.checked_rows(data, data.qid)))
     sizes = np.add.reduceat(np.abs(attributions.values)[data.rows], data.offsets[:-1], axis=0)
     means = sizes / np.diff(data.offsets)[:, None]
     return ShapSummary(attributions, columns, means.mean(axis=0))
@@ -118,7 +118,7 @@ def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | N
     model that is no sum of trees and linear functions is refused.
     """
     refuse_unfitted(model)
-    columns = model._columns(*model._asked(X, qid))
+    columns = model.columns(*model.checked_rows(X, qid))
     attributions = attribute(model, columns, columns_for(model, X, names))
     if qid is None:
         return attributions
@@ -129,7 +129,7 @@ def shap_values(model: Any, X: Any, *, qid: Any = None, names: Sequence[str] | N
 def attribute(model: Ranker, rows: FeatureMatrix, names: tuple[str, ...]) -> Attributions:
     """`shap_values` of rows as the learner sees them: the sum over the model's own parts and its base model's."""
     values, base = np.zeros(rows.shape), 0.0
-    for part in model._summands():
+    for part in model.summands():
         if isinstance(part, LinearFunction):
             values += part.weights * (rows - part.means)
             base += float(part.weights @ part.means) + part.intercept

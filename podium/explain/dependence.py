@@ -58,14 +58,14 @@ def partial_dependence(
     sees a constant.
     """
     refuse_unfitted(model)
-    (rows, queries), known = model._asked(X, qid), names_for(model, X, names)
+    (rows, queries), known = model.checked_rows(X, qid), names_for(model, X, names)
     column = find_feature(feature, known)
     points = _points(as_dense(rows[:, [column]]).ravel(), grid, known[column])
     changed, values, where = _open_column(rows, column)
     curves = np.empty((rows.shape[0], len(points)))
     for point, value in enumerate(points):
         values[where] = value
-        curves[:, point] = model._score_rows(changed, queries)
+        curves[:, point] = model.score_rows(changed, queries)
     return Dependence(known[column], points, curves)
 
 

@@ -14,6 +14,7 @@ from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.explain.drops import ImportanceDrop, ImportanceDrops, metric_drop
 from podium.explain.subjects import names_for, refuse_unfitted
 from podium.metrics.registry import parse_metric
+from podium.models.frame.arguments import rows_for
 from podium.models.frame.transforms import queries_of
 
 
@@ -62,13 +63,13 @@ def permutation_importance(
     refuse_unfitted(model)
     if isinstance(X, RankingData):
         refuse_beside_data("permutation_importance", y=y, qid=qid)
-    data = X if isinstance(X, RankingData) else RankingData.from_arrays(model._rows(X), y, qid)
-    eval_metric = model._judging_metric() if metric is None else parse_metric(metric)
-    rows = model._rows(data)
+    data = X if isinstance(X, RankingData) else RankingData.from_arrays(rows_for(model, X), y, qid)
+    eval_metric = model.evaluation_metric() if metric is None else parse_metric(metric)
+    rows = rows_for(model, data)
     rows = as_dense(rows) if is_sparse(rows) else rows
 
     def measure(changed: np.ndarray) -> Evaluation:
-        scores = model._score_rows(changed, queries_of(data))
+        scores = model.score_rows(changed, queries_of(data))
         return evaluate(scores, data, metrics=[eval_metric], n_jobs=model.n_jobs)
 
     baseline, rng = measure(rows), np.random.default_rng(random_state)

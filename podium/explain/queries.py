@@ -88,8 +88,8 @@ def explain_top(model: Any, data: RankingData, query: str, top: int) -> QueryExp
     """Why the `top` best documents of a query are where they are."""
     refuse_unfitted(model)
     part, called = find_query(data, query)
-    asked = model._asked(part, None)
-    rows, scores = as_dense(model._columns(*asked)), model._score_rows(*asked)
+    asked = model.checked_rows(part, None)
+    rows, scores = as_dense(model.columns(*asked)), model.score_rows(*asked)
     attributions = attribute(model, rows, columns_for(model, part))
     values, names = centre(attributions.values, part.qid), attributions.names
     labels = [None] * part.n_rows if part.y is None else part.y.tolist()

@@ -131,11 +131,11 @@ def why(
     is needed where the model compares the documents of a query; the values are then those of its transforms.
     """
     refuse_unfitted(model)
-    rows, queries = model._asked(X, qid)
+    rows, queries = model.checked_rows(X, qid)
     for name, row in (("i", i), ("j", j)):
         if not 0 <= row < rows.shape[0]:
             raise ValueError(f"{name} must be a row of X, from 0 to {rows.shape[0] - 1}; got {row}.")
-    pair = as_dense(model._columns(rows, queries)[[i, j]])
+    pair = as_dense(model.columns(rows, queries)[[i, j]])
     attributions, scores = attribute(model, pair, columns_for(model, X, names)), _scores_of(model, rows, queries, i, j)
     called = (str(i), str(j)) if documents is None else documents
     return Why(called, (float(scores[0]), float(scores[1])), _reasons(attributions, pair))
@@ -144,8 +144,8 @@ def why(
 def _scores_of(model: Any, rows: Any, queries: Any, i: int, j: int) -> Any:
     """The scores of two rows, which may depend on all of their query."""
     if queries is None:
-        return model._score_rows(as_dense(rows[[i, j]]), None)
-    return model._score_rows(rows, queries)[[i, j]]
+        return model.score_rows(as_dense(rows[[i, j]]), None)
+    return model.score_rows(rows, queries)[[i, j]]
 
 
 def _reasons(attributions: Attributions, pair: np.ndarray) -> tuple[Reason, ...]:

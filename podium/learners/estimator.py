@@ -20,6 +20,7 @@ import numpy as np
 
 from podium._runtime.compiler import kernel, readonly
 from podium._runtime.threads import map_slices
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
 from podium.learners.kernel_functions import SKLEARN_NAMES, gaussian, polynomial, sigmoid
@@ -50,9 +51,9 @@ class Form:
         if self.link in KERNELS:
             return self._kernel_scores(X, n_jobs)
         outputs = np.empty((len(self.weights), len(X)))
-        for weights, intercept, own in zip(self.weights, self.intercepts, outputs):
-            multiply(X, np.ascontiguousarray(weights), own, n_jobs)
-            own += intercept
+        for weights, intercept, output in zip(self.weights, self.intercepts, outputs):
+            multiply(X, np.ascontiguousarray(weights), output, n_jobs)
+            output += intercept
         if self.link == "identity":
             return np.asarray(outputs[0])
         if self.link == "logistic":
@@ -94,8 +95,6 @@ class Form:
 class EstimatorTraining:
     """The learner of a single step: `fit` trains the estimator, and `score` then has its scores."""
 
-    unit = "fit"
-
     def __init__(self, fit: Callable[[], None], score: Callable[[np.ndarray], np.ndarray]) -> None:
         self._fit, self._score, self.n_steps = fit, score, 0
         self.followed: list[np.ndarray] = []
@@ -111,9 +110,9 @@ class EstimatorTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._score(np.asarray(X)) + offset
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._followed_rows.append((X, offset))
-        self.followed.append(np.zeros(X.shape[0]) + offset)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        self._followed_rows.append((data.X, offset))
+        self.followed.append(np.zeros(data.n_rows) + offset)
 
     def snapshot(self) -> int:
         return self.n_steps

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from podium.data.sparse import FeatureMatrix
+from podium.data.ranking import RankingData
 
 
 class Target(Protocol):
@@ -30,7 +30,6 @@ class Target(Protocol):
 class Learner(Protocol):
     """A model in training. A step that raises leaves `n_steps` and `snapshot()` as they were."""
 
-    unit: str  # what a step is called: "tree", "round", "epoch"
     followed: list[np.ndarray]  # current scores of each evaluation set, float64
 
     @property
@@ -44,8 +43,8 @@ class Learner(Protocol):
     def step(self) -> None:
         """One more step, on the training rows and on the scores that are followed; none where that ends training."""
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        """Keep the scores of further rows up to date; `offset`: what they have from a base model."""
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        """Keep the scores of further rows up to date; `offset`: what they have from an init model."""
 
     def snapshot(self) -> Any:
         """The parameters after the last step; later steps do not change it."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 
-def refuse_other_names(expected: Iterable[str], found: Iterable[str]) -> None:
+def refuse_other_names(expected: Iterable[str], names: Iterable[str]) -> None:
     """An error if a name is missing, or not known."""
-    wrong = set(expected) ^ set(found)
+    wrong = set(expected) ^ set(names)
     if wrong:
         raise ValueError(f"{min(wrong)[:60]!r} is missing, or not known")
 
@@ -33,10 +33,10 @@ def read_count(meta: Mapping[str, Any], key: str, most: int) -> int:
 
 def read_numbers(arrays: Mapping[str, np.ndarray], name: str, length: int, unset: float | None = None) -> np.ndarray:
     """A copy of stored float64 numbers that training can change; all are finite, or `unset`."""
-    found = arrays[name]
-    if found.dtype != np.float64 or found.shape != (length,):
-        raise ValueError(f"{name} has dtype {found.dtype} and shape {found.shape}, not float64 and ({length},)")
-    other = found[~np.isfinite(found)]
+    array = arrays[name]
+    if array.dtype != np.float64 or array.shape != (length,):
+        raise ValueError(f"{name} has dtype {array.dtype} and shape {array.shape}, not float64 and ({length},)")
+    other = array[~np.isfinite(array)]
     if len(other) and (unset is None or not np.array_equal(other, np.full(len(other), unset), equal_nan=True)):
         raise ValueError(f"{name} holds a number that is not finite")
-    return found.copy()
+    return array.copy()

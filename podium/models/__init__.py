@@ -10,12 +10,18 @@ from podium.models.registry import register_model
 if TYPE_CHECKING:
     from podium.models.frame.parameters import parameter as parameter
     from podium.models.frame.parameters import parametrized as parametrized
+    from podium.models.frame.plan import TrainingPlan as TrainingPlan
+    from podium.models.frame.plan import TrainingRows as TrainingRows
+    from podium.models.frame.ranker import FittedState as FittedState
     from podium.models.frame.ranker import Ranker as Ranker
     from podium.models.linear import LinearScores as LinearScores
 
 _HOME = {
     "LinearScores": "podium.models.linear",
+    "FittedState": "podium.models.frame.ranker",
     "Ranker": "podium.models.frame.ranker",
+    "TrainingPlan": "podium.models.frame.plan",
+    "TrainingRows": "podium.models.frame.plan",
     "parameter": "podium.models.frame.parameters",
     "parametrized": "podium.models.frame.parameters",
 }

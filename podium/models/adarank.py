@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from podium.data.ranking import RankingData
 from podium.metrics.query_values import QueryValues
 from podium.metrics.registry import parse_metric
 from podium.models.frame.parameters import TRANSFORM_SPACE, MetricParameter, parameter, parametrized
+from podium.models.frame.plan import TrainingPlan, TrainingRows
 from podium.models.linear import LinearScores
 
 if TYPE_CHECKING:
@@ -48,26 +48,18 @@ class AdaRank(MetricParameter, TrainingRounds, LinearScores):
         **TRANSFORM_SPACE,
     }
 
-    def _aim(self) -> Any:
-        return self.metric
+    def training_plan(self) -> TrainingPlan[AdaRankTraining]:
+        return TrainingPlan(self._make_learner, self.keep_weights, self.n_rounds, target_metric=self.metric)
 
-    def _learner(self, data: RankingData, continued: bool) -> AdaRankTraining:
+    def _make_learner(self, rows: TrainingRows) -> AdaRankTraining:
         from podium.learners.linear.adarank import AdaRankTraining  # scoring needs neither
 
-        data = data.grouped()
+        data = rows.data
         values = QueryValues.of(data, parse_metric(self.metric), self.n_jobs)
         weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
         return AdaRankTraining(data.X, values.scaled, weight, self.signs == "both", self.n_jobs)
 
-    def _n_steps(self) -> int:
-        return self.n_rounds
-
-    def _set_fitted(self, learner: AdaRankTraining) -> None:
-        self.coef_, self.intercept_ = learner.coefficients
-        self.feature_means_ = learner.scaling.centre
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._judging_metric()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if parse_metric(self.metric).pools_queries:
             raise ValueError(f"AdaRank: metric must have one value per query; {self.metric} has one for all of them.")

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from podium.data.ranking import RankingData
 from podium.metrics.line_searching import LineSearcher
 from podium.metrics.registry import parse_metric
 from podium.models.adarank import TrainingRounds
-from podium.models.frame.parameters import TRANSFORM_SPACE, MetricParameter, SeedParameter, parameter, parametrized
+from podium.models.frame.parameters import (
+    TRANSFORM_SPACE,
+    MetricParameter,
+    SeedParameter,
+    parameter,
+    parametrized,
+    rules_for,
+)
+from podium.models.frame.plan import TrainingPlan, TrainingRows
 from podium.models.linear import LinearScores
 
 if TYPE_CHECKING:
@@ -37,38 +44,22 @@ class CoordinateAscent(MetricParameter, SeedParameter, TrainingRounds, LinearSco
     steps_parameter: ClassVar[str | None] = "n_rounds"
     search_space: ClassVar[Mapping[str, Any]] = {"metric": ["ndcg@10", "map"], **TRANSFORM_SPACE}
 
-    def _aim(self) -> Any:
-        return self.metric
+    def training_plan(self) -> TrainingPlan[CoordinateAscentTraining]:
+        return TrainingPlan(self._make_learner, self.keep_weights, self.n_rounds, target_metric=self.metric)
 
-    def _learner(self, data: RankingData, continued: bool) -> CoordinateAscentTraining:
+    def _make_learner(self, rows: TrainingRows) -> CoordinateAscentTraining:
         from podium.learners.linear.coordinate_ascent import (  # scoring needs neither
             AscentRules,
             CoordinateAscentTraining,
         )
 
-        data, metric = data.grouped(), parse_metric(self.metric)
+        data, metric = rows.data, parse_metric(self.metric)
         searcher = LineSearcher.of(data, metric, self.n_jobs)
         sign = 1.0 if metric.higher_is_better else -1.0
 
         def search(scores: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
-            found = searcher.search(scores, direction)
-            return sign * found.value, found.alpha
+            best = searcher.search(scores, direction)
+            return sign * best.value, best.alpha
 
-        rules = AscentRules(
-            n_restarts=int(self.n_restarts),
-            min_improvement=float(self.min_improvement),
-            seed=int(self.random_state),
-            n_jobs=self.n_jobs,
-        )
+        rules = rules_for(AscentRules, self, seed=int(self.random_state))
         return CoordinateAscentTraining(data.X, search, lambda scores: sign * searcher.mean(scores), rules)
-
-    def _n_steps(self) -> int:
-        return self.n_rounds
-
-    def _set_fitted(self, learner: CoordinateAscentTraining) -> None:
-        self.coef_, self.intercept_ = learner.coefficients
-        self.feature_means_ = learner.scaling.centre
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._judging_metric()

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from podium.data.ranking import RankingData
+from podium.data.sparse import FeatureMatrix
 from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.svm.kernels import KERNELS, Documents, Kernel
 from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
+from podium.models.frame.plan import TrainingPlan, TrainingRows
+from podium.models.frame.ranker import FittedState
+from podium.models.frame.transforms import Queries
 from podium.models.svm import MarginRanker
 from podium.persistence.validation import Fact, is_number
 
@@ -61,18 +64,21 @@ class KernelRankSVM(SeedParameter, MarginRanker):
     )
 
     search_space: ClassVar[Mapping[str, Any]] = {**MarginRanker.search_space, "gamma": [None, 1e-3, 1e-2, 1e-1, 1.0]}
-    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("kernel", "degree", "coef0")
-    _FACTS: ClassVar[Mapping[str, Fact]] = {
-        **MarginRanker._FACTS,
+    scoring_parameters: ClassVar[tuple[str, ...]] = ("kernel", "degree", "coef0")
+    state_facts: ClassVar[Mapping[str, Fact]] = {
+        **MarginRanker.state_facts,
         "gamma": Fact("a finite number", is_number),
         "intercept": Fact("a finite number", is_number),
     }
-    _ARRAYS: ClassVar[tuple[str, ...]] = ("columns", "factors", "vectors")
+    state_arrays: ClassVar[tuple[str, ...]] = ("columns", "factors", "vectors")
 
-    def _learner(self, data: RankingData, continued: bool) -> KernelTraining:
+    def training_plan(self) -> TrainingPlan[KernelTraining]:
+        return TrainingPlan(self._make_learner, self._keep, self.max_iter, explain=self._explain)
+
+    def _make_learner(self, rows: TrainingRows) -> KernelTraining:
         from podium.learners.svm.kernel_training import KernelTraining  # scoring needs none of it
 
-        columns, data = np.asarray(data.rows, np.int64), data.grouped()
+        columns, data = np.asarray(rows.order, np.int64), rows.data
         if self.kernel == "precomputed" and data.n_features != data.n_rows:
             shape = f"{data.n_rows} rows and {data.n_features} columns"
             raise ValueError(
@@ -96,11 +102,11 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         draws = np.random.default_rng(self.random_state)
         return np.sort(draws.choice(n_rows, number, replace=False))
 
-    def _set_fitted(self, learner: KernelTraining) -> None:
+    def _keep(self, learner: KernelTraining) -> None:
         self.documents_, self.factors_, self.intercept_ = learner.documents, learner.factors, 0.0
         self._note_solution(learner)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return self.documents_.scores(X, self.factors_, self.n_jobs) + self.intercept_
 
     def save(self, target: Any, *, score_only: bool = False) -> None:
@@ -118,27 +124,25 @@ class KernelRankSVM(SeedParameter, MarginRanker):
             advice = 'Use a named kernel, or compute the matrix yourself and train with kernel="precomputed".'
             raise ValueError(f"KernelRankSVM cannot be {done}: {reason}. {advice}")
 
-    def _fitted_meta(self) -> dict[str, Any]:
+    def fitted_state(self) -> FittedState:
         self._refuse_own_kernel("saved")
-        own = {"gamma": self.documents_.kernel.gamma, "intercept": float(self.intercept_)}
-        return super()._fitted_meta() | own
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
         documents = self.documents_
-        return {"factors": self.factors_, "vectors": documents.vectors.reshape(-1), "columns": documents.columns}
+        facts = {"gamma": documents.kernel.gamma, "intercept": float(self.intercept_)}
+        arrays = {"factors": self.factors_, "vectors": documents.vectors.reshape(-1), "columns": documents.columns}
+        return FittedState(self._solution_facts() | facts, arrays)
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        super()._restore_fitted(meta, arrays)
-        kind, degree, coef0 = map(self._fitted_parameter, self._FITTED_PARAMETERS)
-        kernel = Kernel(kind, float(meta["gamma"]), degree, float(coef0))
-        vectors, self.factors_ = arrays["vectors"], arrays["factors"]
-        if vectors.dtype != np.float32 or vectors.ndim != 1 or len(vectors) % max(self._n_columns, 1):
+    def restore_state(self, state: FittedState) -> None:
+        self._restore_solution(state.facts)
+        kind, degree, coef0 = map(self.scoring_parameter, self.scoring_parameters)
+        kernel = Kernel(kind, float(state.facts["gamma"]), degree, float(coef0))
+        vectors, self.factors_ = state.arrays["vectors"], state.arrays["factors"]
+        if vectors.dtype != np.float32 or vectors.ndim != 1 or len(vectors) % max(self.n_columns, 1):
             raise ValueError("vectors must have one float32 number per document and feature")
-        self.documents_ = Documents(kernel, vectors.reshape(-1, self._n_columns), arrays["columns"])
-        self.intercept_ = float(meta["intercept"])
+        self.documents_ = Documents(kernel, vectors.reshape(-1, self.n_columns), state.arrays["columns"])
+        self.intercept_ = float(state.facts["intercept"])
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
+    def check_state(self) -> None:
+        super().check_state()
         documents, factors = self.documents_, self.factors_
         if factors.dtype != np.float64 or factors.ndim != 1 or not np.isfinite(factors).all():
             raise ValueError("factors must be finite float64 numbers")
@@ -149,7 +153,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         columns = documents.columns
         if columns.dtype != np.int64 or columns.shape != factors.shape or columns.min(initial=0) < 0:
             raise ValueError("columns must be int64 numbers of rows, one per factor")
-        if documents.are_given and columns.max(initial=0) >= max(self._n_columns, 1):
+        if documents.are_given and columns.max(initial=0) >= max(self.n_columns, 1):
             raise ValueError("columns must be those of X")
 
     def write_svmlight(self, path: FilePath) -> None:
@@ -177,7 +181,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
             "coef0": read.constant,
         }
         model = cls(**(shape | parameters))
-        model._check_parameters()
+        model.check_parameters()
         model._note_svmlight(read)
         kernel = Kernel(read.kernel, read.gamma, read.degree, read.constant)
         model.fitted_parameters_ = {"kernel": read.kernel, "degree": read.degree, "coef0": read.constant}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from podium.data.ranking import RankingData
+from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
 from podium.learners.linear.basis import BASES, Basis
 from podium.learners.linear.function import LinearFunction
@@ -16,21 +17,32 @@ from podium.models.frame.parameters import (
     LARGE,
     NAME,
     TRANSFORM_SPACE,
+    AnyObjectiveParameters,
     MetricParameter,
-    ObjectiveParameter,
-    PairExponent,
     RoundsParameter,
     SeedParameter,
     parameter,
     parametrized,
+    rules_for,
 )
-from podium.models.frame.ranker import Ranker
+from podium.models.frame.plan import TrainingPlan, TrainingRows, named_objective, target_parameter
+from podium.models.frame.ranker import FittedState, Ranker
+from podium.models.frame.transforms import Queries
 from podium.models.frame.weights import row_weights
 from podium.objectives.base import Objective
 from podium.persistence.validation import Fact, is_number
 
 if TYPE_CHECKING:
     from podium.learners.linear.lbfgs import LinearTraining
+
+
+class WeightedLearner(Protocol):
+    """A learner of one weight per feature."""
+
+    @property
+    def coefficients(self) -> tuple[np.ndarray, float]: ...
+    @property
+    def scaling(self) -> Standardisation: ...
 
 
 LINEAR_SPACE: dict[str, Any] = {"l2_regularization": {"low": 1e-4, "high": 1.0, "log": True}, **TRANSFORM_SPACE}
@@ -40,18 +52,23 @@ LINEAR_SPACE: dict[str, Any] = {"l2_regularization": {"low": 1e-4, "high": 1.0, 
 class LinearScores(Ranker):
     """Models whose score is linear in the columns: `coef_`, `intercept_`, and the means of the training rows."""
 
-    _ALLOWS_MISSING: ClassVar[bool] = False
-    _ALLOWS_SPARSE: ClassVar[bool] = False
-    _FACTS: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
-    _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre")
+    allows_missing: ClassVar[bool] = False
+    allows_sparse: ClassVar[bool] = False
+    state_facts: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
+    state_arrays: ClassVar[tuple[str, ...]] = ("coef", "centre")
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return self._function().scores(X, self.n_jobs)
+
+    def keep_weights(self, learner: WeightedLearner) -> None:
+        """What `TrainingPlan.keep` is of a learner of weights: `coef_`, `intercept_` and the means of the rows."""
+        self.coef_, self.intercept_ = learner.coefficients
+        self.feature_means_ = learner.scaling.centre
 
     def _function(self) -> LinearFunction:
         return LinearFunction(self.coef_, self.intercept_, self.feature_means_)
 
-    def _summands(self) -> list[Any]:
+    def summands(self) -> list[Any]:
         return [self._function()]
 
     @property
@@ -71,25 +88,23 @@ class LinearScores(Ranker):
         """What the model is made of: its weights and parameters. Print it."""
         names = self._function_names()
         order = np.argsort(-np.abs(self.coef_), kind="stable")
-        weights = [(names[place], float(self.coef_[place])) for place in order]
+        weights = [(names[number], float(self.coef_[number])) for number in order]
         about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
         return LinearInspection(*about, weights, float(self.intercept_))
 
-    def _fitted_meta(self) -> dict[str, Any]:
-        return {"intercept": float(self.intercept_)}
+    def fitted_state(self) -> FittedState:
+        arrays = {"coef": self.coef_, "centre": self.feature_means_}
+        return FittedState({"intercept": float(self.intercept_)}, arrays)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return {"coef": self.coef_, "centre": self.feature_means_}
-
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        self.coef_, self.feature_means_ = arrays["coef"], arrays["centre"]
-        self.intercept_ = float(meta["intercept"])
+    def restore_state(self, state: FittedState) -> None:
+        self.coef_, self.feature_means_ = state.arrays["coef"], state.arrays["centre"]
+        self.intercept_ = float(state.facts["intercept"])
 
     def _n_functions(self) -> int:
-        return self._n_columns
+        return self.n_columns
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
+    def check_state(self) -> None:
+        super().check_state()
         for name, array in (("coef", self.coef_), ("centre", self.feature_means_)):
             if array.dtype != np.float64 or array.shape != (self._n_functions(),) or not np.isfinite(array).all():
                 raise ValueError(f"{name} must have one finite float64 number per column or basis function")
@@ -134,21 +149,28 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
 
     step_word: ClassVar[str] = "round"
     search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE
-    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("basis", "degree", "width")
-    _ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
+    scoring_parameters: ClassVar[tuple[str, ...]] = ("basis", "degree", "width")
+    state_arrays: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
 
-    def _learner(self, data: RankingData, continued: bool) -> LinearTraining:
+    def make_objective(self) -> Objective:
+        """What is minimised, besides the penalty."""
+        raise NotImplementedError
+
+    def training_plan(self) -> TrainingPlan[LinearTraining]:
+        objective, target = self.make_objective(), target_parameter(self)
+        return TrainingPlan(self._make_learner, self._keep, self.max_iter, objective, target)
+
+    def _make_learner(self, rows: TrainingRows) -> LinearTraining:
         from podium.learners.linear.lbfgs import LinearRules, LinearTraining  # scoring needs neither
 
-        data = data.grouped()
-        rules = LinearRules(
-            l2=float(self.l2_regularization),
-            tolerance=float(self.tolerance),
-            fit_intercept=not self._needs_pairs(),
-            n_jobs=self.n_jobs,
-        )
-        weights = row_weights(data)
-        return LinearTraining(data.X, self._bind(data), rules, self._make_basis(data.X, weights), weights)
+        objective, data, weights = self.make_objective(), rows.data, row_weights(rows.data)
+        l2, fit_intercept = float(self.l2_regularization), not objective.needs_pairs
+        rules = rules_for(LinearRules, self, l2=l2, fit_intercept=fit_intercept)
+        return LinearTraining(data.X, rows.bind(objective), rules, self._make_basis(data.X, weights), weights)
+
+    def _keep(self, learner: LinearTraining) -> None:
+        self.keep_weights(learner)
+        self.basis_ = learner.basis
 
     def _make_basis(self, X: np.ndarray, weights: np.ndarray | None) -> Basis | None:
         if self.basis is None:
@@ -157,61 +179,53 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         basis = Basis(self.basis, self.degree, float(self.width), scaling, none)
         return basis.centred(X, self.n_centres, self.random_state)
 
-    def _n_steps(self) -> int:
-        return self.max_iter
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+        columns = X if self.basis_ is None else self.basis_.expand(np.asarray(X), self.n_jobs)
+        return super().score_columns(columns, queries)
 
-    def _set_fitted(self, learner: LinearTraining) -> None:
-        self.coef_, self.intercept_ = learner.coefficients
-        self.feature_means_, self.basis_ = learner.scaling.centre, learner.basis
-
-    def _scores(self, X: Any) -> np.ndarray:
-        return super()._scores(X if self.basis_ is None else self.basis_.expand(X, self.n_jobs))
-
-    def _summands(self) -> list[Any]:
-        return super()._summands() if self.basis_ is None else Ranker._summands(self)
+    def summands(self) -> list[Any]:
+        return super().summands() if self.basis_ is None else Ranker.summands(self)
 
     def _sizes(self) -> np.ndarray:
         """Of powers, those of a feature are added up."""
         if self.basis_ is not None and self.basis_.kind != "polynomial":
             raise AttributeError(f"weights of {self.basis_.kind} basis functions do not belong to single features.")
-        return np.asarray(super()._sizes().reshape(self._n_columns, -1).sum(axis=1))
+        return np.asarray(super()._sizes().reshape(self.n_columns, -1).sum(axis=1))
 
     def _function_names(self) -> Sequence[str]:
         names = super()._function_names()
         return names if self.basis_ is None else self.basis_.names(names)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        basis, none = self.basis_, np.empty(0)
-        arrays = none, none, none
-        if basis is not None:
-            arrays = basis.scaling.centre, basis.scaling.scale, basis.centres.reshape(-1)
-        return super()._fitted_arrays() | dict(zip(("basis_mean", "basis_scale", "basis_centres"), arrays))
+    def fitted_state(self) -> FittedState:
+        state, basis, none = super().fitted_state(), self.basis_, np.empty(0)
+        arrays = (
+            (none, none, none)
+            if basis is None
+            else (basis.scaling.centre, basis.scaling.scale, basis.centres.reshape(-1))
+        )
+        named = zip(("basis_mean", "basis_scale", "basis_centres"), arrays)
+        return replace(state, arrays={**state.arrays, **dict(named)})
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        super()._restore_fitted(meta, arrays)
+    def restore_state(self, state: FittedState) -> None:
+        super().restore_state(state)
         self.basis_ = None
-        kind, degree, width = map(self._fitted_parameter, self._FITTED_PARAMETERS)
+        kind, degree, width = map(self.scoring_parameter, self.scoring_parameters)
         if kind is not None:
-            centres = arrays["basis_centres"].reshape(-1, max(self._n_columns, 1))
-            scaling = Standardisation(arrays["basis_mean"], arrays["basis_scale"])
+            centres = state.arrays["basis_centres"].reshape(-1, max(self.n_columns, 1))
+            scaling = Standardisation(state.arrays["basis_mean"], state.arrays["basis_scale"])
             self.basis_ = Basis(str(kind), degree, float(width), scaling, centres)
 
     def _n_functions(self) -> int:
         return super()._n_functions() if self.basis_ is None else self.basis_.n_functions
 
-    def _check_fitted(self) -> None:
+    def check_state(self) -> None:
         if self.basis_ is not None:
-            self.basis_.check(self._n_columns)
-        super()._check_fitted()
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._objective()  # a misspelt name is answered before any work
-        self._judging_metric()
+            self.basis_.check(self.n_columns)
+        super().check_state()
 
 
 @parametrized
-class Linear(ObjectiveParameter, MetricParameter, PairExponent, LinearRanker):
+class Linear(AnyObjectiveParameters, LinearRanker):
     """One weight per feature, trained by L-BFGS on any objective.
 
     It minimises the mean loss plus l2_regularization / 2 times the squared weights of standardised features; only
@@ -222,12 +236,6 @@ class Linear(ObjectiveParameter, MetricParameter, PairExponent, LinearRanker):
     objective: Any = "ranknet"
 
     search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
-
-    def _objective(self) -> Any:
-        return self._named_objective(self.objective)
-
-    def _aim(self) -> Any:
-        return super()._aim() if isinstance(self.objective, Objective) else self.metric
 
 
 @parametrized
@@ -243,8 +251,5 @@ class BayesRank(MetricParameter, LinearRanker):
     )
     l2_regularization: float = 0.003
 
-    def _objective(self) -> Any:
-        return self._named_objective("bayesrank", samples=self.samples)
-
-    def _aim(self) -> Any:
-        return self.metric
+    def make_objective(self) -> Objective:
+        return named_objective(self, "bayesrank", samples=self.samples)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from podium._runtime.warn import warn
-from podium._runtime.words import counted
 from podium.data.ranking import RankingData
+from podium.data.sparse import FeatureMatrix
 from podium.learners.net.scoring import ACTIVATIONS, Inputs, NetFunction, NetShape
+from podium.models.frame.init_model import InitParameter
 from podium.models.frame.inspection import NetInspection, shown_parameters
 from podium.models.frame.parameters import (
     ABOVE_0,
@@ -20,20 +22,33 @@ from podium.models.frame.parameters import (
     NUMBER,
     STRUCTURE,
     TRANSFORM_SPACE,
+    AnyObjectiveParameters,
     LambdaParameters,
-    MetricParameter,
-    ObjectiveParameter,
     PairExponent,
     SeedParameter,
     SigmaParameter,
     parameter,
     parametrized,
+    rules_for,
 )
-from podium.models.frame.ranker import Callback, all_or_nothing
-from podium.models.frame.starting import InitParameter, StartingRanker
+from podium.models.frame.plan import (
+    Callback,
+    FitOptions,
+    TrainingPlan,
+    TrainingRows,
+    all_or_nothing,
+    named_objective,
+    target_parameter,
+)
+from podium.models.frame.ranker import FittedState, Ranker
+from podium.models.frame.transforms import Queries
 from podium.objectives.base import Objective, bind_labels
 from podium.objectives.registry import parse_objective
 from podium.persistence.validation import Fact
+
+if TYPE_CHECKING:
+    from podium.learners.net.training import NetRules, NetTraining
+    from podium.learners.protocol import Target
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = ("constant", "linear", "cosine")
@@ -117,17 +132,34 @@ class TrainingParameters:
 
 
 @parametrized
-class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanker):
+class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
     step_word: ClassVar[str] = "epoch"
     steps_parameter: ClassVar[str | None] = "max_epochs"
     search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE
-    _ALLOWS_SPARSE: ClassVar[bool] = False
-    _ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "flagged")
+    allows_sparse: ClassVar[bool] = False
+    state_arrays: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "flagged")
 
-    def _patience(self, early_stopping_rounds: int | None) -> int | None:
-        return _PATIENCE if early_stopping_rounds is None else early_stopping_rounds or None
+    def make_objective(self) -> Objective:
+        """What the net is trained on the derivatives of."""
+        raise NotImplementedError
+
+    def training_plan(self) -> TrainingPlan[NetTraining]:
+        return TrainingPlan(
+            self._make_learner,
+            self._keep_net,
+            n_steps=self.max_epochs,
+            objective=self.make_objective(),
+            target_metric=target_parameter(self),
+            default_rounds=_PATIENCE,
+        )
+
+    def _make_learner(self, rows: TrainingRows) -> NetTraining:
+        raise NotImplementedError
+
+    def _keep_net(self, learner: NetTraining) -> None:
+        self.net_ = learner.function
 
     def _on_device(self, target: Any) -> bool:
         """Whether derivatives are computed where the net is; objectives that only the host knows are said so, once."""
@@ -136,34 +168,20 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanke
         wanted = self.derivatives == "device" or (self.derivatives == "auto" and jax.default_backend() == "gpu")
         if wanted and target.on_device() is None:
             name = getattr(target.objective, "name", type(target.objective).__name__)
-            found = f"{type(self).__name__}: the objective {name!r} has no form for a device"
-            warn(f"{found}; its derivatives are computed on the host, batch by batch.")
+            problem = f"{type(self).__name__}: the objective {name!r} has no form for a device"
+            warn(f"{problem}; its derivatives are computed on the host, batch by batch.")
             return False
         return wanted
 
-    def _rules(self) -> Any:
+    def _rules(self) -> NetRules:
         from podium.learners.net.optimization import OptimizerRules
         from podium.learners.net.training import NetRules
 
-        clipping = self.gradient_clipping
-        optimizer = OptimizerRules(
-            name=self.optimizer,
-            learning_rate=float(self.learning_rate),
-            schedule=self.schedule,
-            warmup=float(self.warmup),
-            weight_decay=float(self.weight_decay),
-            clipping=None if clipping is None else float(clipping),
-            fixed_bias=bool(self._objective().needs_pairs),
-        )
-        return NetRules(
-            dropout=float(self.dropout),
-            max_epochs=int(self.max_epochs),
-            batch_size=int(self.batch_size),
-            n_nets=int(self.n_nets),
-            seed=int(self.random_state),
-            precision=self._precision(),
-            optimizer=optimizer,
-        )
+        clipping = None if self.gradient_clipping is None else float(self.gradient_clipping)
+        fixed_bias = bool(self.make_objective().needs_pairs)
+        optimizer = rules_for(OptimizerRules, self, name=self.optimizer, clipping=clipping, fixed_bias=fixed_bias)
+        seed, precision = int(self.random_state), self._precision()
+        return rules_for(NetRules, self, seed=seed, precision=precision, optimizer=optimizer)
 
     def _precision(self) -> str:
         import jax
@@ -172,35 +190,19 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, StartingRanke
             return self.precision
         return "bfloat16" if jax.default_backend() == "gpu" else "float32"
 
-    def _n_steps(self) -> int:
-        return self.max_epochs
-
-    def _set_fitted(self, learner: Any) -> None:
-        self.net_ = learner.function
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _net_arrays(self) -> dict[str, np.ndarray]:
         inputs = self.net_.inputs
-        return {
-            "weights": self.net_.weights,
-            "centre": inputs.centre,
-            "scale": inputs.scale,
-            "flagged": inputs.flagged,
-        }
+        scaling = {"centre": inputs.centre, "scale": inputs.scale, "flagged": inputs.flagged}
+        return {"weights": self.net_.weights} | scaling
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        self._check_base()
-        check_inputs(self.net_.inputs, self._n_columns)
+    def check_state(self) -> None:
+        super().check_state()
+        self.net_.inputs.check(self.n_columns)
         weights, n_weights = self.net_.weights, self.net_.shape.n_weights
         if weights.dtype != np.float32 or weights.ndim != 2 or not len(weights) or weights.shape[1] != n_weights:
             raise ValueError(f"weights must have shape (nets, {n_weights}) and be float32")
         if not np.isfinite(weights).all():
             raise ValueError("weights hold a number that is not finite")
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._objective()  # a misspelt name is answered before any work
-        self._judging_metric()
 
 
 @parametrized
@@ -208,34 +210,34 @@ class NetRanker(LayerParameters, TrainedNet):
     """A multilayer perceptron trained on the derivatives of an objective. Subclasses define the objective."""
 
     search_space: ClassVar[Mapping[str, Any]] = NET_SPACE
-    _FACTS: ClassVar[Mapping[str, Fact]] = {
+    state_facts: ClassVar[Mapping[str, Fact]] = {
         "hidden": Fact("a list of widths", lambda value: isinstance(value, list) and _are_widths(value)),
         "activation": Fact(f"one of {', '.join(ACTIVATIONS)}", lambda value: value in ACTIVATIONS),
         "layer_norm": Fact("true or false", lambda value: isinstance(value, bool)),
         "residual": Fact("true or false", lambda value: isinstance(value, bool)),
     }
 
-    def _learner(self, data: RankingData, continued: bool, **own: Any) -> Any:
+    def _make_learner(self, rows: TrainingRows, pairs: Any = None) -> NetTraining:
         require_jax(type(self).__name__)
         from podium.learners.net.training import NetTraining
 
-        grouped, base, rules = data.grouped(), self._base_scores(data), self._rules()
-        inputs, target = Inputs.of(grouped.X), self._target(grouped, data.rows, **own)
+        data, start, rules = rows.data, rows.init_scores, self._rules()
+        inputs, target = Inputs.of(data.X), self._target(rows, pairs)
         widths = tuple(int(width) for width in self.hidden_layer_sizes)
         shape = NetShape(inputs.width, widths, self.activation, bool(self.layer_norm), bool(self.residual))
-        rows = inputs.columns(grouped.X), grouped.offsets, target, shape, rules, base
-        return NetTraining(inputs, shape, rules, self._runner(rows), target.start() if base is None else 0.0)
+        parts = inputs.columns(data.X), data.offsets, target, shape, rules, start
+        return NetTraining(inputs, shape, rules, self._runner(parts), target.start() if start is None else 0.0)
 
-    def _target(self, data: RankingData, rows: np.ndarray) -> Any:
-        """The objective on the grouped training rows; rows: where they were before."""
-        return self._bind(data)
+    def _target(self, rows: TrainingRows, pairs: Any) -> Target:
+        """The objective on the training rows; `pairs` are for RankNet."""
+        return rows.bind(self.make_objective())
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         from podium.learners.net.training import DeviceEpochs, HostRunner
 
         return (DeviceEpochs if self._on_device(rows[2]) else HostRunner)(*rows)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return np.asarray(self.net_.scores(X, self.n_jobs))
 
     def inspect(self) -> NetInspection:
@@ -244,33 +246,16 @@ class NetRanker(LayerParameters, TrainedNet):
         about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
         return NetInspection(*about, nets, [shape.n_inputs, *shape.hidden, 1], shape.n_weights)
 
-    def _fitted_meta(self) -> dict[str, Any]:
+    def fitted_state(self) -> FittedState:
         shape = self.net_.shape
-        return {
-            "hidden": list(shape.hidden),
-            "activation": shape.activation,
-            "layer_norm": shape.layer_norm,
-            "residual": shape.residual,
-        }
+        facts = {"hidden": list(shape.hidden), "activation": shape.activation}
+        return FittedState(facts | {"layer_norm": shape.layer_norm, "residual": shape.residual}, self._net_arrays())
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    def restore_state(self, state: FittedState) -> None:
+        facts, arrays = state.facts, state.arrays
         inputs = Inputs(arrays["centre"], arrays["scale"], arrays["flagged"])
-        switches = meta["activation"], meta["layer_norm"], meta["residual"]
-        self.net_ = NetFunction(NetShape(inputs.width, tuple(meta["hidden"]), *switches), inputs, arrays["weights"])
-
-
-def check_inputs(inputs: Inputs, n_features: int) -> None:
-    """Refuse what a file says of features that are not there, or cannot be divided by."""
-    for name, array in (("centre", inputs.centre), ("scale", inputs.scale)):
-        if array.dtype != np.float64 or array.shape != (n_features,) or not np.isfinite(array).all():
-            raise ValueError(f"{name} must have one finite float64 number per feature")
-    if not (inputs.scale > 0).all():
-        raise ValueError("scale must be above 0")
-    flagged = inputs.flagged
-    if flagged.dtype != np.int64 or flagged.ndim != 1 or (np.diff(flagged) <= 0).any():
-        raise ValueError("flagged must be rising feature numbers")
-    if len(flagged) and not (flagged[0] >= 0 and flagged[-1] < n_features):
-        raise ValueError(f"flagged names a feature that is not there; there are {counted(n_features, 'feature')}")
+        switches = facts["activation"], facts["layer_norm"], facts["residual"]
+        self.net_ = NetFunction(NetShape(inputs.width, tuple(facts["hidden"]), *switches), inputs, arrays["weights"])
 
 
 def require_jax(model: str, otherwise: str | None = None) -> None:
@@ -285,18 +270,12 @@ def require_jax(model: str, otherwise: str | None = None) -> None:
 
 
 @parametrized
-class Net(ObjectiveParameter, MetricParameter, PairExponent, NetRanker):
+class Net(AnyObjectiveParameters, NetRanker):
     """A multilayer perceptron with any objective: a name, an Objective or a Python function."""
 
     objective: Any = "ranknet"
 
     search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"objective": ["ranknet", "lambda", "xendcg"]}
-
-    def _objective(self) -> Any:
-        return self._named_objective(self.objective)
-
-    def _aim(self) -> Any:
-        return super()._aim() if isinstance(self.objective, Objective) else self.metric
 
 
 @parametrized
@@ -337,34 +316,47 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         p, 1 if it is left out, is the probability that row i is the better one. Labels are then neither needed nor
         used, and no checkpoint can be kept.
         """
+        from podium.models.frame.fitting import train
+
         if pairs is not None:
             if checkpoint is not None:
                 raise ValueError("fit: a checkpoint cannot be kept with pairs; leave out one of the two.")
             X, y = _with_labels(X, y)
-        given = {"group": group, "sample_weight": sample_weight, "query_weight": query_weight}
-        watched = {"eval_set": eval_set, "early_stopping_rounds": early_stopping_rounds, "callbacks": callbacks}
-        kept = {"checkpoint": checkpoint, "every": every, "checkpoint_errors": checkpoint_errors}
-        own = {} if pairs is None else {"pairs": pairs}
-        return self._train(X, y, qid, **given, **watched, **kept, verbose=verbose, own=own)
+        self.check_parameters()
+        options = FitOptions(
+            group=group,
+            sample_weight=sample_weight,
+            query_weight=query_weight,
+            eval_set=eval_set,
+            early_stopping_rounds=early_stopping_rounds,
+            callbacks=callbacks,
+            verbose=verbose,
+            checkpoint=checkpoint,
+            every=every,
+            checkpoint_errors=checkpoint_errors,
+        )
+        train(self, self.training_plan(pairs), X, y, qid, options)
+        return self
 
-    def _objective(self) -> Any:
-        return self._named_objective("ranknet", sigma=float(self.sigma), ties=bool(self.ties))
-
-    def _warn_if_nothing_to_learn(self, data: RankingData, pairs: Any = None) -> None:
+    def training_plan(self, pairs: Any = None) -> TrainingPlan[NetTraining]:
+        """`pairs` are those of `fit`, which take the place of labels."""
         if pairs is None:
-            super()._warn_if_nothing_to_learn(data)
+            return super().training_plan()
+        make_learner = partial(self._make_learner, pairs=pairs)
+        return replace(super().training_plan(), make_learner=make_learner, uses_labels=False)
 
-    def _warn_if_constant(self, data: RankingData, by_label: bool = True, pairs: Any = None) -> bool:
-        return super()._warn_if_constant(data, by_label and pairs is None)
+    def make_objective(self) -> Objective:
+        return named_objective(self, "ranknet", sigma=float(self.sigma), ties=bool(self.ties))
 
-    def _target(self, data: RankingData, rows: np.ndarray, pairs: Any = None) -> Any:
+    def _target(self, rows: TrainingRows, pairs: Any) -> Target:
         if pairs is None:
-            return super()._target(data, rows)
+            return super()._target(rows, pairs)
         from podium.objectives.given_pairs import BoundPairs, GivenPairs
 
-        found = GivenPairs.read(pairs, rows, data.offsets)
+        data = rows.data
         labels = bind_labels(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
-        return BoundPairs(self._objective(), labels, found, self.n_jobs)
+        objective: Any = self.make_objective()
+        return BoundPairs(objective, labels, GivenPairs.read(pairs, rows.order, data.offsets), self.n_jobs)
 
     def _runner(self, rows: tuple[Any, ...]) -> Any:
         if self.update == "batch":
@@ -394,15 +386,15 @@ class LambdaRank(LambdaParameters, NetRanker):
 
     normalize: str | None = None
 
-    def _objective(self) -> Any:
-        return self._named_objective("lambda", sigma=float(self.sigma), normalize=self._normalization())
+    def make_objective(self) -> Objective:
+        return named_objective(self, "lambda", sigma=float(self.sigma), normalize=self.normalization())
 
 
 @parametrized
 class ListNet(NetRanker):
     """A net trained on the probability of each document to come first."""
 
-    def _objective(self) -> Any:
+    def make_objective(self) -> Objective:
         return parse_objective("listnet")
 
 
@@ -410,7 +402,7 @@ class ListNet(NetRanker):
 class ListMLE(NetRanker):
     """A net trained on the likelihood of the order by labels, under Plackett-Luce."""
 
-    def _objective(self) -> Any:
+    def make_objective(self) -> Objective:
         return parse_objective("listmle")
 
 
@@ -418,8 +410,8 @@ class ListMLE(NetRanker):
 class XENDCG(NetRanker):
     """A net trained on XE-NDCG, a cross entropy that bounds NDCG."""
 
-    def _objective(self) -> Any:
-        return self._named_objective("xendcg")
+    def make_objective(self) -> Objective:
+        return named_objective(self, "xendcg")
 
 
 @parametrized
@@ -430,5 +422,5 @@ class ApproxNDCG(NetRanker):
 
     search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"steepness": [3.0, 10.0, 30.0]}
 
-    def _objective(self) -> Any:
+    def make_objective(self) -> Objective:
         return parse_objective("approxndcg", alpha=float(self.steepness))

@@ -15,13 +15,16 @@ import numpy as np
 
 from podium._runtime.words import did_you_mean
 from podium.data.ranking import RankingData
+from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
 from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import clone
 from podium.models.frame.parameters import LARGE, NAME, NUMBER, TRANSFORM_SPACE, SeedParameter, parameter, parametrized
-from podium.models.frame.ranker import Ranker
+from podium.models.frame.plan import TrainingPlan, TrainingRows
+from podium.models.frame.ranker import FittedState, Ranker
+from podium.models.frame.transforms import Queries
 from podium.models.frame.weights import row_weights
 from podium.persistence.validation import Fact, is_number
 
@@ -37,64 +40,53 @@ class _EstimatorRanker(SeedParameter, Ranker):
     )
 
     step_word: ClassVar[str] = "fit"
-    _ALLOWS_SPARSE: ClassVar[bool] = False
+    allows_sparse: ClassVar[bool] = False
     _WRAPPED: ClassVar[str] = "estimator"  # the parameter that is the estimator
+    _NEEDS_PAIRS: ClassVar[bool] = False
     _NAMES: ClassVar[Mapping[str, Any]] = ESTIMATORS
-    _FACTS: ClassVar[Mapping[str, Fact]] = {
+    state_facts: ClassVar[Mapping[str, Fact]] = {
         "link": Fact(f"one of {', '.join(LINKS)}", lambda value: value in LINKS),
         "gamma": Fact("a finite number", is_number),
         "coef0": Fact("a finite number", is_number),
         "degree": Fact("an integer from 0 to 1000", lambda value: type(value) is int and 0 <= value <= 1000),
     }
-    _ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "intercepts", "grades", "support", "mean", "scale")
+    state_arrays: ClassVar[tuple[str, ...]] = ("weights", "intercepts", "grades", "support", "mean", "scale")
 
-    @property
-    def _ALLOWS_MISSING(self) -> bool:  # type: ignore[override]
-        """Whether the estimator takes NaN, as it says itself."""
-        return _allows_nan(self._estimator())
-
-    def _allows_missing(self, fitted: bool) -> bool:
-        """Of a fitted model, whether the fitted estimator takes NaN; scoring by arrays does not."""
+    def takes_missing(self, fitted: bool) -> bool:
+        """Whether the estimator takes NaN, as it says itself; scoring by arrays does not."""
         if not fitted or "form_" not in self.__dict__:  # which the training sets in the end
-            return self._ALLOWS_MISSING
+            return _allows_nan(self._estimator())
         return self.form_ is None and _allows_nan(self.estimator_)
-
-    def _aim(self) -> Any:
-        return "ndcg@10"
 
     def _estimator(self) -> Any:
         """A fresh estimator, whose random numbers come from the model's seed unless it has one of its own."""
-        given = getattr(self, self._WRAPPED)
-        if isinstance(given, str):
-            given = make_estimator(given, f"{type(self).__name__}: {self._WRAPPED}", self._NAMES)
-        if not hasattr(given, "fit") or isinstance(given, type):
+        estimator = getattr(self, self._WRAPPED)
+        if isinstance(estimator, str):
+            estimator = make_estimator(estimator, f"{type(self).__name__}: {self._WRAPPED}", self._NAMES)
+        if not hasattr(estimator, "fit") or isinstance(estimator, type):
             names = ", ".join(self._NAMES)
             raise ValueError(
                 f"{type(self).__name__}: {self._WRAPPED} must be an estimator of scikit-learn or one of {names}; "
-                f"got {given!r}."
+                f"got {estimator!r}."
             )
-        made = clone(given)
+        made = clone(estimator)
         if made.get_params().get("random_state", 0) is None:
             made.set_params(random_state=self.random_state % 2**32)
         return made
 
-    def _n_steps(self) -> int:
-        return 1
+    def training_plan(self) -> TrainingPlan[EstimatorTraining]:
+        return TrainingPlan(self._make_learner, lambda learner: None, 1, needs_pairs=self._NEEDS_PAIRS)
 
-    def _learner(self, data: RankingData, continued: bool) -> EstimatorTraining:
-        data = data.grouped()
+    def _make_learner(self, rows: TrainingRows) -> EstimatorTraining:
         self.estimator_: Any = self._estimator()
-        return EstimatorTraining(lambda: self._fit_estimator(data), self._scores)
+        return EstimatorTraining(lambda: self._fit_estimator(rows.data), lambda X: self.score_columns(X, None))
 
     def _fit_estimator(self, data: RankingData) -> None:
         """Fit `estimator_`; set its `form_` as arrays or None, and what it takes to score with it then."""
         raise NotImplementedError
 
-    def _set_fitted(self, learner: EstimatorTraining) -> None:
-        """The step has set everything."""
-
-    def _scores(self, X: Any) -> np.ndarray:
-        return self._predictions(X) if self.form_ is None else self.form_.scores(X, self.n_jobs)
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+        return self._predictions(np.asarray(X)) if self.form_ is None else self.form_.scores(X, self.n_jobs)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         """Scores by the estimator itself."""
@@ -135,54 +127,45 @@ class _EstimatorRanker(SeedParameter, Ranker):
             )
         super().save(target, score_only=score_only)
 
-    def _fitted_meta(self) -> dict[str, Any]:
+    def fitted_state(self) -> FittedState:
         form = self.form_
         if form is None:  # `save` refuses
-            return {}
-        return {"link": form.link, "gamma": float(form.gamma), "coef0": float(form.coef0), "degree": int(form.degree)}
+            return FittedState()
+        facts = {"link": form.link, "gamma": float(form.gamma), "coef0": float(form.coef0), "degree": int(form.degree)}
+        flat = {"weights": form.weights.reshape(-1), "support": form.support.reshape(-1)}
+        rest = {name: getattr(form, name) for name in self.state_arrays if name not in flat}
+        return FittedState(facts, flat | rest)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        form = self.form_
-        if form is None:
-            return {}
-        own = {"weights": form.weights, "support": form.support}
-        return {name: array.reshape(-1) for name, array in own.items()} | {
-            "intercepts": form.intercepts,
-            "grades": form.grades,
-            "mean": form.mean,
-            "scale": form.scale,
-        }
-
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        width, outputs = max(self._n_columns, 1), max(len(arrays["intercepts"]), 1)
+    def restore_state(self, state: FittedState) -> None:
+        facts, arrays = state.facts, state.arrays
+        outputs, width = max(len(arrays["intercepts"]), 1), max(self.n_columns, 1)
         form: Any = Form(  # None where the estimator does not consist of arrays
-            meta["link"],
+            facts["link"],
             arrays["weights"].reshape(outputs, -1),
             arrays["intercepts"],
             arrays["grades"],
             arrays["support"].reshape(-1, width),
             arrays["mean"],
             arrays["scale"],
-            float(meta["gamma"]),
-            float(meta["coef0"]),
-            meta["degree"],
+            float(facts["gamma"]),
+            float(facts["coef0"]),
+            facts["degree"],
         )
         self.form_ = form
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        self.form_.check(self._n_columns)
+    def check_state(self) -> None:
+        super().check_state()
+        self.form_.check(self.n_columns)
 
-    def _summands(self) -> list[Any]:
+    def summands(self) -> list[Any]:
         form = self.form_
         if form is None or form.link != "identity":
-            return super()._summands()
+            return super().summands()
         return [LinearFunction(form.weights[0].copy(), float(form.intercepts[0]), form.mean)]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         self._estimator()
-        self._judging_metric()
 
 
 @parametrized
@@ -215,9 +198,6 @@ class Pointwise(_EstimatorRanker):
         "estimator": ["ridge", "logistic_regression", "linear_svr"],
         **TRANSFORM_SPACE,
     }
-
-    def _needs_pairs(self) -> bool:
-        return False
 
     def _fit_estimator(self, data: RankingData) -> None:
         made, weights = self.estimator_, row_weights(data)
@@ -292,6 +272,7 @@ class Pairwise(_EstimatorRanker):
         **TRANSFORM_SPACE,
     }
     _WRAPPED: ClassVar[str] = "classifier"
+    _NEEDS_PAIRS: ClassVar[bool] = True
     _NAMES: ClassVar[Mapping[str, Any]] = CLASSIFIERS
 
     def _estimator(self) -> Any:
@@ -365,9 +346,9 @@ def sample_pairs(data: RankingData, most: int, rng: np.random.Generator) -> tupl
         numbers = np.arange(total)
     else:
         numbers = np.minimum(((np.arange(most) + rng.random(most)) * (total / most)).astype(np.int64), total - 1)
-    place = np.searchsorted(ends, numbers, side="right")
-    below = numbers - (ends[place] - (run_start - first)[place])
-    return order[place], order[first[place] + below], queries[place]
+    position = np.searchsorted(ends, numbers, side="right")
+    below = numbers - (ends[position] - (run_start - first)[position])
+    return order[position], order[first[position] + below], queries[position]
 
 
 def _pair_weights(data: RankingData, better: np.ndarray, worse: np.ndarray, query: np.ndarray) -> np.ndarray | None:

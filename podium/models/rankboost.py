@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from podium.data.ranking import RankingData
+from podium.data.sparse import FeatureMatrix
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
 from podium.models.frame.inspection import ModelInspection, shown_parameters
-from podium.models.frame.parameters import ABOVE_0, TRANSFORM_SPACE, BinParameter, parameter, parametrized
-from podium.models.frame.ranker import Ranker
+from podium.models.frame.parameters import ABOVE_0, TRANSFORM_SPACE, BinParameter, parameter, parametrized, rules_for
+from podium.models.frame.plan import TrainingPlan, TrainingRows
+from podium.models.frame.ranker import FittedState, Ranker
+from podium.models.frame.transforms import Queries
 from podium.objectives.base import bind_labels
 
 if TYPE_CHECKING:
-    from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules
+    from podium.learners.rankboost.boosting import RankBoosting
 
 RANKERS = ("threshold", "value")
 SELECTIONS = ("r", "z")
@@ -71,34 +73,22 @@ class RankBoost(BinParameter, Ranker):
         "preference": list(PREFERENCES),
         **TRANSFORM_SPACE,
     }
-    _ALLOWS_SPARSE: ClassVar[bool] = False
-    _ARRAYS: ClassVar[tuple[str, ...]] = RANKER_ARRAYS
+    allows_sparse: ClassVar[bool] = False
+    state_arrays: ClassVar[tuple[str, ...]] = RANKER_ARRAYS
 
-    def _learner(self, data: RankingData, continued: bool) -> RankBoosting:
-        from podium.learners.rankboost.boosting import RankBoosting  # scoring needs none of it
+    def training_plan(self) -> TrainingPlan[RankBoosting]:
+        return TrainingPlan(self._make_learner, self._keep, self.n_estimators)
 
-        data = data.grouped()
+    def _make_learner(self, rows: TrainingRows) -> RankBoosting:
+        from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules  # scoring needs none of it
+
+        data = rows.data
         bound = bind_labels(data.y, data.offsets, data.sample_weight, data.query_weight)
         weights = bound.weights if len(bound.weights) else np.ones(data.n_rows)
-        return RankBoosting(data.X, bound.labels, bound.offsets, weights, bound.query_weights, self._rules())
+        rules = rules_for(RankBoostRules, self, largest_alpha=float(self.max_alpha))
+        return RankBoosting(data.X, bound.labels, bound.offsets, weights, bound.query_weights, rules)
 
-    def _rules(self) -> RankBoostRules:
-        from podium.learners.rankboost.boosting import RankBoostRules
-
-        return RankBoostRules(
-            weak_ranker=self.weak_ranker,
-            selection=self.selection,
-            alpha=self.alpha,
-            largest_alpha=float(self.max_alpha),
-            preference=self.preference,
-            max_bins=int(self.max_bins),
-            n_jobs=self.n_jobs,
-        )
-
-    def _n_steps(self) -> int:
-        return self.n_estimators
-
-    def _set_fitted(self, learner: RankBoosting) -> None:
+    def _keep(self, learner: RankBoosting) -> None:
         self.rankers_ = learner.rankers
 
     @property
@@ -109,15 +99,15 @@ class RankBoost(BinParameter, Ranker):
     @property
     def feature_importances_(self) -> np.ndarray:
         """The share of each feature in the sum of |alpha|."""
-        sizes = np.bincount(self.rankers_.feature, np.abs(self.rankers_.alpha), minlength=self._n_columns)
+        sizes = np.bincount(self.rankers_.feature, np.abs(self.rankers_.alpha), minlength=self.n_columns)
         return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         scores = np.zeros(len(X))
         self.rankers_.add_to(scores, X, n_jobs=self.n_jobs)
         return scores
 
-    def _largest_score(self) -> float:
+    def largest_score(self) -> float:
         return float(np.abs(self.rankers_.alpha).sum())
 
     def inspect(self) -> RankBoostInspection:
@@ -130,26 +120,25 @@ class RankBoost(BinParameter, Ranker):
         about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
         return RankBoostInspection(*about, rounds, self.bound_, [(names[f], float(shares[f])) for f in order])
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return self.rankers_.arrays()
+    def fitted_state(self) -> FittedState:
+        return FittedState(arrays=self.rankers_.arrays())
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        self.rankers_ = WeakRankers(**arrays)
+    def restore_state(self, state: FittedState) -> None:
+        self.rankers_ = WeakRankers(**state.arrays)
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        self.rankers_.check(self._n_columns)
+    def check_state(self) -> None:
+        super().check_state()
+        self.rankers_.check(self.n_columns)
         if self.best_iteration_ != len(self.rankers_):
             raise ValueError(f"best_iteration is {self.best_iteration_} of {len(self.rankers_)} rounds")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if self.alpha == "closed" and self.weak_ranker == "value":
             raise ValueError(
                 'RankBoost: alpha="closed" is the minimum of Z for weak rankers with the values 0 and 1; '
                 'got weak_ranker="value". Use alpha="search" or alpha="bound".'
             )
-        self._judging_metric()
 
 
 @dataclass(frozen=True)

@@ -80,236 +80,213 @@ class ModelEntry:
         return plain | {"objective": self.objective, "about": self.about} | (listed if with_parameters else {})
 
 
-_PRODUCTS = "podium.models.trees.named"
-_NETS = "podium.models.nets"
+def _family(module: str, family: str, learner: str, *models: tuple[str, str, str]) -> list[ModelEntry]:
+    """Models of one module with the same learner: class, objective and description of each."""
+    return [ModelEntry(name, module, family, learner, objective, about) for name, objective, about in models]
+
+
 _OWN = (
-    ModelEntry(
-        "RegressionTree",
-        _PRODUCTS,
-        family="trees",
-        learner="one tree",
-        objective="squared error",
-        about="One least-squares tree: the score of a document is the mean label of its leaf.",
+    *_family(
+        "podium.models.trees.named",
+        "trees",
+        "one tree",
+        (
+            "RegressionTree",
+            "squared error",
+            "One least-squares tree: the score of a document is the mean label of its leaf.",
+        ),
     ),
-    ModelEntry(
-        "MART",
-        _PRODUCTS,
-        family="trees",
-        learner="boosted trees",
-        objective="squared error, logistic, ordinal or any other",
-        about="Multiple additive regression trees.",
+    *_family(
+        "podium.models.trees.named",
+        "trees",
+        "boosted trees",
+        ("MART", "squared error, logistic, ordinal or any other", "Multiple additive regression trees."),
+        ("LambdaMART", "lambda of a metric", "Boosted trees that optimize a ranking metric by lambda gradients."),
     ),
-    ModelEntry(
-        "LambdaMART",
-        _PRODUCTS,
-        family="trees",
-        learner="boosted trees",
-        objective="lambda of a metric",
-        about="Boosted trees that optimize a ranking metric by lambda gradients.",
+    *_family(
+        "podium.models.trees.named",
+        "trees",
+        "boosted trees on top of an init model",
+        (
+            "LambdaSMART",
+            "lambda of a metric",
+            "LambdaMART that starts from the scores of an init model; init is required.",
+        ),
     ),
-    ModelEntry(
-        "LambdaSMART",
-        _PRODUCTS,
-        family="trees",
-        learner="boosted trees on top of a base model",
-        objective="lambda of a metric",
-        about="LambdaMART that starts from the scores of a base model; init is required.",
+    *_family(
+        "podium.models.trees.named",
+        "trees",
+        "boosted oblivious trees",
+        ("MatrixNet", "Plackett-Luce likelihood, lambda or any other", "Boosted trees with one split per level."),
     ),
-    ModelEntry(
-        "MatrixNet",
-        _PRODUCTS,
-        family="trees",
-        learner="boosted oblivious trees",
-        objective="Plackett-Luce likelihood, lambda or any other",
-        about="Boosted trees with one split per level.",
+    *_family(
+        "podium.models.trees.named",
+        "trees",
+        "mean of independent trees",
+        (
+            "RandomForest",
+            "squared error or any other pointwise objective",
+            "Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.",
+        ),
     ),
-    ModelEntry(
-        "RandomForest",
-        _PRODUCTS,
-        family="trees",
-        learner="mean of independent trees",
-        objective="squared error or any other pointwise objective",
-        about="Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.",
+    *_family(
+        "podium.models.trees.named",
+        "trees",
+        "boosted trees",
+        ("Boosted", "any", "Boosted trees with any objective: a name, an Objective or a Python function."),
     ),
-    ModelEntry(
-        "Boosted",
-        _PRODUCTS,
-        family="trees",
-        learner="boosted trees",
-        objective="any",
-        about="Boosted trees with any objective: a name, an Objective or a Python function.",
-    ),
-    ModelEntry(
-        "Linear",
+    *_family(
         "podium.models.linear",
-        family="linear",
-        learner="linear scoring function",
-        objective="any",
-        about="One weight per feature, trained by L-BFGS on any objective.",
+        "linear",
+        "linear scoring function",
+        ("Linear", "any", "One weight per feature, trained by L-BFGS on any objective."),
+        (
+            "BayesRank",
+            "expected metric under Plackett-Luce",
+            "One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.",
+        ),
     ),
-    ModelEntry(
-        "BayesRank",
-        "podium.models.linear",
-        family="linear",
-        learner="linear scoring function",
-        objective="expected metric under Plackett-Luce",
-        about="One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.",
-    ),
-    ModelEntry(
-        "Pointwise",
+    *_family(
         "podium.models.pointwise",
-        family="estimators",
-        learner="any regressor or classifier of scikit-learn",
-        objective="that of the estimator",
-        about="Any regressor or classifier of scikit-learn, fitted to the labels of single documents.",
+        "estimators",
+        "any regressor or classifier of scikit-learn",
+        (
+            "Pointwise",
+            "that of the estimator",
+            "Any regressor or classifier of scikit-learn, fitted to the labels of single documents.",
+        ),
     ),
-    ModelEntry(
-        "Pairwise",
+    *_family(
         "podium.models.pointwise",
-        family="estimators",
-        learner="any binary classifier of scikit-learn",
-        objective="that of the classifier, on pairs",
-        about="Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
+        "estimators",
+        "any binary classifier of scikit-learn",
+        (
+            "Pairwise",
+            "that of the classifier, on pairs",
+            "Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
+        ),
     ),
-    ModelEntry(
-        "RankSVM",
+    *_family(
         "podium.models.svm",
-        family="svm",
-        learner="linear scoring function",
-        objective="hinge or squared hinge of all pairs",
-        about="One weight per feature; every better document is to score higher by a margin.",
+        "svm",
+        "linear scoring function",
+        (
+            "RankSVM",
+            "hinge or squared hinge of all pairs",
+            "One weight per feature; every better document is to score higher by a margin.",
+        ),
     ),
-    ModelEntry(
-        "KernelRankSVM",
+    *_family(
         "podium.models.kernel_svm",
-        family="svm",
-        learner="sum of kernels at training documents",
-        objective="hinge or squared hinge of all pairs",
-        about="RankSVM with a kernel: the score is a sum over training documents, with one factor per document.",
+        "svm",
+        "sum of kernels at training documents",
+        (
+            "KernelRankSVM",
+            "hinge or squared hinge of all pairs",
+            "RankSVM with a kernel: the score is a sum over training documents, with one factor per document.",
+        ),
     ),
-    ModelEntry(
-        "AdaRank",
+    *_family(
         "podium.models.adarank",
-        family="linear",
-        learner="boosted features",
-        objective="any metric",
-        about="Boosts single features on a distribution over queries, for any metric.",
+        "linear",
+        "boosted features",
+        ("AdaRank", "any metric", "Boosts single features on a distribution over queries, for any metric."),
     ),
-    ModelEntry(
-        "CoordinateAscent",
+    *_family(
         "podium.models.coordinate_ascent",
-        family="linear",
-        learner="linear scoring function",
-        objective="any metric",
-        about="Moves one weight at a time to its exact optimum for any metric, from several starts.",
+        "linear",
+        "linear scoring function",
+        (
+            "CoordinateAscent",
+            "any metric",
+            "Moves one weight at a time to its exact optimum for any metric, from several starts.",
+        ),
     ),
-    ModelEntry(
-        "RankBoost",
+    *_family(
         "podium.models.rankboost",
-        family="boosting",
-        learner="boosted weak rankers",
-        objective="exponential loss of pairs",
-        about="A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.",
+        "boosting",
+        "boosted weak rankers",
+        (
+            "RankBoost",
+            "exponential loss of pairs",
+            "A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.",
+        ),
     ),
-    ModelEntry(
-        "Bagged",
+    *_family(
         "podium.pipelines.ensembles.bagged",
-        family="ensembles",
-        learner="mean of models on samples of the queries",
-        objective="that of the model",
-        about="Copies of one model that differ in their queries or in their seed; the mean of their scores.",
+        "ensembles",
+        "mean of models on samples of the queries",
+        (
+            "Bagged",
+            "that of the model",
+            "Copies of one model that differ in their queries or in their seed; the mean of their scores.",
+        ),
     ),
-    ModelEntry(
-        "Blend",
+    *_family(
         "podium.pipelines.ensembles.blend",
-        family="ensembles",
-        learner="weighted sum of models",
-        objective="those of the models",
-        about="A weighted sum of the scores of different models, normalized within the query.",
+        "ensembles",
+        "weighted sum of models",
+        (
+            "Blend",
+            "those of the models",
+            "A weighted sum of the scores of different models, normalized within the query.",
+        ),
     ),
-    ModelEntry(
-        "Stack",
+    *_family(
         "podium.pipelines.ensembles.stack",
-        family="ensembles",
-        learner="a model on the scores of models",
-        objective="those of the models",
-        about="A second ranker on top of the scores that models give to queries they have not seen.",
+        "ensembles",
+        "a model on the scores of models",
+        (
+            "Stack",
+            "those of the models",
+            "A second ranker on top of the scores that models give to queries they have not seen.",
+        ),
     ),
-    ModelEntry(
-        "AutoRanker",
+    *_family(
         "podium.pipelines.auto.autoranker",
-        family="ensembles",
-        learner="a blend that is chosen by cross-validation",
-        objective="those of the models",
-        about="A blend of linear models, trees and nets that cross-validation chooses for the data.",
+        "ensembles",
+        "a blend that is chosen by cross-validation",
+        (
+            "AutoRanker",
+            "those of the models",
+            "A blend of linear models, trees and nets that cross-validation chooses for the data.",
+        ),
     ),
-    ModelEntry(
-        "Net",
-        _NETS,
-        family="nets",
-        learner="neural network",
-        objective="any",
-        about="A multilayer perceptron with any objective: a name, an Objective or a Python function.",
+    *_family(
+        "podium.models.nets",
+        "nets",
+        "neural network",
+        ("Net", "any", "A multilayer perceptron with any objective: a name, an Objective or a Python function."),
+        (
+            "RankNet",
+            "logistic loss of pairs",
+            "A net trained on pairs of documents: the better one should have the higher score.",
+        ),
+        ("LambdaRank", "lambda of a metric", "A net that optimizes a ranking metric by lambda gradients."),
+        (
+            "ListNet",
+            "cross entropy of top-one probabilities",
+            "A net trained on the probability of each document to come first.",
+        ),
+        (
+            "ListMLE",
+            "Plackett-Luce likelihood",
+            "A net trained on the likelihood of the order by labels, under Plackett-Luce.",
+        ),
+        ("XENDCG", "XE-NDCG", "A net trained on XE-NDCG, a cross entropy that bounds NDCG."),
+        ("ApproxNDCG", "NDCG of smooth ranks", "A net trained on NDCG of smooth ranks."),
     ),
-    ModelEntry(
-        "RankNet",
-        _NETS,
-        family="nets",
-        learner="neural network",
-        objective="logistic loss of pairs",
-        about="A net trained on pairs of documents: the better one should have the higher score.",
-    ),
-    ModelEntry(
-        "LambdaRank",
-        _NETS,
-        family="nets",
-        learner="neural network",
-        objective="lambda of a metric",
-        about="A net that optimizes a ranking metric by lambda gradients.",
-    ),
-    ModelEntry(
-        "ListNet",
-        _NETS,
-        family="nets",
-        learner="neural network",
-        objective="cross entropy of top-one probabilities",
-        about="A net trained on the probability of each document to come first.",
-    ),
-    ModelEntry(
-        "ListMLE",
-        _NETS,
-        family="nets",
-        learner="neural network",
-        objective="Plackett-Luce likelihood",
-        about="A net trained on the likelihood of the order by labels, under Plackett-Luce.",
-    ),
-    ModelEntry(
-        "XENDCG",
-        _NETS,
-        family="nets",
-        learner="neural network",
-        objective="XE-NDCG",
-        about="A net trained on XE-NDCG, a cross entropy that bounds NDCG.",
-    ),
-    ModelEntry(
-        "ApproxNDCG",
-        _NETS,
-        family="nets",
-        learner="neural network",
-        objective="NDCG of smooth ranks",
-        about="A net trained on NDCG of smooth ranks.",
-    ),
-    ModelEntry(
-        "SelfAttentionRanker",
+    *_family(
         "podium.models.attention",
-        family="nets",
-        learner="self-attention over the documents of a query",
-        objective="any",
-        about="A small transformer over the documents of a query: scores depend on the whole list, not on its order.",
+        "nets",
+        "self-attention over the documents of a query",
+        (
+            "SelfAttentionRanker",
+            "any",
+            "A small transformer over the documents of a query: scores depend on the whole list, not on its order.",
+        ),
     ),
 )
-
-
 _entries = {entry.class_name: entry for entry in _OWN}
 
 
@@ -381,33 +358,33 @@ def plan_model(name: str, settings: Sequence[str] = (), n_jobs: int | None = Non
     from podium._runtime.threads import usable_threads
 
     entry = find_model(name)
-    given = read_settings(entry, settings)
+    values = read_settings(entry, settings)
     for option, parameter, value in (("--jobs", "n_jobs", n_jobs), ("--seed", "random_state", seed)):
-        if value is not None and parameter in given:
+        if value is not None and parameter in values:
             raise ValueError(f"Give {option} or --set {parameter}=..., not both.")
         if value is not None and parameter not in entry.parameters:
             raise ValueError(f"{entry.class_name} has no {parameter}; leave {option} out.")
-        given |= {} if value is None else {parameter: value}
-    model = entry.kind(**given)
-    model._check_parameters()
+        values |= {} if value is None else {parameter: value}
+    model = entry.kind(**values)
+    model.check_parameters()
     usable_threads(model.n_jobs)
-    plain = {name: _plain_value(value) for name, value in given.items()} | _base_text(settings)
+    plain = {name: _plain_value(value) for name, value in values.items()} | _base_text(settings)
     chosen = {parameter.name: parameter.default for parameter in entry.parameters.values()} | plain
     return Plan(model, {name: "inf" if value == math.inf else value for name, value in chosen.items()})
 
 
 def read_settings(entry: ModelEntry, settings: Sequence[str]) -> dict[str, Any]:
     """`["n_estimators=50", "metric=map"]` -> `{"n_estimators": 50, "metric": "map"}`, typed as the fields are."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals:
             raise ValueError(f"--set takes name=value, such as learning_rate=0.05; got {setting!r}.")
         check_choice(f"{entry.class_name}: a parameter", name, entry.parameters)
-        if name in given:
-            raise ValueError(f"--set {name}=... is given twice ({given[name]} and {text}); give it once.")
-        given[name] = _value(entry, name, text)
-    return given
+        if name in values:
+            raise ValueError(f"--set {name}=... is given twice ({values[name]} and {text}); give it once.")
+        values[name] = _value(entry, name, text)
+    return values
 
 
 def _base_text(settings: Sequence[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,8 @@ from podium.models.frame.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.frame.ranker import Ranker
+from podium.models.frame.plan import TrainingPlan, TrainingRows
+from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.linear import LinearScores
 from podium.persistence.validation import Fact, is_number
 
@@ -76,12 +78,9 @@ class MarginRanker(RoundsParameter, Ranker):
         "scaling": list(SCALINGS),
         **TRANSFORM_SPACE,
     }
-    _ALLOWS_MISSING: ClassVar[bool] = False
-    _ALLOWS_SPARSE: ClassVar[bool] = False
-    _FACTS: ClassVar[Mapping[str, Fact]] = {"objective": _UNKNOWN_OR_NUMBER, "duality_gap": _UNKNOWN_OR_NUMBER}
-
-    def _n_steps(self) -> int:
-        return self.max_iter
+    allows_missing: ClassVar[bool] = False
+    allows_sparse: ClassVar[bool] = False
+    state_facts: ClassVar[Mapping[str, Fact]] = {"objective": _UNKNOWN_OR_NUMBER, "duality_gap": _UNKNOWN_OR_NUMBER}
 
     def _rules(self) -> SvmRules:
         from podium.learners.svm.newton import SvmRules  # scoring needs none of it
@@ -99,25 +98,25 @@ class MarginRanker(RoundsParameter, Ranker):
         """`objective_`: the value of what was minimised; `duality_gap_`: its excess, at most, relative to it."""
         self.objective_, self.duality_gap_ = learner.solution.objective, learner.solution.gap
 
-    def _warn_if_nothing_learned(self, learner: Any, monitor: Any) -> None:
+    def _explain(self, learner: SvmTraining, steps: int) -> None:
         gap = learner.solution.gap
         if gap <= self.max_gap or not (learner.is_done or learner.n_steps >= self.max_iter):
             return  # or it was stopped, by an evaluation set or a callback
-        found = f"{type(self).__name__} stopped after {counted(learner.n_steps, self.step_word)}"
+        stopped = f"{type(self).__name__} stopped after {counted(learner.n_steps, self.step_word)}"
         if gap == 1.0 and learner.is_hard:
             state = "with pairs that are not ranked correctly"
         else:
             state = f"at a duality gap of {gap:.1g} ({_excess(gap)})"
         advice = 'Scale the features, for example by transform=("standard",), or lower C'
         more = "" if learner.is_done else "; or raise max_iter"
-        warn(f"{found} {state}; max_gap is {self.max_gap:g}. {advice}{more}.")
+        warn(f"{stopped} {state}; max_gap is {self.max_gap:g}. {advice}{more}.")
 
-    def _fitted_meta(self) -> dict[str, Any]:
+    def _solution_facts(self) -> dict[str, Any]:
         known = {"objective": self.objective_, "duality_gap": self.duality_gap_}
         return {key: float(value) if math.isfinite(value) else None for key, value in known.items()}
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        known = (math.nan if meta[key] is None else float(meta[key]) for key in ("objective", "duality_gap"))
+    def _restore_solution(self, facts: Mapping[str, Any]) -> None:
+        known = (math.nan if facts[key] is None else float(facts[key]) for key in ("objective", "duality_gap"))
         self.objective_, self.duality_gap_ = known
 
     def _refuse_transform(self) -> None:
@@ -130,10 +129,6 @@ class MarginRanker(RoundsParameter, Ranker):
         self.best_iteration_, self.evals_, self.transform_ = 0, {}, None
         self.objective_ = self.duality_gap_ = math.nan
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._judging_metric()
-
 
 @parametrized
 class RankSVM(MarginRanker, LinearScores):
@@ -144,25 +139,28 @@ class RankSVM(MarginRanker, LinearScores):
     above the minimum it can be, relative to it.
     """
 
-    _FACTS: ClassVar[Mapping[str, Fact]] = {**LinearScores._FACTS, **MarginRanker._FACTS}
+    state_facts: ClassVar[Mapping[str, Fact]] = {**LinearScores.state_facts, **MarginRanker.state_facts}
 
-    def _learner(self, data: RankingData, continued: bool) -> SvmTraining:
+    def training_plan(self) -> TrainingPlan[SvmTraining]:
+        return TrainingPlan(self._make_learner, self._keep, self.max_iter, explain=self._explain)
+
+    def _make_learner(self, rows: TrainingRows) -> SvmTraining:
         from podium.learners.svm.newton import SvmTraining
 
-        data = data.grouped()
-        return SvmTraining(data.X, self._pairs(data), self._rules())
+        return SvmTraining(rows.data.X, self._pairs(rows.data), self._rules())
 
-    def _set_fitted(self, learner: SvmTraining) -> None:
+    def _keep(self, learner: SvmTraining) -> None:
         self.coef_, self.intercept_ = learner.solution.weights, 0.0
         self.feature_means_ = multiply_transposed(learner.X, np.ones(len(learner.X)), self.n_jobs) / len(learner.X)
         self._note_solution(learner)
 
-    def _fitted_meta(self) -> dict[str, Any]:
-        return LinearScores._fitted_meta(self) | MarginRanker._fitted_meta(self)
+    def fitted_state(self) -> FittedState:
+        state = super().fitted_state()
+        return replace(state, facts={**state.facts, **self._solution_facts()})
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        LinearScores._restore_fitted(self, meta, arrays)
-        MarginRanker._restore_fitted(self, meta, arrays)
+    def restore_state(self, state: FittedState) -> None:
+        super().restore_state(state)
+        self._restore_solution(state.facts)
 
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank: one vector, the weights, with the factor 1."""

@@ -112,10 +112,10 @@ class Checkpoints:
 
     def refuse_other_run(self, here: Mapping[str, str], there: Mapping[str, str]) -> None:
         """Compare what the training is with what stands in the file."""
-        found = differing(here, there)
-        if found:
-            more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-            described, advice = "; ".join(found[:_SHOWN] + more), "Delete it to begin anew, or give another path."
+        differences = differing(here, there)
+        if differences:
+            more = [f"and {len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
+            described, advice = "; ".join(differences[:_SHOWN] + more), "Delete it to begin anew, or give another path."
             raise ValueError(f"{self.path}: is the checkpoint of another training ({described}). {advice}")
 
     def end(self) -> None:
@@ -190,7 +190,7 @@ def checksum(arrays: Sequence[np.ndarray], n_jobs: int | None = None) -> str:
 
 
 def _describe_data(data: RankingData, n_jobs: int | None) -> str:
-    weights = [np.empty(0) if given is None else given for given in (data.sample_weight, data.query_weight)]
+    weights = [np.empty(0) if weight is None else weight for weight in (data.sample_weight, data.query_weight)]
     names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
     total = checksum([*arrays_of(data.X), data.labels_for("a checkpoint"), data.offsets, *weights, names], n_jobs)
     return f"{data.sizes}, checksum {total}"
@@ -231,8 +231,8 @@ def _describe_code(value: Any, depth: int = 0) -> str:
         held = [*cells, *(function.__defaults__ or ()), *named, *filter(None, [getattr(value, "__self__", None)])]
         return f"{function.__qualname__}, {_describe_crc([function])}({', '.join(_describe_held(held, depth))})"
     kind = type(value)
-    own = [one for one in kind.__mro__ if one.__module__.split(".")[0] not in ("podium", "builtins")]
-    methods = [part for one in own for _, part in sorted(vars(one).items()) if hasattr(part, "__code__")]
+    classes = [one for one in kind.__mro__ if one.__module__.split(".")[0] not in ("podium", "builtins")]
+    methods = [part for one in classes for _, part in sorted(vars(one).items()) if hasattr(part, "__code__")]
     held = sorted(getattr(value, "__dict__", {}).items())
     name = getattr(value, "__name__", kind.__qualname__)  # a built-in function has no code to show
     return f"{name}, {_describe_crc(methods)}({', '.join(_describe_held(held, depth))})"

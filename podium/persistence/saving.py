@@ -1,7 +1,7 @@
 """Saving and loading models: parameters, fitted facts and arrays, and children by name, in one checked file.
 
-A model says what it is made of (`Ranker._fitted_meta`, `_fitted_arrays`, `_children`); a child (a base model, a member
-of a blend) is saved in the same way, its arrays under its name. Loading checks every key and array before use, and runs
+A model says what it is made of (`Ranker.fitted_state`); a child (an init model, a member of a blend) is saved in the
+same way, its arrays under its name. Loading checks every key and array before use, and runs
 no code of the file.
 """
 
@@ -19,7 +19,8 @@ import numpy as np
 from podium.formats.errors import FormatError
 from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.formats.lines import FilePath
-from podium.models.frame.ranker import Ranker
+from podium.models.frame.init_model import check_init, unsaved_parameters
+from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import TRANSFORM_ARRAYS, Transform
 from podium.models.registry import MODELS, is_registered, refuse_unregistered
 from podium.persistence.storage import load_parts, save_parts
@@ -72,7 +73,7 @@ def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[st
     if not is_registered(type(model)):
         advice = f"Register it with podium.models.register_model({kind})."
         raise ValueError(f"{kind} cannot be saved; it is not a model of Podium. {advice}")
-    unsaved = model._unsaved_parameters()
+    unsaved, state = unsaved_parameters(model), model.fitted_state()
     parameters = plain_parameters(model, [f.name for f in fields(model) if f.name not in unsaved], score_only)
     meta: dict[str, Any] = {
         "parameters": parameters,
@@ -83,9 +84,10 @@ def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[st
         "categories": model.categories_,
         "best_iteration": int(model.best_iteration_),
         "evals": _swap_curves(model.evals_, np.isnan, None),
-        **model._fitted_meta(),
+        **state.facts,
     }
-    arrays, children = dict(model._fitted_arrays()), model._children()
+    arrays, children = dict(state.arrays), {} if model.init_ is None else {"init": model.init_}
+    children |= state.parts
     if model.transform_ is not None:
         meta["n_columns"] = model.transform_.n_columns
         arrays |= {f"{_TRANSFORM}/{name}": array for name, array in model.transform_.arrays().items()}
@@ -100,7 +102,7 @@ def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[st
 
 def _fitted_parameters(model: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that the fitted model reads, where others were set since."""
-    plain = {name: to_plain(model._fitted_parameter(name)) for name in model._FITTED_PARAMETERS}
+    plain = {name: to_plain(model.scoring_parameter(name)) for name in model.scoring_parameters}
     changed = {name: value for name, value in plain.items() if value != parameters[name]}
     return {"fitted": changed} if changed else {}
 
@@ -114,9 +116,9 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     children = dict(meta.get("children", {}))
     if _TRANSFORM in children:
         raise ValueError(f"no part of a model is called {_TRANSFORM!r}")
-    own = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
+    outer = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
     transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
-    check_parts(meta, own, made._FACTS, [*made._ARRAYS, *transformed])
+    check_parts(meta, outer, made.state_facts, [*made.state_arrays, *transformed])
     parameters = known_parameters(made, read_parameters(meta["parameters"]))
     model: Ranker = made(**parameters)
     model.fitted_parameters_ = fitted_parameters(made, parameters, read_parameters(meta.get("fitted", {})))
@@ -126,24 +128,28 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
     model.best_iteration_ = int(meta["best_iteration"])
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
-    model.transform_ = _read_transform(meta, own)
-    for name in sorted(children, key=lambda name: (len(name), name)):  # member 2 before member 10
-        child = children[name]
-        model._set_child(name, from_parts(child["kind"], child["meta"], _below(name, arrays)))
-    for name in parameters.keys() & children.keys():  # the base model of the next training is another one
-        setattr(model, name, parameters[name])
-    model._restore_fitted(meta, {name: own[name] for name in made._ARRAYS})
-    model._check_fitted()
+    model.transform_ = _read_transform(meta, outer)
+    parts = {name: from_parts(one["kind"], one["meta"], _below(name, arrays)) for name, one in children.items()}
+    model.init_ = parts.pop("init", None)
+    if model.init_ is not None and "init" not in parameters:  # else that of the next training is another one
+        model.init = model.init_
+    facts = {name: meta[name] for name in made.state_facts}
+    model.restore_state(FittedState(facts, {name: outer[name] for name in made.state_arrays}, parts))
+    model.check_state()
+    check_init(model)
+    unknown = parts.keys() - model.fitted_state().parts.keys()
+    if unknown:
+        raise ValueError(f"{kind} has no part that is called {min(unknown)!r}")
     return model
 
 
 def _read_transform(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Transform | None:
     if "n_columns" not in meta:
         return None
-    found = Transform.of_arrays(_below(_TRANSFORM, arrays), meta["n_features"])
-    if found.n_columns != meta["n_columns"]:
-        raise ValueError(f"there are {found.n_columns} columns, not {meta['n_columns']}")
-    return found
+    transform = Transform.of_arrays(_below(_TRANSFORM, arrays), meta["n_features"])
+    if transform.n_columns != meta["n_columns"]:
+        raise ValueError(f"there are {transform.n_columns} columns, not {meta['n_columns']}")
+    return transform
 
 
 def _below(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 A checksum says that a file is as it was written, not that it was written by Podium. So every key of `meta` has its
 exact type and range here, keys and arrays that are not known are refused, and lengths are compared with one another.
-Each model declares the facts and arrays of its own (`Ranker._FACTS`, `Ranker._ARRAYS`) and checks what they hold.
+Each model declares its facts and arrays (`Ranker.state_facts`, `Ranker.state_arrays`) and checks what they hold.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def check_parts(
     _check_features(meta)
 
 
-def _refuse_other_keys(what: str, found: Mapping[str, Any], required: set[str], known: set[str]) -> None:
-    missing, unknown = sorted(required - found.keys()), sorted(found.keys() - known)
+def _refuse_other_keys(what: str, values: Mapping[str, Any], required: set[str], known: set[str]) -> None:
+    missing, unknown = sorted(required - values.keys()), sorted(values.keys() - known)
     if missing or unknown:
         problem = f"lack {missing[0]}" if missing else f"hold {unknown[0][:60]!r}, which is not known"
         raise ValueError(f"{what} {problem}")
@@ -120,17 +120,17 @@ def _check_features(meta: Mapping[str, Any]) -> None:
         raise ValueError("a bundle holds a feature that is not there, or one that is in a bundle already")
 
 
-def known_parameters(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def known_parameters(model: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a file, all of which the model has; how many threads to use is not the file's affair."""
-    _refuse_other_keys("the parameters", given, set(), {one.name for one in fields(model)} - {"n_jobs"})
-    return dict(given)
+    _refuse_other_keys("the parameters", parameters, set(), {one.name for one in fields(model)} - {"n_jobs"})
+    return dict(parameters)
 
 
-def fitted_parameters(model: Any, given: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+def fitted_parameters(model: Any, parameters: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that a fitted model reads: as given, or where others were set after the training, as `changed`."""
     declared = {one.name: one for one in fields(model)}
-    _refuse_other_keys("the fitted parameters", changed, set(), set(model._FITTED_PARAMETERS))
-    values = {name: given.get(name, declared[name].default) for name in model._FITTED_PARAMETERS} | dict(changed)
+    _refuse_other_keys("the fitted parameters", changed, set(), set(model.scoring_parameters))
+    values = {name: parameters.get(name, declared[name].default) for name in model.scoring_parameters} | dict(changed)
     for name, value in changed.items():
         declaration = declared[name].metadata["parameter"]
         if not declaration.takes(value):

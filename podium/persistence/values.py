@@ -63,7 +63,7 @@ def read_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a model; a base model among them is one that is to be trained, and all names are known."""
+    """The parameters of a model; an init model among them is one that is to be trained, and all names are known."""
     for name, value in parameters.items():
         with _perhaps_of_a_plugin():
             if name == "objective" and isinstance(value, str) and value.isidentifier():
@@ -143,8 +143,8 @@ def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
     if kind is None:
         what = "a metric" if isinstance(value, Metric) else "an objective"
         raise ValueError(f"{_short(value)} is {what} of your own, and a model file holds no code")
-    own = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
-    plain = {"type": kind, "name": name, "fields": own}
+    settings = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    plain = {"type": kind, "name": name, "fields": settings}
     if from_plain(plain) != value:
         raise ValueError(f"{_short(value)} has fields of other types than its class declares")
     return plain
@@ -153,17 +153,17 @@ def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
 def _plain_model(value: Any) -> dict[str, Any]:
     """A model that is to be trained, a parameter of another one: its own parameters, but not the number of threads."""
     names = [one.name for one in fields(value) if one.name != "n_jobs"]
-    own = {name: to_plain(getattr(value, name, None)) for name in names if name != "init"}
+    parameters = {name: to_plain(getattr(value, name, None)) for name in names if name != "init"}
     if getattr(value, "init", None) is not None:
-        own["init"] = _plain_base(value)
-    return {"type": "model", "name": type(value).__name__, "parameters": own}
+        parameters["init"] = _plain_base(value)
+    return {"type": "model", "name": type(value).__name__, "parameters": parameters}
 
 
 def _plain_base(value: Any) -> dict[str, Any]:
-    """The base model of a model that is to be trained; what a fitted one has learned is not a parameter."""
+    """The init model of a model that is to be trained; what a fitted one has learned is not a parameter."""
     if not isinstance(value.init, Ranker) or is_fitted(value.init):
         start = f"{type(value).__name__} starts from a fitted model or from scores (init)"
-        raise ValueError(f"{start}, which parameters do not hold; a base model that is not fitted can be saved")
+        raise ValueError(f"{start}, which parameters do not hold; an init model that is not fitted can be saved")
     plain: dict[str, Any] = to_plain(value.init)
     return plain
 
@@ -232,13 +232,13 @@ def _read_objective(plain: Mapping[str, Any], where: str, depth: int) -> Objecti
 
 def _read_policy(plain: Mapping[str, Any], where: str, depth: int) -> Policy:
     if "fields" in plain:
-        own = _made(Policy, plain, where, depth)
-        if own.name != plain["name"]:
-            raise ValueError(f"{where}: policy {plain['name']!r} has the name {own.name!r} in its fields")
-        return own
+        policy = _made(Policy, plain, where, depth)
+        if policy.name != plain["name"]:
+            raise ValueError(f"{where}: policy {plain['name']!r} has the name {policy.name!r} in its fields")
+        return policy
     _check_keys(plain, where, {"name"})
-    found: Policy = _named(POLICIES, plain, where)
-    return found
+    known: Policy = _named(POLICIES, plain, where)
+    return known
 
 
 def _read_class(plain: Mapping[str, Any], where: str, depth: int) -> type[Objective]:
@@ -253,18 +253,18 @@ def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
     kind: Any = MODELS[plain["name"]]
     if not isinstance(plain["parameters"], dict):
         raise ValueError(f"{where}: parameters must be an object; got {type(plain['parameters']).__name__}")
-    own = {name: from_plain(item, f"{where}: {name}", depth) for name, item in plain["parameters"].items()}
-    return kind(**known_parameters(kind, _checked(own)))
+    parameters = {name: from_plain(item, f"{where}: {name}", depth) for name, item in plain["parameters"].items()}
+    return kind(**known_parameters(kind, _checked(parameters)))
 
 
 def _read_estimator(plain: Mapping[str, Any], where: str, depth: int) -> Any:
     _check_keys(plain, where, {"name", "fields"})
     _named(ESTIMATORS, plain, where)
     made = make_estimator(plain["name"])
-    given = plain["fields"]
-    if not isinstance(given, dict) or not set(given) <= set(made.get_params(deep=False)):
+    parameters = plain["fields"]
+    if not isinstance(parameters, dict) or not set(parameters) <= set(made.get_params(deep=False)):
         raise ValueError(f"{where}: the parameters of {plain['name']} are not those of its class")
-    return made.set_params(**{name: from_plain(item, f"{where}: {name}", depth) for name, item in given.items()})
+    return made.set_params(**{name: from_plain(item, f"{where}: {name}", depth) for name, item in parameters.items()})
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
@@ -300,9 +300,9 @@ def _perhaps_of_a_plugin() -> Iterator[None]:
 
 
 def _made(kind: type[Made], plain: Mapping[str, Any], where: str, depth: int) -> Made:
-    own = _read_fields(kind, plain, where, depth)
+    settings = _read_fields(kind, plain, where, depth)
     try:
-        return kind(**own)
+        return kind(**settings)
     except (TypeError, ValueError) as error:  # out of its range
         raise ValueError(f"{where}: {error}") from error
 
@@ -313,13 +313,13 @@ def _read_fields(kind: Any, plain: Mapping[str, Any], where: str, depth: int) ->
     if not isinstance(plain["fields"], dict):
         raise ValueError(f"{where}: fields must be an object; got {type(plain['fields']).__name__}")
     hints, known = get_type_hints(kind), [field.name for field in fields(kind)]
-    found = {}
+    settings = {}
     for name, item in plain["fields"].items():
         check_choice(f"{where}: a field of {plain['name']}", name, known)
-        found[name] = from_plain(item, f"{where}: {name}", depth)
-        if not _fits(found[name], hints[name]):
+        settings[name] = from_plain(item, f"{where}: {name}", depth)
+        if not _fits(settings[name], hints[name]):
             raise ValueError(f"{where}: {name} of {plain['name']} has a value of the wrong type: {_short(item)}")
-    return found
+    return settings
 
 
 def _check_keys(plain: Mapping[str, Any], where: str, expected: set[str]) -> None:

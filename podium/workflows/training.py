@@ -14,7 +14,7 @@ from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.models.frame.estimator import is_fitted
-from podium.models.frame.ranker import Callback, Progress
+from podium.models.frame.plan import Callback, Progress
 from podium.models.registry import Plan
 from podium.persistence.checkpoints import Checkpoints
 from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
@@ -65,7 +65,7 @@ class Training:
             "out": str(self.out),
             f"{self.plan.model.step_word}s": self.steps,
             "best_iteration": self.steps,
-            "policy": self.plan.model._judging_metric().policy.name,
+            "policy": self.plan.model.evaluation_metric().policy.name,
             "metrics": {name: evaluation.as_dict()["metrics"] for name, evaluation in self.evaluations.items()},
             "seconds": self.seconds,
             "parameters": self.plan.parameters,
@@ -117,7 +117,7 @@ def train(
     model.save(out)  # before anything else can go wrong
     if checkpoints is not None and checkpoints.ended:
         checkpoints.remove()
-    metric = model._judging_metric()
+    metric = model.evaluation_metric()
     evaluations = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
     tried = max([model.best_iteration_, *(len(curves[metric.name]) for curves in model.evals_.values())])
     return Training(plan, out, data.n_rows, data.n_queries, tried, evaluations, seconds, interrupted)

@@ -152,7 +152,7 @@ def test_partial_dependence_moves_one_feature_and_keeps_the_others(model, data):
     for place, value in enumerate((-1.0, 1.0)):
         X = data.X.copy()
         X[:, 0] = value
-        np.testing.assert_allclose(found.curves[:, place], model._scores(X))
+        np.testing.assert_allclose(found.curves[:, place], model.score_columns(X, None))
     assert found.mean[1] > found.mean[0]
     by_column = explain.partial_dependence(model, data, 0, grid=5)
     assert by_column.feature == "bm25"

@@ -321,7 +321,7 @@ def test_a_search_stops():
     started = []
 
     class Watched(MART):
-        def _check_parameters(self):
+        def check_parameters(self):
             started.append(1)
             signal.raise_signal(signal.SIGINT)
 

@@ -268,7 +268,7 @@ def test_the_expected_metric_is_an_objective_of_every_learner(kind, parts):
     train, _, test = parts
     few = {"max_iter": 15} if kind is Linear else {"n_estimators": 10}
     model = kind(objective="bayesrank", metric="ndcg@5", **few).fit(train)
-    assert model._objective().metric == "ndcg@5"
+    assert model.make_objective().metric == "ndcg@5"
     constant = podium.evaluate(np.zeros(test.n_rows), test, metrics=["ndcg@5"])["ndcg@5"]
     assert model.score(test) > constant + 0.05
 
@@ -279,5 +279,5 @@ def test_an_exponent_is_refused_where_no_pairs_are_summed(parts):
         Linear(objective="listnet", pair_exponent=0.5).fit(parts[0])
     with pytest.raises(ValueError, match="needs normalize=None; got 'lightgbm'"):
         podium.LambdaMART(pair_exponent=0.5, normalize="lightgbm").fit(parts[0])
-    assert Linear(objective="lambda", pair_exponent=0.5)._objective().pair_exponent == 0.5
-    assert podium.Boosted(objective=Hinge(pair_exponent=1.0))._objective().pair_exponent == 1.0
+    assert Linear(objective="lambda", pair_exponent=0.5).make_objective().pair_exponent == 0.5
+    assert podium.Boosted(objective=Hinge(pair_exponent=1.0)).make_objective().pair_exponent == 1.0

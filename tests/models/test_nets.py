@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,7 +171,8 @@ def test_a_crafted_file_is_refused(rng, change, message):
     X = rng.standard_normal((20, 12)).astype(np.float32)
     model = podium.RankNet(max_epochs=1, hidden_layer_sizes=[4]).fit(X, np.arange(20) % 2, group=[20])
     assert model.net_.weights.shape == (1, 57)
-    model._restore_fitted(model._fitted_meta(), model._fitted_arrays() | change)
+    state = model.fitted_state()
+    model.restore_state(replace(state, arrays={**state.arrays, **change}))
     with pytest.raises(ValueError, match=message):
         model.save(io.BytesIO())
 

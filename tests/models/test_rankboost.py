@@ -214,7 +214,7 @@ def test_the_command_line_trains_it(parts, tmp_path, monkeypatch, capsys):
     assert "--tree 1: RankBoost has no trees" in shown.err
 
 
-@pytest.mark.filterwarnings("ignore:qid not given:UserWarning", "ignore:0 of:UserWarning")
+@pytest.mark.filterwarnings("ignore:qid not given", "ignore:0 of", "ignore:.*does not inherit from `sklearn.base")
 @pytest.mark.parametrize("kind", ["threshold", "value"])
 def test_scikit_learn_finds_nothing_to_complain_about(kind):
     check_estimator(RankBoost(n_estimators=5, weak_ranker=kind), on_skip=None)

@@ -18,11 +18,11 @@ from podium.models.frame.parameters import (
     LARGE,
     NUMBER,
     LambdaParameters,
+    check_values,
     parameter,
     parameters_of,
     parametrized,
 )
-from podium.models.frame.ranker import Ranker
 from podium.models.linear import Linear
 from podium.models.nets import TrainedNet
 from podium.models.registry import MODELS, ModelEntry, catalogue, find_model, plan_model, read_settings
@@ -119,24 +119,24 @@ def test_values_are_taken_within_the_limits_and_refused_beyond_them(declared):
     entry, one = declared
     declaration = one.declaration
     model = entry.kind(**{one.name: one.default})
-    Ranker._check_parameters(model)
+    check_values(model)
     wrong: list[Any] = []
     if declaration.kind in (INTEGER, NUMBER):
         low, high = declaration.low, declaration.high
         for good in (low, high):
-            Ranker._check_parameters(model.set_params(**{one.name: good}))
+            check_values(model.set_params(**{one.name: good}))
         wrong = [low - 1, high * 2, np.nan, np.inf, True, "7", [1]]
         wrong += [2.5] if declaration.kind is INTEGER else []
     if declaration.choices:
         for good in declaration.choices:
-            Ranker._check_parameters(model.set_params(**{one.name: good}))
+            check_values(model.set_params(**{one.name: good}))
         wrong = ["None", declaration.choices[0].upper(), 1, True, list(declaration.choices)]
     for bad in wrong if declaration.optional else [*wrong, None] * bool(wrong):
         with pytest.raises(ValueError, match=rf"^{entry.class_name}: {one.name} must be .*; got ") as told:
-            Ranker._check_parameters(model.set_params(**{one.name: bad}))
+            check_values(model.set_params(**{one.name: bad}))
         assert repr(bad) in str(told.value)
     if declaration.optional:
-        Ranker._check_parameters(model.set_params(**{one.name: None}))
+        check_values(model.set_params(**{one.name: None}))
 
 
 def test_bounds_that_the_words_leave_out_are_named_when_they_are_crossed():
@@ -148,7 +148,7 @@ def test_bounds_that_the_words_leave_out_are_named_when_they_are_crossed():
         ({"random_state": 2**63}, "random_state must be at most 9.22337e+18; got 9223372036854775808."),
     ):
         with pytest.raises(ValueError, match="must be") as told:
-            LambdaMART(**given)._check_parameters()
+            LambdaMART(**given).check_parameters()
         assert str(told.value) == f"LambdaMART: {expected}"
 
 
@@ -228,7 +228,7 @@ def test_a_new_model_needs_only_its_fields_and_an_entry():
     with pytest.raises(ValueError, match="switch must be True or False; got '1'"):
         read_settings(entry, ["switch=1"])
     with pytest.raises(ValueError, match="n_estimators must be an integer from 1 to 1,000,000; got 0"):
-        _Switched(n_estimators=0)._check_parameters()
+        _Switched(n_estimators=0).check_parameters()
 
 
 def test_a_parameter_without_a_declaration_is_refused_when_the_class_is_made():
@@ -390,8 +390,8 @@ def trained(kind, **parameters):
     """All that a training makes."""
     X, y, qid = rows()
     model = kind(**parameters).fit(X, y, qid, eval_set=(X, y, qid))
-    arrays = {name: array.tobytes() for name, array in model._fitted_arrays().items()}
-    return [arrays, model._fitted_meta(), model.evals_]
+    state = model.fitted_state()
+    return [{name: array.tobytes() for name, array in state.arrays.items()}, state.facts, model.evals_]
 
 
 @pytest.mark.parametrize("declared", DECLARED, ids=named)

@@ -296,7 +296,7 @@ def test_a_large_price_of_data_that_are_not_separable_has_the_minimum_of_a_small
 def test_where_no_step_helps_any_more_the_warning_does_not_advise_more_rounds():
     learner = SimpleNamespace(solution=SimpleNamespace(gap=0.5), is_done=True, n_steps=70, is_hard=False)
     with pytest.warns(UserWarning, match=r"after 70 rounds at a duality gap of 0\.5 \(.* 2 times .* or lower C\.$"):
-        RankSVM()._warn_if_nothing_learned(learner, None)
+        RankSVM().training_plan().explain(learner, 70)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def answers(model):
     """Scores of all kinds of rows, or what is wrong with them."""
     scorer = getattr(model, "scorer", None)
     own = [answer(model, rows) for rows in (X, MISSING, csr_array(X))]
-    return [*own, scorer()(X[:10]).tolist(), model._needs_qid()]
+    return [*own, scorer()(X[:10]).tolist(), model.needs_queries()]
 
 
 def facts(model):

@@ -210,7 +210,8 @@ def test_weights_are_chosen_on_the_first_evaluation_set(weights, metric, parts, 
     train, valid = parts
     narrow = [clone(FLAT).set_params(max_iter=1), clone(TREES).set_params(n_estimators=1)]
     model = Blend(members=narrow, weights=weights, eval_metric=metric).fit(train, eval_set=valid)
-    scores = model._member_scores(valid.X, (valid.rows, valid.offsets))
+    queries = valid.rows, valid.offsets
+    scores = np.stack([model.normalized_scores(member, valid.X, queries) for member in model.members_])
     reached = model.score(valid)
     assert model.evals_["eval_0"][metric][-1] == pytest.approx(reached, abs=1e-12)
     assert reached >= best_on_grid(scores, valid, metric) - 1e-9
@@ -218,7 +219,7 @@ def test_weights_are_chosen_on_the_first_evaluation_set(weights, metric, parts, 
     model.save(tmp_path / "m.podium")
     assert podium.load(tmp_path / "m.podium").weights_.tolist() == model.weights_.tolist()
     three = Blend(members=[*narrow, TREES], weights=weights, eval_metric=metric).fit(train, eval_set=valid)
-    scores = three._member_scores(valid.X, (valid.rows, valid.offsets))
+    scores = np.stack([three.normalized_scores(member, valid.X, queries) for member in three.members_])
     alone = [podium.evaluate(one, valid, metrics=[metric])[metric] for one in scores]
     assert three.score(valid) >= max(alone) - (1e-12 if weights == "greedy" else 1)
     equal = Blend(members=[*narrow, TREES], eval_metric=metric).fit(train, eval_set=valid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -17,7 +18,9 @@ from podium._runtime.threads import usable_threads
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAMES, SeedParameter, parameter, parametrized
+from podium.models.frame.plan import TrainingPlan, TrainingRows
 from podium.models.frame.ranker import Ranker
+from podium.models.frame.transforms import Queries
 from podium.models.registry import ModelEntry
 
 BASELINES = {
@@ -44,8 +47,6 @@ def is_installed(name: str) -> bool:
 class _Trees:
     """A booster that grows one tree per step; scores of evaluation sets are up to date."""
 
-    unit = "tree"
-
     def __init__(self, booster: Any, update: Any, score: Any) -> None:
         self.booster, self._update, self._score, self.n_steps = booster, update, score, 0
         self.followed: list[np.ndarray] = []
@@ -63,9 +64,9 @@ class _Trees:
                 self.booster, rows, self.n_steps - 1, self.n_steps
             )
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._rows.append(np.asarray(X))
-        self.followed.append(np.zeros(X.shape[0]) + offset)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        self._rows.append(np.asarray(data.X))
+        self.followed.append(np.zeros(data.n_rows) + offset)
 
     def snapshot(self) -> int:
         return self.n_steps
@@ -92,21 +93,18 @@ class _Baseline(SeedParameter, Ranker):
 
     step_word: ClassVar[str] = "tree"
     steps_parameter: ClassVar[str | None] = "n_estimators"
-    _ALLOWS_SPARSE: ClassVar[bool] = False
+    allows_sparse: ClassVar[bool] = False
 
-    def _n_steps(self) -> int:
-        return self.n_estimators
+    def training_plan(self) -> TrainingPlan[_Trees]:
+        return TrainingPlan(self._make_learner, self._keep, self.n_estimators, needs_pairs=False)
 
-    def _set_fitted(self, learner: _Trees) -> None:
+    def _make_learner(self, rows: TrainingRows) -> _Trees:
+        raise NotImplementedError
+
+    def _keep(self, learner: _Trees) -> None:
         self.booster_, self.trees_ = learner.booster, learner.n_steps
 
-    def _needs_pairs(self) -> bool:
-        return False
-
-    def _aim(self) -> Any:
-        return "ndcg@10"
-
-    def _scores(self, X: FeatureMatrix) -> np.ndarray:
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return np.asarray(self._partial(self.booster_, np.asarray(X), 0, self.trees_))
 
     @property
@@ -156,21 +154,17 @@ class LightGBM(_Baseline):
         words="a list of integers from 1 to 1,000",
     )
 
-    def _learner(self, data: RankingData, continued: bool) -> _Trees:
+    def training_plan(self) -> TrainingPlan[_Trees]:
+        return replace(super().training_plan(), stops_itself=bool(self.eval_at))
+
+    def _make_learner(self, rows: TrainingRows) -> _Trees:
         import lightgbm
 
-        booster = lightgbm.Booster(self._settings() | {"metric": "none"}, _dataset(data))
-        return _Trees(booster, lambda made, _: made.update(), self._partial)
-
-    def _start(self, *what: Any, **options: Any) -> _Trees:
-        learner: _Trees = super()._start(*what, **options)
-        data, eval_sets, rounds = what
-        if self.eval_at and rounds:
-            learner.limit = self._stop_of_library(data, eval_sets[0], rounds)
+        booster = lightgbm.Booster(self._settings() | {"metric": "none"}, _dataset(rows.ungrouped))
+        learner = _Trees(booster, lambda made, _: made.update(), self._partial)
+        if self.eval_at and rows.early_stopping_rounds:
+            learner.limit = self._stop_of_library(rows.ungrouped, rows.eval_sets[0], rows.early_stopping_rounds)
         return learner
-
-    def _patience(self, early_stopping_rounds: int | None) -> int | None:
-        return None if self.eval_at else super()._patience(early_stopping_rounds)
 
     def _stop_of_library(self, data: RankingData, valid: RankingData, rounds: int) -> int:
         """The number of trees that LightGBM itself would keep."""
@@ -216,16 +210,15 @@ class XGBoost(_Baseline):
     colsample_bytree: float = parameter(1.0, "Share of the features per tree.", low=ABOVE_0, high=1)
     reg_lambda: float = parameter(1.0, "L2 penalty on leaf values.", low=0, high=LARGE)
 
-    def _learner(self, data: RankingData, continued: bool) -> _Trees:
+    def _make_learner(self, rows: TrainingRows) -> _Trees:
         import xgboost
 
-        grouped = data.grouped()
         parameters = {name: getattr(self, name) for name in _names(XGBoost) if name != "n_estimators"}
         settings = {"nthread": usable_threads(self.n_jobs), "seed": self._seed(), "verbosity": 0, "base_score": 0.0}
-        rows = xgboost.DMatrix(grouped.X, grouped.y)
-        rows.set_group(grouped.group)
-        booster = xgboost.Booster(parameters | settings, [rows])
-        return _Trees(booster, lambda made, step: made.update(rows, step), self._partial)
+        matrix = xgboost.DMatrix(rows.data.X, rows.data.y)
+        matrix.set_group(rows.data.group)
+        booster = xgboost.Booster(parameters | settings, [matrix])
+        return _Trees(booster, lambda made, step: made.update(matrix, step), self._partial)
 
     @staticmethod
     def _partial(booster: Any, X: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -236,7 +229,7 @@ class XGBoost(_Baseline):
 
     def _gain(self) -> np.ndarray:
         gains = self.booster_.get_score(importance_type="total_gain")
-        return np.array([gains.get(f"f{column}", 0.0) for column in range(self._n_columns)])
+        return np.array([gains.get(f"f{column}", 0.0) for column in range(self.n_columns)])
 
     def file_size(self) -> int:
         return len(self.booster_.save_raw("ubj"))

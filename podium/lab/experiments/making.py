@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from podium._runtime.words import did_you_mean
 from podium.lab.experiments.baselines import BASELINES, is_installed
 from podium.lab.tuning.spaces import parse_space
+from podium.models.frame.init_model import refuse_fitted_inits, refuse_given_scores
 from podium.models.frame.nested import MODEL, MODELS, read_model, read_models
 from podium.models.frame.parameters import INTEGER, NAMES, NUMBER, SWITCH, Declaration
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
 from podium.models.registry import ModelEntry, catalogue
 
 if TYPE_CHECKING:
@@ -195,8 +195,8 @@ def _model_problems(experiment: Experiment, name: str, path: str) -> Iterator[st
     try:
         model = _unseeded(experiment, name, "", {})
         for made in [model, *(_unseeded(experiment, name, fold, {}) for fold in spec.by_fold)]:
-            made._check_parameters()
-            refuse_fitted_bases(made)
+            made.check_parameters()
+            refuse_fitted_inits(made)
             refuse_given_scores(made)
     except (ValueError, KeyError) as error:
         yield f"{path}: {error}"

@@ -22,9 +22,10 @@ from podium.lab.tuning.samplers import Proposal, Sampler, make_sampler
 from podium.lab.tuning.spaces import Choices, Space, parse_space
 from podium.metrics.base import Metric
 from podium.models.frame.estimator import clone
+from podium.models.frame.init_model import refuse_fitted_inits
 from podium.models.frame.parameters import INTEGER, NUMBER
-from podium.models.frame.ranker import Progress, Ranker
-from podium.models.frame.starting import refuse_fitted_bases
+from podium.models.frame.plan import Progress
+from podium.models.frame.ranker import Ranker
 from podium.pipelines.auto.criteria import criterion_value, criterion_words, parse_criterion
 
 _NOTES = {"pruned": "pruned", "out": "out of time", "failed": "failed"}  # by the first word of a note
@@ -124,7 +125,7 @@ def tune(
     if not INTEGER.holds(random_state) or random_state < 0:
         raise ValueError(f"random_state must be an integer from 0; got {random_state!r}.")
     parsed = parse_space(model, default_space(model) if space is None else space)
-    _refuse_fitted_bases(model, parsed)
+    _refuse_fitted_inits(model, parsed)
     search = _Search(model, parsed, train, valid, parse_criterion(metric, policy), seconds)
     proposing = make_sampler(sampler, parsed, parsed.settings_of(model), random_state, search.n_steps)
     return search.run(proposing, trials, report)
@@ -241,12 +242,12 @@ class _Watcher:
         return bool(self.note)
 
 
-def _refuse_fitted_bases(model: Ranker, space: Space) -> None:
+def _refuse_fitted_inits(model: Ranker, space: Space) -> None:
     """Refuse a fitted `init`, of the model and of what may be tried."""
-    refuse_fitted_bases(model, "tune")
+    refuse_fitted_inits(model, "tune")
     for name, dimension in space.dimensions.items():
         for choice in dimension.values if isinstance(dimension, Choices) else ():
-            refuse_fitted_bases(clone(model).set_params(**{name: choice}), "tune")
+            refuse_fitted_inits(clone(model).set_params(**{name: choice}), "tune")
 
 
 def plain_value(value: Any) -> Any:

@@ -52,7 +52,7 @@ class AdaRankTraining(WeightedFeatures):
         weights[feature] += sign * 0.5 * np.log((1.0 + mean) / (1.0 - mean))
         self.is_done = mean <= 0  # the best weak ranker is no better than chance
         if not self.is_done:
-            self._settle(weights)
+            self.settle(weights)
 
     def _distribution(self) -> np.ndarray:
         """P(q) after the rounds so far; in the first round, the weights of queries."""

@@ -58,7 +58,7 @@ class CoordinateAscentTraining(WeightedFeatures):
             self.is_done = self.start >= self.rules.n_restarts
             point = self._starting_point(self.start)
         self.best, self.point = best, point
-        self._settle(weights)
+        self.settle(weights)
 
     def _move(self, point: np.ndarray, feature: int, value: float) -> tuple[np.ndarray, float]:
         """The weights with the best one of this feature, and their value; the same if none is better."""

@@ -85,10 +85,7 @@ class LinearTraining(WeightedFeatures):
         self._moves = _remember(moves, there.point - here.point, there.gradient - here.gradient)
         self._here = there
         self.is_done = size == 0.0 or float(np.abs(there.gradient).max(initial=0.0)) <= self.rules.tolerance
-        self._settle(there.point)
-
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        super().follow(self._expanded(X), offset)
+        self.settle(there.point)
 
     def _expanded(self, X: FeatureMatrix) -> np.ndarray:
         return np.asarray(X) if self.basis is None else self.basis.expand(np.asarray(X), self.rules.n_jobs)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
 from podium.learners.linear.products import multiply
@@ -22,8 +23,6 @@ Snapshot = tuple[int, np.ndarray]
 class WeightedFeatures:
     """A linear learner in training: members define `step`."""
 
-    unit = "round"
-
     def __init__(self, X: np.ndarray, n_jobs: int | None, row_weights: np.ndarray | None = None) -> None:
         """row_weights (n,): for the standardisation."""
         self.X, self.n_jobs = X, n_jobs
@@ -33,9 +32,14 @@ class WeightedFeatures:
         self.followed: list[np.ndarray] = []
         self._followed_rows: list[tuple[np.ndarray, np.ndarray | float]] = []
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._followed_rows.append((X, offset))
-        self.followed.append(self.scores(X, self.weights) + offset)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        rows = self._expanded(data.X)
+        self._followed_rows.append((rows, offset))
+        self.followed.append(self.scores(rows, self.weights) + offset)
+
+    def _expanded(self, X: FeatureMatrix) -> np.ndarray:
+        """The columns that are weighted: the features, or basis functions of them."""
+        return np.asarray(X)
 
     def snapshot(self) -> Snapshot:
         return self.n_steps, self.weights
@@ -63,7 +67,7 @@ class WeightedFeatures:
         """A standardised feature of all training rows."""
         return self.scaling.take(feature).apply(self.X[:, feature])
 
-    def _settle(self, weights: np.ndarray) -> None:
+    def settle(self, weights: np.ndarray) -> None:
         """The step is done: these are the weights now."""
         self._move_to(weights, self.n_steps + 1)
 

@@ -141,6 +141,19 @@ class Inputs(Standardisation):
             missing |= np.isnan(X[start : start + _BLOCK_ROWS]).any(axis=0)
         return cls(scaling.centre, scaling.scale, np.flatnonzero(missing))
 
+    def check(self, n_features: int) -> None:
+        """Refuse what a file says of features that are not there, or cannot be divided by."""
+        for name, array in (("centre", self.centre), ("scale", self.scale)):
+            if array.dtype != np.float64 or array.shape != (n_features,) or not np.isfinite(array).all():
+                raise ValueError(f"{name} must have one finite float64 number per feature")
+        if not (self.scale > 0).all():
+            raise ValueError("scale must be above 0")
+        flagged = self.flagged
+        if flagged.dtype != np.int64 or flagged.ndim != 1 or (np.diff(flagged) <= 0).any():
+            raise ValueError("flagged must be rising feature numbers")
+        if len(flagged) and not (flagged[0] >= 0 and flagged[-1] < n_features):
+            raise ValueError(f"flagged names a feature that is not there; there are {n_features:,}")
+
     @property
     def width(self) -> int:
         return len(self.centre) + len(self.flagged)

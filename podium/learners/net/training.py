@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from podium.data.sparse import FeatureMatrix
 from podium.learners.net.attention import AttentionFunction, AttentionShape
 from podium.learners.net.batches import filled_size, rows_of, shuffled_batches
 from podium.learners.net.device import (
@@ -36,6 +35,9 @@ from podium.learners.net.optimization import OptimizerRules, make_optimizer, sta
 from podium.learners.net.scoring import Inputs, Layout, NetFunction, NetShape
 from podium.learners.protocol import Target
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
+
+if TYPE_CHECKING:
+    from podium.data.ranking import RankingData
 
 Snapshot = tuple[int, Any]
 DIVERGED = "the weights are no longer finite: the training diverged. Use a smaller learning rate, or clip gradients."
@@ -77,8 +79,6 @@ class Runner(Protocol):
 class NetTraining:
     """The learner of nets. `runner` goes through the epochs; here is what all of them have in common."""
 
-    unit = "epoch"
-
     def __init__(self, inputs: Inputs, shape: Any, rules: NetRules, runner: Runner, start: float = 0.0) -> None:
         self.inputs, self.shape, self.rules, self.runner = inputs, shape, rules, runner
         self._optimizer = make_optimizer(rules.optimizer, shape.penalised())
@@ -86,7 +86,7 @@ class NetTraining:
         self.memory = start_memory(self._optimizer, self.weights)
         self.n_steps, self.is_done = 0, False
         self.followed: list[np.ndarray] = []
-        self._followed_rows: list[tuple[np.ndarray, np.ndarray | float]] = []
+        self._followed_rows: list[tuple[RankingData, np.ndarray | float]] = []
 
     def step(self) -> None:
         weights, memory = self.runner.epoch(self.n_steps, self.weights, self.memory)
@@ -95,8 +95,8 @@ class NetTraining:
         followed = self._follow_all(weights)
         self.weights, self.memory, self.followed, self.n_steps = weights, memory, followed, self.n_steps + 1
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._followed_rows.append((X, offset))
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        self._followed_rows.append((data, offset))
         self.followed = self._follow_all(self.weights)
 
     @property
@@ -109,12 +109,10 @@ class NetTraining:
 
     def _follow_all(self, weights: Any) -> list[np.ndarray]:
         function = self._function(weights)
-        rows = enumerate(self._followed_rows)
-        return [self._scores(function, number, X) + offset for number, (X, offset) in rows]
+        return [self._scores(function, data) + offset for data, offset in self._followed_rows]
 
-    def _scores(self, function: Any, number: int, X: np.ndarray) -> np.ndarray:
-        """Scores of the evaluation set with this number."""
-        return np.asarray(function.scores(X))
+    def _scores(self, function: Any, data: RankingData) -> np.ndarray:
+        return np.asarray(function.scores(data.X))
 
     def snapshot(self) -> Snapshot:
         return self.n_steps, self.weights
@@ -151,26 +149,14 @@ class NetTraining:
 
 
 class AttentionTraining(NetTraining):
-    """The learner of list-aware nets, which must know the lists of evaluation sets too."""
-
-    def __init__(self, *parts: Any, **more: Any) -> None:
-        super().__init__(*parts, **more)
-        self._followed_queries: list[tuple[np.ndarray, np.ndarray]] = []
-
-    def follow_lists(
-        self, X: FeatureMatrix, queries: tuple[np.ndarray, np.ndarray], offset: np.ndarray | float
-    ) -> None:
-        """`follow`; queries: the rows of query 0, then those of query 1, ..., and offsets into them."""
-        self._followed_queries.append(queries)
-        self.follow(X, offset)
+    """The learner of list-aware nets, which score the lists of evaluation sets."""
 
     def _function(self, weights: Any) -> AttentionFunction:
         return AttentionFunction(self.shape, self.inputs, np.asarray(weights))
 
-    def _scores(self, function: Any, number: int, X: np.ndarray) -> np.ndarray:
-        rows, offsets = self._followed_queries[number]
-        scores = np.empty(len(rows))
-        scores[rows] = function.scores(X[rows], offsets)
+    def _scores(self, function: Any, data: RankingData) -> np.ndarray:
+        scores = np.empty(data.n_rows)
+        scores[data.rows] = function.scores(data.X[data.rows], data.offsets)
         return scores
 
 

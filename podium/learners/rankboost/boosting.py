@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.exact import exact_sum
-from podium.data.sparse import FeatureMatrix
+from podium.data.ranking import RankingData
 from podium.learners.rankboost.alphas import bound_alpha, closed_alpha, search_alpha
 from podium.learners.rankboost.pairs import Grades, PairDistribution
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
@@ -44,8 +44,6 @@ class RankBoostRules:
 
 class RankBoosting:
     """The learner of RankBoost."""
-
-    unit = "round"
 
     def __init__(
         self,
@@ -99,10 +97,10 @@ class RankBoosting:
         self._rounds.append((ranker, alpha, z))
         self.followed, self.is_done = followed, is_perfect
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        scores = np.zeros(X.shape[0]) + offset
-        self.rankers.add_to(scores, X, n_jobs=self.rules.n_jobs)
-        self._followed_rows.append(X)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        scores = np.zeros(data.n_rows) + offset
+        self.rankers.add_to(scores, data.X, n_jobs=self.rules.n_jobs)
+        self._followed_rows.append(data.X)
         self.followed.append(scores)
 
     def snapshot(self) -> int:

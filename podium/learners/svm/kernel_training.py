@@ -17,7 +17,6 @@ import numpy as np
 from scipy.linalg import eigh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from podium.data.sparse import FeatureMatrix
 from podium.learners.svm.kernels import Documents
 from podium.learners.svm.newton import SvmRules, SvmTraining
 from podium.learners.svm.pairs import Pairs
@@ -39,8 +38,8 @@ class KernelTraining(SvmTraining):
             Z = self._map.rows(self.documents.values(X))
         super().__init__(Z, pairs, rules)
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        super().follow(self._map.rows(self.documents.values(X)), offset)
+    def _followed_columns(self, X: np.ndarray) -> np.ndarray:
+        return self._map.rows(self.documents.values(X))
 
     @property
     def factors(self) -> np.ndarray:

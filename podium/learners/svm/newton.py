@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from podium.data.sparse import FeatureMatrix
+from podium.data.ranking import RankingData
 from podium.learners.linear.products import multiply, multiply_transposed
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.svm.pairs import Pairs, Violations
@@ -86,8 +86,6 @@ class Solution:
 class SvmTraining:
     """The learner of RankSVM; features are taken as they are."""
 
-    unit = "round"
-
     def __init__(self, X: np.ndarray, pairs: Pairs, rules: SvmRules) -> None:
         self.X, self.pairs, self.rules = X, pairs, rules
         self._preconditioner = Preconditioner.of(X, pairs)
@@ -125,9 +123,14 @@ class SvmTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._multiply(X, self.solution.weights) + offset
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._followed_rows.append((X, offset))
-        self.followed.append(self._multiply(X, self.solution.weights) + offset)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        rows = self._followed_columns(data.X)
+        self._followed_rows.append((rows, offset))
+        self.followed.append(self._multiply(rows, self.solution.weights) + offset)
+
+    def _followed_columns(self, X: np.ndarray) -> np.ndarray:
+        """What the weights are multiplied with."""
+        return X
 
     def snapshot(self) -> Solution:
         return self.solution

@@ -1,1 +1,1 @@
-"""The frame of every model: parameters, arguments, training, scoring, transforms, base models."""
+"""The frame of every model: parameters, arguments, training, scoring, transforms, init models."""

@@ -7,7 +7,7 @@ merges, sparse indices, categories as text) is checked here.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,14 @@ from podium.data.precision import merged_columns, warn_of_merged
 from podium.data.ranking import RankingData, as_features, refuse_beside_data
 from podium.data.sparse import FeatureMatrix, as_sparse, is_sparse
 from podium.formats.frames import merged_in_frame
-from podium.formats.names import Names, encode
+from podium.formats.names import encode
 from podium.learners.rows import are_scorable
-from podium.models.frame.estimator import Estimator, check_fitted
+from podium.models.frame.estimator import check_fitted
 from podium.models.frame.weights import with_scaled_weights
+
+if TYPE_CHECKING:
+    from podium.models.frame.plan import FitOptions
+    from podium.models.frame.ranker import Ranker
 
 _VALIDATION: dict[str, Any] = {
     "dtype": [np.float64, np.float32],  # the first for lists and objects: what float32 makes infinite is still seen
@@ -29,142 +33,123 @@ _VALIDATION: dict[str, Any] = {
 }
 
 
-class CheckedArguments(Estimator):
-    """What every model does with the rows it is given, before and after it is fitted."""
+def refuse_unsupported(X: FeatureMatrix, where: str, model: str, allows_missing: bool, allows_sparse: bool) -> None:
+    """Refuse rows that hold what a model does not support, and say what to do."""
+    if is_sparse(X):
+        if not allows_sparse:
+            raise ValueError(f"{model} does not support sparse rows ({where}). Use X.toarray(), or a model of trees.")
+        return
+    missing = np.zeros(1, bool) if allows_missing else np.isnan(X).any(axis=0)
+    if missing.any():
+        problem = f"column {int(missing.argmax())} of {where} has NaN"
+        advice = "Fill them first, for example with scikit-learn's SimpleImputer, or use a model of trees."
+        raise ValueError(f"{model} does not support missing values; {problem}. {advice}")
 
-    categories_: Names
 
-    # What rows may hold; where they hold something else, the error says what to do.
-    _ALLOWS_MISSING: ClassVar[bool] = True
-    _ALLOWS_SPARSE: ClassVar[bool] = True
+def rows_for(model: Ranker, X: Any) -> FeatureMatrix:
+    """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
+    check_fitted(model)
+    if isinstance(X, RankingData):
+        refuse_other_columns(model, X, "the data")
+        return X.X
+    if not hasattr(model, "feature_names_in_") and not model.categories_:
+        plain = _plain_rows(X, model.n_features_in_)
+        if plain is not None:
+            return plain
+    return _as_float32(_validated(model, X))
 
-    def _allows_missing(self, fitted: bool) -> bool:
-        return self._ALLOWS_MISSING
 
-    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
-        """The rows, or an error that says what the model does not support, to be trained or where it is fitted."""
-        name = type(self).__name__
-        if is_sparse(X) and not self._ALLOWS_SPARSE:
-            raise ValueError(f"{name} does not support sparse rows ({where}). Use X.toarray(), or a model of trees.")
-        if not self._allows_missing(fitted) and not is_sparse(X):
-            missing = np.isnan(X).any(axis=0)
-            if missing.any():
-                column = int(missing.argmax())
-                found = f"column {column} of {where} has NaN"
-                advice = "Fill them first, for example with scikit-learn's SimpleImputer, or use a model of trees."
-                raise ValueError(f"{name} does not support missing values; {found}. {advice}")
-        return X
+def _validated(model: Ranker, X: Any, *more: Any, **options: Any) -> Any:
+    """What scikit-learn makes of rows for a fitted model; where names differ, the error also says which."""
+    from sklearn.utils.validation import validate_data
 
-    def _rows(self, X: Any) -> FeatureMatrix:
-        """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
-        check_fitted(self)
-        if isinstance(X, RankingData):
-            refuse_other_columns(self, X, "the data")
-            return X.X
-        if not hasattr(self, "feature_names_in_") and not self.categories_:
-            plain = _plain_rows(X, self.n_features_in_)
-            if plain is not None:
-                return plain
-        return _as_float32(self._validated(X))
+    trained = getattr(model, "feature_names_in_", None)
+    X = _known_to_sklearn(model, X, trained)
+    try:
+        return validate_data(model, X, *more, reset=False, **options, **_VALIDATION)
+    except ValueError as error:
+        names = getattr(X, "columns", None)
+        difference = None
+        if names is not None and trained is not None:
+            difference = first_difference(list(names), trained, "the model")
+        if difference is None:
+            raise
+        raise ValueError(f"{error}\n{difference[0].upper()}{difference[1:]}. {SAME_COLUMNS}") from error
 
-    def _validated(self, X: Any, *more: Any, **options: Any) -> Any:
-        """What scikit-learn makes of rows for a fitted model; where names differ, the error also says which."""
+
+def _known_to_sklearn(model: Ranker, X: Any, columns: Any) -> Any:
+    """scikit-learn knows pandas and polars, but no names of categories; an Arrow table becomes pandas on its way.
+
+    It trusts the indices of a sparse matrix, so these are checked before. `columns`: the names of the features in
+    training, None where there are none yet.
+    """
+    names = getattr(model, "categories_", {})
+    if is_sparse(X):
+        if names:
+            column = next(iter(names))
+            raise ValueError(f"the model numbers the categories of column {column!r}; give dense rows or a table.")
+        return as_sparse(X)
+    X = encode(X, names, columns)
+    X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
+    if type(X) is np.ndarray and X.dtype.kind in "biu":
+        return X.astype(np.float32)  # directly: float64 on the way would take twice the memory
+    return X
+
+
+def training_data(model: Ranker, X: Any, y: Any, qid: Any, options: FitOptions, known: bool = False) -> RankingData:
+    """What `fit` is given. The model takes note of the columns or, where they are `known`, they must be its own."""
+    if isinstance(X, RankingData):
+        refuse_beside_data("fit", y=y, qid=qid, **options.weights)
+        _refuse_empty(X)
+        X.labels_for("fit")
+        if known:
+            refuse_other_columns(model, X, "the data")
+        else:
+            _note_columns(model, X)
+        return with_scaled_weights(X)
+    _warn_of_merged(model, X)
+    if known:
+        X, y = _validated(model, X, y, y_numeric=True)
+    else:
         from sklearn.utils.validation import validate_data
 
-        X = self._known_to_sklearn(X, getattr(self, "feature_names_in_", None))
-        try:
-            return validate_data(self, X, *more, reset=False, **options, **_VALIDATION)
-        except ValueError as error:
-            names, trained = getattr(X, "columns", None), getattr(self, "feature_names_in_", None)
-            found = None if names is None or trained is None else first_difference(list(names), trained, "the model")
-            if found is None:
-                raise
-            raise ValueError(f"{error}\n{found[0].upper()}{found[1:]}. {SAME_COLUMNS}") from error
+        X, y = validate_data(model, _known_to_sklearn(model, X, None), y, y_numeric=True, **_VALIDATION)
+    weights = options.weights
+    if qid is None and options.group is None:
+        warn(one_query_warning(len(y)))
+        weights |= {"group": [len(y)]}
+    return with_scaled_weights(RankingData.from_arrays(_as_float32(X), y, qid, **weights))
 
-    def _known_to_sklearn(self, X: Any, columns: Any) -> Any:
-        """scikit-learn knows pandas and polars, but no names; an Arrow table becomes pandas on its way.
 
-        `columns` are the names of the features in training, None where there are none yet.
+def _warn_of_merged(model: Ranker, X: Any) -> None:
+    """Of numbers that float32 merges, in columns whose categories are not numbered here."""
+    coded = getattr(model, "categories_", {})
+    if isinstance(X, (np.ndarray, list, tuple)) or is_sparse(X):
+        pairs = merged_columns(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+        warn_of_merged({column: pair for column, pair in pairs.items() if str(column) not in coded})
+    else:
+        warn_of_merged(merged_in_frame(X, coded))
 
-        It trusts the indices of a sparse matrix, so these are checked before.
-        """
-        names = getattr(self, "categories_", {})
-        if is_sparse(X):
-            if names:
-                found = next(iter(names))
-                raise ValueError(f"the model numbers the categories of column {found!r}; give dense rows or a table.")
-            return as_sparse(X)
-        X = encode(X, names, columns)
-        X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
-        if type(X) is np.ndarray and X.dtype.kind in "biu":
-            return X.astype(np.float32)  # directly: float64 on the way would take twice the memory
-        return X
 
-    def _find_names(self, X: Any) -> Names:
-        """Of each column of names in the training data, the names; members that know categories look for them."""
-        return {}
+def _note_columns(model: Ranker, data: RankingData) -> None:
+    model.n_features_in_ = data.n_features
+    model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+    if data.feature_names is not None:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 
-    def _training_data(
-        self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any, query_weight: Any, *, known: bool = False
-    ) -> RankingData:
-        """What `fit` is given. The model takes note of the columns or, where they are `known`, they must be its own."""
-        if isinstance(X, RankingData):
-            given = {"y": y, "qid": qid, "group": group, "sample_weight": sample_weight, "query_weight": query_weight}
-            refuse_beside_data("fit", **given)
-            _refuse_empty(X)
-            X.labels_for("fit")
-            if known:
-                refuse_other_columns(self, X, "the data")
-            else:
-                self._note_columns(X)
-            return with_scaled_weights(X)
-        self._warn_of_merged(X)
-        if known:
-            X, y = self._validated(X, y, y_numeric=True)
-        else:
-            from sklearn.utils.validation import validate_data
 
-            X, y = validate_data(self, self._known_to_sklearn(X, None), y, y_numeric=True, **_VALIDATION)
-        if qid is None and group is None:
-            warn(one_query_warning(len(y)))
-            group = [len(y)]
-        data = RankingData.from_arrays(
-            _as_float32(X),
-            y,
-            qid,
-            group=group,
-            sample_weight=sample_weight,
-            query_weight=query_weight,
-        )
-        return with_scaled_weights(data)
-
-    def _warn_of_merged(self, X: Any) -> None:
-        """Of numbers that float32 merges, in columns whose categories are not numbered here."""
-        coded = getattr(self, "categories_", {})
-        if isinstance(X, (np.ndarray, list, tuple)) or is_sparse(X):
-            found = merged_columns(np.asarray(X) if isinstance(X, (list, tuple)) else X)
-            merged: dict[Any, Any] = {column: pair for column, pair in found.items() if str(column) not in coded}
-        else:
-            merged = {**merged_in_frame(X, coded)}
-        warn_of_merged(merged)
-
-    def _note_columns(self, data: RankingData) -> None:
-        self.n_features_in_ = data.n_features
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if data.feature_names is not None:
-            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
-
-    def _eval_data(self, part: Any, number: int) -> RankingData:
-        """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
-        if isinstance(part, RankingData):
-            refuse_other_columns(self, part, f"eval_set[{number}]")
-            part.labels_for(f"eval_set[{number}]")
-            return part.grouped()
-        if not isinstance(part, (tuple, list)) or len(part) != 3 or isinstance(part[0], RankingData):
-            raise ValueError(f"eval_set[{number}] must be (X, y, qid) or a RankingData.")
-        data = RankingData.from_arrays(_as_float32(self._validated(part[0])), part[1], part[2])
-        data.labels_for(f"eval_set[{number}]")
-        return data.grouped()
+def eval_data(model: Ranker, part: Any, number: int) -> RankingData:
+    """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
+    where = f"eval_set[{number}]"
+    if isinstance(part, RankingData):
+        refuse_other_columns(model, part, where)
+        data = part
+    elif isinstance(part, (tuple, list)) and len(part) == 3 and not isinstance(part[0], RankingData):
+        data = RankingData.from_arrays(_as_float32(_validated(model, part[0])), part[1], part[2])
+    else:
+        raise ValueError(f"{where} must be (X, y, qid) or a RankingData.")
+    data.labels_for(where)
+    return data.grouped()
 
 
 def one_query_warning(n_rows: int) -> str:
@@ -174,8 +159,8 @@ def one_query_warning(n_rows: int) -> str:
         "model.set_fit_request(qid=True).set_score_request(qid=True), "
         "and cross_val_score(model, X, y, cv=GroupKFold(), params={'qid': qid, 'groups': qid})"
     )
-    found = f"qid not given: all {n_rows} rows are treated as one query."
-    return f"{found} Give one query id per row; to cross-validate: {routed}."
+    state = f"qid not given: all {n_rows} rows are treated as one query."
+    return f"{state} Give one query id per row; to cross-validate: {routed}."
 
 
 def _plain_rows(X: Any, n_features: int) -> np.ndarray | None:

@@ -11,11 +11,17 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
+import numpy as np
+
 from podium.models.frame.parameters import value_of
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.utils import Tags
+
+    from podium.formats.names import Names
+    from podium.learners.monitor import Curves
+    from podium.models.frame.transforms import Transform
 
 _ROUTED = ("fit", "predict", "score")  # methods that take more than X and y
 Model = TypeVar("Model")
@@ -24,9 +30,18 @@ Requests = Mapping[str, Request]
 
 
 class Estimator:
-    """Parameters by name, and what scikit-learn's tools ask of an estimator."""
+    """Parameters by name, what every fitted model has, and what scikit-learn's tools ask of an estimator."""
 
     n_features_in_: int
+    feature_names_in_: np.ndarray  # of data with names
+    n_queries_: int
+    categories_: Names
+    best_iteration_: int
+    evals_: Curves
+    fitted_parameters_: Mapping[str, Any]
+    transform_: Transform | None = None
+    init: Any = None  # a model, scores or None, of models with that parameter
+    init_: Any = None  # the fitted model that this one started from
     _requests: Mapping[str, Requests] = {}  # by method
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

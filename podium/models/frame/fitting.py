@@ -1,4 +1,4 @@
-"""Fitting: the steps of any learner, watched by a monitor, kept in checkpoints.
+"""Fitting: carries out a training plan. Steps of any learner, watched by a monitor, stored in checkpoints.
 
 A checkpoint holds all that the next step depends on: the learner's state, the curves, and what early stopping
 remembers. So the resumed run ends in the same bytes as one that never stopped.
@@ -6,41 +6,205 @@ remembers. So the resumed run ends in the same bytes as one that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
+from podium._runtime.warn import warn
 from podium._runtime.words import counted
+from podium.data.ranking import RankingData
 from podium.formats.kinds import CHECKPOINT
-from podium.learners.monitor import Monitor
+from podium.learners.monitor import Curves, Monitor
 from podium.learners.protocol import Learner
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
-from podium.persistence.checkpoints import Checkpoints, checksum
+from podium.models.frame.arguments import as_eval_sets, check_early_stopping, eval_data, training_data
+from podium.models.frame.constant_features import constant_features
+from podium.models.frame.init_model import fit_init, init_offset, init_scores
+from podium.models.frame.parameters import value_of
+from podium.models.frame.plan import Callback, FitOptions, Interrupted, LearnerT, Progress, TrainingPlan, TrainingRows
+from podium.models.frame.ranker import Ranker
+from podium.models.frame.transforms import Transform
+from podium.persistence.checkpoints import Checkpoints, checksum, describe_run
 
 
-def run_steps(learner: Learner, monitor: Monitor, n_steps: int, keeper: Keeper | None = None) -> None:
+def train(
+    model: Ranker,
+    plan: TrainingPlan[LearnerT],
+    X: Any,
+    y: Any,
+    qid: Any,
+    options: FitOptions,
+    more: int | None = None,
+) -> None:
+    """`fit`, or with `more` so many further steps of the fitted model; its parameters have been checked."""
+    if more is None:
+        model.fitted_parameters_ = {name: value_of(model, name) for name in model.scoring_parameters}
+    report = print if options.verbose else None
+    checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
+    check_early_stopping(options.early_stopping_rounds, options.eval_set)
+    if more is None:
+        model.categories_ = model.find_names(X)
+    data = training_data(model, X, y, qid, options, known=more is not None)
+    model.n_queries_ = data.n_queries
+    _warn_if_nothing_to_learn(plan, data)
+    model.refuse_unsupported(data.X, "the training data")
+    eval_sets = [eval_data(model, part, number) for number, part in enumerate(as_eval_sets(options.eval_set))]
+    for number, part in enumerate(eval_sets):
+        model.refuse_unsupported(part.X, f"eval_set[{number}]")
+    if more is None:
+        model.transform_ = _fit_transform(model, data)
+    data, eval_sets = model.transformed(data), [model.transformed(part) for part in eval_sets]
+    if more is None:
+        fit_init(model, X, y, qid, options.weights)
+    check_interrupts()
+    _run(model, plan, _rows(model, data, eval_sets, options, more), options, checkpoints, more)
+
+
+def _rows(
+    model: Ranker, data: RankingData, eval_sets: Sequence[RankingData], options: FitOptions, more: int | None
+) -> TrainingRows:
+    rounds = options.early_stopping_rounds
+    return TrainingRows(data, init_scores(model, data), eval_sets, rounds, more is not None, model.n_jobs)
+
+
+def _fit_transform(model: Ranker, data: RankingData) -> Transform | None:
+    kinds = value_of(model, "transform")
+    return None if kinds is None else Transform.fit(kinds, data, model.untransformed_features(), model.n_jobs)
+
+
+def _run(
+    model: Ranker,
+    plan: TrainingPlan[LearnerT],
+    rows: TrainingRows,
+    options: FitOptions,
+    checkpoints: Checkpoints | None,
+    more: int | None,
+) -> None:
+    """Let the learner take its steps; what it has learned becomes the fitted state."""
+    learner = plan.make_learner(rows)
+    try:
+        for part in rows.eval_sets:
+            learner.follow(part, init_offset(model, part))
+        planned = plan.n_steps if isinstance(plan.n_steps, int) else plan.n_steps()
+        n_steps = planned if more is None else learner.n_steps + more
+        check_interrupts()
+        monitor = _monitor(model, plan, learner, rows, options, n_steps)
+        checkpointer = None
+        if checkpoints is not None:
+            description = describe_run(model, rows.data, rows.eval_sets, rows.early_stopping_rounds)
+            described = description | {"steps": str(n_steps)}
+            checkpointer = Checkpointer(checkpoints, learner, monitor, n_steps, described, model.step_word)
+            checkpointer.resume()
+        _take_steps(model, plan, learner, monitor, n_steps, checkpointer)
+        if not _warn_if_constant(model, plan, rows.ungrouped) and plan.explain is not None:
+            plan.explain(learner, monitor.steps)  # only then has the learner a better reason to give
+        _keep(model, plan, learner, monitor)
+    finally:
+        if plan.close is not None:
+            plan.close(learner)
+    if checkpoints is not None:
+        checkpoints.end()
+
+
+def _monitor(
+    model: Ranker, plan: TrainingPlan[LearnerT], learner: Learner, rows: TrainingRows, options: FitOptions, n_steps: int
+) -> Monitor:
+    callbacks = [*options.callbacks, *([_print_every(options.verbose)] if options.verbose else [])]
+
+    def report(steps: int, curves: Curves) -> bool:
+        progress = Progress(model, steps, n_steps, curves)
+        answers = [bool(callback(progress)) for callback in callbacks]  # all are called
+        return any(answers)
+
+    patience = plan.patience(rows.early_stopping_rounds)
+    return Monitor(learner, rows.eval_sets, model.evaluation_metric(), patience, report, model.n_jobs)
+
+
+def _take_steps(
+    model: Ranker,
+    plan: TrainingPlan[LearnerT],
+    learner: LearnerT,
+    monitor: Monitor,
+    n_steps: int,
+    checkpointer: Checkpointer | None,
+) -> None:
+    try:
+        with undisguised_interrupts():
+            run_steps(learner, monitor, n_steps, checkpointer)
+    except KeyboardInterrupt as interrupt:
+        if not monitor.steps:
+            raise
+        _keep(model, plan, learner, monitor)
+        stopped = f"stopped after {counted(learner.n_steps, model.step_word)}; what was learned is kept."
+        raise Interrupted(stopped) from interrupt
+
+
+def _keep(model: Ranker, plan: TrainingPlan[LearnerT], learner: LearnerT, monitor: Monitor) -> None:
+    """What was learned up to the last completed step, or the best one, becomes the fitted state."""
+    snapshot, curves = monitor.result()
+    learner.keep(snapshot)
+    plan.keep(learner)
+    model.best_iteration_, model.evals_ = learner.n_steps, curves
+
+
+def _warn_if_nothing_to_learn(plan: TrainingPlan[LearnerT], data: RankingData) -> None:
+    labels = data.labels_for("fit")[data.rows]
+    low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
+    if plan.uses_labels and plan.learns_from_pairs and not (low < high).any() and data.n_rows > 1:
+        warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")
+
+
+def _warn_if_constant(model: Ranker, plan: TrainingPlan[LearnerT], data: RankingData) -> bool:
+    """Warn where the columns that the learner sees tell nothing apart that it is to rank; whether they do not."""
+    constant = constant_features(data, by_query=plan.learns_from_pairs, by_label=plan.uses_labels)
+    if constant is not None:
+        warn(f"{type(model).__name__}: {constant}, so there is nothing to learn. Check the features.")
+    return constant is not None
+
+
+def _print_every(steps: int) -> Callback:
+    def show(progress: Progress) -> None:
+        if progress.iteration % steps == 0:
+            numbers = [
+                f"{part} {metric} {curve[-1]:.4f}"
+                for part, curves in progress.evals.items()
+                for metric, curve in curves.items()
+            ]
+            print(f"{progress.iteration}/{progress.total}  {'  '.join(numbers)}", flush=True)
+
+    return show
+
+
+def run_steps(learner: Learner, monitor: Monitor, n_steps: int, checkpointer: Checkpointer | None = None) -> None:
     """Take steps until there are `n_steps`, or the monitor or the learner ends it."""
     while learner.n_steps < n_steps and not learner.is_done:
         before = learner.n_steps
         learner.step()
         if learner.n_steps == before or monitor.after_step():  # no step was left to take, or it was the last
             return
-        if keeper is not None:
-            keeper.after_step()
+        if checkpointer is not None:
+            checkpointer.after_step()
 
 
-class Keeper:
-    """Writes the state of a training every few steps, and continues from it."""
+class Checkpointer:
+    """Writes the state of a training every few steps, and resumes from it."""
 
     def __init__(
-        self, checkpoints: Checkpoints, learner: Learner, monitor: Monitor, n_steps: int, description: dict[str, str]
+        self,
+        checkpoints: Checkpoints,
+        learner: Learner,
+        monitor: Monitor,
+        n_steps: int,
+        description: dict[str, str],
+        step_word: str,
     ) -> None:
         self.checkpoints, self.learner, self.monitor, self.n_steps = checkpoints, learner, monitor, n_steps
-        self._steps_before = learner.n_steps
+        self._steps_before, self._step_word = learner.n_steps, step_word
         _, arrays = learner.state(learner.snapshot())
         start = checksum([arrays[name] for name in sorted(arrays)])
-        before = f"{counted(learner.n_steps, learner.unit)}, checksum {start}"
+        before = f"{counted(learner.n_steps, step_word)}, checksum {start}"
         self.description = description | {"what it starts from": before}
 
     def after_step(self) -> None:
@@ -51,17 +215,17 @@ class Keeper:
 
     def resume(self) -> None:
         """Continue from the file, if there is one and it is of this run."""
-        path, found = self.checkpoints.path, self.checkpoints.read()
-        if found is None:
+        path, stored = self.checkpoints.path, self.checkpoints.read()
+        if stored is None:
             return
-        meta, arrays = found
+        meta, arrays = stored
         self.checkpoints.refuse_other_run(self.description, meta["run"])
         try:
             self._restore(meta, arrays)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CHECKPOINT.damaged(path, f"its content is not understood: {error}") from error
-        done, unit = self.learner.n_steps, self.learner.unit
-        self.checkpoints.say(f"{path}: resuming after {done:,} of {counted(self.n_steps, unit)}.")
+        done, total = self.learner.n_steps, counted(self.n_steps, self._step_word)
+        self.checkpoints.say(f"{path}: resuming after {done:,} of {total}.")
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         meta, arrays = self.learner.state(self.monitor.best_snapshot)
@@ -74,8 +238,8 @@ class Keeper:
         refuse_other_names({"best", "run"}, meta.keys() & {"best", "run"})
         refuse_other_names(names, arrays.keys() & names)
         best, best_value = read_count(meta, "best", self.n_steps), read_numbers(arrays, "best_value", 1, unset=-np.inf)
-        own = {name: array for name, array in arrays.items() if name not in names}
-        steps = self.learner.checked_steps(own) - self._steps_before
+        learned = {name: array for name, array in arrays.items() if name not in names}
+        steps = self.learner.checked_steps(learned) - self._steps_before
         curves = {name: read_numbers(arrays, name, steps, unset=np.nan).tolist() for name in self.monitor.curve_names()}
-        snapshot = self.learner.restore({key: meta[key] for key in meta.keys() - {"best", "run"}}, own)
+        snapshot = self.learner.restore({key: meta[key] for key in meta.keys() - {"best", "run"}}, learned)
         self.monitor.restore(best, float(best_value[0]), snapshot, curves)

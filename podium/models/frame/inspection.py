@@ -26,6 +26,33 @@ _RANGES_SHOWN = 6  # of the features of a bundle
 
 
 @dataclass(frozen=True)
+class ModelInspection:
+    """A fitted model of any kind: what it was trained on, and its parameters."""
+
+    model: str
+    n_features: int
+    parameters: dict[str, Any]
+    changed: list[str]  # the parameters that are not as by default
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, unrounded, for `json.dumps`."""
+        return asdict(self)
+
+    def sentences(self) -> list[str]:
+        return [f"{self.model}: {counted(self.n_features, 'feature')}", *self._details(), self._parameters()]
+
+    def _details(self) -> list[str]:
+        return []
+
+    def _parameters(self) -> str:
+        shown = [f"{name}={self.parameters[name]}" for name in self.changed]
+        return f"parameters: {', '.join(shown) if shown else 'all as by default'}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+
+@dataclass(frozen=True)
 class Tree:
     """One tree in numbers; `levels` has the one question of each level if the tree is oblivious."""
 
@@ -40,18 +67,14 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(ModelInspection):
     """A fitted model of trees. Print it, or take its fields or `as_dict()`."""
 
-    model: str
     trees: list[Tree]
-    n_features: int
     features_used: int
     top_features: list[tuple[str, float]]  # with their share in the gain of all splits, the largest first
     start: float  # the score before the first tree
     n_bytes: int  # of the arrays of the trees
-    parameters: dict[str, Any]
-    changed: list[str]  # the parameters that are not as by default
     bundles: list[list[str]] = field(default_factory=list)  # features that were trained as one; empty when none
     base: Inspection | None = None  # the model that this one started from
 
@@ -61,12 +84,12 @@ class Inspection:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`."""
-        found = asdict(self)
-        found["n_trees"] = self.n_trees
-        found["trees"] = [asdict(tree) | {"oblivious": tree.oblivious} for tree in self.trees]
-        found["top_features"] = [{"feature": name, "gain_share": share} for name, share in self.top_features]
-        found["base"] = None if self.base is None else self.base.as_dict()
-        return found
+        return asdict(self) | {
+            "n_trees": self.n_trees,
+            "trees": [asdict(tree) | {"oblivious": tree.oblivious} for tree in self.trees],
+            "top_features": [{"feature": name, "gain_share": share} for name, share in self.top_features],
+            "base": None if self.base is None else self.base.as_dict(),
+        }
 
     def sentences(self) -> list[str]:
         lines = [
@@ -79,11 +102,8 @@ class Inspection:
         lines += self._levels()
         lines += self._bundles()
         lines.append(f"score before the first tree: {self.start:.6g}")
-        lines.append(f"parameters: {self._parameters()}")
+        lines.append(self._parameters())
         return lines + ([] if self.base is None else ["started from:", *(f"  {one}" for one in self.base.sentences())])
-
-    def __str__(self) -> str:
-        return "\n".join(self.sentences())
 
     def _sizes(self) -> str:
         if not self.trees:
@@ -92,8 +112,7 @@ class Inspection:
         return f" with {_span(leaves)} leaves, {_span(depths)} deep"
 
     def _parameters(self) -> str:
-        shown = [f"{name}={self.parameters[name]}" for name in self.changed]
-        return ", ".join([*shown, "all others as by default"] if shown else ["all as by default"])
+        return super()._parameters() + (", all others as by default" if self.changed else "")
 
     def _bundles(self) -> list[str]:
         """How many features share columns, and which: as ranges, since one-hot data have hundreds."""
@@ -108,33 +127,33 @@ class Inspection:
 
     def _levels(self) -> list[str]:
         """One split per level: which trees are so, and the questions of the first ones."""
-        found = [(number, tree.levels) for number, tree in enumerate(self.trees, 1) if tree.levels]
-        if not found:
+        oblivious = [(number, tree.levels) for number, tree in enumerate(self.trees, 1) if tree.levels]
+        if not oblivious:
             return []
-        shown = [f"  tree {number}: {'; '.join(levels)}" for number, levels in found[:_TREES_SHOWN]]
-        return [f"oblivious, one split per level: {len(found):,} of {counted(self.n_trees, 'tree')}", *shown]
+        shown = [f"  tree {number}: {'; '.join(levels)}" for number, levels in oblivious[:_TREES_SHOWN]]
+        return [f"oblivious, one split per level: {len(oblivious):,} of {counted(self.n_trees, 'tree')}", *shown]
 
 
 def inspect(model: Any) -> Inspection:
     """What a fitted model of trees is made of."""
     check_fitted(model)
-    forest, names, base = model.forest_, column_names(model), model._base_model()
+    forest, names = model.forest_, column_names(model)
     used, gain = forest.used_features()
     order = np.argsort(-gain, kind="stable")[:_FEATURES_SHOWN]
-    known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
+    parameters, changed = shown_parameters(model)
     total = gain.sum() or 1.0
     return Inspection(
         model=type(model).__name__,
+        parameters=parameters,
+        changed=changed,
         trees=[_tree(tree, names, category_names(model)) for tree in forest.split()],
         n_features=forest.n_features,
         features_used=len(used),
-        top_features=[(names[used[place]], float(gain[place] / total)) for place in order if gain[place] > 0],
+        top_features=[(names[used[rank]], float(gain[rank] / total)) for rank in order if gain[rank] > 0],
         start=float(forest.start),
         n_bytes=_size(forest),
-        parameters={one.name: _plain(value_of(model, one.name)) for one in known},
-        changed=[one.name for one in known if value_of(model, one.name) != one.default],
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
-        base=inspect(base) if hasattr(base, "forest_") else None,
+        base=inspect(model.init_) if hasattr(model.init_, "forest_") else None,
     )
 
 
@@ -162,10 +181,10 @@ class NumberedNames(Sequence[str]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [f"feature {number}" for number in self._numbers[place]]
-        return f"feature {self._numbers[place]}"
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [f"feature {number}" for number in self._numbers[index]]
+        return f"feature {self._numbers[index]}"
 
 
 def feature_names(model: Any) -> Sequence[str]:
@@ -182,8 +201,8 @@ def column_names(model: Any) -> Sequence[str]:
 
 def category_names(model: Any) -> CategoryNames:
     """Of the columns whose categories the model numbers: number -> names."""
-    found = {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
-    return {column: names for feature, names in found.items() for column in model._columns_of([feature])}
+    by_feature = {model._feature_number("categorical", column): names for column, names in model.categories_.items()}
+    return {column: names for feature, names in by_feature.items() for column in model._columns_of([feature])}
 
 
 def question(tree: TreeArrays, node: int, names: Sequence[str], categories: CategoryNames) -> str:
@@ -250,14 +269,14 @@ def name_ranges(names: Sequence[str]) -> list[str]:
     """Names that differ in the number at their end as ranges: `["f 3", "f 1", "f 2", "g"]` -> `["f 1 to f 3", "g"]`."""
     numbered: dict[tuple[str, bool], list[int]] = {}
     for name in names:
-        found = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,17})", name, re.DOTALL)  # `f01` is not the name of number 1
-        numbers = numbered.setdefault((found[1] if found else name, found is not None), [])
-        numbers += [int(found[2])] if found else []
+        match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,17})", name, re.DOTALL)  # `f01` is not the name of number 1
+        numbers = numbered.setdefault((match[1] if match else name, match is not None), [])
+        numbers += [int(match[2])] if match else []
     return [one for (name, _), numbers in numbered.items() for one in _runs(name, sorted(numbers)) or [name]]
 
 
 def _runs(prefix: str, numbers: list[int]) -> list[str]:
-    ends = [place for place, number in enumerate(numbers, 1) if number + 1 not in numbers[place : place + 1]]
+    ends = [stop for stop, number in enumerate(numbers, 1) if number + 1 not in numbers[stop : stop + 1]]
     runs = [numbers[start:end] for start, end in zip([0, *ends], ends)]
     return [f"{prefix}{run[0]}" + (f" to {prefix}{run[-1]}" if len(run) > 1 else "") for run in runs]
 
@@ -269,33 +288,6 @@ def _size(forest: Forest) -> int:
 def _span(numbers: Sequence[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low}" if low == high else f"{low} to {high}"
-
-
-@dataclass(frozen=True)
-class ModelInspection:
-    """A fitted model of any kind: what it was trained on, and its parameters."""
-
-    model: str
-    n_features: int
-    parameters: dict[str, Any]
-    changed: list[str]  # the parameters that are not as by default
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, unrounded, for `json.dumps`."""
-        return asdict(self)
-
-    def sentences(self) -> list[str]:
-        return [f"{self.model}: {counted(self.n_features, 'feature')}", *self._details(), self._parameters()]
-
-    def _details(self) -> list[str]:
-        return []
-
-    def _parameters(self) -> str:
-        shown = [f"{name}={self.parameters[name]}" for name in self.changed]
-        return f"parameters: {', '.join(shown) if shown else 'all as by default'}"
-
-    def __str__(self) -> str:
-        return "\n".join(self.sentences())
 
 
 @dataclass(frozen=True)
@@ -318,9 +310,9 @@ class EnsembleInspection(ModelInspection):
     weights: list[float]  # of their scores; empty where another model combines them
 
     def as_dict(self) -> dict[str, Any]:
-        own = {"model": self.model, "n_features": self.n_features, "parameters": self.parameters}
+        about = {"model": self.model, "n_features": self.n_features, "parameters": self.parameters}
         members = [member.as_dict() for member in self.members]
-        return own | {"changed": self.changed, "weights": self.weights, "members": members}
+        return about | {"changed": self.changed, "weights": self.weights, "members": members}
 
     def _details(self) -> list[str]:
         weights = [f" with weight {weight:.4g}" for weight in self.weights] or [""] * len(self.members)

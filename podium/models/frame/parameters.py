@@ -20,7 +20,7 @@ import numpy as np
 
 from podium._runtime.words import did_you_mean
 from podium.metrics.registry import METRICS
-from podium.objectives.base import NORMALIZATIONS
+from podium.objectives.base import NORMALIZATIONS, Objective
 from podium.objectives.registry import OBJECTIVES
 
 Made = TypeVar("Made")
@@ -180,8 +180,8 @@ def parametrized(made: type[Made]) -> type[Made]:
 
 
 def _inherited(made: type, name: str) -> Any:
-    found = (getattr(base, "__dataclass_fields__", {}).get(name) for base in made.__mro__[1:])
-    return next((one for one in found if one is not None), None)
+    declared = (getattr(base, "__dataclass_fields__", {}).get(name) for base in made.__mro__[1:])
+    return next((one for one in declared if one is not None), None)
 
 
 def parameters_of(made: type[Any]) -> dict[str, Parameter]:
@@ -197,6 +197,17 @@ def parameters_of(made: type[Any]) -> dict[str, Parameter]:
 def value_of(model: Any, name: str) -> Any:
     """A parameter of a model; one that `HiddenWhileNone` hides is None."""
     return getattr(model, name, None)
+
+
+def rules_for(kind: type[Made], model: object, **computed: Any) -> Made:
+    """The rules of a learner, a dataclass: fields that are called as parameters of the model have their values."""
+    learner: Any = kind
+    shared = [one for one in fields(learner) if one.name not in computed and hasattr(model, one.name)]
+    return kind(**computed, **{one.name: _typed(one.default, value_of(model, one.name)) for one in shared})
+
+
+def _typed(default: Any, value: Any) -> Any:
+    return type(default)(value) if isinstance(default, (bool, int, float)) else value
 
 
 class HiddenWhileNone:
@@ -220,7 +231,7 @@ class HiddenWhileNone:
         owner.__dict__[self._name] = value
 
 
-def check_parameters(model: Any) -> None:
+def check_values(model: Any) -> None:
     """Refuse values that the fields of a model do not take."""
     for one in fields(model):
         declaration, value = one.metadata.get(_KEY), value_of(model, one.name)
@@ -251,6 +262,12 @@ class ObjectiveParameter:
         kind=NAME,
         words=", ".join(OBJECTIVES),
     )
+
+    def make_objective(self) -> Objective:
+        """What is minimized, with the seed, metric and pair_exponent of the model where it takes them."""
+        from podium.models.frame.plan import named_objective
+
+        return named_objective(self, self.objective)
 
 
 @parametrized
@@ -310,8 +327,13 @@ class SigmaParameter:
 
 
 @parametrized
-class PairParameters(PairExponent, SigmaParameter):
-    """The gradients of pairs of documents."""
+class AnyObjectiveParameters(ObjectiveParameter, MetricParameter, PairExponent):
+    """Any objective; "lambda" takes the metric."""
+
+
+@parametrized
+class LambdaParameters(MetricParameter, PairExponent, SigmaParameter):
+    """All parameters of lambda gradients."""
 
     normalize: str | None = parameter(
         "auto",
@@ -321,12 +343,8 @@ class PairParameters(PairExponent, SigmaParameter):
         optional=True,
     )
 
-    def _normalization(self) -> str | None:
+    def normalization(self) -> str | None:
+        """`normalize`, with what "auto" stands for."""
         if self.normalize != "auto":
             return self.normalize
         return None if self.pair_exponent else "lightgbm"
-
-
-@parametrized
-class LambdaParameters(MetricParameter, PairParameters):
-    """All parameters of lambda gradients."""

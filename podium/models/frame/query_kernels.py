@@ -87,9 +87,9 @@ def zscore_queries(
     low, high, count = np.empty(width), np.empty(width), np.empty(width, np.int64)
     mean, deviation = np.empty(width), np.empty(width)
     for q in range(len(offsets) - 1):
-        own = rows[offsets[q] : offsets[q + 1]]
-        moments(X, own, features, low, high, count, mean, deviation)
-        for row in own:
+        query_rows = rows[offsets[q] : offsets[q + 1]]
+        moments(X, query_rows, features, low, high, count, mean, deviation)
+        for row in query_rows:
             for k in range(width):
                 value = float(X[row, features[k]])
                 if value == value:
@@ -106,9 +106,9 @@ def minmax_queries(
     width = len(features)
     low, high, count = np.empty(width), np.empty(width), np.empty(width, np.int64)
     for q in range(len(offsets) - 1):
-        own = rows[offsets[q] : offsets[q + 1]]
-        feature_ranges(X, own, features, low, high, count)
-        for row in own:
+        query_rows = rows[offsets[q] : offsets[q + 1]]
+        feature_ranges(X, query_rows, features, low, high, count)
+        for row in query_rows:
             for k in range(width):
                 value = float(X[row, features[k]])
                 if value == value:  # halves: the difference of two float64 may be infinite
@@ -128,10 +128,10 @@ def rank_queries(
     workspace, values = make_sort_workspace(longest), np.empty(longest, X.dtype)
     ranks, wide = np.empty(longest), np.empty(longest)
     for q in range(len(offsets) - 1):
-        own = rows[offsets[q] : offsets[q + 1]]
+        query_rows = rows[offsets[q] : offsets[q + 1]]
         for k in range(len(features)):
             n = 0
-            for row in own:
+            for row in query_rows:
                 value = X[row, features[k]]
                 if value == value:
                     values[n] = value
@@ -142,12 +142,12 @@ def rank_queries(
                 for i in range(n):
                     wide[i] = values[i]
                 _rank_by_sorting(wide[:n], workspace, ranks)
-            place = 0
-            for row in own:
+            position = 0
+            for row in query_rows:
                 value = X[row, features[k]]
                 if value == value:
-                    out[row, first_column + k] = ranks[place]
-                    place += 1
+                    out[row, first_column + k] = ranks[position]
+                    position += 1
                 else:
                     out[row, first_column + k] = value
 
@@ -175,6 +175,6 @@ def _rank_by_sorting(values: np.ndarray, workspace: SortWorkspace, ranks: np.nda
         stop = start + 1
         while stop < n and values[places[stop]] == values[places[start]]:
             stop += 1
-        for place in range(start, stop):
-            ranks[places[place]] = (n - 0.5 * (start + stop)) / n
+        for position in range(start, stop):
+            ranks[places[position]] = (n - 0.5 * (start + stop)) / n
         start = stop

@@ -91,14 +91,14 @@ class Transform:
         pairs += [(KINDS.index(kind), feature) for kind in kinds for feature in free]
         columns = np.array(pairs, np.int64).reshape(-1, 2)
         scaling = Standardisation.fit(data.X) if "standard" in kinds else Standardisation.identity(data.n_features)
-        found = cls(
+        transform = cls(
             kinds=columns[:, 0].astype(np.uint8),
             features=columns[:, 1].astype(np.uint32),
             centre=scaling.centre,
             scale=scaling.scale,
             quantiles=_quantiles(data.X) if "quantile" in kinds else np.empty((0, data.n_features), np.float32),
         )
-        return found._without_constants(data, n_jobs)
+        return transform._without_constants(data, n_jobs)
 
     @property
     def n_columns(self) -> int:
@@ -149,11 +149,11 @@ class Transform:
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray], n_features: int) -> Transform:
         """What `arrays` returned, all of it checked."""
-        found = cls(**{name: arrays[name] for name in TRANSFORM_ARRAYS})
-        width, points = (n_features,), found.quantiles.shape[:1]
+        transform = cls(**{name: arrays[name] for name in TRANSFORM_ARRAYS})
+        width, points = (n_features,), transform.quantiles.shape[:1]
         for name, dtype, shape in (
-            ("kinds", np.uint8, found.kinds.shape[:1]),
-            ("features", np.uint32, found.kinds.shape[:1]),
+            ("kinds", np.uint8, transform.kinds.shape[:1]),
+            ("features", np.uint32, transform.kinds.shape[:1]),
             ("centre", np.float64, width),
             ("scale", np.float64, width),
             ("quantiles", np.float32, points + width),
@@ -161,15 +161,15 @@ class Transform:
             array = arrays[name]
             if array.dtype != dtype or array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"transform/{name} must have finite numbers of {np.dtype(dtype)} and shape {shape}")
-        if not found.n_columns or (found.kinds >= len(KINDS)).any() or (found.features >= n_features).any():
+        if not transform.n_columns or (transform.kinds >= len(KINDS)).any() or (transform.features >= n_features).any():
             raise ValueError("a column is of a transform or a feature that is not there, or there is none")
-        if len(np.unique(np.stack([found.kinds, found.features]), axis=1).T) < found.n_columns:
+        if len(np.unique(np.stack([transform.kinds, transform.features]), axis=1).T) < transform.n_columns:
             raise ValueError("two columns are the same transform of the same feature")
-        if (found.scale <= 0).any() or (np.diff(found.quantiles, axis=0) < 0).any():
+        if (transform.scale <= 0).any() or (np.diff(transform.quantiles, axis=0) < 0).any():
             raise ValueError("a scale is not above 0, or quantiles fall")
-        if not points[0] and KINDS.index("quantile") in found.kinds:
+        if not points[0] and KINDS.index("quantile") in transform.kinds:
             raise ValueError("there are no quantiles")
-        return found
+        return transform
 
     def _runs(self) -> Iterator[tuple[str, int, np.ndarray]]:
         """Columns of the same kind that follow one another: (kind, first column, features)."""
@@ -238,13 +238,13 @@ def transform_queries(
     rows, offsets = readonly(queries[0]), readonly(queries[1])
 
     def work(start: int, stop: int) -> None:
-        own = X, rows, offsets[start : stop + 1], features
+        part = X, rows, offsets[start : stop + 1], features
         if kind == "zscore":
-            zscore_queries(*own, largest_zscore, first, out)
+            zscore_queries(*part, largest_zscore, first, out)
         elif kind == "rank":
-            rank_queries(*own, first, out)
+            rank_queries(*part, first, out)
         else:
-            minmax_queries(*own, first, out)
+            minmax_queries(*part, first, out)
 
     over_queries(work, offsets, n_jobs)
 
@@ -282,13 +282,13 @@ def _shares_below(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 
 
 def _quantiles(X: np.ndarray) -> np.ndarray:
-    found = np.zeros((_QUANTILES, X.shape[1]), np.float32)
+    quantiles = np.zeros((_QUANTILES, X.shape[1]), np.float32)
     for feature, values in enumerate(X.T):
         present = values[~np.isnan(values)]
         if len(present):
-            own = np.quantile(present.astype(np.float64), np.linspace(0, 1, _QUANTILES))
-            found[:, feature] = np.maximum.accumulate(own)  # interpolation may round downwards
-    return found
+            of_feature = np.quantile(present.astype(np.float64), np.linspace(0, 1, _QUANTILES))
+            quantiles[:, feature] = np.maximum.accumulate(of_feature)  # interpolation may round downwards
+    return quantiles
 
 
 def _varying(X: FeatureMatrix) -> np.ndarray:

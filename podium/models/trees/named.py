@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from podium.models.frame.parameters import (
     TRANSFORM_SPACE,
+    AnyObjectiveParameters,
     LambdaParameters,
-    MetricParameter,
     ObjectiveParameter,
     PairExponent,
     parameter,
     parametrized,
 )
-from podium.models.trees.boosted import BOOSTED_SPACE, LEAF_SPACE, BoostedTrees, BoostingParameters, GrowthParameters
+from podium.models.frame.plan import named_objective
+from podium.models.trees.boosted import BoostedTrees
+from podium.models.trees.parameters import BOOSTED_SPACE, LEAF_SPACE, BoostingParameters, GrowthParameters
 from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
 
@@ -24,18 +26,7 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class _AnyObjective(ObjectiveParameter, MetricParameter, PairExponent, BoostedTrees):
-    """Boosted trees with any objective; "lambda" takes the metric."""
-
-    def _objective(self) -> Any:
-        return self._named_objective(self.objective)
-
-    def _aim(self) -> Any:
-        return super()._aim() if isinstance(self.objective, Objective) else self.metric
-
-
-@parametrized
-class Boosted(BoostingParameters, GrowthParameters, _AnyObjective):
+class Boosted(BoostingParameters, GrowthParameters, AnyObjectiveParameters, BoostedTrees):
     """Boosted trees with any objective: a name, an Objective or a Python function."""
 
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"objective": ["lambda", "xendcg", "ranknet"]}
@@ -50,9 +41,6 @@ class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameter
 
     objective: Any = "squared"
 
-    def _objective(self) -> Any:
-        return self._named_objective(self.objective)
-
 
 @parametrized
 class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
@@ -63,7 +51,7 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
 
     search_space: ClassVar[Mapping[str, Any]] = LEAF_SPACE | TRANSFORM_SPACE
 
-    def _objective(self) -> Any:
+    def make_objective(self) -> Objective:
         return parse_objective("squared")
 
 
@@ -74,28 +62,25 @@ class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, Boosted
     With `init=` a model or its scores this is LambdaSMART.
     """
 
-    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": [None, "auto"]}
+    search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": ["auto", None]}
 
-    def _objective(self) -> Any:
-        return self._named_objective("lambda", sigma=self.sigma, normalize=self._normalization())
-
-    def _aim(self) -> Any:
-        return self.metric
+    def make_objective(self) -> Objective:
+        return named_objective(self, "lambda", sigma=self.sigma, normalize=self.normalization())
 
 
 @parametrized
 class LambdaSMART(LambdaMART):
-    """LambdaMART that starts from the scores of a base model; init is required."""
+    """LambdaMART that starts from the scores of an init model; init is required."""
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if self.init is None:
             message = "LambdaSMART: init must be a model, fitted or not, or one score per training row; got None."
             raise ValueError(f"{message} On the command line, name a model's file: --set init=FILE, or a model.")
 
 
 @parametrized
-class MatrixNet(BoostingParameters, _AnyObjective):
+class MatrixNet(BoostingParameters, AnyObjectiveParameters, BoostedTrees):
     """Boosted trees with one split per level.
 
     They fit the Plackett-Luce likelihood, "lambda" with a metric, or any other objective.
@@ -130,13 +115,10 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
         **TRANSFORM_SPACE,
     }
 
-    def _objective(self) -> Any:
-        return self._named_objective(self.objective)
-
     def _check_line_search(self) -> None:
         if self.step == "line_search":
-            found = "step='line_search' is for trees that are added to earlier ones"
-            raise ValueError(f"RandomForest: {found}; its trees are averaged. Choose another step.")
+            problem = "step='line_search' is for trees that are added to earlier ones"
+            raise ValueError(f"RandomForest: {problem}; its trees are averaged. Choose another step.")
 
     def _rules(self) -> BoostingRules:
         rules = super()._rules()

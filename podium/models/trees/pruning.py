@@ -65,28 +65,28 @@ def prune_forest(
     def judge(candidate: np.ndarray) -> float:
         return float(evaluate(candidate, data, metrics=[metric], n_jobs=n_jobs)[metric.name])
 
-    def step(kept: list[int]) -> Step:
-        part = _take(forest, kept)
+    def step(trees: list[int]) -> Step:
+        part = _take(forest, trees)
         return Step(part.n_trees, judge(part.scores(data.X, n_jobs=n_jobs) + base), _time_per_document(part, data.X))
 
     value = judge(scores)
     if np.isnan(value):
         raise ValueError(f"prune: {metric.name} is undefined for all queries of these data; nothing to judge by.")
     least = sign * value - tolerance
-    kept = list(range(forest.n_trees))
-    steps, interval = [step(kept)], max(1, forest.n_trees // _STEPS_SHOWN)
+    trees = list(range(forest.n_trees))
+    steps, interval = [step(trees)], max(1, forest.n_trees // _STEPS_SHOWN)
     for number in _least_moving(forest, data):
         trial = scores - _added(forest, number, data.X)
         # What was added and taken away again leaves rounding behind; equal scores must stay equal.
-        if sign * judge(np.round(trial, _DECIMALS)) < least or len(kept) == 1:
+        if sign * judge(np.round(trial, _DECIMALS)) < least or len(trees) == 1:
             continue
-        kept.remove(number)
+        trees.remove(number)
         scores = trial
-        if (forest.n_trees - len(kept)) % interval == 0:
-            steps.append(step(kept))
-    if steps[-1].n_trees != len(kept):
-        steps.append(step(kept))
-    return _take(forest, kept), steps
+        if (forest.n_trees - len(trees)) % interval == 0:
+            steps.append(step(trees))
+    if steps[-1].n_trees != len(trees):
+        steps.append(step(trees))
+    return _take(forest, trees), steps
 
 
 def _take(forest: Forest, numbers: list[int]) -> Forest:

@@ -18,7 +18,7 @@ def metric_steps(data: RankingData, metric: Metric, n_jobs: int | None) -> StepR
 
     def size(scores: np.ndarray, direction: np.ndarray, largest: float) -> float:
         high = min(LARGEST_ALPHA, largest / (1.0 + largest)) if np.isfinite(largest) else LARGEST_ALPHA
-        found = searcher.search(scores, direction, high)
-        return found.beta if found.improves else 0.0
+        best = searcher.search(scores, direction, high)
+        return best.beta if best.improves else 0.0
 
     return size

@@ -17,11 +17,12 @@ import numpy as np
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
+from podium.evaluation.evaluating import MetricLike
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES
+from podium.models.frame.init_model import refuse_fitted_inits
 from podium.models.frame.parameters import NAME, NAMES, Kind, SeedParameter, parameter, parametrized
-from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_fitted_bases
+from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries
 from podium.persistence.validation import Fact, is_number
 from podium.persistence.values import from_plain, to_plain
@@ -102,8 +103,8 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     folds: int = 4
 
-    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = (*Ensemble._FITTED_PARAMETERS, "criterion", "policy")
-    _FACTS: ClassVar[Mapping[str, Fact]] = {
+    scoring_parameters: ClassVar[tuple[str, ...]] = (*Ensemble.scoring_parameters, "criterion", "policy")
+    state_facts: ClassVar[Mapping[str, Fact]] = {
         "plan": Fact("members and weights", _is_plan),
         "tried": Fact("records", lambda value: isinstance(value, list) and all(map(_is_record, value))),
         "notes": Fact("sentences", lambda value: isinstance(value, list) and all(isinstance(n, str) for n in value)),
@@ -111,7 +112,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     # --- training
 
-    def _n_steps(self) -> int:
+    def _n_members(self) -> int:
         return len(self.plan_["members"])
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
@@ -128,10 +129,10 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         started = perf_counter()
         candidates, notes = make_candidates(pool, tuple(self.families))
         data, sampled = _sample(pool, self.random_state)
-        given: dict[str, Any] = {"folds": self.folds, "divisions": self.divisions, "budget": float(self.budget)}
-        given |= {"seed": self.random_state, "n_jobs": self.n_jobs, "report": getattr(self, "_report", None)}
-        found = choose(data, candidates, self._criterion(), **given)
-        self._set_choice(make_plan(found), found.tried, [*notes, *sampled, *found.notes])
+        options: dict[str, Any] = {"folds": self.folds, "divisions": self.divisions, "budget": float(self.budget)}
+        options |= {"seed": self.random_state, "n_jobs": self.n_jobs, "report": getattr(self, "_report", None)}
+        choice = choose(data, candidates, self._criterion(), **options)
+        self._set_choice(make_plan(choice), choice.tried, [*notes, *sampled, *choice.notes])
         self.choice_seconds_ = perf_counter() - started
 
     def _set_choice(self, plan: Mapping[str, Any], tried: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
@@ -146,7 +147,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     # --- scoring
 
-    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+    def combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return weighted_sum(self.weights_[: len(scores)], scores)
 
     def _weights(self) -> list[float]:
@@ -160,34 +161,35 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
     def _needs_pairs(self) -> bool:
         return True
 
-    def _aim(self) -> Any:
-        found = self._criterion()
-        return found if isinstance(self.criterion, Metric) or "+" not in str(self.criterion) else "ndcg@10"
+    def _target_metric(self) -> MetricLike:
+        is_sum = not isinstance(self.criterion, Metric) and "+" in str(self.criterion)
+        return "ndcg@10" if is_sum else self._criterion()
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         for family in self.families:
             check_choice("AutoRanker: a family", family, FAMILIES)
-        refuse_fitted_bases(self.plan, "AutoRanker")
+        refuse_fitted_inits(self.plan, "AutoRanker")
         self._criterion()
 
     # --- the file
 
-    def _fitted_meta(self) -> dict[str, Any]:
-        return {"plan": self.plan_, "tried": self.tried_, "notes": self.notes_}
+    def fitted_state(self) -> FittedState:
+        return replace(super().fitted_state(), facts={"plan": self.plan_, "tried": self.tried_, "notes": self.notes_})
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        self._set_choice(meta["plan"], meta["tried"], meta["notes"])
+    def restore_state(self, state: FittedState) -> None:
+        super().restore_state(state)
+        self._set_choice(state.facts["plan"], state.facts["tried"], state.facts["notes"])
         self.weights_ = read_plan(self.plan_)[1]
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
+    def check_state(self) -> None:
+        super().check_state()
         if len(self.weights_) < len(self.members_):
             raise ValueError(f"there are {len(self.weights_)} weights for {len(self.members_)} members")
 
     def _fitted_criterion(self) -> Metric:
         """What the choice was made by."""
-        return parse_criterion(self._fitted_parameter("criterion"), self._fitted_parameter("policy"))
+        return parse_criterion(self.scoring_parameter("criterion"), self.scoring_parameter("policy"))
 
     def watch(self, report: Report | None) -> None:
         """Call `report(done, of, what)` after each candidate of the next choice."""
@@ -221,10 +223,10 @@ def read_plan(plan: Any) -> tuple[list[Ranker], np.ndarray]:
         raise ValueError("members and weights of a plan must be lists")
     if len(members) != len(weights) or not all(is_number(weight) and weight >= 0 for weight in weights):
         raise ValueError("a plan must have one weight per member, 0 or larger")
-    found = [from_plain(member, f"member {number}") for number, member in enumerate(members, 1)]
-    if not all(isinstance(member, Ranker) and not isinstance(member, AutoRanker) for member in found):
+    models = [from_plain(member, f"member {number}") for number, member in enumerate(members, 1)]
+    if not all(isinstance(member, Ranker) and not isinstance(member, AutoRanker) for member in models):
         raise ValueError("the members of a plan must be models")
-    return found, np.array(weights, np.float64)
+    return models, np.array(weights, np.float64)
 
 
 def _is_record(value: Any) -> bool:

@@ -117,7 +117,7 @@ def _draws(model: Ranker) -> bool:
 def _in_turns(groups: list[list[Candidate]]) -> list[Candidate]:
     """The first of every group, then the second of every group, ..."""
     longest = max(map(len, groups))
-    return [group[place] for place in range(longest) for group in groups if place < len(group)]
+    return [group[turn] for turn in range(longest) for group in groups if turn < len(group)]
 
 
 def _reason_against(family: str, data: RankingData) -> str:
@@ -159,10 +159,15 @@ def _trees(data: RankingData) -> list[Candidate]:
         ("pairwise, 12 leaves", pairs | {"max_leaf_nodes": 12, "min_samples_leaf": large}),
         ("lambda, 12 leaves", {"max_leaf_nodes": 12, "min_samples_leaf": large}),
     ]
-    models = [Boosted(**own, **common) if "objective" in own else LambdaMART(**own, **common) for _, own in settings]
-    found = [Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for (name, _), model in zip(settings, models)]
+    models = [
+        Boosted(**values, **common) if "objective" in values else LambdaMART(**values, **common)
+        for _, values in settings
+    ]
+    candidates = [
+        Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for (name, _), model in zip(settings, models)
+    ]
     plain = LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small))
-    return [found[0], Candidate("trees, LambdaMART", "trees", "trees", plain, _EVERY), *found[1:]]
+    return [candidates[0], Candidate("trees, LambdaMART", "trees", "trees", plain, _EVERY), *candidates[1:]]
 
 
 def _nets(data: RankingData) -> list[Candidate]:

@@ -144,11 +144,11 @@ class _Trying:
 
     def survivors(self) -> list[int]:
         """The best candidates of each group, in their order."""
-        kept: list[int] = []
+        best: list[int] = []
         for group in self._groups():
-            own = sorted(self._of(group), key=lambda number: -max(self._values(number)))
-            kept += own[: _KEPT[self.candidates[own[0]].family]]
-        return sorted(kept)
+            ranked = sorted(self._of(group), key=lambda number: -max(self._values(number)))
+            best += ranked[: _KEPT[self.candidates[ranked[0]].family]]
+        return sorted(best)
 
     def conclude(self) -> Choice:
         best = {group: max(self._options(group), key=lambda one: self._blend_value((one,))) for group in self._groups()}
@@ -161,7 +161,7 @@ class _Trying:
         if len(chosen) > 1:
             chosen = self._refined(chosen)
         self.tried.append(self._blend_record(chosen, self._blend_value(chosen)) | {"kind": "chosen"})
-        members = [Member(self.candidates[n], self.candidates[n].steps[place]) for n, place in chosen]
+        members = [Member(self.candidates[n], self.candidates[n].steps[step]) for n, step in chosen]
         return Choice(members, self.tried, self.notes)
 
     def _fullest(self, blends: list[tuple[Option, ...]]) -> tuple[Option, ...]:
@@ -177,9 +177,9 @@ class _Trying:
 
     def _refined(self, chosen: tuple[Option, ...]) -> tuple[Option, ...]:
         """One member after the other is exchanged for the option of its group that blends best, if that is clear."""
-        for place, (number, _) in enumerate(chosen):
+        for member, (number, _) in enumerate(chosen):
             options = self._options(self.candidates[number].group)
-            blends = [(*chosen[:place], option, *chosen[place + 1 :]) for option in options]
+            blends = [(*chosen[:member], option, *chosen[member + 1 :]) for option in options]
             best = max(blends, key=self._blend_value)
             if _is_better(self._blend_values(best), self._blend_values(chosen)):
                 chosen = best
@@ -192,12 +192,12 @@ class _Trying:
 
     def _expected(self, candidate: Candidate) -> float:
         """What a candidate will cost: as much as the dearest of its group so far."""
-        own = [self.cost[n] for n in self.cost if self.candidates[n].group == candidate.group]
-        return max(own, default=0.0)
+        costs = [self.cost[n] for n in self.cost if self.candidates[n].group == candidate.group]
+        return max(costs, default=0.0)
 
     def _out_of_fold(self, candidate: Candidate, fold_of: np.ndarray) -> np.ndarray:
         """(steps, rows) scores by models that have not seen the query, standardised within it."""
-        data, found = self.data, np.empty((len(candidate.steps), self.data.n_rows), np.float32)
+        data, out_of_fold = self.data, np.empty((len(candidate.steps), self.data.n_rows), np.float32)
         in_fold = fold_of[data.query_numbers]
 
         def work(fold: int, threads: int) -> None:
@@ -206,11 +206,11 @@ class _Trying:
             model.set_params(n_jobs=threads)
             model.fit(train)
             rows = np.flatnonzero(in_fold == fold)
-            for place, scores in enumerate(_staged(model, candidate, held)):
-                found[place, rows] = normalize(scores, "zscore", queries_of(held), threads)
+            for step, scores in enumerate(_staged(model, candidate, held)):
+                out_of_fold[step, rows] = normalize(scores, "zscore", queries_of(held), threads)
 
         over_folds(work, self.folds, self.n_jobs)
-        return found
+        return out_of_fold
 
     def _groups(self) -> list[str]:
         return list(dict.fromkeys(self.candidates[number].group for number in sorted(self.scores[-1])))
@@ -220,24 +220,27 @@ class _Trying:
         return [n for n in sorted(self.scores[-1]) if self.candidates[n].group == group]
 
     def _options(self, group: str) -> list[Option]:
-        return [(n, place) for n in self._of(group) for place in range(len(self.candidates[n].steps))]
+        return [(n, step) for n in self._of(group) for step in range(len(self.candidates[n].steps))]
 
     def _values(self, number: int) -> list[float]:
-        return [self._blend_value(((number, place),)) for place in range(len(self.candidates[number].steps))]
+        return [self._blend_value(((number, step),)) for step in range(len(self.candidates[number].steps))]
 
     def _blend_value(self, blend: tuple[Option, ...]) -> float:
         return float(np.nanmean(self._blend_values(blend)))
 
     def _blend_values(self, blend: tuple[Option, ...]) -> np.ndarray:
         """(queries,) the criterion, more being better, as the mean over divisions."""
-        totals = [np.sum([own[n][place].astype(np.float64) for n, place in blend], axis=0) for own in self.scores]
+        totals = [
+            np.sum([by_candidate[n][step].astype(np.float64) for n, step in blend], axis=0)
+            for by_candidate in self.scores
+        ]
         values: np.ndarray = np.mean([self._per_query(total) for total in totals], axis=0)
         return values
 
     def _per_query(self, scores: np.ndarray) -> np.ndarray:
         """(queries,) the criterion, more being better; NaN where it is undefined."""
-        found = evaluate(scores, self.data, metrics=[self.metric], n_jobs=self.n_jobs)
-        values = np.asarray(found.per_query[self.metric.name])
+        evaluation = evaluate(scores, self.data, metrics=[self.metric], n_jobs=self.n_jobs)
+        values = np.asarray(evaluation.per_query[self.metric.name])
         if np.isnan(values).all():
             raise ValueError(f"AutoRanker: {self.metric.name} is undefined for all queries, so nothing can be chosen.")
         return values if self.metric.higher_is_better else -values
@@ -247,21 +250,21 @@ class _Trying:
     def _record(self, number: int, division: int) -> None:
         candidate = self.candidates[number]
         values = [float(np.nanmean(self._per_query(scores))) for scores in self.scores[-1][number]]
-        place = int(np.argmax(values))
+        best = int(np.argmax(values))
         self.tried.append(
             {
                 "what": candidate.name,
                 "kind": "candidate",
                 "division": division + 1,
-                "trees": candidate.steps[place] or None,
-                "value": self._shown(values[place]),
+                "trees": candidate.steps[best] or None,
+                "value": self._shown(values[best]),
             }
         )
 
     def _blend_record(self, blend: tuple[Option, ...], value: float) -> dict[str, Any]:
         names = [self._option_name(option) for option in blend]
-        found = {"what": " + ".join(names), "kind": "blend" if len(blend) > 1 else "single"}
-        return found | {"division": None, "trees": None, "value": self._shown(value)}
+        record = {"what": " + ".join(names), "kind": "blend" if len(blend) > 1 else "single"}
+        return record | {"division": None, "trees": None, "value": self._shown(value)}
 
     def _option_name(self, option: Option) -> str:
         candidate = self.candidates[option[0]]
@@ -288,5 +291,5 @@ def _staged(model: Any, candidate: Candidate, held: RankingData) -> Any:
         return
     staged = list(itertools.islice(model.staged_predict(held), candidate.every - 1, None, candidate.every))
     last = model.predict(held)
-    for place in range(len(candidate.steps)):
-        yield staged[place] if place < len(staged) else last
+    for number in range(len(candidate.steps)):
+        yield staged[number] if number < len(staged) else last

@@ -17,9 +17,9 @@ from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, MetricLike, evaluate
 from podium.metrics.policies import Policy
 from podium.models.frame.estimator import clone
+from podium.models.frame.init_model import refuse_fitted_inits, refuse_given_scores
 from podium.models.frame.parameters import INTEGER
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class CrossValidation:
         return float(np.std(values, ddof=1))
 
     def as_dict(self) -> dict[str, Any]:
-        found = self.evaluation.as_dict()
+        overall = self.evaluation.as_dict()
         folds = [fold.as_dict() for fold in self.folds]
-        return found | {"folds": [{"queries": fold["queries"], "metrics": fold["metrics"]} for fold in folds]}
+        return overall | {"folds": [{"queries": fold["queries"], "metrics": fold["metrics"]} for fold in folds]}
 
 
 def cross_validate(
@@ -67,13 +67,13 @@ def cross_validate(
     the result is the same for any number of them.
     """
     fold_of = divide_queries(data, folds, random_state)
-    refuse_fitted_bases(model, "cross_validate")
+    refuse_fitted_inits(model, "cross_validate")
     refuse_given_scores(model, "cross_validate")
     scores, models = out_of_fold_scores(model, data, fold_of, n_jobs=n_jobs)
-    given: dict[str, Any] = {"metrics": metrics, "policy": policy}
+    options: dict[str, Any] = {"metrics": metrics, "policy": policy}
     in_fold = fold_of[data.query_numbers]
-    parts = (evaluate(scores[in_fold == k], data.subset(fold_of == k), **given) for k in range(folds))
-    return CrossValidation(scores, evaluate(scores, data, **given), tuple(parts), fold_of, tuple(models))
+    parts = (evaluate(scores[in_fold == k], data.subset(fold_of == k), **options) for k in range(folds))
+    return CrossValidation(scores, evaluate(scores, data, **options), tuple(parts), fold_of, tuple(models))
 
 
 def divide_queries(data: RankingData, folds: int, random_state: int = 0) -> np.ndarray:

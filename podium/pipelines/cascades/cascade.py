@@ -67,7 +67,8 @@ class Stage:
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """One score per candidate of a query."""
         assert self.model is not None
-        return self.model._score_rows(self.model._supported(rows, "the features", fitted=True), one_query(len(rows)))
+        self.model.refuse_unsupported(rows, "the features", fitted=True)
+        return self.model.score_rows(rows, one_query(len(rows)))
 
 
 @dataclass(frozen=True)

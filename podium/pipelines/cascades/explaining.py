@@ -95,7 +95,7 @@ def _last_stage(cascade: Cascade) -> tuple[int, Stage]:
 def _why_not(stage: Stage) -> str:
     assert stage.model is not None
     try:
-        stage.model._summands()
+        stage.model.summands()
     except ValueError as error:
         return str(error)
     return ""
@@ -108,7 +108,7 @@ def _shares(
     if not with_shares:
         shares = {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
         return shares
-    columns = as_dense(stage.model._columns(rows, one_query(len(rows))))
+    columns = as_dense(stage.model.columns(rows, one_query(len(rows))))
     attributions = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))
     values = centre(attributions.values, np.zeros(len(rows), np.int64))
     return {

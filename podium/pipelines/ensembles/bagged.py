@@ -11,10 +11,10 @@ import numpy as np
 
 from podium._runtime.warn import warn
 from podium.data.ranking import RankingData
+from podium.models.frame.init_model import refuse_given_scores
 from podium.models.frame.nested import MODEL
 from podium.models.frame.parameters import SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_given_scores
 from podium.pipelines.ensembles.ensemble import Ensemble
 from podium.pipelines.ensembles.training import Task, Trained
 
@@ -56,28 +56,28 @@ class Bagged(SeedParameter, Ensemble):
 
         return [LambdaMART()]
 
-    def _n_steps(self) -> int:
+    def _n_members(self) -> int:
         return self.n_members
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
-        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, given) for number in range(self.n_members)]
+        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, options) for number in range(self.n_members)]
 
-    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
+    def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
         model = self._unfitted()[0]
         seeded = {"random_state": (model.random_state + number) % 2**63} if hasattr(model, "random_state") else {}
         member = self._copy(model, self.n_members, **seeded)
         rows = data if self.sample == "seeds" else draw_queries(data, [self.random_state, number])
-        return Trained(member.fit(rows, **given))
+        return Trained(member.fit(rows, **options))
 
-    def _finish(self, trained: Any, scores: Any, data: RankingData, eval_sets: Any) -> None:
+    def finish(self, trained: Any, scores: Any, data: RankingData, eval_sets: Any) -> None:
         if self.sample == "seeds" and len(trained) > 1 and _are_alike(trained[0].member, trained[1].member):
             name = type(trained[0].member).__name__
             advice = 'Let it draw rows or features, or use sample="queries".'
             warn(f"Bagged: all members are alike, because {name} draws nothing at random as it is set. {advice}")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         model = self._unfitted()[0]
         if self.sample == "seeds" and not hasattr(model, "random_state"):
             raise ValueError(f'Bagged: {type(model).__name__} has no random_state; use sample="queries".')
@@ -93,5 +93,5 @@ def draw_queries(data: RankingData, seed: Sequence[int]) -> RankingData:
 
 
 def _are_alike(one: Ranker, other: Ranker) -> bool:
-    own, others = one._fitted_arrays(), other._fitted_arrays()
-    return own.keys() == others.keys() and all(np.array_equal(own[name], others[name]) for name in own)
+    arrays, others = one.fitted_state().arrays, other.fitted_state().arrays
+    return arrays.keys() == others.keys() and all(np.array_equal(arrays[name], others[name]) for name in arrays)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.models.frame.parameters import Kind, parameter, parametrized
+from podium.models.frame.ranker import FittedState
 from podium.models.frame.transforms import Queries
 from podium.persistence.validation import Fact, is_number
 from podium.pipelines.ensembles.ensemble import Ensemble, MembersParameter
@@ -53,25 +55,22 @@ class Blend(MembersParameter, Ensemble):
     )
 
     search_space: ClassVar[Mapping[str, Any]] = {"normalization": ["zscore", "rank", "minmax"]}
-    _FACTS: ClassVar[Mapping[str, Fact]] = {
+    state_facts: ClassVar[Mapping[str, Fact]] = {
         "weights": Fact("finite numbers", lambda value: isinstance(value, list) and all(map(is_number, value)))
     }
-
-    def _n_steps(self) -> int:
-        return len(self._unfitted())
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
         if self.weights in ("greedy", "coordinate") and not eval_sets:
             raise ValueError(
                 f'Blend: weights="{self.weights}" are chosen on an evaluation set; got none. Add eval_set=(X, y, qid).'
             )
-        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, given) for number in range(self._n_steps())]
+        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
 
-    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
-        return Trained(self._copy(self._unfitted()[number], self._n_steps()).fit(data, **given))
+    def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
+        return Trained(self._copy(self._unfitted()[number], self._n_members()).fit(data, **options))
 
-    def _finish(
+    def finish(
         self,
         trained: Sequence[Trained],
         scores: Sequence[np.ndarray],
@@ -80,7 +79,7 @@ class Blend(MembersParameter, Ensemble):
     ) -> None:
         if self.weights in ("greedy", "coordinate"):
             choose = greedy_weights if self.weights == "greedy" else coordinate_weights
-            chosen = choose(scores[0], eval_sets[0], self._judging_metric(), self.n_jobs)
+            chosen = choose(scores[0], eval_sets[0], self.evaluation_metric(), self.n_jobs)
         elif isinstance(self.weights, str):
             chosen = np.ones(len(trained))
         else:
@@ -88,27 +87,28 @@ class Blend(MembersParameter, Ensemble):
         total = chosen.sum()
         self.weights_ = chosen / total if total > 0 else chosen
 
-    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+    def combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return weighted_sum(self.weights_, scores)
 
     def _weights(self) -> list[float]:
         return [float(weight) for weight in self.weights_]
 
-    def _fitted_meta(self) -> dict[str, Any]:
-        return {"weights": self.weights_.tolist()}
+    def fitted_state(self) -> FittedState:
+        return replace(super().fitted_state(), facts={"weights": self.weights_.tolist()})
 
-    def _restore_fitted(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        self.weights_ = np.array(meta["weights"], np.float64)
+    def restore_state(self, state: FittedState) -> None:
+        super().restore_state(state)
+        self.weights_ = np.array(state.facts["weights"], np.float64)
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
+    def check_state(self) -> None:
+        super().check_state()
         if len(self.weights_) != len(self.members_):
             raise ValueError(f"there are {len(self.weights_)} weights for {len(self.members_)} members")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.weights, str) and len(self.weights) != self._n_steps():
-            raise ValueError(f"Blend: weights has {len(self.weights)} numbers for {self._n_steps()} members.")
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if not isinstance(self.weights, str) and len(self.weights) != self._n_members():
+            raise ValueError(f"Blend: weights has {len(self.weights)} numbers for {self._n_members()} members.")
 
 
 def yahoo_blend(n_estimators: int = 300, random_state: int = 0, *, max_epochs: int = 30, nets: bool = True) -> Blend:

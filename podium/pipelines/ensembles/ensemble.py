@@ -7,21 +7,29 @@ own transform), scores the same rows, and is saved in the ensemble's file as a c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from podium._runtime.threads import usable_threads
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
+from podium.evaluation.evaluating import MetricLike
+from podium.models.frame.estimator import is_estimator
+from podium.models.frame.init_model import copy_unfitted
 from podium.models.frame.inspection import EnsembleInspection, shown_parameters
 from podium.models.frame.nested import MODELS
-from podium.models.frame.parameters import parameter, parametrized
-from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import copy_unfitted
+from podium.models.frame.parameters import check_values, parameter, parametrized
+from podium.models.frame.plan import TrainingPlan, TrainingRows
+from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries, without_source
 from podium.pipelines.ensembles.normalizing import NORMALIZATIONS, normalize
 from podium.pipelines.ensembles.training import MembersTraining, Task, Trained
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+_MEMBER = "member {}"  # what members are called in the file
 
 
 @parametrized
@@ -37,7 +45,7 @@ class Ensemble(Ranker):
     )
 
     step_word: ClassVar[str] = "member"
-    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = ("normalization",)
+    scoring_parameters: ClassVar[tuple[str, ...]] = ("normalization",)
 
     # --- what members define
 
@@ -45,7 +53,7 @@ class Ensemble(Ranker):
         """One per member: a function that trains it."""
         raise NotImplementedError
 
-    def _finish(
+    def finish(
         self,
         trained: Sequence[Trained],
         scores: Sequence[np.ndarray],
@@ -57,40 +65,40 @@ class Ensemble(Ranker):
         scores: (members, rows) normalized, one array per evaluation set.
         """
 
-    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+    def combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """(rows,) from the normalized scores of the members, (members, rows)."""
         return np.asarray(scores.mean(axis=0))
 
     # --- training
 
-    def _run(self, *what: Any) -> None:
-        try:
-            super()._run(*what)
-        finally:  # a training that fails leaves no threads at work
-            training = self.__dict__.pop("_training", None)
-            if training is not None:
-                training.close()
-
-    def _start(
-        self,
-        data: RankingData,
-        eval_sets: list[RankingData],
-        early_stopping_rounds: int | None,
-        *,
-        continued: bool,
-        **own: Any,
-    ) -> MembersTraining:
+    def training_plan(self) -> TrainingPlan[MembersTraining]:
         """Members stop early, each for itself; the ensemble always has all of them."""
+        return TrainingPlan(
+            self._make_learner,
+            self._keep,
+            n_steps=self._n_members,
+            target_metric=self._target_metric(),
+            needs_pairs=self._needs_pairs(),
+            stops_itself=True,
+            close=MembersTraining.close,  # a training that fails leaves no threads at work
+        )
+
+    def _n_members(self) -> int:
+        return len(self._unfitted())
+
+    def _target_metric(self) -> MetricLike:
+        return self._unfitted()[0].evaluation_metric()
+
+    def _needs_pairs(self) -> bool:
+        return all(member.training_plan().learns_from_pairs for member in self._unfitted())
+
+    def _make_learner(self, rows: TrainingRows) -> MembersTraining:
         self.members_: list[Ranker] = []
-        data, eval_sets = without_source(data), [without_source(part) for part in eval_sets]
-        tasks = self._tasks(data, eval_sets, early_stopping_rounds)
-        self._training = MembersTraining(self, tasks, data, eval_sets, usable_threads(self.n_jobs))
-        return self._training
+        data, eval_sets = without_source(rows.ungrouped), [without_source(part) for part in rows.eval_sets]
+        tasks = self._tasks(data, eval_sets, rows.early_stopping_rounds)
+        return MembersTraining(self, tasks, data, usable_threads(self.n_jobs))
 
-    def _patience(self, early_stopping_rounds: int | None) -> None:
-        return None
-
-    def _set_fitted(self, learner: MembersTraining) -> None:
+    def _keep(self, learner: MembersTraining) -> None:
         self.members_ = learner.members
         if not learner.is_complete:  # interrupted
             learner.finish()
@@ -104,83 +112,70 @@ class Ensemble(Ranker):
 
     # --- scoring
 
-    def _row_scores(self, rows: FeatureMatrix, queries: Queries | None) -> np.ndarray:
-        columns = self._columns(rows, queries)
-        return self._combined(self._member_scores(columns, queries), columns, queries)
+    def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+        scores = np.stack([self.normalized_scores(member, X, queries) for member in self.members_])
+        return self.combined(scores, X, queries)
 
-    def _member_scores(self, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
-        """(members, rows) float64, normalized."""
-        return np.stack([self._normalized(member, columns, queries) for member in self.members_])
+    def normalized_scores(self, member: Ranker, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+        scores = member.score_rows(columns, queries)
+        return normalize(scores, self.scoring_parameter("normalization"), queries, self.n_jobs)
 
-    def _normalized(self, member: Ranker, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
-        scores = member._score_rows(columns, queries)
-        return normalize(scores, self._fitted_parameter("normalization"), queries, self.n_jobs)
+    def needs_queries(self) -> bool:
+        normalized, members = self.scoring_parameter("normalization") is not None, getattr(self, "members_", [])
+        return super().needs_queries() or normalized or any(member.needs_queries() for member in members)
 
-    def _needs_qid(self) -> bool:
-        normalized, fitted = self._fitted_parameter("normalization") is not None, getattr(self, "members_", [])
-        return super()._needs_qid() or normalized or any(one._needs_qid() for one in fitted)
-
-    def _reason_for_qid(self) -> str:
+    def reason_for_queries(self) -> str:
         return "the scores of its members are normalized within the query, or its transform looks at the query"
 
     def _unfitted(self) -> list[Ranker]:
         """The models that are to be trained."""
         raise NotImplementedError
 
-    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
+    def refuse_unsupported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> None:
         for member in self.members_ if fitted else self._unfitted():
-            member._supported(X, where, fitted)
-        return X
+            member.refuse_unsupported(X, where, fitted)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = all(member._ALLOWS_MISSING for member in self._unfitted())
-        tags.input_tags.sparse = all(member._ALLOWS_SPARSE for member in self._unfitted())
+        tags.input_tags.allow_nan = all(member.takes_missing(fitted=False) for member in self._unfitted())
+        tags.input_tags.sparse = all(member.allows_sparse for member in self._unfitted())
         return tags
 
-    def _aim(self) -> Any:
-        return self._unfitted()[0]._judging_metric()
-
-    def _needs_pairs(self) -> bool:
-        return all(member._needs_pairs() for member in self._unfitted())
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        check_values(self)
         for member in self._unfitted():
-            member._check_parameters()
-        self._judging_metric()
+            member.check_parameters()
+        super().check_parameters()
 
     # --- the file
 
-    def _children(self) -> dict[str, Ranker]:
-        return {f"member {number}": member for number, member in enumerate(self.members_, 1)}
+    def fitted_state(self) -> FittedState:
+        return FittedState(parts={_MEMBER.format(number): member for number, member in enumerate(self.members_, 1)})
 
-    def _set_child(self, name: str, child: Ranker) -> None:
-        if "members_" not in self.__dict__:
-            self.members_ = []
-        if name != f"member {len(self.members_) + 1}":
-            super()._set_child(name, child)
-        self.members_.append(child)
+    def restore_state(self, state: FittedState) -> None:
+        numbers = range(1, len(state.parts) + 1)
+        self.members_ = [state.parts[name] for name in map(_MEMBER.format, numbers) if name in state.parts]
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
+    def check_state(self) -> None:
+        super().check_state()
         members = getattr(self, "members_", [])
         if not members or len(members) != self.best_iteration_:
             raise ValueError(f"there are {len(members)} members, not {self.best_iteration_}")
         for model in self._unfitted():
-            Ranker._check_parameters(model)
+            check_values(model)
         for member in members:
-            self._check_member(member)
+            self.check_member(member)
 
-    def _check_member(self, member: Ranker, width: int | None = None) -> None:
-        width = self._n_columns if width is None else width
+    def check_member(self, member: Ranker, width: int | None = None) -> None:
+        width = self.n_columns if width is None else width
         if member.n_features_in_ != width or member.categories_:
             raise ValueError(f"{type(member).__name__} was trained on other features than the ensemble has")
 
     def inspect(self) -> EnsembleInspection:
         """What the model is made of: its members and its parameters. Print it."""
         about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
-        return EnsembleInspection(*about, [member.inspect() for member in self._children().values()], self._weights())
+        parts = self.fitted_state().parts.values()
+        return EnsembleInspection(*about, [part.inspect() for part in parts], self._weights())
 
     def _weights(self) -> list[float]:
         return [1 / len(self.members_)] * len(self.members_)
@@ -209,21 +204,21 @@ class MembersParameter:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters; with `deep` also those of the members, such as `members__0__n_estimators`."""
-        found: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]
+        params: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]
         if deep and isinstance(self.members, (list, tuple)):
             for number, member in enumerate(self.members):
-                own = {} if not hasattr(member, "get_params") else member.get_params(deep=True)
-                found |= {f"members__{number}__{name}": value for name, value in own.items()}
-        return found
+                inner = member.get_params(deep=True) if is_estimator(member) else {}
+                params |= {f"members__{number}__{name}": value for name, value in inner.items()}
+        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of members by `members__0__n_estimators`."""
         inner = {name: value for name, value in params.items() if name.startswith("members__")}
         super().set_params(**{name: value for name, value in params.items() if name not in inner})  # type: ignore[misc]
         for name, value in inner.items():
-            _, number, own = name.split("__", 2)
-            there = len(self.members) if isinstance(self.members, (list, tuple)) else 0
-            if not number.isdecimal() or int(number) >= there:
+            _, number, parameter_name = name.split("__", 2)
+            n_members = len(self.members) if isinstance(self.members, (list, tuple)) else 0
+            if not number.isdecimal() or int(number) >= n_members:
                 raise ValueError(f"{type(self).__name__}: {name} names a member that is not there.")
-            self.members[int(number)].set_params(**{own: value})
+            self.members[int(number)].set_params(**{parameter_name: value})
         return self

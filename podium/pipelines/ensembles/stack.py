@@ -16,10 +16,10 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense
+from podium.models.frame.init_model import refuse_fitted_inits, refuse_given_scores
 from podium.models.frame.nested import MODEL
 from podium.models.frame.parameters import SeedParameter, parameter, parametrized
-from podium.models.frame.ranker import Ranker
-from podium.models.frame.starting import refuse_fitted_bases, refuse_given_scores
+from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries, queries_of
 from podium.pipelines.ensembles.ensemble import Ensemble, MembersParameter
 from podium.pipelines.ensembles.normalizing import normalize
@@ -59,33 +59,30 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
         "passthrough": [False, True],
         "normalization": ["zscore", "rank", None],
     }
-    _FITTED_PARAMETERS: ClassVar[tuple[str, ...]] = (*Ensemble._FITTED_PARAMETERS, "passthrough")
-
-    def _n_steps(self) -> int:
-        return len(self._unfitted())
+    scoring_parameters: ClassVar[tuple[str, ...]] = (*Ensemble.scoring_parameters, "passthrough")
 
     def _last(self) -> Ranker:
         if self.final is not None:
-            found: Ranker = self.final
-            return found
+            final: Ranker = self.final
+            return final
         from podium.models.linear import Linear
 
         return Linear()
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
         self._refuse_few(data)
-        given = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, given) for number in range(self._n_steps())]
+        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
 
-    def _train_member(self, number: int, data: RankingData, given: dict[str, Any]) -> Trained:
+    def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
         model, scores = self._unfitted()[number], np.empty(data.n_rows)
         part_of = divide_rows(data, self.folds, self.random_state)
         for fold in range(self.folds):
             unseen = take_rows(data, part_of == fold)
-            member = self._copy(model, self._n_steps()).fit(take_rows(data, part_of != fold), **given)
-            scores[part_of == fold] = member._score_rows(unseen.X, queries_of(unseen))
+            member = self._copy(model, self._n_members()).fit(take_rows(data, part_of != fold), **options)
+            scores[part_of == fold] = member.score_rows(unseen.X, queries_of(unseen))
         normalized = normalize(scores, self.normalization, queries_of(data), 1)
-        return Trained(self._copy(model, self._n_steps()).fit(data, **given), normalized)
+        return Trained(self._copy(model, self._n_members()).fit(data, **options), normalized)
 
     def _refuse_few(self, data: RankingData) -> None:
         """There must be something in each fold."""
@@ -97,7 +94,7 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
         if 1 < data.n_queries < self.folds:
             raise ValueError(f"Stack: folds must be at most the number of queries, {data.n_queries}; got {self.folds}.")
 
-    def _finish(
+    def finish(
         self,
         trained: Sequence[Trained],
         scores: Sequence[np.ndarray],
@@ -106,7 +103,7 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     ) -> None:
         unseen = np.stack([one.unseen for one in trained if one.unseen is not None])
         final: Ranker = self._copy(self._last(), 1)
-        sets = [self._as_data(own, part) for own, part in zip(scores, eval_sets)]
+        sets = [self._as_data(by_member, part) for by_member, part in zip(scores, eval_sets)]
         self.final_ = final.fit(self._as_data(unseen, data), eval_set=sets or None)
 
     def _as_data(self, scores: np.ndarray, data: RankingData) -> RankingData:
@@ -114,45 +111,43 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
 
     def _features(self, scores: np.ndarray, columns: FeatureMatrix) -> np.ndarray:
         """What the second ranker sees: one column per member and, if asked for, the features."""
-        own = np.ascontiguousarray(scores.T, dtype=np.float32)
-        return np.hstack([own, as_dense(columns)]) if self._fitted_parameter("passthrough") else own
+        rows = np.ascontiguousarray(scores.T, dtype=np.float32)
+        return np.hstack([rows, as_dense(columns)]) if self.scoring_parameter("passthrough") else rows
 
-    def _combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
-        return self.final_._score_rows(self._features(scores, columns), queries)
+    def combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
+        return self.final_.score_rows(self._features(scores, columns), queries)
 
-    def _needs_qid(self) -> bool:
+    def needs_queries(self) -> bool:
         final = getattr(self, "final_", None)
-        return super()._needs_qid() or (final is not None and final._needs_qid())
+        return super().needs_queries() or (final is not None and final.needs_queries())
 
-    def _supported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> FeatureMatrix:
-        super()._supported(X, where, fitted)
-        if self._fitted_parameter("passthrough") if fitted else self.passthrough:
+    def refuse_unsupported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> None:
+        super().refuse_unsupported(X, where, fitted)
+        if self.scoring_parameter("passthrough") if fitted else self.passthrough:
             final = self.final_ if fitted else self._last()
-            final._supported(X, where, fitted)
-        return X
+            final.refuse_unsupported(X, where, fitted)
 
     def _weights(self) -> list[float]:
         return []
 
-    def _children(self) -> dict[str, Ranker]:
-        return super()._children() | {_FINAL: self.final_}
+    def fitted_state(self) -> FittedState:
+        state = super().fitted_state()
+        return replace(state, parts={**state.parts, _FINAL: self.final_})
 
-    def _set_child(self, name: str, child: Ranker) -> None:
-        if name == _FINAL:
-            self.final_ = child
-        else:
-            super()._set_child(name, child)
-
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        if not hasattr(self, "final_"):
+    def restore_state(self, state: FittedState) -> None:
+        super().restore_state(state)
+        if _FINAL not in state.parts:
             raise ValueError("there is no second ranker")
-        self._check_member(self.final_, len(self.members_) + self._fitted_parameter("passthrough") * self._n_columns)
+        self.final_ = state.parts[_FINAL]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._last()._check_parameters()
-        refuse_fitted_bases(self._unfitted(), "Stack")
+    def check_state(self) -> None:
+        super().check_state()
+        self.check_member(self.final_, len(self.members_) + self.scoring_parameter("passthrough") * self.n_columns)
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        self._last().check_parameters()
+        refuse_fitted_inits(self._unfitted(), "Stack")
         refuse_given_scores(self._unfitted(), "Stack")
 
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from podium._runtime.threads import make_threads
 from podium.data.ranking import RankingData
-from podium.data.sparse import FeatureMatrix
 from podium.learners.stored import read_count, refuse_other_names
 from podium.models.frame.ranker import Ranker
-from podium.models.frame.transforms import queries_of
+from podium.models.frame.transforms import queries_of, without_source
 from podium.persistence.saving import from_parts, to_parts
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ Task = Callable[[], Trained]
 class MembersTraining:
     """Members that are ready, and the scores of the evaluation sets by all of them together."""
 
-    unit = "member"
     is_done = False
 
     def __init__(
@@ -47,13 +45,13 @@ class MembersTraining:
         ensemble: Ensemble,
         tasks: Sequence[Task],
         data: RankingData,
-        eval_sets: Sequence[RankingData],
         n_threads: int,
     ) -> None:
-        self.ensemble, self.tasks, self.data, self.eval_sets = ensemble, tasks, data, eval_sets
+        self.ensemble, self.tasks, self.data = ensemble, tasks, data
         self.trained: list[Trained] = []
-        self.scores: list[list[np.ndarray]] = [[] for _ in eval_sets]  # of each set, by each member
-        self.followed = [np.zeros(part.n_rows) for part in eval_sets]
+        self.eval_sets: list[RankingData] = []
+        self.scores: list[list[np.ndarray]] = []  # of each evaluation set, by each member
+        self.followed: list[np.ndarray] = []
         self._n_threads, self._waiting = min(n_threads, len(tasks)), dict[int, Future[Trained]]()
         self._pool: ThreadPoolExecutor | None = None
 
@@ -76,19 +74,20 @@ class MembersTraining:
 
     def finish(self) -> None:
         """Let the ensemble learn what depends on all members, of those that are ready."""
-        scores = [np.stack(own) for own in self.scores]
-        self.ensemble._finish(self.trained, scores, self.data, self.eval_sets)
+        scores = [np.stack(by_member) for by_member in self.scores]
+        self.ensemble.finish(self.trained, scores, self.data, self.eval_sets)
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        """Evaluation sets are given with their queries when the learner is made."""
-        raise NotImplementedError
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        self.eval_sets.append(without_source(data))
+        self.scores.append([])
+        self.followed.append(np.zeros(data.n_rows))
 
     def snapshot(self) -> list[Trained]:
         return self.trained
 
     def keep(self, snapshot: list[Trained]) -> None:
         self.close()
-        self.trained, self.scores = snapshot, [own[: len(snapshot)] for own in self.scores]
+        self.trained, self.scores = snapshot, [by_member[: len(snapshot)] for by_member in self.scores]
 
     def close(self) -> None:
         """Cancel what has not begun."""
@@ -100,17 +99,17 @@ class MembersTraining:
         meta: dict[str, Any] = {"members": []}
         arrays = {"ready": np.array([self.n_steps], np.float64)}
         for number, one in enumerate(self.trained):
-            kind, own, parts = to_parts(one.member, False)
-            meta["members"].append({"kind": kind, "meta": own})
+            kind, facts, parts = to_parts(one.member, False)
+            meta["members"].append({"kind": kind, "meta": facts})
             arrays |= {f"{number}/{name}": array for name, array in parts.items()}
             arrays |= {} if one.unseen is None else {f"unseen {number}": one.unseen}
         return meta, arrays
 
     def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
-        found = arrays["ready"]
-        if found.dtype != np.float64 or found.shape != (1,) or not 0 <= found[0] <= len(self.tasks):
+        ready = arrays["ready"]
+        if ready.dtype != np.float64 or ready.shape != (1,) or not 0 <= ready[0] <= len(self.tasks):
             raise ValueError(f"ready must be a number from 0 to {len(self.tasks)}")
-        return int(found[0])
+        return int(ready[0])
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[Trained]:
         refuse_other_names({"members"}, meta)
@@ -121,9 +120,9 @@ class MembersTraining:
         others = {name for name in arrays if name not in known and name.partition("/")[0] not in map(str, range(ready))}
         refuse_other_names(set(), others)
         for number, one in enumerate(meta["members"]):
-            own = {name.partition("/")[2]: array for name, array in arrays.items() if name.startswith(f"{number}/")}
-            member = from_parts(one["kind"], one["meta"], own)
-            self.ensemble._check_member(member)
+            parts = {name.partition("/")[2]: array for name, array in arrays.items() if name.startswith(f"{number}/")}
+            member = from_parts(one["kind"], one["meta"], parts)
+            self.ensemble.check_member(member)
             self._add(Trained(member, self._checked_unseen(arrays.get(f"unseen {number}"))))
         return self.trained
 
@@ -134,10 +133,10 @@ class MembersTraining:
             raise ValueError("scores of unseen rows must be finite, one per row")
         return scores
 
-    def _add(self, found: Trained) -> None:
-        ensemble, trained = self.ensemble, [*self.trained, found]
-        own = [ensemble._normalized(found.member, part.X, queries_of(part)) for part in self.eval_sets]
-        scores = [[*known, new] for known, new in zip(self.scores, own)]
+    def _add(self, newest: Trained) -> None:
+        ensemble, trained = self.ensemble, [*self.trained, newest]
+        added = [ensemble.normalized_scores(newest.member, part.X, queries_of(part)) for part in self.eval_sets]
+        scores = [[*known, new] for known, new in zip(self.scores, added)]
         ensemble.members_ = [one.member for one in trained]
         self.trained, self.scores = trained, scores
         if self.is_complete:
@@ -148,7 +147,7 @@ class MembersTraining:
         """Scores of an evaluation set: as the ensemble combines them or, before it is complete, their mean."""
         if not self.is_complete:
             return np.asarray(scores.mean(axis=0))
-        return self.ensemble._combined(scores, part.X, queries_of(part))
+        return self.ensemble.combined(scores, part.X, queries_of(part))
 
     def _next(self) -> Trained:
         """The next member in order; the threads are at work on others meanwhile."""

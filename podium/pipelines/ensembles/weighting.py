@@ -23,24 +23,24 @@ _MOST_CYCLES = 20
 def weighted_sum(weights: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """(rows,) from scores (members, rows), added in the order of the members: the same bits for any number of rows."""
     total = np.zeros(scores.shape[1])
-    for weight, own in zip(weights, scores):
-        total += weight * own
+    for weight, of_member in zip(weights, scores):
+        total += weight * of_member
     return total
 
 
 def greedy_weights(scores: np.ndarray, data: RankingData, metric: Metric, n_jobs: int | None) -> np.ndarray:
     """Weights that add up to 1; those of members that do not help are 0."""
     units = np.eye(len(scores))
-    values = [_value(own, data, metric, n_jobs) for own in scores]
+    values = [_value(of_member, data, metric, n_jobs) for of_member in scores]
     best = int(np.argmax(values))
     weights, value, left = units[best], values[best], [k for k in range(len(scores)) if k != best]
     while left:
-        found = [_search(weighted_sum(weights, scores), scores[k], data, metric, n_jobs) for k in left]
-        place = int(np.argmax([gained for _, gained in found]))
-        alpha, gained = found[place]
+        options = [_search(weighted_sum(weights, scores), scores[k], data, metric, n_jobs) for k in left]
+        best_left = int(np.argmax([gained for _, gained in options]))
+        alpha, gained = options[best_left]
         if gained <= value + _LEAST_GAIN:
             break
-        weights, value = (1 - alpha) * weights + alpha * units[left.pop(place)], gained
+        weights, value = (1 - alpha) * weights + alpha * units[left.pop(best_left)], gained
     return np.asarray(weights)
 
 
@@ -67,8 +67,8 @@ def _search(
     s: np.ndarray, s2: np.ndarray, data: RankingData, metric: Metric, n_jobs: int | None
 ) -> tuple[float, float]:
     """The best alpha and its value, more being better."""
-    found = line_search(s, s2, data, metric=metric, n_jobs=n_jobs)
-    return found.alpha, _signed(found.value, metric)
+    line = line_search(s, s2, data, metric=metric, n_jobs=n_jobs)
+    return line.alpha, _signed(line.value, metric)
 
 
 def _value(scores: np.ndarray, data: RankingData, metric: Metric, n_jobs: int | None) -> float:

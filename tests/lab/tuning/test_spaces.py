@@ -94,4 +94,4 @@ def test_every_model_has_a_default_space_that_holds_its_defaults(entry) -> None:
         drawn = space.draw(rng)
         assert all(space.dimensions[name].holds(value) for name, value in drawn.items())
         if entry.class_name != "LambdaSMART":  # needs a base model
-            entry.kind(**drawn)._check_parameters()
+            entry.kind(**drawn).check_parameters()

@@ -17,7 +17,6 @@ from small_worlds import small_model, world
 import podium
 from podium.data.ranking import RankingData
 from podium.learners.net.scoring import Inputs
-from podium.models.frame.ranker import Ranker
 from podium.models.registry import MODELS, catalogue
 from podium.models.trees.boosted import BoostedTrees
 from podium.models.trees.named import MART, LambdaSMART
@@ -166,22 +165,6 @@ def test_loading_a_model_to_score_it_imports_no_training_code(lists, tmp_path):
     assert found <= objectives
 
 
-@pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
-def test_a_model_calls_a_step_as_its_learner_does(entry, lists, monkeypatch):
-    X, y, qid = np.nan_to_num(lists[0]), *lists[1:]
-    units, keep = {}, Ranker._keep
-
-    def note(model, learner, monitor):
-        units[type(model)] = learner.unit
-        keep(model, learner, monitor)
-
-    monkeypatch.setattr(Ranker, "_keep", note)
-    few = {name: 2 for name in ("n_estimators", "max_epochs") if name in entry.parameters}
-    start = {"init": np.zeros(len(y))} if entry.class_name == "LambdaSMART" else {}
-    model = entry.kind(**few, **start).fit(X, y, qid)
-    assert units[entry.kind] == model.step_word
-
-
 # --- finite, or an error ---------------------------------------------------------------------------------------------
 
 
@@ -218,7 +201,7 @@ FAR = np.float32([[3e38] * 5, [-3e38] * 5, [0] * 5, [1e-45] * 5, [3e38, -3e38, 1
 def ways_to_scores(model, X, qid):
     """Every way from rows to scores that a model has."""
     yield lambda: model.predict(X, qid)
-    if len(np.unique(qid)) == 1 or not model._needs_qid():
+    if len(np.unique(qid)) == 1 or not model.needs_queries():
         yield lambda: model.scorer()(np.ascontiguousarray(X))
     if hasattr(model, "staged_predict"):
         yield lambda: np.stack(list(model.staged_predict(X, qid)))
@@ -350,11 +333,11 @@ def test_a_score_is_the_same_in_any_batch(name):
     train, rows = world(0), world(1)
     model = (small_model(name) if name in MODELS else SETTINGS[name]).fit(train)
     X, qid = rows.X.copy(), rows.qid
-    if model._ALLOWS_MISSING and name in NETS:
+    if model.allows_missing and name in NETS:
         X[np.random.default_rng(2).random(X.shape) < 0.1] = np.nan
     scores = model.predict(X, qid)
     whole_queries = [[10], [20, 30], [130, 10]]
-    for sizes in whole_queries if model._needs_qid() else [[1], [2, 3, 5, 17], [64, 1, 127], [129, 16]]:
+    for sizes in whole_queries if model.needs_queries() else [[1], [2, 3, 5, 17], [64, 1, 127], [129, 16]]:
         parts = [model.predict(X[part], qid[part]) for part in batches(len(X), sizes)]
         np.testing.assert_array_equal(np.concatenate(parts), scores)
     many, ids = np.tile(X, (21, 1)), np.concatenate([qid + 10_000 * copy for copy in range(21)])

@@ -286,7 +286,7 @@ def test_a_base_model_sees_the_rows_as_they_came(base_transform, transform, tmp_
     X, y, qid = numbers()
     base = small(LambdaMART, transform=base_transform).fit(X, y, qid)
     model = small(LambdaSMART, transform=transform, init=base).fit(X, y, qid, eval_set=(X, y, qid))
-    trees = model.forest_.scores(model._columns(X, queries_by_id(qid)))
+    trees = model.forest_.scores(model.columns(X, queries_by_id(qid)))
     np.testing.assert_allclose(model.predict(X, qid), trees + base.predict(X, qid))
     assert model.evals_["eval_0"]["ndcg@10"][-1] == pytest.approx(model.score(X, y, qid), abs=1e-12)
     model.save(tmp_path / "m.podium")
@@ -381,7 +381,7 @@ def model_text(model):
 def test_missing_values_stay_missing_where_the_model_takes_them():
     X, y, qid = numbers(missing=True)
     model = small(LambdaMART, transform=ALL).fit(X, y, qid)
-    columns = model._columns(X, queries_by_id(qid))
+    columns = model.columns(X, queries_by_id(qid))
     missing = np.isnan(X)[:, model.transform_.features]
     np.testing.assert_array_equal(np.isnan(columns), missing)
     with pytest.raises(ValueError, match=r"Linear does not support missing values; column \d of the training data"):

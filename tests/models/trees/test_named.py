@@ -286,7 +286,7 @@ def test_one_metric_by_one_policy_trains_stops_scores_and_prunes(kind, parameter
     model = small(kind, **parameters).fit(train, eval_set=valid)
     model.save(tmp_path / "m.podium")
     for one in (model, load(tmp_path / "m.podium")):
-        assert one._judging_metric() == metric
+        assert one.evaluation_metric() == metric
         value = by_hand(metric, one.predict(valid), valid)
         assert one.evals_["eval_0"][metric.name][-1] == pytest.approx(value, abs=1e-9)
         sign = 1 if metric.higher_is_better else -1
@@ -434,12 +434,12 @@ def test_features_that_are_listed_in_any_way_are_saved(splits, tmp_path, feature
     "kind", [Boosted, MART, podium.MatrixNet, podium.Linear, podium.Net, podium.SelfAttentionRanker]
 )
 def test_lambda_by_name_is_that_of_the_papers_in_every_model(kind):
-    assert kind(objective="lambda")._objective().normalize is None
+    assert kind(objective="lambda").make_objective().normalize is None
 
 
 def test_an_exponent_turns_off_the_normalization_unless_it_is_given(splits):
-    assert LambdaMART()._objective().normalize == "lightgbm"
-    assert LambdaMART(pair_exponent=0.5)._objective() == Lambda(pair_exponent=0.5)
-    assert LambdaMART(normalize="xgboost")._objective().normalize == "xgboost"
+    assert LambdaMART().make_objective().normalize == "lightgbm"
+    assert LambdaMART(pair_exponent=0.5).make_objective() == Lambda(pair_exponent=0.5)
+    assert LambdaMART(normalize="xgboost").make_objective().normalize == "xgboost"
     with pytest.raises(ValueError, match="needs normalize=None; got 'lightgbm'"):
         small(pair_exponent=0.5, normalize="lightgbm").fit(splits.train)

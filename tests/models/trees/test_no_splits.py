@@ -120,7 +120,8 @@ def test_it_is_reported_exactly_when_nothing_splits_and_the_cure_cures(name):
         model = TREE_MODELS[name](n_estimators=1)
         model.set_params(**{name: value for name, value in parameters.items() if name in model.get_params()})
         warned = [text for text in told_by(model, X, y, qid) if text.startswith("no tree could split")]
-        assert bool(warned) == (not has_splits(model) and (np.ptp(y) > 0 or not model._needs_pairs()))
+        teaches = np.ptp(y) > 0 or not model.training_plan().learns_from_pairs
+        assert bool(warned) == (not has_splits(model) and teaches)
         silent += not warned
         named = [parameter for parameter in FREE if re.search(rf"\b{parameter}\b", warned[0])] if warned else []
         if named:

@@ -330,5 +330,5 @@ def test_every_family_has_candidates() -> None:
     assert [one.family for one in found[:3]] == list(FAMILIES)
     assert len({one.name for one in found}) == len(found)
     for one in found:
-        one.model._check_parameters()
-        one.final(one.steps[0])._check_parameters()
+        one.model.check_parameters()
+        one.final(one.steps[0]).check_parameters()

@@ -19,6 +19,7 @@ from podium._runtime.compiler import kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.random import stream_of
 from podium._runtime.threads import map_slices, usable_threads
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.learners.protocol import Target
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
@@ -59,8 +60,6 @@ class BoostingRules:
 
 class Boosting:
     """The learner of boosted trees: the scores of the training rows and the trees that made them."""
-
-    unit = "tree"
 
     def __init__(
         self,
@@ -109,9 +108,9 @@ class Boosting:
         for X, scores in zip(self._followed_rows, self.followed):
             changes.add_scores(X, 0, changes.n_trees, scores)
 
-    def follow(self, X: FeatureMatrix, offset: np.ndarray | float) -> None:
-        self._followed_rows.append(X)
-        self.followed.append(self.forest().scores(X, n_jobs=self.n_threads) + offset)
+    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+        self._followed_rows.append(data.X)
+        self.followed.append(self.forest().scores(data.X, n_jobs=self.n_threads) + offset)
 
     def snapshot(self) -> list[TreeArrays]:
         return self.trees  # each step makes a new list: later ones may change the values of earlier trees

@@ -1,0 +1,179 @@
+"""Training plans: how a model is trained. `Ranker.training_plan` returns one; `fitting.py` carries it out.
+
+Objective, target metric, how the learner is made and what becomes of what it has learned are all that models differ in;
+evaluation sets, early stopping, callbacks, checkpoints and interrupts are the same for every plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import numpy as np
+
+from podium._runtime.interrupts import deferred_interrupts, undisguised_interrupts
+from podium._runtime.once import once
+from podium.data.ranking import RankingData
+from podium.evaluation.evaluating import MetricLike
+from podium.objectives.base import BoundObjective, Objective
+from podium.objectives.registry import OBJECTIVES, parse_objective
+
+if TYPE_CHECKING:
+    from podium.learners.monitor import Curves
+    from podium.learners.protocol import Learner
+    from podium.models.frame.ranker import Ranker
+
+LearnerT = TypeVar("LearnerT", bound="Learner")
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What a learner is made of: the rows, with columns as the learner sees them, and what else `fit` was given."""
+
+    ungrouped: RankingData  # in the order of `fit`
+    init_scores: np.ndarray | None = None  # (rows,) of the grouped rows: what the model starts from
+    eval_sets: Sequence[RankingData] = ()
+    early_stopping_rounds: int | None = None
+    continued: bool = False  # further steps of the fitted model
+    n_jobs: int | None = None
+
+    @once
+    def data(self) -> RankingData:
+        """Grouped: the rows of query 0, then those of query 1, ..."""
+        return self.ungrouped.grouped()
+
+    @property
+    def order(self) -> np.ndarray:
+        """(rows,) where each grouped row stands among those that `fit` was given."""
+        return self.ungrouped.rows
+
+    def bind(self, objective: Objective) -> BoundObjective:
+        """The objective with the labels and weights of the grouped rows."""
+        data = self.data
+        weights = {"weights": data.sample_weight, "query_weights": data.query_weight}
+        return objective.bind(data.labels_for("fit"), data.offsets, **weights, n_jobs=self.n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlan(Generic[LearnerT]):
+    """How a model is trained."""
+
+    make_learner: Callable[[TrainingRows], LearnerT]
+    keep: Callable[[LearnerT], None]  # makes what was learned the fitted state of the model
+    n_steps: int | Callable[[], int]  # or a function, which is asked once there is a learner
+    objective: Objective | None = None  # None: the learner has a loss of its own
+    target_metric: MetricLike | None = None  # None: that of the objective, or ndcg@10
+    needs_pairs: bool | None = None  # whether queries with one label teach nothing; None: as the objective says
+    uses_labels: bool = True
+    default_rounds: int | None = None  # early_stopping_rounds unless given
+    stops_itself: bool = False  # early stopping is the learner's affair, not that of the monitor
+    explain: Callable[[LearnerT, int], None] | None = None  # warns of what went wrong in so many steps
+    close: Callable[[LearnerT], None] | None = None  # called in the end, whatever happens
+
+    @property
+    def metric(self) -> MetricLike:
+        """What evaluation sets are judged by unless `eval_metric` is given."""
+        if self.target_metric is not None:
+            return self.target_metric
+        target: MetricLike = getattr(self.objective, "target", "ndcg@10")
+        return target
+
+    @property
+    def learns_from_pairs(self) -> bool:
+        if self.needs_pairs is not None:
+            return self.needs_pairs
+        return self.objective is None or self.objective.needs_pairs
+
+    def patience(self, early_stopping_rounds: int | None) -> int | None:
+        """After how many steps without progress the training ends; None for never."""
+        if self.stops_itself:
+            return None
+        return (self.default_rounds if early_stopping_rounds is None else early_stopping_rounds) or None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What callbacks are given after each step; returning True stops the training."""
+
+    model: Ranker
+    iteration: int  # steps done
+    total: int
+    evals: Curves
+
+
+Callback = Callable[[Progress], bool | None]
+
+
+@dataclass(frozen=True, eq=False)
+class FitOptions:
+    """The arguments of `fit` besides rows, labels and query ids."""
+
+    group: Any = None
+    sample_weight: Any = None
+    query_weight: Any = None
+    eval_set: Any = None
+    early_stopping_rounds: int | None = None
+    callbacks: Sequence[Callback] = ()
+    verbose: int | None = None
+    checkpoint: Any = None
+    every: int = 10
+    checkpoint_errors: str = "stop"
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """What belongs to the training rows."""
+        return {"group": self.group, "sample_weight": self.sample_weight, "query_weight": self.query_weight}
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a training: what was learned until then is kept on the model."""
+
+
+def all_or_nothing(fit: _Fit) -> _Fit:
+    """A `fit` that leaves the fitted state as it was where it fails; parameters are the caller's affair."""
+
+    @wraps(fit)
+    def whole_fit(self: Ranker, *args: Any, **options: Any) -> Any:
+        parameters, before = {f.name for f in fields(self)}, dict(self.__dict__)
+        with deferred_interrupts(), undisguised_interrupts():
+            try:
+                return fit(self, *args, **options)
+            except Interrupted:
+                raise
+            except BaseException:
+                now = {name: value for name, value in self.__dict__.items() if name in parameters}
+                self.__dict__ = {name: value for name, value in before.items() if name not in parameters} | now
+                raise
+
+    return cast(_Fit, whole_fit)
+
+
+def named_objective(model: object, chosen: Any, **settings: Any) -> Objective:
+    """An objective. One that is given by name has the model's seed and metric, where it takes them, and `settings`.
+
+    A pair_exponent of the model is that of the objective; it is refused where the objective has none.
+    """
+    kind = OBJECTIVES.get(chosen.strip().lower()) if isinstance(chosen, str) else None
+    if kind is not None:
+        shared = {"seed": getattr(model, "random_state", None), "metric": getattr(model, "metric", None)}
+        values = {name: value for name, value in shared.items() if value is not None} | settings
+        objective = parse_objective(chosen, **{f.name: values[f.name] for f in fields(kind) if f.name in values})
+    else:
+        objective = parse_objective(chosen)
+    exponent = getattr(model, "pair_exponent", 0.0)
+    if not exponent:
+        return objective
+    if "pair_exponent" not in {field.name for field in fields(objective)}:
+        raise ValueError(
+            f"{type(model).__name__}: pair_exponent={exponent:g} is for pairwise objectives and lambda; "
+            f"got objective {objective.name!r}. Leave it at 0."
+        )
+    return parse_objective(objective, pair_exponent=float(exponent))
+
+
+def target_parameter(model: object) -> MetricLike | None:
+    """The parameter `metric` of a model, unless it has an Objective, which knows its own target."""
+    return None if isinstance(getattr(model, "objective", None), Objective) else getattr(model, "metric", None)
