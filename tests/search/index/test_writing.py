@@ -346,7 +346,8 @@ def test_add_all_adds_what_comes_before_an_error(tmp_path, n_good, kind, bad):
     with IndexWriter(tmp_path) as writer:
         with pytest.raises((OSError, ValueError)) as caught:
             writer.add_all(broken)
-        assert caught.value.__notes__ == [f"{n_good} documents were added before this error."]
+        noun = "document" if n_good == 1 else "documents"
+        assert caught.value.__notes__ == [f"{n_good:,} {noun} added before this error."]
     assert stored_bodies(tmp_path) == dict(pairs)
 
 
