@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, inlined_kernel, kernel, readonly
 from podium._runtime.threads import map_slices
 from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.learners.trees.scoring.forest import Forest
@@ -39,12 +39,12 @@ class Paths:
     """What the ways down a forest have in common for all documents."""
 
     forest: Forest
-    same: np.ndarray  # (nodes,) int64: the node after the last split of this one's feature above it, or the root
-    share: np.ndarray  # (nodes,) float64: rows of the node / rows of its parent
-    passed_share: np.ndarray  # (nodes,) float64: the product of all shares of the parent's feature; 1 in roots
-    n_points: np.ndarray  # (trees,) int64: what the rule needs to be exact
-    points: np.ndarray  # (most points + 1, most points) float64: row n has the rule with n points, on 0 to 1
-    weights: np.ndarray
+    same: Array  # (nodes,) int64: the node after the last split of this one's feature above it, or the root
+    share: Array  # (nodes,) float64: rows of the node / rows of its parent
+    passed_share: Array  # (nodes,) float64: the product of all shares of the parent's feature; 1 in roots
+    n_points: Array  # (trees,) int64: what the rule needs to be exact
+    points: Array  # (most points + 1, most points) float64: row n has the rule with n points, on 0 to 1
+    weights: Array
 
     @classmethod
     def of(cls, forest: Forest) -> Paths:
@@ -62,7 +62,7 @@ class Paths:
         _reach(self.forest.roots, self.forest.left, self.share, reached)
         return float(self.forest.start + (reached * self.forest.value).sum())
 
-    def values(self, X: FeatureMatrix, n_jobs: int | None = None) -> np.ndarray:
+    def values(self, X: FeatureMatrix, n_jobs: int | None = None) -> Array:
         """The Shapley value of each feature for each row of X (rows, features), float32, in C order or sparse."""
         forest = self.forest
         if X.shape[1] != forest.n_features:  # the kernel itself checks no bounds
@@ -77,7 +77,7 @@ class Paths:
         map_slices(work, len(out), _ROWS_A_BLOCK, n_jobs)
         return out
 
-    def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:
+    def _add_values(self, X: Array, out: Array) -> None:
         """FeatureMatrix as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
         forest = self.forest
         columns = np.zeros((forest.width, -(-len(X) // _LANES) * _LANES), np.float32)
@@ -92,7 +92,7 @@ class Paths:
         out[:] = sums[:, : len(X)].T
 
 
-def _rules(n_points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _rules(n_points: Array) -> tuple[Array, Array]:
     """Gauss and Legendre's points and weights on 0 to 1, for the numbers of points that are needed."""
     most = int(n_points.max(initial=1))
     points, weights = np.zeros((most + 1, most)), np.zeros((most + 1, most))
@@ -104,14 +104,14 @@ def _rules(n_points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @kernel
 def _follow(
-    roots: np.ndarray,
-    feature: np.ndarray,
-    left: np.ndarray,
-    count: np.ndarray,
-    same: np.ndarray,
-    share: np.ndarray,
-    passed_share: np.ndarray,
-    distinct: np.ndarray,
+    roots: Array,
+    feature: Array,
+    left: Array,
+    count: Array,
+    same: Array,
+    share: Array,
+    passed_share: Array,
+    distinct: Array,
 ) -> None:
     """Fill in `Paths`, and the largest number of distinct features on a way down each tree. Parents come first."""
     parent, passed = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
@@ -136,7 +136,7 @@ def _follow(
 
 
 @kernel
-def _reach(roots: np.ndarray, left: np.ndarray, share: np.ndarray, reached: np.ndarray) -> None:
+def _reach(roots: Array, left: Array, share: Array, reached: Array) -> None:
     """reached[node] = the product of the shares on the way to it."""
     for tree in range(len(roots) - 1):
         reached[roots[tree]] = 1.0
@@ -148,24 +148,24 @@ def _reach(roots: np.ndarray, left: np.ndarray, share: np.ndarray, reached: np.n
 
 @fast_kernel
 def _add_values(
-    columns: np.ndarray,
-    roots: np.ndarray,
-    feature: np.ndarray,
-    owner: np.ndarray,
-    threshold: np.ndarray,
-    left: np.ndarray,
-    missing_right: np.ndarray,
-    value: np.ndarray,
-    same: np.ndarray,
-    share: np.ndarray,
-    passed_share: np.ndarray,
-    n_points: np.ndarray,
-    points: np.ndarray,
-    weights: np.ndarray,
-    inverse: np.ndarray,
-    reach: np.ndarray,
-    passes: np.ndarray,
-    sums: np.ndarray,
+    columns: Array,
+    roots: Array,
+    feature: Array,
+    owner: Array,
+    threshold: Array,
+    left: Array,
+    missing_right: Array,
+    value: Array,
+    same: Array,
+    share: Array,
+    passed_share: Array,
+    n_points: Array,
+    points: Array,
+    weights: Array,
+    inverse: Array,
+    reach: Array,
+    passes: Array,
+    sums: Array,
 ) -> None:
     """sums[f, i] += the Shapley value of f for document i, tree by tree; columns and sums are (features, documents).
 
@@ -197,19 +197,19 @@ def _add_values(
 
 @inlined_kernel
 def _go_down(
-    columns: np.ndarray,
-    feature: np.ndarray,
-    threshold: np.ndarray,
-    left: np.ndarray,
-    missing_right: np.ndarray,
-    value: np.ndarray,
-    same: np.ndarray,
-    share: np.ndarray,
-    passed_share: np.ndarray,
-    t: np.ndarray,
-    inverse: np.ndarray,
-    reach: np.ndarray,
-    passes: np.ndarray,
+    columns: Array,
+    feature: Array,
+    threshold: Array,
+    left: Array,
+    missing_right: Array,
+    value: Array,
+    same: Array,
+    share: Array,
+    passed_share: Array,
+    t: Array,
+    inverse: Array,
+    reach: Array,
+    passes: Array,
 ) -> None:
     """Fill in `passes` and `reach` for one tree and one batch of documents; leaves are multiplied by their value."""
     for k in range(_LANES):
@@ -246,16 +246,16 @@ def _go_down(
 
 @inlined_kernel
 def _come_back(
-    feature: np.ndarray,
-    left: np.ndarray,
-    same: np.ndarray,
-    t: np.ndarray,
-    w: np.ndarray,
-    inverse: np.ndarray,
-    reach: np.ndarray,
-    passes: np.ndarray,
-    total: np.ndarray,
-    sums: np.ndarray,
+    feature: Array,
+    left: Array,
+    same: Array,
+    t: Array,
+    w: Array,
+    inverse: Array,
+    reach: Array,
+    passes: Array,
+    total: Array,
+    sums: Array,
 ) -> None:
     """Add up the leaves below each split, and what the split makes of them.
 

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of
 from podium.learners.trees.training.layout import fill_sides
@@ -50,8 +50,8 @@ def grow_leaves(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    allowed: np.ndarray,
-    scales: np.ndarray,
+    allowed: Array,
+    scales: Array,
     squares: float,
     largest: np.int64,
     n: int,
@@ -103,14 +103,14 @@ def _choose(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    scales: np.ndarray,
+    scales: Array,
     largest: np.int64,
     impurity: float,
     nodes: Nodes,
     leaves: Leaves,
     small: int,
     large: int,
-    split: np.ndarray,
+    split: Array,
 ) -> int:
     """The leaf to split, -1 if none; writes how it is split. `small` and `large` are the newest leaves.
 
@@ -146,12 +146,12 @@ def _count_split(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    scales: np.ndarray,
+    scales: Array,
     largest: np.int64,
     leaves: Leaves,
     leaf: int,
     f: int,
-    split: np.ndarray,
+    split: Array,
 ) -> int:
     """`find_split` of a feature in a leaf."""
     column = f if layout is None else layout.column[f]
@@ -171,11 +171,11 @@ def _count_features(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    scales: np.ndarray,
+    scales: Array,
     largest: np.int64,
     leaves: Leaves,
     leaf: int,
-    split: np.ndarray,
+    split: Array,
 ) -> int:
     """The feature of a leaf that gains most with enough rows on both sides, -1 if none does.
 
@@ -198,7 +198,7 @@ def _count_features(
 
 
 @kernel
-def _next_leaf(gains: np.ndarray, leaves: Leaves, count: int, limits: Limits) -> int:
+def _next_leaf(gains: Array, leaves: Leaves, count: int, limits: Limits) -> int:
     """The leaf to split next: of the largest gain, or, level by level, of the least depth; -1 if none may be."""
     chosen, best, depth = -1, limits.min_gain, leaves.depth
     for leaf in range(count):
@@ -215,7 +215,7 @@ def _next_leaf(gains: np.ndarray, leaves: Leaves, count: int, limits: Limits) ->
 
 
 @kernel
-def _impurity_of_root(histogram: np.ndarray, n_bins: int, scales: np.ndarray, squares: float, n: int) -> float:
+def _impurity_of_root(histogram: Array, n_bins: int, scales: Array, squares: float, n: int) -> float:
     """mean 1/2 (g - mean)^2 over the rows, for unit hessians."""
     total = histogram[MISSING]
     for b in range(n_bins):

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.random import uniform
 from podium.learners.trees.training.binning import MISSING, WORD, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
@@ -39,7 +39,7 @@ ALL_BINS = -2  # no bin is drawn: all are tried
 _NOISE = 1e-12  # a gain below this share of the leaf's own is rounding
 
 # units per gradient, units per hessian, l2 and the minimum hessian of a side in units
-Scales = np.ndarray
+Scales = Array
 
 
 @kernel
@@ -91,7 +91,7 @@ def split_gain(sides: float, whole: float, scales: Scales) -> float:
 
 
 @kernel
-def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Scales, lefts: np.ndarray) -> float:
+def best_gain(histogram: Array, n_bins: int, has_missing: bool, scales: Scales, lefts: Array) -> float:
     """The largest gain of all splits of one feature, 0 if none gains. histogram: its STRIDE slots; lefts: a buffer."""
     total = np.int64(0)
     for b in range(n_bins):
@@ -111,7 +111,7 @@ def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Sca
 
 
 @kernel
-def draw_bin(histogram: np.ndarray, n_bins: int, has_missing: bool, stream: np.uint64, node: int, f: int) -> int:
+def draw_bin(histogram: Array, n_bins: int, has_missing: bool, stream: np.uint64, node: int, f: int) -> int:
     """The bin after which a feature is split in a node; -1 if no bin has rows on both sides."""
     first, last = 0, n_bins - 1  # from both ends: all but small leaves have rows in the outermost bins
     while first < n_bins and histogram[first] == 0:
@@ -127,7 +127,7 @@ def draw_bin(histogram: np.ndarray, n_bins: int, has_missing: bool, stream: np.u
 
 @kernel
 def drawn_gain(
-    histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Scales, stream: np.uint64, node: int, f: int
+    histogram: Array, n_bins: int, has_missing: bool, scales: Scales, stream: np.uint64, node: int, f: int
 ) -> float:
     """`best_gain` of the one bin that is drawn."""
     at = draw_bin(histogram, n_bins, has_missing, stream, node, f)
@@ -153,11 +153,11 @@ def _bins_gain(
     stream: np.uint64 | None,
     node: int,
     f: int,
-    histogram: np.ndarray,
+    histogram: Array,
     n_bins: int,
     has_missing: bool,
     scales: Scales,
-    lefts: np.ndarray,
+    lefts: Array,
 ) -> float:
     """The gain of the best bin, or of the one that is drawn."""
     if stream is None:
@@ -168,16 +168,16 @@ def _bins_gain(
 @kernel
 def scan_bins(
     only: int,
-    histogram: np.ndarray,
+    histogram: Array,
     n_bins: int,
     has_missing: bool,
     scales: Scales,
-    counts: np.ndarray,
+    counts: Array,
     min_samples: int,
     sign: float,
     low: float,
     high: float,
-    split: np.ndarray,
+    split: Array,
 ) -> None:
     """Where the best split of one feature lies: fills `split`.
 
@@ -229,21 +229,21 @@ def find_split(
     layout: FeatureLayout | None,
     stream: np.uint64 | None,
     node: int,
-    slots: np.ndarray,
+    slots: Array,
     n_slots: int,
     f: int,
     n_bins: int,
     has_missing: bool,
     scales: Scales,
-    rows: np.ndarray,
-    column: np.ndarray,
+    rows: Array,
+    column: Array,
     min_samples: int,
     largest: np.int64,
     low: float,
     high: float,
-    scratch: np.ndarray,
-    order: np.ndarray,
-    split: np.ndarray,
+    scratch: Array,
+    order: Array,
+    split: Array,
 ) -> int:
     """The split of a feature that leaves `min_samples` rows on both sides; returns how many bins were ordered.
 
@@ -284,21 +284,21 @@ def scan_words(
     layout: FeatureLayout | None,
     stream: np.uint64 | None,
     nodes: tuple[int, int],
-    child: np.ndarray,
-    parent: np.ndarray,
+    child: Array,
+    parent: Array,
     sibling: bool,
     first: int,
     last: int,
-    n_slots: np.ndarray,
-    n_bins: np.ndarray,
-    has_missing: np.ndarray,
-    allowed: np.ndarray,
+    n_slots: Array,
+    n_bins: Array,
+    has_missing: Array,
+    allowed: Array,
     scales: Scales,
-    scratch: np.ndarray,
-    order: np.ndarray,
+    scratch: Array,
+    order: Array,
     bounds: tuple[float, float, float, float],
-    child_gains: np.ndarray,
-    parent_gains: np.ndarray,
+    child_gains: Array,
+    parent_gains: Array,
 ) -> None:
     """The best gains of the features of words first..last, in the child and in what it leaves of the parent.
 
@@ -369,7 +369,7 @@ def _gain_of(
     stream: np.uint64 | None,
     node: int,
     f: int,
-    slots: np.ndarray,
+    slots: Array,
     total: np.int64,
     offset: int,
     default_bin: int,
@@ -381,8 +381,8 @@ def _gain_of(
     sign: float,
     low: float,
     high: float,
-    scratch: np.ndarray,
-    order: np.ndarray,
+    scratch: Array,
+    order: Array,
 ) -> float:
     """`best_gain` of a feature that is not a column as it stands, or of a leaf with bounds."""
     used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
@@ -397,7 +397,7 @@ def _gain_of(
 
 
 @kernel
-def build_heap(gains: np.ndarray, heap: np.ndarray) -> int:
+def build_heap(gains: Array, heap: Array) -> int:
     """Fill `heap` with the features that gain, the largest gain first, the first of equals; returns how many."""
     size = 0
     for f in range(len(gains)):
@@ -410,7 +410,7 @@ def build_heap(gains: np.ndarray, heap: np.ndarray) -> int:
 
 
 @kernel
-def sift_down(gains: np.ndarray, heap: np.ndarray, size: int, at: int) -> None:
+def sift_down(gains: Array, heap: Array, size: int, at: int) -> None:
     """Restore the order of a heap below a place whose gain has fallen."""
     feature = heap[at]
     while True:
@@ -427,12 +427,12 @@ def sift_down(gains: np.ndarray, heap: np.ndarray, size: int, at: int) -> None:
 
 
 @kernel
-def _gains_more(gains: np.ndarray, one: int, two: int) -> bool:
+def _gains_more(gains: Array, one: int, two: int) -> bool:
     return bool(gains[one] > gains[two] or (gains[one] == gains[two] and one < two))
 
 
 @kernel
-def best_feature(gains: np.ndarray) -> int:
+def best_feature(gains: Array) -> int:
     """The feature with the largest gain, the first of equals; -1 if none gains."""
     best, gain = -1, 0.0
     for f in range(len(gains)):
