@@ -33,6 +33,8 @@ from podium.learners.trees.scoring.forest import Forest
 _ROWS_A_BLOCK = 512  # enough to share the cost of a tree's tables
 _LANES = 32  # documents that go through a tree in step
 
+Arrays = tuple[Array, ...]
+
 
 @dataclass(frozen=True, eq=False)
 class Paths:
@@ -51,7 +53,7 @@ class Paths:
         n = len(forest.feature)
         same, share, passed_share = np.empty(n, np.int64), np.empty(n), np.empty(n)
         distinct = np.zeros(forest.n_trees, np.int64)
-        _follow(forest.roots, forest.owner, forest.left, forest.count, same, share, passed_share, distinct)
+        _follow((forest.roots, forest.owner, forest.left, forest.count), same, share, passed_share, distinct)
         n_points = np.maximum(1, (distinct + 1) // 2)
         points, weights = _rules(n_points)
         return cls(forest, *map(readonly, (same, share, passed_share, n_points, points, weights)))
@@ -84,11 +86,10 @@ class Paths:
         columns[:, : len(X)] = forest.sets.widen(X).T
         sums = np.zeros((forest.n_features, columns.shape[1]))
         nodes, most = int(np.diff(forest.roots).max(initial=1)), int(self.n_points.max(initial=1))
-        _add_values(
-            columns, forest.roots, forest.feature, forest.owner, forest.threshold, forest.left, forest.missing_right,
-            forest.value, self.same, self.share, self.passed_share, self.n_points, self.points, self.weights,
-            np.empty((nodes, most)), np.empty((nodes, most, _LANES)), np.empty((nodes, _LANES)), sums,
-        )  # fmt: skip
+        splits = forest.roots, forest.feature, forest.owner, forest.threshold, forest.left, forest.missing_right
+        ways = forest.value, self.same, self.share, self.passed_share
+        buffers = np.empty((nodes, most)), np.empty((nodes, most, _LANES)), np.empty((nodes, _LANES))
+        _add_values(columns, splits, ways, (self.n_points, self.points, self.weights), buffers, sums)
         out[:] = sums[:, : len(X)].T
 
 
@@ -103,17 +104,9 @@ def _rules(n_points: Array) -> tuple[Array, Array]:
 
 
 @kernel
-def _follow(
-    roots: Array,
-    feature: Array,
-    left: Array,
-    count: Array,
-    same: Array,
-    share: Array,
-    passed_share: Array,
-    distinct: Array,
-) -> None:
+def _follow(trees: Arrays, same: Array, share: Array, passed_share: Array, distinct: Array) -> None:
     """Fill in `Paths`, and the largest number of distinct features on a way down each tree. Parents come first."""
+    roots, feature, left, count = trees
     parent, passed = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
     for tree in range(len(roots) - 1):
         root = roots[tree]
@@ -147,26 +140,7 @@ def _reach(roots: Array, left: Array, share: Array, reached: Array) -> None:
 
 
 @fast_kernel
-def _add_values(
-    columns: Array,
-    roots: Array,
-    feature: Array,
-    owner: Array,
-    threshold: Array,
-    left: Array,
-    missing_right: Array,
-    value: Array,
-    same: Array,
-    share: Array,
-    passed_share: Array,
-    n_points: Array,
-    points: Array,
-    weights: Array,
-    inverse: Array,
-    reach: Array,
-    passes: Array,
-    sums: Array,
-) -> None:
+def _add_values(columns: Array, splits: Arrays, ways: Arrays, rule: Arrays, buffers: Arrays, sums: Array) -> None:
     """sums[f, i] += the Shapley value of f for document i, tree by tree; columns and sums are (features, documents).
 
     owner: whose value a split adds to; a set of categories has a column of its own, but belongs to a feature.
@@ -175,7 +149,9 @@ def _add_values(
     parent's feature down to the node. reach (nodes, points, lanes): on the way down, the product over the features
     above; on the way back, the sum over the leaves below of that product times their value.
     """
-    total = np.empty(_LANES)
+    roots, feature, owner, threshold, left, missing_right = splits
+    (value, same, share, passed_share), (n_points, points, weights) = ways, rule
+    inverse, total = buffers[0], np.empty(_LANES)
     for tree in range(len(roots) - 1):
         n = n_points[tree]
         t, w = points[n, :n], weights[n, :n]
@@ -188,30 +164,18 @@ def _add_values(
                 inverse[node, q] = 1.0 / (t[q] + (1.0 - t[q]) * tree_passed[node])
         for start in range(0, columns.shape[1], _LANES):
             batch = slice(start, start + _LANES)
-            _go_down(
-                columns[:, batch], split_on, thresholds, first_child, to_right, leaf_value,
-                earlier, tree_share, tree_passed, t, inverse, reach, passes,
-            )  # fmt: skip
-            _come_back(added_to, first_child, earlier, t, w, inverse, reach, passes, total, sums[:, batch])
+            tests = split_on, thresholds, to_right
+            _go_down(columns[:, batch], tests, first_child, earlier, (leaf_value, tree_share, tree_passed), t, buffers)
+            _come_back(added_to, first_child, earlier, t, w, buffers, total, sums[:, batch])
 
 
 @inlined_kernel
 def _go_down(
-    columns: Array,
-    feature: Array,
-    threshold: Array,
-    left: Array,
-    missing_right: Array,
-    value: Array,
-    same: Array,
-    share: Array,
-    passed_share: Array,
-    t: Array,
-    inverse: Array,
-    reach: Array,
-    passes: Array,
+    columns: Array, tests: Arrays, left: Array, same: Array, shares: Arrays, t: Array, buffers: Arrays
 ) -> None:
     """Fill in `passes` and `reach` for one tree and one batch of documents; leaves are multiplied by their value."""
+    (feature, threshold, missing_right), (value, share, passed_share) = tests, shares
+    inverse, reach, passes = buffers
     for k in range(_LANES):
         passes[0, k] = 1.0
     for q in range(len(t)):
@@ -246,21 +210,13 @@ def _go_down(
 
 @inlined_kernel
 def _come_back(
-    feature: Array,
-    left: Array,
-    same: Array,
-    t: Array,
-    w: Array,
-    inverse: Array,
-    reach: Array,
-    passes: Array,
-    total: Array,
-    sums: Array,
+    feature: Array, left: Array, same: Array, t: Array, w: Array, buffers: Arrays, total: Array, sums: Array
 ) -> None:
     """Add up the leaves below each split, and what the split makes of them.
 
     An earlier split of the same feature has counted all leaves below it with its own factor; that is taken back here.
     """
+    inverse, reach, passes = buffers
     for back in range(1, len(left) + 1):
         node = len(left) - back
         one = left[node]

@@ -15,7 +15,13 @@ _SINGLE = np.dtype(np.float32)
 
 def are_scorable(X: Any, n_features: int) -> bool:
     """Whether these are rows that kernels can read as they are."""
-    return type(X) is Array and X.dtype == _SINGLE and X.ndim == 2 and X.shape[1] == n_features and X.flags.c_contiguous
+    return (
+        type(X) is np.ndarray
+        and X.dtype == _SINGLE
+        and X.ndim == 2
+        and X.shape[1] == n_features
+        and X.flags.c_contiguous
+    )
 
 
 def describe_unscorable(X: Any, n_features: int) -> str:
@@ -24,7 +30,7 @@ def describe_unscorable(X: Any, n_features: int) -> str:
     advice = "Use np.ascontiguousarray(rows, dtype=np.float32), or predict, which takes anything."
     if is_sparse(X):
         return f"{expected}; got a sparse matrix. Use rows.toarray(), or predict, which takes it as it is."
-    if type(X) is not Array:
+    if type(X) is not np.ndarray:
         return f"{expected}; got {type(X).__name__}. {advice}"
     order = "" if X.flags.c_contiguous else " that is not in C order"
     return f"{expected}; got {X.dtype} with shape {X.shape}{order}. {advice}"

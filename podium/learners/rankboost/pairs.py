@@ -25,6 +25,7 @@ from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
 
 Sums = tuple[Array, Array, float]
+Arrays = tuple[Array, Array, Array, Array]  # logarithms of the queries' constants, scores, sources, targets
 
 
 class Grades(NamedTuple):
@@ -126,11 +127,11 @@ class PairDistribution:
 
         j is of lower grades if the sign is 1, of higher ones if it is -1.
         """
-        out, constants = np.empty(len(scores)), (self.log_constants, shift, self.by_difference)
-        arrays = readonly(scores), readonly(sources), readonly(targets)
+        out = np.empty(len(scores))
+        arrays = self.log_constants, readonly(scores), readonly(sources), readonly(targets)
 
         def work(first: int, last: int) -> None:
-            _sum_opposed(first, last, self.grades, *constants, sign, *arrays, out)
+            _sum_opposed(first, last, self.grades, arrays, shift, self.by_difference, sign, out)
 
         over_queries(work, self.grades.offsets, self.n_jobs)
         return out
@@ -138,24 +139,14 @@ class PairDistribution:
 
 @kernel
 def _sum_opposed(
-    first: int,
-    last: int,
-    grades: Grades,
-    log_constants: Array,
-    shift: float,
-    by_difference: bool,
-    sign: float,
-    scores: Array,
-    sources: Array,
-    targets: Array,
-    out: Array,
+    first: int, last: int, grades: Grades, arrays: Arrays, shift: float, by_difference: bool, sign: float, out: Array
 ) -> None:
     """`PairDistribution.opposed` of queries first .. last - 1.
 
     Over the grades g that were passed, with top the largest sign s_j among their sources:
     mass = sum sources_j exp(sign s_j - top), opposed = sum p(g, label_j) sources_j exp(sign s_j - top).
     """
-    _, _, starts, labels, of_query = grades
+    (_, _, starts, labels, of_query), (log_constants, scores, sources, targets) = grades, arrays
     for q in range(first, last):
         mass, opposed, top = 0.0, 0.0, -np.inf
         count = of_query[q + 1] - of_query[q]

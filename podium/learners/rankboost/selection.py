@@ -123,12 +123,13 @@ class Thresholds:
         changes, gains = np.zeros((len(sums), 2, _STRIDE)), np.zeros((len(sums), 3))
 
         def work(part: slice) -> None:
-            rows = orders[part], self.columns[part], self.has_missing[part]
-            _follow_thresholds(*rows, factors, pairs.grades, pairs.by_difference, changes[part])
+            features = orders[part], self.columns[part], self.has_missing[part]
+            _follow_thresholds(features, factors, pairs.grades, pairs.by_difference, changes[part])
 
         map_slices(work, len(sums), _BLOCK, self.n_jobs)
         limit = math.exp(self.weighing.largest)
-        _choose_by_z(sums, units, changes, self.n_bins, self.has_missing, self.weighing.is_bound, limit, gains)
+        bins, weighing = (self.n_bins, self.has_missing), (self.weighing.is_bound, limit)
+        _choose_by_z(sums, units, changes, bins, weighing, gains)
         return gains
 
     def _sorted_places(self, offsets: Array) -> Array:
@@ -260,16 +261,10 @@ def _gain(ordered: float, reversed_: float, is_bound: bool, limit: float) -> flo
 
 @kernel
 def _choose_by_z(
-    sums: Array,
-    units: float,
-    changes: Array,
-    n_bins: Array,
-    has_missing: Array,
-    is_bound: bool,
-    limit: float,
-    gains: Array,
+    sums: Array, units: float, changes: Array, bins: tuple[Array, Array], weighing: tuple[bool, float], gains: Array
 ) -> None:
     """gains[f] = (1 - Z, bin, default); changes (features, 2, slots) of W+. is_bound, limit: see `_gain`."""
+    (n_bins, has_missing), (is_bound, limit) = bins, weighing
     for f in range(len(sums)):
         for default in range(2 if has_missing[f] else 1):
             above = default * sums[f, MISSING]
@@ -307,13 +302,7 @@ def _sort_places(column: Array, offsets: Array, order: Array) -> None:
 
 @kernel
 def _follow_thresholds(
-    orders: Array,
-    columns: Array,
-    has_missing: Array,
-    factors: Factors,
-    grades: Grades,
-    by_difference: bool,
-    changes: Array,
+    features: tuple[Array, Array, Array], factors: Factors, grades: Grades, by_difference: bool, changes: Array
 ) -> None:
     """changes[f, default, b]: by how much W+ rises when the documents of bin b of feature f pass the threshold.
 
@@ -321,7 +310,7 @@ def _follow_thresholds(
     documents above the threshold, outside[l] that of as_worse over the others, pair[g, l] = p exp(high_l - low_g + c).
     """
     as_better, as_worse, low, high, constants, grade = factors
-    _, offsets, starts, labels, of_query = grades
+    (orders, columns, has_missing), (_, offsets, starts, labels, of_query) = features, grades
     most = 0
     for q in range(len(offsets) - 1):
         most = max(most, of_query[q + 1] - of_query[q])

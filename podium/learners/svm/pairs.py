@@ -47,6 +47,10 @@ class Levels(NamedTuple):
     last: Array
 
 
+Ends = tuple[int, int, int]  # of a group: the first position of its lower half and of its upper one, and its end
+Part = tuple[Array, Array, Array, Array]  # order, first and last of a level, and weights, of one query
+
+
 @dataclass(frozen=True, eq=False)
 class Violations:
     """The pairs inside the margin at some scores: loss, gradient, and what second derivatives need.
@@ -194,29 +198,22 @@ def _ends(order: Array, grades: Array, bit: int, start: int) -> tuple[int, int]:
 
 
 @kernel
-def _longest(first_query: int, last_query: int, offsets: Array) -> int:
+def _longest(first: int, last: int, offsets: Array) -> int:
     longest = 0
-    for q in range(first_query, last_query):
+    for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     return longest
 
 
 @kernel
 def _sum_queries(
-    first_query: int,
-    last_query: int,
-    lists: Lists,
-    scores: Array,
-    width: float,
-    levels: Levels,
-    gradient: Array,
-    sums: Array,
+    first: int, last: int, lists: Lists, scores: Array, width: float, levels: Levels, gradient: Array, sums: Array
 ) -> None:
     """sums[q] = loss, slack, dual sum and smallest margin; gradient (n,) times the query's cost; fills `levels`."""
     grades, weights, bits, costs, offsets = lists
-    longest = _longest(first_query, last_query, offsets)
+    longest = _longest(first, last, offsets)
     buffers, sorting = np.empty((7, longest + 1)), make_sort_workspace(longest)
-    for q in range(first_query, last_query):
+    for q in range(first, last):
         sums[q, 3] = np.inf
         if bits[q] == 0 or costs[q] == 0.0:
             continue
@@ -229,10 +226,8 @@ def _sum_queries(
             while group < n:
                 middle, end = _divide_group(order, grades[start:stop], bit, group, level)
                 if group < middle < end:
-                    _sum_group(
-                        group, middle, end, level, relative, weights[start:stop], width, buffers,
-                        levels.first[bit, start:stop], levels.last[bit, start:stop], gradient[start:stop], sums[q],
-                    )  # fmt: skip
+                    part = level, levels.first[bit, start:stop], levels.last[bit, start:stop], weights[start:stop]
+                    _sum_group((group, middle, end), part, relative, width, buffers, gradient[start:stop], sums[q])
                 group = end
             order = level
         for k in range(start, stop):
@@ -241,20 +236,10 @@ def _sum_queries(
 
 @kernel
 def _sum_group(
-    start: int,
-    middle: int,
-    end: int,
-    level: Array,
-    scores: Array,
-    weights: Array,
-    width: float,
-    buffers: Array,
-    firsts: Array,
-    lasts: Array,
-    gradient: Array,
-    sums: Array,
+    ends: Ends, part: Part, scores: Array, width: float, buffers: Array, gradient: Array, sums: Array
 ) -> None:
     """Pairs of the upper positions middle .. end - 1 with the lower ones start .. middle - 1, both sorted by score."""
+    (start, middle, end), (level, firsts, lasts, weights) = ends, part
     count, total, squares, of_count, of_target, of_steep, sorted_scores = buffers
     count[start], total[start], squares[start] = 0.0, 0.0, 0.0
     for k in range(start, middle):
@@ -308,41 +293,27 @@ def _sum_group(
 
 
 @kernel
-def _multiply_queries(
-    first_query: int, last_query: int, lists: Lists, levels: Levels, values: Array, out: Array
-) -> None:
+def _multiply_queries(first: int, last: int, lists: Lists, levels: Levels, values: Array, out: Array) -> None:
     """out_i = sum over the pairs of i on the quadratic part of w_i w_j (v_i - v_j), times the query's cost."""
     grades, weights, bits, costs, offsets = lists
-    buffers = np.empty((4, _longest(first_query, last_query, offsets) + 1))
-    for q in range(first_query, last_query):
+    buffers = np.empty((4, _longest(first, last, offsets) + 1))
+    for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
         for bit in range(bits[q]):
             level, group = levels.order[bit, start:stop], 0
             while group < stop - start:
                 middle, end = _ends(level, grades[start:stop], bit, group)
                 if group < middle < end:
-                    _multiply_group(
-                        group, middle, end, level, values[start:stop], weights[start:stop], buffers,
-                        levels.first[bit, start:stop], levels.last[bit, start:stop], out[start:stop],
-                    )  # fmt: skip
+                    part = level, levels.first[bit, start:stop], levels.last[bit, start:stop], weights[start:stop]
+                    _multiply_group((group, middle, end), part, values[start:stop], buffers, out[start:stop])
                 group = end
         for k in range(start, stop):
             out[k] *= costs[q]
 
 
 @kernel
-def _multiply_group(
-    start: int,
-    middle: int,
-    end: int,
-    level: Array,
-    values: Array,
-    weights: Array,
-    buffers: Array,
-    firsts: Array,
-    lasts: Array,
-    out: Array,
-) -> None:
+def _multiply_group(ends: Ends, part: Part, values: Array, buffers: Array, out: Array) -> None:
+    (start, middle, end), (level, firsts, lasts, weights) = ends, part
     count, total, of_count, of_total = buffers
     count[start], total[start] = 0.0, 0.0
     for k in range(start, middle):
