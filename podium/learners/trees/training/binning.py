@@ -144,16 +144,16 @@ def bin_rows(
     collides = np.zeros(n_features, dtype=np.bool_)
     upper, categorical = readonly(edges.upper), readonly(edges.categorical)
     size = 16_384
-    known = upper, categorical, layout
+    known, out = (upper, categorical), (rows, columns, missing, collides)
     if is_sparse(X):
-        _write_zeros(X, *known, rows, columns, missing)
+        _write_zeros(X, known, layout, out)
 
     def work(block: int) -> None:
         part = block * size, min(n, (block + 1) * size)
         if is_sparse(X):
-            sparse.bin_entries(*entries_of(X), *known, *part, rows, columns, missing, collides)
+            sparse.bin_entries(entries_of(X), known, layout, *part, out)
         else:
-            _bin_block(readonly(X), *known, *part, rows, columns, missing, collides)
+            _bin_block(readonly(X), known, layout, *part, out)
 
     map_blocks(work, -(-n // size), n_jobs)
     edges = replace(edges, has_missing=missing)
@@ -161,17 +161,9 @@ def bin_rows(
     return BinnedRows(rows.view(np.uint64), columns, n_slots, edges, layout, collides)
 
 
-def _write_zeros(
-    X: FeatureMatrix,
-    upper: Array,
-    categorical: Array,
-    layout: FeatureLayout | None,
-    rows: Array,
-    columns: Array,
-    missing: Array,
-) -> None:
+def _write_zeros(X: FeatureMatrix, known: sparse.Edges, layout: FeatureLayout | None, out: sparse.Slots) -> None:
     """Let every row hold nothing but zeros: slot 0 of a bundle, elsewhere the bin of 0, which may be no category."""
-    bins = sparse.bins_of_zero(upper, categorical)
+    bins, (rows, columns, missing, _) = sparse.bins_of_zero(*known), out
     lost = bins == MISSING
     if lost.any():
         missing |= lost & (np.bincount(X.indices, minlength=len(lost)) < X.shape[0])
@@ -253,16 +245,7 @@ def _between(low: np.float32, high: np.float32) -> np.float32:
 
 @kernel
 def _bin_block(
-    X: Array,
-    upper: Array,
-    categorical: Array,
-    layout: FeatureLayout | None,
-    first: int,
-    last: int,
-    rows: Array,
-    columns: Array,
-    missing: Array,
-    collides: Array,
+    X: Array, known: sparse.Edges, layout: FeatureLayout | None, first: int, last: int, out: sparse.Slots
 ) -> None:
     """rows[i, c] = columns[c, i] = number of bin edges below X[i, f]; NaN -> 255, and missing[f] is noted.
 
@@ -270,6 +253,7 @@ def _bin_block(
     layout, c = f; in a bundle, rows in a feature's default bin leave the slot alone, and the last feature that does not
     wins; that it collides is noted.
     """
+    (upper, categorical), (rows, columns, missing, collides) = known, out
     values, low = np.empty(64, np.float32), np.empty(64, np.uint32)
     for start in range(first, last, 64):
         n = min(64, last - start)

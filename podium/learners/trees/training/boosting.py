@@ -298,7 +298,7 @@ class Boosting:
         arrays = grown.feature, grown.column, grown.left, grown.sides, tree.value
 
         def work(part: slice) -> None:
-            route_rows(self.binned.columns, part.start, part.stop, *arrays, scores)
+            route_rows(self.binned.columns, part.start, part.stop, arrays, scores)
 
         map_slices(work, len(scores), _BLOCK_ROWS, self.n_threads)
 

@@ -18,6 +18,7 @@ from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 
 SCRATCH = 2 * STRIDE  # for sums to the left, and for a feature's own bins
+SlotRange = tuple[int, int, bool, float]  # of one feature: offset, default bin and categorical of its layout; smoothing
 
 
 @kernel
@@ -51,22 +52,13 @@ def unbundle(slots: Array, total: np.int64, offset: int, default_bin: int, n_bin
 
 @kernel
 def read_bins(
-    slots: Array,
-    total: np.int64,
-    offset: int,
-    default_bin: int,
-    categorical: bool,
-    smoothing: float,
-    n_bins: int,
-    scales: Array,
-    scratch: Array,
-    order: Array,
+    slots: Array, total: np.int64, slot_range: SlotRange, n_bins: int, scales: Array, scratch: Array, order: Array
 ) -> int:
     """The bins of a feature in the order in which they are split, in the second part of `scratch`; returns how many.
 
     `order` gets the order itself, if the feature is a category.
     """
-    bins = scratch[STRIDE : 2 * STRIDE]
+    bins, (offset, default_bin, categorical, smoothing) = scratch[STRIDE : 2 * STRIDE], slot_range
     unbundle(slots, total, offset, default_bin, n_bins, bins)
     if not categorical:
         return n_bins

@@ -154,9 +154,8 @@ def _find_level_split(
         column, sign = layout.column[f], layout.signs[f]
         slots = _sum_leaves(workspace, leaves, count, column)
         total = sum_slots(slots, bins.n_slots[column])
-        offset, default_bin, categorical = layout.offset[f], layout.default_bin[f], layout.categorical[f]
-        smoothing, n_bins, order = layout.smoothing[0], bins.n_bins[f], workspace.order[worker]
-        used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
+        slot_range = layout.offset[f], layout.default_bin[f], layout.categorical[f], layout.smoothing[0]
+        used = read_bins(slots, total, slot_range, bins.n_bins[f], scales, scratch, workspace.order[worker])
     only = ALL_BINS
     if stream is not None:  # one draw for the level: of bins that have rows on both sides in all leaves together
         if layout is None:

@@ -57,23 +57,13 @@ def merge_partitions(partitioned: Array, lefts: Array, worker: int, workers: int
 
 
 @kernel
-def route_rows(
-    columns: Array,
-    first: int,
-    last: int,
-    feature: Array,
-    column: Array,
-    left: Array,
-    sides: Array,
-    values: Array,
-    scores: Array,
-) -> None:
+def route_rows(columns: Array, first: int, last: int, tree: tuple[Array, ...], scores: Array) -> None:
     """scores[row] += the value of the leaf that the row reaches, for rows first..last.
 
     Rows are partitioned node by node, as in growing: parents stand before their children. A block of rows stays in the
     L1 cache, and so does its part of each column; descending row by row takes three times as long.
     """
-    n = last - first
+    (feature, column, left, sides, values), n = tree, last - first
     rows, partitioned = np.empty(n, np.uint32), np.empty(n, np.uint32)
     start, stop = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
     for k in range(n):

@@ -16,6 +16,10 @@ from podium._runtime.compiler import Array, kernel, readonly
 if TYPE_CHECKING:
     from podium.learners.trees.training.binning import FeatureLayout
 
+Entries = tuple[Array, Array, Array]  # of sparse rows: their ends, and the columns and values of stored entries
+Edges = tuple[Array, Array]  # `upper` and `categorical` of `BinEdges`
+Slots = tuple[Array, Array, Array, Array]  # rows, columns, and per feature whether values are missing, or collide
+
 
 @dataclass(frozen=True, eq=False)
 class SparseColumns:
@@ -87,24 +91,14 @@ def _compare_bins(ends: Array, values: Array, upper: Array, zeros: Array, is_non
 
 @kernel
 def bin_entries(
-    ends: Array,
-    indices: Array,
-    values: Array,
-    upper: Array,
-    categorical: Array,
-    layout: FeatureLayout | None,
-    first: int,
-    last: int,
-    rows: Array,
-    columns: Array,
-    missing: Array,
-    collides: Array,
+    entries: Entries, known: Edges, layout: FeatureLayout | None, first: int, last: int, out: Slots
 ) -> None:
     """Write the slots of stored entries over those of zeros, for rows first..last.
 
     rows[i, c] = columns[c, i] as in `binning.py`; a row's features come in their order, so in a bundle the last one
     that is outside its default bin wins here too.
     """
+    (ends, indices, values), (upper, categorical), (rows, columns, missing, collides) = entries, known, out
     for i in range(first, last):
         for k in range(ends[i], ends[i + 1]):
             f = indices[k]

@@ -28,9 +28,9 @@ from podium._runtime.compiler import Array, kernel
 from podium._runtime.random import uniform
 from podium.learners.trees.training.binning import MISSING, WORD, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
-from podium.learners.trees.training.layout import read_bins, reorder, sum_slots, unbundle
+from podium.learners.trees.training.layout import SlotRange, read_bins, sum_slots
 
-# What `find_split` fills: gain, bin, whether missing values go left, hessians of the two sides, and the middle of their
+# What `scan_bins` fills: gain, bin, whether missing values go left, hessians of the two sides, and the middle of their
 # values, in units.
 GAIN, BIN, MISSING_LEFT, LEFT_HESSIAN, RIGHT_HESSIAN, MIDDLE = range(6)
 SPLIT = 6
@@ -225,61 +225,6 @@ def scan_bins(
 
 
 @kernel
-def find_split(
-    layout: FeatureLayout | None,
-    stream: np.uint64 | None,
-    node: int,
-    slots: Array,
-    n_slots: int,
-    f: int,
-    n_bins: int,
-    has_missing: bool,
-    scales: Scales,
-    rows: Array,
-    column: Array,
-    min_samples: int,
-    largest: np.int64,
-    low: float,
-    high: float,
-    scratch: Array,
-    order: Array,
-    split: Array,
-) -> int:
-    """The split of a feature that leaves `min_samples` rows on both sides; returns how many bins were ordered.
-
-    slots: the leaf's sums in the feature's column; rows: the leaf's; column: the slots of all rows. The order of
-    categories is left in `order`.
-    """
-    counts = np.zeros(MISSING + 1, np.int64)
-    bins, counted_bins, used, sign = slots, counts, n_bins, 0.0
-    if layout is not None:
-        sign = layout.signs[f]
-        offset, default_bin, categorical = layout.offset[f], layout.default_bin[f], layout.categorical[f]
-        total = sum_slots(slots, n_slots)
-        smoothing = layout.smoothing[0]
-        used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
-        bins = scratch[STRIDE : 2 * STRIDE]
-    only = ALL_BINS
-    if stream is not None:
-        only = draw_bin(bins, used, has_missing, stream, node, f)
-    for counted in range(2):  # first without counts
-        known = counted_bins if counted else counts[:0]
-        scan_bins(only, bins, used, has_missing, scales, known, min_samples, sign, low, high, split)
-        # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
-        heavy = min(split[LEFT_HESSIAN], split[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
-        if counted or min_samples <= 1 or heavy:
-            break
-        for k in range(len(rows)):
-            counts[column[rows[k]]] += 1
-        if layout is not None:
-            counted_bins = np.zeros(MISSING + 1, np.int64)
-            unbundle(counts, np.int64(len(rows)), layout.offset[f], layout.default_bin[f], n_bins, counted_bins)
-            if layout.categorical[f]:
-                reorder(counted_bins.copy(), order, used, counted_bins)
-    return used
-
-
-@kernel
 def scan_words(
     layout: FeatureLayout | None,
     stream: np.uint64 | None,
@@ -337,21 +282,43 @@ def scan_words(
                 bins, missing = n_bins[f], has_missing[f]
                 if not allowed[f] or bins + missing < 2:
                     continue
-                at, common, named, sign = offset[f], default_bin[f], categorical[f], signs[f]
+                at, common, sign = offset[f], default_bin[f], signs[f]
                 if free and sign == 0.0 and bins == 2 and common >= 0:  # one-hot: a thousand of these are no work
                     child_gains[f] = _one_hot_gain(child_slots[at], total, common, scales)
                     if sibling:
                         parent_gains[f] = _one_hot_gain(rest[at], rest_total, common, scales)
                     continue
+                slot_range = at, common, categorical[f], smoothing
                 child_gains[f] = _gain_of(
-                    stream, node, f, child_slots, total, at, common, named, smoothing,
-                    bins, missing, scales, sign, low, high, scratch, order,
-                )  # fmt: skip
+                    stream,
+                    node,
+                    f,
+                    child_slots,
+                    total,
+                    slot_range,
+                    bins,
+                    missing,
+                    scales,
+                    (sign, low, high),
+                    scratch,
+                    order,
+                )
                 if sibling:
+                    limits = sign, rest_low, rest_high
                     parent_gains[f] = _gain_of(
-                        stream, rest_node, f, rest, rest_total, at, common, named, smoothing,
-                        bins, missing, scales, sign, rest_low, rest_high, scratch, order,
-                    )  # fmt: skip
+                        stream,
+                        rest_node,
+                        f,
+                        rest,
+                        rest_total,
+                        slot_range,
+                        bins,
+                        missing,
+                        scales,
+                        limits,
+                        scratch,
+                        order,
+                    )
 
 
 @kernel
@@ -371,22 +338,17 @@ def _gain_of(
     f: int,
     slots: Array,
     total: np.int64,
-    offset: int,
-    default_bin: int,
-    categorical: bool,
-    smoothing: float,
+    slot_range: SlotRange,
     n_bins: int,
     has_missing: bool,
     scales: Scales,
-    sign: float,
-    low: float,
-    high: float,
+    bounds: tuple[float, float, float],
     scratch: Array,
     order: Array,
 ) -> float:
     """`best_gain` of a feature that is not a column as it stands, or of a leaf with bounds."""
-    used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
-    bins = scratch[STRIDE : 2 * STRIDE]
+    used = read_bins(slots, total, slot_range, n_bins, scales, scratch, order)
+    bins, (sign, low, high) = scratch[STRIDE : 2 * STRIDE], bounds
     if sign == 0.0 and low == -np.inf and high == np.inf:
         return _bins_gain(stream, node, f, bins, used, has_missing, scales, scratch)
     split, nothing, only = np.zeros(SPLIT), np.empty(0, np.int64), ALL_BINS
