@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.compiler import Array
 from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
@@ -32,10 +33,10 @@ class Evaluation(Mapping[str, float]):
     """
 
     means: Mapping[str, float]
-    per_query: Mapping[str, np.ndarray]
-    queries: np.ndarray
+    per_query: Mapping[str, Array]
+    queries: Array
     rules: Policy
-    query_weight: np.ndarray | None = None
+    query_weight: Array | None = None
     notes: tuple[str, ...] = ()
     bracket: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -156,17 +157,17 @@ def refuse_no_labels(y: Any, what: str) -> None:
 class _JudgedRows:
     """Labels grouped by query, and where each row came from."""
 
-    labels: np.ndarray
-    offsets: np.ndarray
-    queries: np.ndarray
-    order: np.ndarray | None = None  # rows of the input in grouped order; None when it was grouped already
+    labels: Array
+    offsets: Array
+    queries: Array
+    order: Array | None = None  # rows of the input in grouped order; None when it was grouped already
     docids: Any = None
-    sample_weight: np.ndarray | None = None
-    query_weight: np.ndarray | None = None
-    judged: tuple[np.ndarray, np.ndarray] | None = None
+    sample_weight: Array | None = None
+    query_weight: Array | None = None
+    judged: tuple[Array, Array] | None = None
     whole_labels: bool = False  # known to be integers
 
-    def grouped_by(self, order: np.ndarray) -> _JudgedRows:
+    def grouped_by(self, order: Array) -> _JudgedRows:
         """Rows in the order of the input, grouped."""
         return replace(
             self,
@@ -176,7 +177,7 @@ class _JudgedRows:
             sample_weight=None if self.sample_weight is None else self.sample_weight[order],
         )
 
-    def reordered(self, values: np.ndarray) -> np.ndarray:
+    def reordered(self, values: Array) -> Array:
         return values if self.order is None else values[self.order]
 
 
@@ -213,12 +214,7 @@ def _rows_of_data(data: RankingData) -> _JudgedRows:
 
 
 def _evaluate_rows(
-    scores: np.ndarray,
-    judged: _JudgedRows,
-    rules: Policy,
-    metrics: Sequence[MetricLike],
-    bracket: bool,
-    n_jobs: int | None,
+    scores: Array, judged: _JudgedRows, rules: Policy, metrics: Sequence[MetricLike], bracket: bool, n_jobs: int | None
 ) -> Evaluation:
     if not judged.whole_labels:
         refuse_fractions(judged.labels if judged.judged is None else judged.judged[0], rules)
@@ -241,11 +237,11 @@ def _evaluate_rows(
 class _Rankings:
     """The ranked lists of one set of scores, made once for each rule about ties."""
 
-    def __init__(self, scores: np.ndarray, judged: _JudgedRows, single: bool, n_jobs: int | None) -> None:
+    def __init__(self, scores: Array, judged: _JudgedRows, single: bool, n_jobs: int | None) -> None:
         self.scores, self.judged, self.single, self.n_jobs = scores, judged, single, n_jobs
         self._made: dict[tuple[str, bool], RankedLists] = {}
 
-    def values(self, metric: Metric, ties: Ties) -> np.ndarray:
+    def values(self, metric: Metric, ties: Ties) -> Array:
         pooled = metric.pools_queries
         values = metric.values(self.lists(ties, pooled))
         return np.repeat(values, len(self.judged.queries)) if pooled else values
@@ -273,7 +269,7 @@ def _largest_label(judged: _JudgedRows) -> float:
     return float(labels.max(initial=0.0))
 
 
-def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
+def _mean(values: Array, weights: Array | None) -> float:
     defined = ~np.isnan(values)
     if not defined.any():
         return float("nan")
@@ -285,7 +281,7 @@ def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
 
 def _notes(
     parsed: Mapping[str, Metric],
-    per_query: Mapping[str, np.ndarray],
+    per_query: Mapping[str, Array],
     judged: _JudgedRows,
     rules: Policy,
     rankings: _Rankings,
@@ -303,7 +299,7 @@ def _notes(
         yield "There are equal scores but no document ids: ties fall to the order of the input."
 
 
-def _join(qrels: Qrels, run: Run, missing: str) -> tuple[np.ndarray, _JudgedRows, list[str], list[str]]:
+def _join(qrels: Qrels, run: Run, missing: str) -> tuple[Array, _JudgedRows, list[str], list[str]]:
     """Look up the label of every retrieved document; queries in the order of the qrels."""
     ranked = {str(query): q for q, query in enumerate(run.query_ids)}
     judged = {str(query) for query in qrels.query_ids}
@@ -377,7 +373,7 @@ def _with_zero_queries(result: Evaluation, absent: list[str]) -> Evaluation:
     )
 
 
-def _ends(parts: Sequence[np.ndarray]) -> np.ndarray:
+def _ends(parts: Sequence[Array]) -> Array:
     return np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
 

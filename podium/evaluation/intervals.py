@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import map_blocks
 from podium._runtime.words import check_choice
 from podium.evaluation.significance import TOLERANCE, as_sample, random_generator, weighted_mean
@@ -77,7 +77,7 @@ def mean_interval(
     return _student(values, scale, quantiles)
 
 
-def differing(values: np.ndarray, weights: np.ndarray) -> float:
+def differing(values: Array, weights: Array) -> float:
     """How many values differ from the most frequent one, by weight: [0, 0, 0.1, -0.2] -> 2, all different -> all."""
     if len(values) < 2:
         return 0.0
@@ -87,19 +87,19 @@ def differing(values: np.ndarray, weights: np.ndarray) -> float:
     return _effective(others) if len(others) else 0.0
 
 
-def _effective(weights: np.ndarray) -> float:
+def _effective(weights: Array) -> float:
     """The number of equal weights that count for as much: [1, 1, 1] -> 3, [1e9, 1, 1] -> 1."""
     shares = weights / weights.max()
     return float(shares.sum() ** 2 / (shares**2).sum())
 
 
-def _t_quantiles(weights: np.ndarray, level: float) -> np.ndarray:
+def _t_quantiles(weights: Array, level: float) -> Array:
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(_effective(weights) - 1, [(1 - level) / 2, (1 + level) / 2]))
 
 
-def _student(values: np.ndarray, weights: np.ndarray, quantiles: np.ndarray) -> tuple[float, float]:
+def _student(values: Array, weights: Array, quantiles: Array) -> tuple[float, float]:
     """m - high s to m - low s."""
     n, mean = len(values), weighted_mean(values, weights)
     shares = weights / weights.sum()
@@ -107,7 +107,7 @@ def _student(values: np.ndarray, weights: np.ndarray, quantiles: np.ndarray) -> 
     return mean - float(quantiles[1]) * error, mean - float(quantiles[0]) * error
 
 
-def _bca_percentiles(means: np.ndarray, mean: float, acceleration: float, level: float) -> list[float]:
+def _bca_percentiles(means: Array, mean: float, acceleration: float, level: float) -> list[float]:
     near = TOLERANCE * np.abs(means).max()
     below = (np.mean(means < mean - near) + np.mean(means <= mean + near)) / 2  # ties count half
     least = 0.5 / len(means)
@@ -120,15 +120,13 @@ def _bca_percentiles(means: np.ndarray, mean: float, acceleration: float, level:
     return percentiles
 
 
-def _acceleration(values: np.ndarray, weights: np.ndarray, mean: float) -> float:
+def _acceleration(values: Array, weights: Array, mean: float) -> float:
     """A sixth of the skewness of each query's influence on the mean: how fast its standard error changes with it."""
     influence = weights / weights.max() * (values - mean)
     return float((influence**3).sum() / (6 * (influence**2).sum() ** 1.5))
 
 
-def _bootstrap(
-    values: np.ndarray, weights: np.ndarray, resamples: int, seed: int, n_jobs: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _bootstrap(values: Array, weights: Array, resamples: int, seed: int, n_jobs: int | None) -> tuple[Array, Array]:
     """The means m* of samples drawn with replacement, each query bringing its weight, and (m* - m) / s*."""
     words = -(-len(values) // 2)  # a 64-bit word draws two queries
     size = max(1, _DRAWS_PER_BLOCK // (2 * words))
@@ -141,7 +139,7 @@ def _bootstrap(
     else:
         terms, resample = readonly(np.column_stack(columns)), _resampled
 
-    def resampled(block: int) -> np.ndarray:
+    def resampled(block: int) -> Array:
         rows = min(size, resamples - block * size)
         draws = random_generator(seed, _BOOTSTRAP_STREAM, block).random_raw(rows * words).view(np.uint32)
         return resample(terms, draws.reshape(rows, 2 * words))
@@ -151,7 +149,7 @@ def _bootstrap(
 
 
 @kernel
-def _resampled(terms: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def _resampled(terms: Array, draws: Array) -> Array:
     """(resamples, 2): m* - m and (m* - m) / s* over queries floor(draw n / 2^32).
 
     terms (n, 5) = w, w c, w^2, w^2 c, w^2 c^2 with c = d - m; draws (resamples, >= n) uint32. Scaling a 32-bit draw
@@ -176,7 +174,7 @@ def _resampled(terms: np.ndarray, draws: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _resampled_equally(terms: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def _resampled_equally(terms: Array, draws: Array) -> Array:
     """The same with equal weights: terms (n, 2) = c, c^2, which is half the work."""
     n = len(terms)
     pairs = np.empty((len(draws), 2))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import map_blocks
 from podium.data.ranking import as_weights
 
@@ -35,14 +35,14 @@ _PERMUTATIONS_A_BLOCK = 4_096
 _QUERIES_A_WORD = 64
 
 
-def paired_differences(baseline: np.ndarray, system: np.ndarray) -> np.ndarray:
+def paired_differences(baseline: Array, system: Array) -> Array:
     """system - baseline, exactly 0 where the two agree but for rounding: [0.3] and [0.1 + 0.2] -> [0.0]."""
     scale = np.maximum(1.0, np.maximum(np.abs(baseline), np.abs(system)))
     differences = np.asarray(system - baseline, dtype=np.float64)
     return np.where(np.abs(differences) <= TOLERANCE * scale, 0.0, differences)
 
 
-def weighted_mean(differences: np.ndarray, weights: np.ndarray | None = None) -> float:
+def weighted_mean(differences: Array, weights: Array | None = None) -> float:
     """sum(w d) / sum(w); NaN without queries."""
     if len(differences) == 0:
         return math.nan
@@ -53,12 +53,7 @@ def weighted_mean(differences: np.ndarray, weights: np.ndarray | None = None) ->
 
 
 def randomisation_test(
-    differences: Any,
-    weights: Any = None,
-    *,
-    permutations: int = 100_000,
-    seed: int = 0,
-    n_jobs: int | None = None,
+    differences: Any, weights: Any = None, *, permutations: int = 100_000, seed: int = 0, n_jobs: int | None = None
 ) -> float:
     """Two-sided p-value of the paired randomisation (sign-flip) test of a mean difference of 0.
 
@@ -87,13 +82,13 @@ def randomisation_test(
     return (1 + sum(counts)) / (1 + permutations)
 
 
-def _count_all_patterns(terms: np.ndarray, threshold: float) -> int:
+def _count_all_patterns(terms: Array, threshold: float) -> int:
     # Two halves: the memory stays small even for 2^30 patterns.
     heads, tails = _all_signed_sums(terms[16:]), _all_signed_sums(terms[:16])
     return sum(int(np.count_nonzero(np.abs(tails + head) >= threshold)) for head in heads)
 
 
-def _all_signed_sums(terms: np.ndarray) -> np.ndarray:
+def _all_signed_sums(terms: Array) -> Array:
     """The sums of all sign patterns: [1, 2] -> [3, 1, -1, -3] in some order."""
     sums = np.zeros(1)
     for term in terms:
@@ -101,7 +96,7 @@ def _all_signed_sums(terms: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _random_sums(terms: np.ndarray, size: int, generator: np.random.SFC64) -> np.ndarray:
+def _random_sums(terms: Array, size: int, generator: np.random.SFC64) -> Array:
     sums = np.zeros(size)
     for start in range(0, len(terms), 16 * _QUERIES_A_WORD):  # in parts: half a megabyte of random bits at a time
         part = readonly(terms[start : start + 16 * _QUERIES_A_WORD])
@@ -112,7 +107,7 @@ def _random_sums(terms: np.ndarray, size: int, generator: np.random.SFC64) -> np
 
 
 @kernel
-def _add_signed(sums: np.ndarray, masks: np.ndarray, terms: np.ndarray) -> None:
+def _add_signed(sums: Array, masks: Array, terms: Array) -> None:
     """sums[p] += sum over queries of +-terms, plus where the bit is set in masks (words, permutations, 8) uint8."""
     for word in range(len(masks)):
         tables = _signed_sums_of_eight(terms[64 * word : 64 * word + 64])
@@ -124,7 +119,7 @@ def _add_signed(sums: np.ndarray, masks: np.ndarray, terms: np.ndarray) -> None:
 
 
 @kernel
-def _signed_sums_of_eight(terms: np.ndarray) -> np.ndarray:
+def _signed_sums_of_eight(terms: Array) -> Array:
     """tables[j, mask] = sum over bits b of +-terms[8 j + b], plus where the mask has the bit; (8, 256) float64."""
     tables = np.empty((8, 256))
     for j in range(8):
@@ -190,7 +185,7 @@ def cohens_d(differences: Any, weights: Any = None) -> float:
 # ---------------------------------------------------------------------------------------- several comparisons
 
 
-def correct(p_values: Any, correction: str) -> np.ndarray:
+def correct(p_values: Any, correction: str) -> Array:
     """p-values corrected for their number by one of `CORRECTIONS`; NaN stays NaN and does not count."""
     p = np.asarray(p_values, dtype=np.float64)
     known = ~np.isnan(p)
@@ -200,34 +195,34 @@ def correct(p_values: Any, correction: str) -> np.ndarray:
     return result
 
 
-def bonferroni(p: np.ndarray) -> np.ndarray:
+def bonferroni(p: Array) -> Array:
     """Each p times their number, at most 1: bounds the chance of any false find."""
-    products: np.ndarray = np.minimum(p * len(p), 1.0)
+    products: Array = np.minimum(p * len(p), 1.0)
     return products
 
 
-def holm(p: np.ndarray) -> np.ndarray:
+def holm(p: Array) -> Array:
     """The smallest p times m, the next times m - 1, ...: the same promise as Bonferroni, and never larger."""
     order = np.argsort(p, kind="stable")
     steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     return _put_back(np.minimum(steps, 1.0), order)
 
 
-def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
+def benjamini_hochberg(p: Array) -> Array:
     """The k-th smallest p times m / k, made monotone from the largest: bounds the share of false finds."""
     order = np.argsort(p, kind="stable")[::-1]
     steps = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
     return _put_back(np.minimum(steps, 1.0), order)
 
 
-_CORRECT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+_CORRECT: dict[str, Callable[[Array], Array]] = {
     "holm": holm,
     "bonferroni": bonferroni,
     "benjamini-hochberg": benjamini_hochberg,
 }
 
 
-def _put_back(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+def _put_back(values: Array, order: Array) -> Array:
     result = np.empty_like(values)
     result[order] = values
     return result
@@ -236,7 +231,7 @@ def _put_back(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------------------------- shared
 
 
-def as_sample(differences: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+def as_sample(differences: Any, weights: Any) -> tuple[Array, Array]:
     """Finite differences and positive weights (ones unless given); queries of weight 0 are dropped."""
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1:
@@ -250,7 +245,7 @@ def as_sample(differences: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
     return values[weights > 0], weights[weights > 0]
 
 
-def _without_spread(values: np.ndarray) -> bool:
+def _without_spread(values: Array) -> bool:
     return bool(np.ptp(values) <= TOLERANCE * np.abs(values).max())
 
 

@@ -43,13 +43,7 @@ class Dependence:
 
 
 def partial_dependence(
-    model: Any,
-    X: Any,
-    feature: int | str,
-    *,
-    grid: Any = _POINTS,
-    names: Sequence[str] | None = None,
-    qid: Any = None,
+    model: Any, X: Any, feature: int | str, *, grid: Any = _POINTS, names: Sequence[str] | None = None, qid: Any = None
 ) -> Dependence:
     """The scores of the rows of X with one feature, by name or column, set to the values of a grid.
 

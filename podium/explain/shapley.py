@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, inlined_kernel, kernel, readonly
 from podium._runtime.threads import map_slices
 from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.learners.trees.scoring.forest import Forest
@@ -33,25 +33,27 @@ from podium.learners.trees.scoring.forest import Forest
 _ROWS_A_BLOCK = 512  # enough to share the cost of a tree's tables
 _LANES = 32  # documents that go through a tree in step
 
+Arrays = tuple[Array, ...]
+
 
 @dataclass(frozen=True, eq=False)
 class Paths:
     """What the ways down a forest have in common for all documents."""
 
     forest: Forest
-    same: np.ndarray  # (nodes,) int64: the node after the last split of this one's feature above it, or the root
-    share: np.ndarray  # (nodes,) float64: rows of the node / rows of its parent
-    passed_share: np.ndarray  # (nodes,) float64: the product of all shares of the parent's feature; 1 in roots
-    n_points: np.ndarray  # (trees,) int64: what the rule needs to be exact
-    points: np.ndarray  # (most points + 1, most points) float64: row n has the rule with n points, on 0 to 1
-    weights: np.ndarray
+    same: Array  # (nodes,) int64: the node after the last split of this one's feature above it, or the root
+    share: Array  # (nodes,) float64: rows of the node / rows of its parent
+    passed_share: Array  # (nodes,) float64: the product of all shares of the parent's feature; 1 in roots
+    n_points: Array  # (trees,) int64: what the rule needs to be exact
+    points: Array  # (most points + 1, most points) float64: row n has the rule with n points, on 0 to 1
+    weights: Array
 
     @classmethod
     def of(cls, forest: Forest) -> Paths:
         n = len(forest.feature)
         same, share, passed_share = np.empty(n, np.int64), np.empty(n), np.empty(n)
         distinct = np.zeros(forest.n_trees, np.int64)
-        _follow(forest.roots, forest.owner, forest.left, forest.count, same, share, passed_share, distinct)
+        _follow((forest.roots, forest.owner, forest.left, forest.count), same, share, passed_share, distinct)
         n_points = np.maximum(1, (distinct + 1) // 2)
         points, weights = _rules(n_points)
         return cls(forest, *map(readonly, (same, share, passed_share, n_points, points, weights)))
@@ -62,7 +64,7 @@ class Paths:
         _reach(self.forest.roots, self.forest.left, self.share, reached)
         return float(self.forest.start + (reached * self.forest.value).sum())
 
-    def values(self, X: FeatureMatrix, n_jobs: int | None = None) -> np.ndarray:
+    def values(self, X: FeatureMatrix, n_jobs: int | None = None) -> Array:
         """The Shapley value of each feature for each row of X (rows, features), float32, in C order or sparse."""
         forest = self.forest
         if X.shape[1] != forest.n_features:  # the kernel itself checks no bounds
@@ -77,22 +79,21 @@ class Paths:
         map_slices(work, len(out), _ROWS_A_BLOCK, n_jobs)
         return out
 
-    def _add_values(self, X: np.ndarray, out: np.ndarray) -> None:
+    def _add_values(self, X: Array, out: Array) -> None:
         """FeatureMatrix as rows, and documents as columns up to a full batch, so that a batch is a run of memory."""
         forest = self.forest
         columns = np.zeros((forest.width, -(-len(X) // _LANES) * _LANES), np.float32)
         columns[:, : len(X)] = forest.sets.widen(X).T
         sums = np.zeros((forest.n_features, columns.shape[1]))
         nodes, most = int(np.diff(forest.roots).max(initial=1)), int(self.n_points.max(initial=1))
-        _add_values(
-            columns, forest.roots, forest.feature, forest.owner, forest.threshold, forest.left, forest.missing_right,
-            forest.value, self.same, self.share, self.passed_share, self.n_points, self.points, self.weights,
-            np.empty((nodes, most)), np.empty((nodes, most, _LANES)), np.empty((nodes, _LANES)), sums,
-        )  # fmt: skip
+        splits = forest.roots, forest.feature, forest.owner, forest.threshold, forest.left, forest.missing_right
+        ways = forest.value, self.same, self.share, self.passed_share
+        buffers = np.empty((nodes, most)), np.empty((nodes, most, _LANES)), np.empty((nodes, _LANES))
+        _add_values(columns, splits, ways, (self.n_points, self.points, self.weights), buffers, sums)
         out[:] = sums[:, : len(X)].T
 
 
-def _rules(n_points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _rules(n_points: Array) -> tuple[Array, Array]:
     """Gauss and Legendre's points and weights on 0 to 1, for the numbers of points that are needed."""
     most = int(n_points.max(initial=1))
     points, weights = np.zeros((most + 1, most)), np.zeros((most + 1, most))
@@ -103,17 +104,9 @@ def _rules(n_points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _follow(
-    roots: np.ndarray,
-    feature: np.ndarray,
-    left: np.ndarray,
-    count: np.ndarray,
-    same: np.ndarray,
-    share: np.ndarray,
-    passed_share: np.ndarray,
-    distinct: np.ndarray,
-) -> None:
+def _follow(trees: Arrays, same: Array, share: Array, passed_share: Array, distinct: Array) -> None:
     """Fill in `Paths`, and the largest number of distinct features on a way down each tree. Parents come first."""
+    roots, feature, left, count = trees
     parent, passed = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
     for tree in range(len(roots) - 1):
         root = roots[tree]
@@ -136,7 +129,7 @@ def _follow(
 
 
 @kernel
-def _reach(roots: np.ndarray, left: np.ndarray, share: np.ndarray, reached: np.ndarray) -> None:
+def _reach(roots: Array, left: Array, share: Array, reached: Array) -> None:
     """reached[node] = the product of the shares on the way to it."""
     for tree in range(len(roots) - 1):
         reached[roots[tree]] = 1.0
@@ -147,26 +140,7 @@ def _reach(roots: np.ndarray, left: np.ndarray, share: np.ndarray, reached: np.n
 
 
 @fast_kernel
-def _add_values(
-    columns: np.ndarray,
-    roots: np.ndarray,
-    feature: np.ndarray,
-    owner: np.ndarray,
-    threshold: np.ndarray,
-    left: np.ndarray,
-    missing_right: np.ndarray,
-    value: np.ndarray,
-    same: np.ndarray,
-    share: np.ndarray,
-    passed_share: np.ndarray,
-    n_points: np.ndarray,
-    points: np.ndarray,
-    weights: np.ndarray,
-    inverse: np.ndarray,
-    reach: np.ndarray,
-    passes: np.ndarray,
-    sums: np.ndarray,
-) -> None:
+def _add_values(columns: Array, splits: Arrays, ways: Arrays, rule: Arrays, buffers: Arrays, sums: Array) -> None:
     """sums[f, i] += the Shapley value of f for document i, tree by tree; columns and sums are (features, documents).
 
     owner: whose value a split adds to; a set of categories has a column of its own, but belongs to a feature.
@@ -175,7 +149,9 @@ def _add_values(
     parent's feature down to the node. reach (nodes, points, lanes): on the way down, the product over the features
     above; on the way back, the sum over the leaves below of that product times their value.
     """
-    total = np.empty(_LANES)
+    roots, feature, owner, threshold, left, missing_right = splits
+    (value, same, share, passed_share), (n_points, points, weights) = ways, rule
+    inverse, total = buffers[0], np.empty(_LANES)
     for tree in range(len(roots) - 1):
         n = n_points[tree]
         t, w = points[n, :n], weights[n, :n]
@@ -188,30 +164,18 @@ def _add_values(
                 inverse[node, q] = 1.0 / (t[q] + (1.0 - t[q]) * tree_passed[node])
         for start in range(0, columns.shape[1], _LANES):
             batch = slice(start, start + _LANES)
-            _go_down(
-                columns[:, batch], split_on, thresholds, first_child, to_right, leaf_value,
-                earlier, tree_share, tree_passed, t, inverse, reach, passes,
-            )  # fmt: skip
-            _come_back(added_to, first_child, earlier, t, w, inverse, reach, passes, total, sums[:, batch])
+            tests = split_on, thresholds, to_right
+            _go_down(columns[:, batch], tests, first_child, earlier, (leaf_value, tree_share, tree_passed), t, buffers)
+            _come_back(added_to, first_child, earlier, t, w, buffers, total, sums[:, batch])
 
 
 @inlined_kernel
 def _go_down(
-    columns: np.ndarray,
-    feature: np.ndarray,
-    threshold: np.ndarray,
-    left: np.ndarray,
-    missing_right: np.ndarray,
-    value: np.ndarray,
-    same: np.ndarray,
-    share: np.ndarray,
-    passed_share: np.ndarray,
-    t: np.ndarray,
-    inverse: np.ndarray,
-    reach: np.ndarray,
-    passes: np.ndarray,
+    columns: Array, tests: Arrays, left: Array, same: Array, shares: Arrays, t: Array, buffers: Arrays
 ) -> None:
     """Fill in `passes` and `reach` for one tree and one batch of documents; leaves are multiplied by their value."""
+    (feature, threshold, missing_right), (value, share, passed_share) = tests, shares
+    inverse, reach, passes = buffers
     for k in range(_LANES):
         passes[0, k] = 1.0
     for q in range(len(t)):
@@ -246,21 +210,13 @@ def _go_down(
 
 @inlined_kernel
 def _come_back(
-    feature: np.ndarray,
-    left: np.ndarray,
-    same: np.ndarray,
-    t: np.ndarray,
-    w: np.ndarray,
-    inverse: np.ndarray,
-    reach: np.ndarray,
-    passes: np.ndarray,
-    total: np.ndarray,
-    sums: np.ndarray,
+    feature: Array, left: Array, same: Array, t: Array, w: Array, buffers: Arrays, total: Array, sums: Array
 ) -> None:
     """Add up the leaves below each split, and what the split makes of them.
 
     An earlier split of the same feature has counted all leaves below it with its own factor; that is taken back here.
     """
+    inverse, reach, passes = buffers
     for back in range(1, len(left) + 1):
         node = len(left) - back
         one = left[node]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import map_slices
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
@@ -36,17 +36,17 @@ class Form:
     """A scoring function as arrays; all float64."""
 
     link: str
-    weights: np.ndarray  # (outputs, features); of kernels (1, support vectors)
-    intercepts: np.ndarray  # (outputs,)
-    grades: np.ndarray  # (outputs,) of softmax, (2,) of logistic, (0,) otherwise
-    support: np.ndarray  # (support vectors, features), standardised; no rows unless there is a kernel
-    mean: np.ndarray  # (features,) of the standardisation for kernels; of the training rows otherwise
-    scale: np.ndarray  # (features,)
+    weights: Array  # (outputs, features); of kernels (1, support vectors)
+    intercepts: Array  # (outputs,)
+    grades: Array  # (outputs,) of softmax, (2,) of logistic, (0,) otherwise
+    support: Array  # (support vectors, features), standardised; no rows unless there is a kernel
+    mean: Array  # (features,) of the standardisation for kernels; of the training rows otherwise
+    scale: Array  # (features,)
     gamma: float = 0.0
     coef0: float = 0.0
     degree: int = 0
 
-    def scores(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    def scores(self, X: Array, n_jobs: int | None = None) -> Array:
         """One score per row, whatever the other rows are."""
         if self.link in KERNELS:
             return self._kernel_scores(X, n_jobs)
@@ -62,7 +62,7 @@ class Form:
         chances = np.exp(outputs - outputs.max(axis=0))
         return np.asarray((chances * self.grades[:, None]).sum(axis=0) / chances.sum(axis=0))
 
-    def _kernel_scores(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    def _kernel_scores(self, X: Array, n_jobs: int | None) -> Array:
         scores, weights, support = np.empty(len(X)), readonly(self.weights[0].copy()), readonly(self.support)
         kind, gamma, coef0, degree = KERNELS.index(self.link), self.gamma, self.coef0, self.degree
 
@@ -95,10 +95,10 @@ class Form:
 class EstimatorTraining:
     """The learner of a single step: `fit` trains the estimator, and `score` then has its scores."""
 
-    def __init__(self, fit: Callable[[], None], score: Callable[[np.ndarray], np.ndarray]) -> None:
+    def __init__(self, fit: Callable[[], None], score: Callable[[Array], Array]) -> None:
         self._fit, self._score, self.n_steps = fit, score, 0
-        self.followed: list[np.ndarray] = []
-        self._followed_rows: list[tuple[FeatureMatrix, np.ndarray | float]] = []
+        self.followed: list[Array] = []
+        self._followed_rows: list[tuple[FeatureMatrix, Array | float]] = []
 
     @property
     def is_done(self) -> bool:
@@ -110,7 +110,7 @@ class EstimatorTraining:
         for number, (X, offset) in enumerate(self._followed_rows):
             self.followed[number] = self._score(np.asarray(X)) + offset
 
-    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+    def follow(self, data: RankingData, offset: Array | float) -> None:
         self._followed_rows.append((data.X, offset))
         self.followed.append(np.zeros(data.n_rows) + offset)
 
@@ -120,13 +120,13 @@ class EstimatorTraining:
     def keep(self, snapshot: int) -> None:
         self.n_steps = snapshot
 
-    def state(self, best: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def state(self, best: int) -> tuple[dict[str, Any], dict[str, Array]]:
         return {}, {}  # there is nothing between the beginning and the end
 
-    def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
+    def checked_steps(self, arrays: Mapping[str, Array]) -> int:
         return 0
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> int:
         raise ValueError("a single step has no state to continue from")
 
 
@@ -135,14 +135,7 @@ _gaussian, _polynomial, _sigmoid = kernel(gaussian), kernel(polynomial), kernel(
 
 @kernel
 def _kernel_sums(
-    z: np.ndarray,
-    support: np.ndarray,
-    weights: np.ndarray,
-    kind: int,
-    gamma: float,
-    coef0: float,
-    degree: int,
-    scores: np.ndarray,
+    z: Array, support: Array, weights: Array, kind: int, gamma: float, coef0: float, degree: int, scores: Array
 ) -> None:
     """scores[i] = sum_j weights[j] k(z_i, support_j); kind: the number of the kernel in KERNELS."""
     for i in range(len(z)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.data.sparse import is_sparse
 
 _SINGLE = np.dtype(np.float32)
@@ -36,7 +36,7 @@ def describe_unscorable(X: Any, n_features: int) -> str:
     return f"{expected}; got {X.dtype} with shape {X.shape}{order}. {advice}"
 
 
-def finite_scores(scores: np.ndarray, model: str) -> np.ndarray:
+def finite_scores(scores: Array, model: str) -> Array:
     """The scores (n,) of a model, or an error that names the model and the first row whose score is not finite."""
     row = _first_infinite(scores)
     if row >= 0:
@@ -45,7 +45,7 @@ def finite_scores(scores: np.ndarray, model: str) -> np.ndarray:
     return scores
 
 
-def single_scores(scores: np.ndarray, model: str) -> np.ndarray:
+def single_scores(scores: Array, model: str) -> Array:
     """The scores as float32, or an error as above."""
     with np.errstate(over="ignore"):
         single = finite_scores(scores, model).astype(_SINGLE)
@@ -57,7 +57,7 @@ def single_scores(scores: np.ndarray, model: str) -> np.ndarray:
 
 
 @kernel
-def _first_infinite(scores: np.ndarray) -> int:
+def _first_infinite(scores: Array) -> int:
     """The first place with NaN or infinity, or -1. A kernel: numpy takes a good part of the time of a short request."""
     for row in range(len(scores)):
         if not math.isfinite(scores[row]):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel
-from podium.metrics.closed_forms import PAIRS
+from podium.metrics.closed_forms import PAIRS, FormArrays
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
 from podium.metrics.terms import first_above, rank_term
 
@@ -27,32 +27,20 @@ _FIRST_ALPHA, _LAST_ALPHA = 1e-300, 1.0 - 2.0**-53  # 0 and 1 themselves are the
 _BEYOND = 1.0 + 1e-9
 
 Events = tuple[Array, Array, Array]  # alpha, change of the value across it, change of the value at it
+Crossings = tuple[Array, Array, Array]  # minus alpha, upper and lower document, places by rising alpha
 
 
 @kernel
 def sweep_queries(
-    s: Array,
-    s2: Array,
-    offsets: Array,
-    first: int,
-    last: int,
-    high: float,
-    kind: int,
-    average: bool,
-    cutoff: int,
-    values: Array,
-    table: Array,
-    starts: Array,
-    scales: Array,
+    lines: tuple[Array, Array, Array], first: int, last: int, high: float, kind: int, average: bool, form: FormArrays
 ) -> Events:
     """Where the metric changes along the lines of queries first..last, query by query, alpha rising within each.
 
     Change across: value behind minus value before. Change at: value at alpha itself minus value before. At 0 the value
-    before is that at 0, and at 1 only the change at it counts. Values are integers, in the units of the caller.
-    values (n,): gain, relevance 0/1, probability to stop, or label per document; table: weights of ranks, those of
-    query q from starts[q] on; scales (queries,): units per term. `average`: ties share the mean of their gains.
+    before is that at 0, and at 1 only the change at it counts. Values are integers, in the units of the caller, which
+    the scales of the form are in. `average`: ties share the mean of their gains.
     """
-    longest = 0
+    (s, s2, offsets), (cutoff, values, table, starts, scales), longest = lines, form, 0
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     work, sort_workspace, crossings = make_workspace(longest), make_sort_workspace(longest), make_sort_workspace(16)
@@ -80,7 +68,7 @@ def sweep_queries(
         alpha, change, point = events[0][n_events:], events[1][n_events:], events[2][n_events:]
         alpha[0], change[0], point[0] = 0.0, _end_change(state, line, line2, value, weights, work[0]), 0
         behind = alpha[1:], change[1:], point[1:]
-        count = 1 + _sweep(state, falling, pairs, places, high, value, weights, work, behind)
+        count = 1 + _sweep(state, (falling, pairs, places), high, value, weights, work, behind)
         if high >= 1.0:
             alpha[count], change[count] = 1.0, 0
             point[count] = -_end_change(state, line2, line, value, weights, work[0])
@@ -219,18 +207,11 @@ def _term(state: State, above: float, value: float, rank: int, weights: Array) -
 
 @kernel
 def _sweep(
-    state: State,
-    falling: Array,
-    pairs: Array,
-    places: Array,
-    high: float,
-    value: Array,
-    weights: Array,
-    work: Workspace,
-    events: Events,
+    state: State, crossings: Crossings, high: float, value: Array, weights: Array, work: Workspace, events: Events
 ) -> int:
     """Walk through the sorted crossings of one query; the number of clusters that change its value."""
     (order, rank, _, _, above, term), (alphas, deltas, points) = work, events
+    falling, pairs, places = crossings
     kind, average, _, top = state
     above[0] = first_above(state[0])
     for r in range(len(value)):
@@ -259,8 +240,7 @@ def _sweep(
                 elif upper > lower:
                     point = change
         else:
-            cluster = places[k:stop]
-            change, point = _cross_many(state, pairs, cluster, value, weights, work)
+            change, point = _cross_many(state, pairs, places[k:stop], value, weights, work)
         alphas[n_events], deltas[n_events], points[n_events] = alpha, change, point
         n_events += change != 0 or point != 0
         k = stop

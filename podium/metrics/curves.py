@@ -68,7 +68,7 @@ def _sorted_events(blocks: Sequence[Events], n_jobs: int | None) -> Events:
     ends = np.cumsum(counts.T.reshape(-1))  # bucket by bucket, and in each block by block
     starts = np.ascontiguousarray((ends - counts.T.reshape(-1)).reshape(counts.T.shape).T)
     merged = np.empty(total), np.empty(total, np.int64), np.empty(total, np.int64)
-    map_blocks(lambda b: _distribute(*blocks[b], edges, starts[b], *merged), len(blocks), n_jobs)
+    map_blocks(lambda b: _distribute(blocks[b], edges, starts[b], merged), len(blocks), n_jobs)
     borders = np.concatenate([[0], ends.reshape(-1, len(blocks))[:, -1]]) if len(blocks) else np.zeros(2, np.int64)
 
     def sort(bucket: int) -> None:
@@ -103,16 +103,8 @@ def _count_by_bucket(alpha: Array, edges: Array, counts: Array) -> None:
 
 
 @kernel
-def _distribute(
-    alpha: Array,
-    change: Array,
-    point: Array,
-    edges: Array,
-    starts: Array,
-    all_alpha: Array,
-    all_change: Array,
-    all_point: Array,
-) -> None:
+def _distribute(events: Events, edges: Array, starts: Array, merged: Events) -> None:
+    (alpha, change, point), (all_alpha, all_change, all_point) = events, merged
     bucket, before = 0, -1.0
     for k in range(len(alpha)):
         if alpha[k] < before:

@@ -8,7 +8,7 @@ closed form for the metrics of Podium, by ranking again for any other (`rerankin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -175,11 +175,10 @@ class LineSearcher(QueryValues):
 
     def _sweep(self, s: Array, s2: Array, high: float, form: ClosedForm, scales: Array) -> list[Events]:
         blocks, average = self._blocks(), self._averages and form.kind == ADDITIVE  # tied pairs count one half anyway
-        lines = readonly(s), readonly(s2), readonly(self.offsets)
-        numbers = form.values, form.table, form.starts, readonly(scales)
+        lines, numbers = (readonly(s), readonly(s2), readonly(self.offsets)), replace(form, scales=scales).arrays
 
         def work(block: int) -> Events:
-            return sweep_queries(*lines, *blocks[block], high, form.kind, average, form.cutoff, *numbers)
+            return sweep_queries(lines, *blocks[block], high, form.kind, average, numbers)
 
         return map_blocks(work, len(blocks), self.n_jobs)
 

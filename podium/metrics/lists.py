@@ -17,6 +17,9 @@ from podium.metrics.policies import Ties
 from podium.metrics.sorting import LONG_LIST, SortWorkspace, falling_keys, pack, sort_places, sort_short, unpack
 from podium.metrics.sorting import make_sort_workspace as _workspace
 
+Scored = tuple[Array, Array, Array]  # scores, labels (or none), offsets
+Ranked = tuple[Array, Array, Array]  # to be filled: labels in ranked order (or none), ties, rows (or none)
+
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
@@ -93,12 +96,12 @@ def rank_lists(
     ranked, tied = np.empty(len(labels)), np.empty(len(labels), dtype=np.bool_)
     if weights is None:
         turn = {"worst": 1, "best": -1}.get(ties, 0)
-        _rank_queries(scores, labels, offsets, turn, single, ranked, tied, np.empty(0, np.int64), n_jobs)
+        _rank_queries((scores, labels, offsets), turn, single, (ranked, tied, np.empty(0, np.int64)), n_jobs)
         if ties == "docid" and docids is not None and tied.any():
             _mend_by_name(scores, labels, offsets, single, docids, ranked, tied)
     else:
         order = np.empty(len(labels), dtype=np.int64)
-        _rank_queries(scores, labels, offsets, 0, single, ranked, tied, order, n_jobs)
+        _rank_queries((scores, labels, offsets), 0, single, (ranked, tied, order), n_jobs)
         if ties in ("worst", "best"):
             _reorder_ties(order, tied, offsets, -labels if ties == "worst" else labels)
         elif ties == "docid" and docids is not None:
@@ -127,29 +130,19 @@ def order_by_score(scores: Array, offsets: Array, n_jobs: int | None = None) -> 
     """The rows of each query by falling score; equal scores keep the order of the input."""
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     order, tied = np.empty(len(scores), dtype=np.int64), np.empty(len(scores), dtype=np.bool_)
-    _rank_queries(scores, np.empty(0), offsets, 0, False, np.empty(0), tied, order, n_jobs)
+    _rank_queries((scores, np.empty(0), offsets), 0, False, (np.empty(0), tied, order), n_jobs)
     return order
 
 
-def _rank_queries(
-    scores: Array,
-    labels: Array,
-    offsets: Array,
-    turn: int,
-    single: bool,
-    ranked: Array,
-    tied: Array,
-    order: Array,
-    n_jobs: int | None,
-) -> None:
-    scores, labels, offsets = map(readonly, (scores, labels, offsets))
+def _rank_queries(lists: Scored, turn: int, single: bool, out: Ranked, n_jobs: int | None) -> None:
+    scores, labels, offsets = map(readonly, lists)
 
     def work(first: int, last: int) -> None:
         words = np.empty(int(offsets[last] - offsets[first]), dtype=np.uint64)
         shifts = np.empty(last - first, dtype=np.uint64)
         _pack_block(scores, offsets, first, last, single, words, shifts)
         _sort_long_lists(words, offsets[first : last + 1] - offsets[first])
-        _rank_block(scores, labels, offsets, first, last, turn, single, words, shifts, ranked, tied, order)
+        _rank_block((scores, labels, offsets), first, last, turn, single, words, shifts, out)
 
     over_queries(work, offsets, n_jobs)
 
@@ -172,7 +165,7 @@ def _mend_by_name(
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     rows = np.repeat(offsets[queries] - ends[:-1], lengths) + np.arange(ends[-1])
     order, ties = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
-    _rank_queries(scores[rows], np.empty(0), ends, 0, single, np.empty(0), ties, order, 1)
+    _rank_queries((scores[rows], np.empty(0), ends), 0, single, (np.empty(0), ties, order), 1)
     names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
     _reorder_ties(order, ties, ends, name_keys(order, ties, names[rows]))
     ranked[rows] = labels[rows[order]]
@@ -237,24 +230,14 @@ def _pack_block(
 
 @kernel
 def _rank_block(
-    scores: Array,
-    labels: Array,
-    offsets: Array,
-    first: int,
-    last: int,
-    turn: int,
-    single: bool,
-    words: Array,
-    shifts: Array,
-    ranked: Array,
-    tied: Array,
-    order: Array,
+    lists: Scored, first: int, last: int, turn: int, single: bool, words: Array, shifts: Array, out: Ranked
 ) -> None:
     """Read the order of queries first..last off their sorted words.
 
     Writes `tied`, and, unless they are empty arrays, `ranked` (labels) and `order` (rows). `turn` 1 puts the lower
     label first among equal scores, -1 the higher, 0 keeps the order of the input.
     """
+    (scores, labels, offsets), (ranked, tied, order) = lists, out
     workspace = _workspace(_longest(offsets, first, last))
     keys, places = workspace[0], workspace[4]
     for q in range(first, last):

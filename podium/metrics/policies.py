@@ -67,11 +67,7 @@ class Policy:
             raise ValueError(f"policy {self.name!r}: default_cutoff must be an integer from 1; got {places!r}.")
 
     def vary(
-        self,
-        *,
-        gain: str | None = None,
-        label_gain: Sequence[float] | None = None,
-        relevant: float | None = None,
+        self, *, gain: str | None = None, label_gain: Sequence[float] | None = None, relevant: float | None = None
     ) -> Policy:
         """The same policy with another gain or threshold, which its name shows."""
         varied = self

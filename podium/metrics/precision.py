@@ -33,15 +33,15 @@ class AveragePrecision(RelevanceMetric):
             raise ValueError(
                 f"{self.name}: a cutoff is not supported when ties are averaged (policy {self.policy.name!r})."
             )
-        labels, offsets = readonly(lists.labels), readonly(lists.offsets)
-        weights = readonly(np.empty(0) if lists.weights is None else lists.weights)
-        tied = readonly(lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_))
-        cutoff, sums, totals = self.cutoff or len(labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
+        weights = np.empty(0) if lists.weights is None else lists.weights
+        tied = lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_)
+        arrays = readonly(lists.labels), readonly(weights), readonly(tied), readonly(lists.offsets)
+        cutoff, sums, totals = self.cutoff or len(lists.labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
 
         def work(first: int, last: int) -> None:
-            _precision_sums(labels, self.threshold, weights, tied, offsets, cutoff, first, last, sums, totals)
+            _precision_sums(arrays, self.threshold, cutoff, first, last, sums, totals)
 
-        over_queries(work, offsets)
+        over_queries(work, lists.offsets)
         divisors = self.divisors(lists, totals if lists.judged is None else None)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
@@ -67,21 +67,13 @@ class AveragePrecision(RelevanceMetric):
 
 @kernel
 def _precision_sums(
-    labels: Array,
-    threshold: float,
-    weights: Array,
-    tied: Array,
-    offsets: Array,
-    cutoff: int,
-    first: int,
-    last: int,
-    sums: Array,
-    totals: Array,
+    arrays: tuple[Array, ...], threshold: float, cutoff: int, first: int, last: int, sums: Array, totals: Array
 ) -> None:
     """Sum of weight x precision over relevant places above the cutoff, and the weight of all that are relevant.
 
     A run of ties has the precision at its end. Empty `weights` means 1 each, empty `tied` no ties.
     """
+    labels, weights, tied, offsets = arrays
     for q in range(first, last):
         start, top = offsets[q], min(cutoff, offsets[q + 1] - offsets[q])
         total, relevant, hits, waiting = 0.0, 0.0, 0, 0.0

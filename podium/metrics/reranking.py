@@ -14,6 +14,7 @@ import numpy as np
 from podium._runtime.compiler import Array, kernel
 from podium.metrics.base import Metric
 from podium.metrics.crossings import (
+    Crossings,
     Workspace,
     count_crossings,
     end_of_cluster,
@@ -29,6 +30,8 @@ from podium.metrics.lists import RankedLists
 from podium.metrics.sorting import make_sort_workspace, sort_places
 
 _BATCH = 1 << 20  # documents in a batch of lists
+
+Lists = tuple[Array, Array, Array]  # alpha of each cluster; documents by rank, and ties, at it and behind it
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +76,11 @@ def values_along(line: Line, metric: Metric, high: float) -> Iterator[tuple[Arra
 
     yield at_end(line.s, 0.0)
     weights, every = np.empty(0) if line.weights is None else line.weights, metric.policy.ties == "average"
+    arrays, crossings = (line.s, line.s2, line.labels, weights), (falling, pairs, places)
     alpha, documents, tied = np.empty(rows // 2), np.empty((rows, n), np.int64), np.empty((rows, n), np.bool_)
     ends = np.array([0, 0])  # the next crossing, clusters written
     while ends[0] < count and -falling[places[ends[0]]] <= high:
-        parts = line.s, line.s2, line.labels, weights
-        _write_lists(*parts, every, falling, pairs, places, high, work, alpha, documents, tied, ends)
+        _write_lists(arrays, every, crossings, high, work, (alpha, documents, tied), ends)
         values = line.values(metric, documents[: 2 * ends[1]], tied[: 2 * ends[1]])
         yield alpha[: ends[1]].copy(), values[0::2], values[1::2]
     if high >= 1.0:
@@ -95,25 +98,13 @@ def _tie(order: Array, s: Array, s2: Array, tied: Array) -> None:
 
 @kernel
 def _write_lists(
-    s: Array,
-    s2: Array,
-    labels: Array,
-    weights: Array,
-    every: bool,
-    falling: Array,
-    pairs: Array,
-    places: Array,
-    high: float,
-    work: Workspace,
-    alpha: Array,
-    documents: Array,
-    tied: Array,
-    ends: Array,
+    line: tuple[Array, ...], every: bool, crossings: Crossings, high: float, work: Workspace, lists: Lists, ends: Array
 ) -> None:
     """Lists at and behind clusters from crossing ends[0] on, until there is no more room; ends[1] of them.
 
     Unless `every`, clusters that move only documents with equal labels and weights are passed without a list.
     """
+    (s, s2, labels, weights), (falling, pairs, places), (alpha, documents, tied) = line, crossings, lists
     order, rank, after, shift, n = work[0], work[1], work[2], work[3], len(s)
     k, written = ends[0], 0
     while k < len(places) and -falling[places[k]] <= high and written < len(alpha):

@@ -22,6 +22,7 @@ from podium.metrics.policies import POLICIES
 from podium.objectives.base import (
     BoundLabels,
     BoundObjective,
+    Lists,
     Objective,
     Outputs,
     check_positive,
@@ -84,12 +85,12 @@ class BoundApproxNDCG(BoundObjective, of=ApproxNDCG):
         return np.asarray(lengths + lengths * lengths // 16)
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        alpha, lists = float(self.objective.alpha), (self.gains, self.query_weights, self.offsets)
+        alpha, lists = float(self.objective.alpha), (scores, self.gains, self.query_weights, self.offsets)
         if out.costs is not None:
-            _smooth_costs(alpha, scores, *lists, queries, out.costs)
+            _smooth_costs(alpha, lists, queries, out.costs)
         else:
             workspace = make_pair_workspace(longest_of(self.offsets, queries))
-            _smooth_queries(alpha, scores, *lists, queries, workspace, out.gradients, out.hessians)
+            _smooth_queries(alpha, lists, queries, workspace, out.gradients, out.hessians)
 
     def on_device(self) -> DeviceObjective:
         queries, settings = {"weight": self.query_weights}, {"alpha": float(self.objective.alpha)}
@@ -107,21 +108,13 @@ def smooth_gradients(scores: Any, lists: PaddedLists, alpha: float) -> Any:
 
 @fast_kernel
 def _smooth_queries(
-    alpha: float,
-    scores: Array,
-    gains: Array,
-    query_weights: Array,
-    offsets: Array,
-    queries: Array,
-    workspace: PairWorkspace,
-    gradients: Array,
-    hessians: Array,
+    alpha: float, lists: Lists, queries: Array, workspace: PairWorkspace, gradients: Array, hessians: Array
 ) -> None:
     """g and h of `ApproxNDCG` for all documents of these queries; (n,), float64 in, float32 out.
 
     Documents stay in the order of their rows: this frame only needs each pair once.
     """
-    single, row, gradient_sums, hessian_sums, _ = workspace
+    (scores, gains, query_weights, offsets), (single, row, gradient_sums, hessian_sums, _) = lists, workspace
     steps, places = np.zeros_like(single), np.arange(len(single)).astype(np.uint32)
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
@@ -174,10 +167,9 @@ def _price_steps(gains: Array, gradient_sums: Array, hessian_sums: Array, steps:
 
 
 @kernel
-def _smooth_costs(
-    alpha: float, scores: Array, gains: Array, query_weights: Array, offsets: Array, queries: Array, costs: Array
-) -> None:
+def _smooth_costs(alpha: float, lists: Lists, queries: Array, costs: Array) -> None:
     """costs[q] = 1 - sum of gain / log2(1 + rank), all in float64."""
+    scores, gains, query_weights, offsets = lists
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         reached = 0.0

@@ -108,6 +108,9 @@ class Outputs(NamedTuple):
     costs: Array | None
 
 
+Lists = tuple[Array, ...]  # what a kernel reads of the rows and the queries: scores first, offsets last
+
+
 class BoundObjective:
     """An objective on one data set; a subclass names its class: `class BoundPoisson(BoundObjective, of=Poisson)`."""
 

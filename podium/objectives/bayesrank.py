@@ -126,8 +126,10 @@ class BoundBayesRank(BoundObjective, of=BayesRank):
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 
-# A number per place of one order: log sum exp of the scores left, the expected gain, and that of all later places.
-Outlook = tuple[Array, Array, Array]
+# A number per place of one order: log sum exp of the scores left, the expected gain, and that of all later places;
+# the last without noise too.
+Outlook = tuple[Array, Array, Array, Array]
+Sums = tuple[Array, Array]  # of gradients and hessians
 # Of one query: scores below the largest, their exponentials, gains. `near` scores have exponentials without underflow.
 Documents = tuple[Array, Array, Array]
 
@@ -153,9 +155,9 @@ def _expect_queries(
     cutoff, table, table_starts = place_weights
     gains, query_weights, offsets = lists
     longest = len(sort_workspace[0])
-    outlook = np.empty(longest), np.empty(longest), np.empty(longest)
-    places, noisy = np.empty(longest, np.uint32), np.empty(longest)
-    baseline, gradient_sums, hessian_sums = np.empty(longest), np.empty(longest), np.empty(longest)
+    outlook = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    places, noisy, sums = np.empty(longest, np.uint32), np.empty(longest), (np.empty(longest), np.empty(longest))
+    gradient_sums, hessian_sums = sums
     for k in range(len(queries)):
         query = queries[k]
         start, stop = offsets[query], offsets[query + 1]
@@ -163,11 +165,8 @@ def _expect_queries(
         if n == 0:
             continue
         shifted, order, theta = scores[start:stop] - scores[start:stop].max(), places[:n], table[table_starts[query] :]
-        documents, near, top = (
-            (shifted, np.exp(shifted), gains[start:stop]),
-            shifted.min() > -_NEAR,
-            n if few else min(cutoff, n),
-        )
+        documents, near = (shifted, np.exp(shifted), gains[start:stop]), shifted.min() > -_NEAR
+        top = n if few else min(cutoff, n)
         for row in range(n):  # an order to begin with
             order[row] = row
         gradient_sums[:n], hessian_sums[:n], expected = 0.0, 0.0, 0.0
@@ -179,12 +178,12 @@ def _expect_queries(
                 place_worst_first(noisy[:n], top, sort_workspace, order)
             worth = _look_ahead(documents, near, theta, top, order, outlook)
             if number < 0:
-                baseline[:top] = outlook[2][:top]
+                outlook[3][:top] = outlook[2][:top]
                 continue
             share = _probability(shifted, order, outlook[0]) if few else 1.0 / samples
             expected += share * worth
             if costs is None:
-                _add_order(documents, near, theta, top, share, order, outlook, baseline, gradient_sums, hessian_sums)
+                _add_order(documents, near, theta, top, share, order, outlook, sums)
         if costs is not None:
             costs[query] = query_weights[query] * (1.0 - expected)
         for d in range(n if costs is None else 0):
@@ -214,7 +213,7 @@ def _add_noise(
 def _look_ahead(documents: Documents, near: bool, theta: Array, top: int, places: Array, outlook: Outlook) -> float:
     """Fill the expected gains of an order (places, worst first) from its end; returns that of the entire order."""
     scores, all_odds, gains = documents
-    levels, means, later = outlook
+    levels, means, later, _ = outlook
     largest, total, gained, worth = 0.0 if near else -np.inf, 0.0, 0.0, 0.0
     n = len(places)
     for k in range(n):
@@ -233,16 +232,7 @@ def _look_ahead(documents: Documents, near: bool, theta: Array, top: int, places
 
 @kernel
 def _add_order(
-    documents: Documents,
-    near: bool,
-    theta: Array,
-    top: int,
-    share: float,
-    places: Array,
-    outlook: Outlook,
-    baseline: Array,
-    gradient_sums: Array,
-    hessian_sums: Array,
+    documents: Documents, near: bool, theta: Array, top: int, share: float, places: Array, outlook: Outlook, sums: Sums
 ) -> None:
     """Add one order's part of the derivative and of the surrogate of the second one, O(n).
 
@@ -250,8 +240,8 @@ def _add_order(
     and `p_x(d) = exp(s_d - level_x)` turns them into sums of probabilities.
     """
     scores, odds, gains = documents
-    levels, means, later = outlook
-    n, most = len(places), gains.max()
+    levels, means, later, baseline = outlook
+    (gradient_sums, hessian_sums), n, most = sums, len(places), gains.max()
     own_sum, price, bend, bend_squares, level, lift = 0.0, 0.0, 0.0, 0.0, levels[0], 1.0
     for x in range(n):
         d, surplus = places[n - 1 - x], 0.0

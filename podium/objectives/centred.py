@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel
-from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
+from podium.objectives.base import Lists, Objective, Outputs
 from podium.objectives.device import DeviceObjective, PaddedLists
+from podium.objectives.pointwise import BoundPointwise
 
 
 @dataclass(frozen=True)
@@ -24,21 +24,11 @@ class QueryRMSE(Objective):
     name: ClassVar[str] = "query_rmse"
 
 
-class BoundQueryRMSE(BoundObjective, of=QueryRMSE):
-    """Centred squared error on one data set."""
-
-    def __init__(self, objective: QueryRMSE, data: BoundLabels, n_jobs: int | None) -> None:
-        super().__init__(objective, data, n_jobs)
-        self.row_weights = data.row_weights
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the documents' weights, as of squared error."""
-        return exact_sum(self.row_weights)
+class BoundQueryRMSE(BoundPointwise, of=QueryRMSE):
+    """Centred squared error on one data set; weights of documents add up as those of squared error do."""
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        weights, offsets = self.row_weights, self.offsets
-        _centred(scores, self.labels, weights, offsets, queries, *out)
+        _centred((scores, self.labels, self.row_weights, self.offsets), queries, *out)
 
     def on_device(self) -> DeviceObjective:
         rows = {"label": self.labels, "row_weight": self.row_weights}
@@ -65,17 +55,9 @@ def _mean_distance(scores: Array, labels: Array, weights: Array) -> tuple[float,
 
 
 @kernel
-def _centred(
-    scores: Array,
-    labels: Array,
-    weights: Array,
-    offsets: Array,
-    queries: Array,
-    gradients: Array,
-    hessians: Array,
-    costs: Array | None,
-) -> None:
+def _centred(lists: Lists, queries: Array, gradients: Array, hessians: Array, costs: Array | None) -> None:
     """g = w (F - y - m), h = w (1 - w / sum w); or the costs. All (n,), float64 in, float32 out."""
+    scores, labels, weights, offsets = lists
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         mean, total = _mean_distance(scores[start:stop], labels[start:stop], weights[start:stop])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
-from podium.objectives.base import BoundLabels, BoundObjective, Outputs
+from podium.objectives.base import BoundLabels, BoundObjective, Lists, Outputs
 from podium.objectives.pair_losses import sigmoid, softplus
 from podium.objectives.pairwise import RankNet
 
@@ -34,15 +34,14 @@ class BoundPairs(BoundObjective):
         if len(data.weights):
             weights = data.weights[pairs.first] * data.weights[pairs.second]
         parts = pairs.first, pairs.second, pairs.target, weights * data.query_weights[query]
-        first, second, target, weights = (readonly(np.ascontiguousarray(part[order])) for part in parts)
-        self._sorted = first, second, target, weights
+        self._sorted = [readonly(np.ascontiguousarray(part[order])) for part in parts]
 
     def work(self, lengths: Array) -> Array:
         return np.asarray(8 * lengths)
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        pairs = *self._sorted, self._starts, self.offsets
-        _run_pairs(float(self.objective.sigma), scores, *pairs, queries, *out)
+        lists = scores, *self._sorted, self._starts, self.offsets
+        _run_pairs(float(self.objective.sigma), lists, queries, *out)
 
 
 class GivenPairs:
@@ -97,23 +96,13 @@ class PairGradient:
 
 @kernel
 def _run_pairs(
-    sigma: float,
-    scores: Array,
-    first: Array,
-    second: Array,
-    target: Array,
-    weights: Array,
-    starts: Array,
-    offsets: Array,
-    queries: Array,
-    gradients: Array,
-    hessians: Array,
-    costs: Array | None,
+    sigma: float, lists: Lists, queries: Array, gradients: Array, hessians: Array, costs: Array | None
 ) -> None:
     """The sums at the top of this module; pairs (p,) lie by query, from `starts[q]`; gradients, hessians float32.
 
     Or costs[q] = sum of w (log(1 + e^-o) + (1 - p) o).
     """
+    scores, first, second, target, weights, starts, offsets = lists
     for k in range(len(queries)):
         begin, end, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
         gradient_sums, hessian_sums = np.zeros(end - begin), np.zeros(end - begin)

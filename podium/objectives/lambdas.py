@@ -203,7 +203,7 @@ class BoundLambda(BoundObjective, of=Lambda):
         places = order_of(scores)
         ranked = self.labels[start:stop][places[::-1]]
         workspace, total, divided = make_pair_workspace(n), 0.0, self._options[1] and bool(np.ptp(scores) > 0)
-        single, row, gradient_sums, hessian_sums, exact = workspace
+        single, row, _, _, exact = workspace
         powers, (nearest, inverse) = np.zeros_like(single), _distances(self._options, divided)
         if n > 1:
             load_scores(scores, places, float(scores.max()), self._options[0], True, workspace)
@@ -217,8 +217,7 @@ class BoundLambda(BoundObjective, of=Lambda):
             if out.costs is not None:
                 total += cost_row(LOGISTIC, i, i, exact, row)
             else:
-                sums = gradient_sums, hessian_sums, nearest, inverse
-                total += _metric_row(self._options[1], i, single, powers, row, *sums)
+                total += _metric_row(self._options[1], i, workspace, powers, nearest, inverse)
         _close_query(query, places, 1.0, total, self._options, self._lists, workspace, *out)
 
 
@@ -340,17 +339,10 @@ def _least(scores: Array) -> float:
 
 @fast_kernel
 def _metric_row(
-    normalised: bool,
-    i: int,
-    scores: Array,
-    powers: Array,
-    row: Array,
-    gradient_sums: Array,
-    hessian_sums: Array,
-    nearest: np.float32,
-    inverse: np.float32,
+    normalised: bool, i: int, workspace: PairWorkspace, powers: Array, nearest: np.float32, inverse: np.float32
 ) -> float:
     """One row of `_lambda_queries`, for swap deltas that came from Python."""
+    scores, row, gradient_sums, hessian_sums, _ = workspace
     load_powers(i + 1, scores[i], scores, powers)
     if normalised:
         return float(logistic_row(True, i, scores, powers, row, gradient_sums, hessian_sums, nearest, inverse))

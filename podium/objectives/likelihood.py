@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel
-from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs
+from podium.objectives.base import BoundLabels, BoundObjective, Lists, Objective, Outputs
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.rankings import order_by_label
 
@@ -43,9 +43,8 @@ class BoundListMLE(BoundObjective, of=ListMLE):
         return DeviceObjective.of(likelihood_gradients, rows, {"weight": self.query_weights})
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        data, order = self.data, self.order
-        lists = data.weights, data.query_weights, data.offsets
-        _plackett_luce(scores, order.places, order.worse, lists, queries, *out)
+        lists = scores, *self.order, self.data.weights, self.query_weights, self.offsets
+        _plackett_luce(lists, queries, *out)
 
 
 def likelihood_gradients(scores: Any, lists: PaddedLists) -> Any:
@@ -65,37 +64,27 @@ def likelihood_gradients(scores: Any, lists: PaddedLists) -> Any:
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 
+# Of one query: its scores, the order of its documents, how many are worse, their weights, and `_levels`, all but the
+# scores worst first.
+Choices = tuple[Array, Array, Array, Array, Array]
+
 
 @kernel
-def _plackett_luce(
-    scores: Array,
-    places: Array,
-    worse: Array,
-    lists: tuple[Array, Array, Array],
-    queries: Array,
-    gradients: Array,
-    hessians: Array,
-    costs: Array | None,
-) -> None:
-    """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is None.
-
-    places (n,) uint32 and worse (n,) int64 are the `LabelOrder`; lists are document weights, query weights, offsets.
-    """
-    weights, query_weights, offsets = lists
+def _plackett_luce(lists: Lists, queries: Array, gradients: Array, hessians: Array, costs: Array | None) -> None:
+    """The sums of `ListMLE` for all documents of these queries; or `costs[q]`, unless that is None."""
+    scores, places, worse, weights, query_weights, offsets = lists
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         n = stop - start
         if n == 0:
             continue
-        shifted, rank = scores[start:stop] - scores[start:stop].max(), worse[start:stop]
-        order = places[start:stop]
+        shifted, order, rank = scores[start:stop] - scores[start:stop].max(), places[start:stop], worse[start:stop]
         share = np.ones(n) if len(weights) == 0 else weights[start:stop][order]
-        levels = _levels(shifted, order, rank)
+        choices, scale = (shifted, order, rank, share, _levels(shifted, order, rank)), query_weights[queries[k]]
         if costs is not None:
-            costs[queries[k]] = query_weights[queries[k]] * _likelihood_cost(shifted, order, rank, share, levels)
+            costs[queries[k]] = scale * _likelihood_cost(choices)
         else:
-            scale = query_weights[queries[k]]
-            _choice_sums(shifted, order, rank, share, levels, scale, gradients[start:stop], hessians[start:stop])
+            _choice_sums(choices, scale, gradients[start:stop], hessians[start:stop])
 
 
 @kernel
@@ -117,8 +106,8 @@ def _levels(scores: Array, order: Array, worse: Array) -> Array:
 
 
 @kernel
-def _likelihood_cost(scores: Array, order: Array, worse: Array, weights: Array, levels: Array) -> float:
-    total = 0.0
+def _likelihood_cost(choices: Choices) -> float:
+    (scores, order, worse, weights, levels), total = choices, 0.0
     for k in range(len(order)):
         if worse[k] > 0:
             total += weights[k] * (levels[k] - scores[order[k]])
@@ -126,21 +115,13 @@ def _likelihood_cost(scores: Array, order: Array, worse: Array, weights: Array, 
 
 
 @kernel
-def _choice_sums(
-    scores: Array,
-    order: Array,
-    worse: Array,
-    weights: Array,
-    levels: Array,
-    scale: float,
-    gradients: Array,
-    hessians: Array,
-) -> None:
+def _choice_sums(choices: Choices, scale: float, gradients: Array, hessians: Array) -> None:
     """From the best label down, with `first` = exp(level) * sum of w exp(-level_i) over the choices i so far.
 
     Then `sum_i w_i p_ij = first * exp(s_j - level)`, and `second` does the same for squares. Levels fall on the way
     down, so no factor exceeds 1.
     """
+    scores, order, worse, weights, levels = choices
     first, second, level, k = 0.0, 0.0, 0.0, len(order) - 1
     while k >= 0:
         begin, chosen = worse[k], 0.0

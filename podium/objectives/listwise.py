@@ -23,6 +23,7 @@ from podium.metrics.policies import gain_table, gains, known_gain
 from podium.objectives.base import (
     BoundLabels,
     BoundObjective,
+    Lists,
     Objective,
     Outputs,
     check_fraction,
@@ -87,21 +88,15 @@ class BoundSoftmax(BoundObjective, of=ListNet):
         self._set_targets()
 
     def _set_targets(self) -> None:
-        data, targets, smoothing = self.data, self.targets, float(self.objective.smoothing)
-        self._share_out(
-            self._all_queries,
-            lambda part: _label_softmax(data.labels, smoothing, data.weights, data.offsets, part, targets),
-        )
+        lists, smoothing = (self.labels, self.data.weights, self.offsets), float(self.objective.smoothing)
+        self._share_out(self._all_queries, lambda part: _label_softmax(lists, smoothing, part, self.targets))
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        targets, weights = readonly(self.targets), self.query_weights
-        _cross_entropy(scores, targets, weights, self.offsets, queries, *out)
+        _cross_entropy((scores, readonly(self.targets), self.query_weights, self.offsets), queries, *out)
 
     def on_device(self) -> DeviceObjective:
-        queries = {"weight": self.query_weights}
-        return DeviceObjective.of(
-            softmax_gradients, {"target": self.targets}, queries, resampled=isinstance(self, BoundXENDCG)
-        )
+        rows, queries = {"target": self.targets}, {"weight": self.query_weights}
+        return DeviceObjective.of(softmax_gradients, rows, queries, resampled=isinstance(self, BoundXENDCG))
 
 
 class BoundXENDCG(BoundSoftmax, of=XENDCG):
@@ -122,12 +117,10 @@ class BoundXENDCG(BoundSoftmax, of=XENDCG):
             self._set_targets()
 
     def _set_targets(self) -> None:
-        drawn, stream = self.objective.seed is not None, stream_of(self.objective.seed or 0, self._iteration)
-        weights, targets, smoothing = self.data.weights, self.targets, float(self.objective.smoothing)
-        self._share_out(
-            self._all_queries,
-            lambda part: _drawn_targets(self._gains, drawn, stream, smoothing, weights, self.offsets, part, targets),
-        )
+        stream = stream_of(self.objective.seed or 0, self._iteration)
+        lists, settings = (self._gains, self.data.weights, self.offsets), (self.objective.seed is not None, stream)
+        smoothing = float(self.objective.smoothing)
+        self._share_out(self._all_queries, lambda part: _drawn_targets(lists, *settings, smoothing, part, self.targets))
 
 
 def softmax_gradients(scores: Any, lists: PaddedLists) -> Any:
@@ -143,10 +136,9 @@ def softmax_gradients(scores: Any, lists: PaddedLists) -> Any:
 
 
 @kernel
-def _label_softmax(
-    labels: Array, smoothing: float, weights: Array, offsets: Array, queries: Array, targets: Array
-) -> None:
+def _label_softmax(lists: Lists, smoothing: float, queries: Array, targets: Array) -> None:
     """targets = w softmax(labels) of each query, smoothed."""
+    labels, weights, offsets = lists
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
         if start == stop:
@@ -168,16 +160,10 @@ def _smooth_targets(total: float, smoothing: float, start: int, stop: int, weigh
 
 @kernel
 def _drawn_targets(
-    label_gains: Array,
-    drawn: bool,
-    stream: np.uint64,
-    smoothing: float,
-    weights: Array,
-    offsets: Array,
-    queries: Array,
-    targets: Array,
+    lists: Lists, drawn: bool, stream: np.uint64, smoothing: float, queries: Array, targets: Array
 ) -> None:
     """targets = w (gain + 1 - u), divided by the query's sum of gain + 1 - u, and smoothed."""
+    label_gains, weights, offsets = lists
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
         if start == stop:
@@ -189,20 +175,12 @@ def _drawn_targets(
 
 
 @kernel
-def _cross_entropy(
-    scores: Array,
-    targets: Array,
-    query_weights: Array,
-    offsets: Array,
-    queries: Array,
-    gradients: Array,
-    hessians: Array,
-    costs: Array | None,
-) -> None:
+def _cross_entropy(lists: Lists, queries: Array, gradients: Array, hessians: Array, costs: Array | None) -> None:
     """g = T q - t, h = T q (1 - q), with q = softmax(scores) and T the sum of t; (n,), float64 in, float32 out.
 
     Or costs[q] = sum of t (log sum exp(s) - s).
     """
+    scores, targets, query_weights, offsets = lists
     for k in range(len(queries)):
         start, stop, scale = offsets[queries[k]], offsets[queries[k] + 1], query_weights[queries[k]]
         if start == stop:

@@ -19,7 +19,15 @@ import numpy as np
 
 from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_fraction, check_positive
+from podium.objectives.base import (
+    BoundLabels,
+    BoundObjective,
+    Lists,
+    Objective,
+    Outputs,
+    check_fraction,
+    check_positive,
+)
 from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
@@ -142,10 +150,9 @@ class BoundPairwise(BoundObjective, of=PairwiseObjective):
         return np.asarray(lengths + lengths * lengths // 32)
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        kind, lists = self.objective, (self.data.weights, self.query_weights, self.offsets)
-        settings = kind.pair_loss, kind.slope, kind.even_pairs
-        workspace = make_pair_workspace(longest_of(self.offsets, queries))
-        arguments = settings, self.order.arrays, lists, scores, queries, workspace
+        settings = self.objective.pair_loss, self.objective.slope, self.objective.even_pairs
+        lists = scores, *self.order, self.data.weights, self.query_weights, self.offsets
+        arguments = settings, lists, queries, make_pair_workspace(longest_of(self.offsets, queries))
         if out.costs is not None:
             _pair_costs(*arguments, out.costs)
         else:
@@ -207,21 +214,13 @@ def _weigh_pairs(i: int, first: int, last: int, start: int, places: Array, weigh
 
 @fast_kernel
 def _pair_queries(
-    settings: Settings,
-    order: tuple[Array, Array],
-    lists: tuple[Array, Array, Array],
-    scores: Array,
-    queries: Array,
-    workspace: PairWorkspace,
-    gradients: Array,
-    hessians: Array,
+    settings: Settings, lists: Lists, queries: Array, workspace: PairWorkspace, gradients: Array, hessians: Array
 ) -> None:
     """g_i = sum over pairs of w dC/ds_i, h_i = sum of w d2C/ds_i2, for all documents of these queries.
 
-    scores (n,) float64; order: those of `LabelOrder`; lists: document weights, query weights, offsets; gradients,
-    hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
+    scores (n,) float64; gradients, hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
     """
-    (loss, sigma, ties), (places, worse), (weights, query_weights, offsets) = settings, order, lists
+    (loss, sigma, ties), (scores, places, worse, weights, query_weights, offsets) = settings, lists
     single, row, gradient_sums, hessian_sums, _ = workspace
     turns = 2 if ties else 1
     for k in range(len(queries)):
@@ -247,17 +246,9 @@ def _pair_queries(
 
 
 @kernel
-def _pair_costs(
-    settings: Settings,
-    order: tuple[Array, Array],
-    lists: tuple[Array, Array, Array],
-    scores: Array,
-    queries: Array,
-    workspace: PairWorkspace,
-    costs: Array,
-) -> None:
+def _pair_costs(settings: Settings, lists: Lists, queries: Array, workspace: PairWorkspace, costs: Array) -> None:
     """costs[q] = sum over pairs of w C(o), times the query's weight."""
-    (loss, sigma, ties), (places, worse), (weights, query_weights, offsets) = settings, order, lists
+    (loss, sigma, ties), (scores, places, worse, weights, query_weights, offsets) = settings, lists
     _, row, _, _, exact = workspace
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0

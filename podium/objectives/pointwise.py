@@ -20,7 +20,7 @@ import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
-from podium.objectives.base import BoundLabels, BoundObjective, Objective, Outputs, check_positive
+from podium.objectives.base import BoundLabels, BoundObjective, Lists, Objective, Outputs, check_positive
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.pair_losses import sigmoid, softplus
 
@@ -57,7 +57,7 @@ class Logistic(Objective):
 
     def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundThresholds:
         classes = (data.labels >= self.relevant).astype(np.int64)
-        return BoundThresholds(self, data, classes, np.zeros(1), 2.0 * self.alpha, n_jobs)
+        return BoundThresholds(self, data, n_jobs, classes, np.zeros(1), 2.0 * self.alpha)
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ class Ordinal(Objective):
                 f"ordinal: expected grades, at most {_MOST_CLASSES} different labels; found {len(grades)}. "
                 "Round the labels, or use objective 'squared'."
             )
-        thresholds = self._thresholds(grades, classes, data)
-        return BoundThresholds(self, data, classes, thresholds, 1.0, n_jobs)
+        return BoundThresholds(self, data, n_jobs, classes, self._thresholds(grades, classes, data), 1.0)
 
     def _thresholds(self, grades: Array, classes: Array, data: BoundLabels) -> Array:
         if self.thresholds is None:
@@ -121,15 +120,15 @@ class BoundPointwise(BoundObjective):
         return exact_sum(self.row_weights)
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        lists = self.lower, self.upper, self.row_weights, self.offsets
-        _point_queries(self.slope, scores, *lists, queries, *out)
+        lists = scores, self.lower, self.upper, self.row_weights, self.offsets
+        _point_queries(self.slope, lists, queries, *out)
 
 
 class BoundSquared(BoundPointwise, of=Squared):
     """Squared error on one data set."""
 
     def start(self) -> float:
-        total = exact_sum(self.row_weights)
+        total = self.total_weight
         with np.errstate(over="ignore"):  # an infinite start is refused by the caller
             return exact_sum(self.labels * self.row_weights) / total if total > 0 else 0.0
 
@@ -145,10 +144,10 @@ class BoundThresholds(BoundPointwise):
         self,
         objective: Objective,
         data: BoundLabels,
+        n_jobs: int | None,
         classes: Array,
         thresholds: Array,
         slope: float,
-        n_jobs: int | None,
     ) -> None:
         super().__init__(objective, data, n_jobs)
         self.thresholds, self.slope = readonly(thresholds), slope
@@ -208,21 +207,13 @@ def threshold_gradients(scores: Any, lists: PaddedLists, slope: float) -> Any:
 
 @kernel
 def _point_queries(
-    slope: float | None,
-    scores: Array,
-    lower: Array,
-    upper: Array,
-    weights: Array,
-    offsets: Array,
-    queries: Array,
-    gradients: Array,
-    hessians: Array,
-    costs: Array | None,
+    slope: float | None, lists: Lists, queries: Array, gradients: Array, hessians: Array, costs: Array | None
 ) -> None:
     """Squared error: g = w (F - y), h = w. Else g = w slope (down - up), h = w slope^2 (down (1 - down) + up (1 - up)).
 
     down = sigmoid(slope (F - upper)), up = sigmoid(slope (lower - F)); all (n,), float64 in, float32 out. Or the costs.
     """
+    scores, lower, upper, weights, offsets = lists
     for k in range(len(queries)):
         total = 0.0
         for row in range(offsets[queries[k]], offsets[queries[k] + 1]):

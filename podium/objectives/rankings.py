@@ -5,7 +5,7 @@ A ranking is an array of places: unsigned numbers counted from the query's first
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,16 +17,11 @@ from podium.objectives.base import BoundLabels
 _SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
 
 
-@dataclass(frozen=True, eq=False)
-class LabelOrder:
+class LabelOrder(NamedTuple):
     """The documents of each query by label. Labels do not change, so this is found once, when an objective is bound."""
 
     places: Array  # (n,) uint32, worst first
     worse: Array  # (n,) int64: how many documents of the query have a smaller label
-
-    @property
-    def arrays(self) -> tuple[Array, Array]:
-        return self.places, self.worse
 
 
 def order_by_label(data: BoundLabels, n_jobs: int | None) -> LabelOrder:

@@ -24,12 +24,7 @@ class AdaRankTraining(WeightedFeatures):
     """The learner of AdaRank. Performances of weak rankers do not change, so they are computed once."""
 
     def __init__(
-        self,
-        X: np.ndarray,
-        performance: Performance,
-        query_weight: np.ndarray,
-        both_signs: bool,
-        n_jobs: int | None,
+        self, X: np.ndarray, performance: Performance, query_weight: np.ndarray, both_signs: bool, n_jobs: int | None
     ) -> None:
         """`both_signs`: features with the sign turned are weak rankers too."""
         super().__init__(X, n_jobs)

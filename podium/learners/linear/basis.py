@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import map_slices
 from podium.data.standardising import Standardisation
 from podium.learners.kernel_functions import gaussian
@@ -37,9 +37,9 @@ class Basis:
     degree: int  # of polynomials
     width: float  # of the others
     scaling: Standardisation
-    centres: np.ndarray  # (centres, features) float64, standardised; none for polynomials
+    centres: Array  # (centres, features) float64, standardised; none for polynomials
 
-    def centred(self, X: np.ndarray, n_centres: int, seed: int) -> Basis:
+    def centred(self, X: Array, n_centres: int, seed: int) -> Basis:
         """With up to `n_centres` of the training rows X as centres; polynomials have none."""
         rng = np.random.Generator(np.random.PCG64(seed))
         rows = np.sort(rng.permutation(len(X))[: 0 if self.kind == "polynomial" else n_centres])
@@ -49,7 +49,7 @@ class Basis:
     def n_functions(self) -> int:
         return len(self.scaling.scale) * self.degree if self.kind == "polynomial" else len(self.centres)
 
-    def expand(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    def expand(self, X: Array, n_jobs: int | None = None) -> Array:
         """The values of the functions, (rows, functions) float32."""
         values = np.empty((len(X), self.n_functions), np.float32)
         over = 1.0 / (self.width * self.width * max(len(self.scaling.scale), 1))
@@ -85,7 +85,7 @@ class Basis:
         if (self.kind == "polynomial") != (len(self.centres) == 0):
             raise ValueError(f"{self.kind} basis functions have {len(self.centres)} centres")
 
-    def _standardised(self, X: np.ndarray) -> np.ndarray:
+    def _standardised(self, X: Array) -> Array:
         return np.asarray(np.clip(self.scaling.apply(X), -_FARTHEST, _FARTHEST))
 
 
@@ -93,7 +93,7 @@ _gaussian = kernel(gaussian)
 
 
 @kernel
-def _powers(z: np.ndarray, degree: int, values: np.ndarray) -> None:
+def _powers(z: Array, degree: int, values: Array) -> None:
     """values[i, f degree + k] = z[i, f]^(k + 1)."""
     for i in range(len(z)):
         for f in range(z.shape[1]):
@@ -104,7 +104,7 @@ def _powers(z: np.ndarray, degree: int, values: np.ndarray) -> None:
 
 
 @kernel
-def _centred(z: np.ndarray, centres: np.ndarray, over: float, gaussian: bool, values: np.ndarray) -> None:
+def _centred(z: Array, centres: Array, over: float, gaussian: bool, values: Array) -> None:
     """values[i, j] = the gaussian kernel of z_i and c_j with gamma = over / 2, or 1 / (1 + exp(-z_i . c_j over))."""
     for i in range(len(z)):
         for j in range(len(centres)):

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from podium._runtime.compiler import Array
 from podium._runtime.exact import exact_sum
 from podium.data.sparse import FeatureMatrix
 from podium.learners.linear.basis import Basis
@@ -48,9 +49,9 @@ class LinearRules:
 class Iterate:
     """Weights with the scores and the gradient of the cost there; the cost itself once it was asked for."""
 
-    point: np.ndarray
-    scores: np.ndarray
-    gradient: np.ndarray
+    point: Array
+    scores: Array
+    gradient: Array
     cost: float | None = None
 
 
@@ -58,12 +59,7 @@ class LinearTraining(WeightedFeatures):
     """The learner of linear models; behind the weights of standardised features, `weights` has the intercept."""
 
     def __init__(
-        self,
-        X: np.ndarray,
-        target: Target,
-        rules: LinearRules,
-        basis: Basis | None = None,
-        row_weights: np.ndarray | None = None,
+        self, X: Array, target: Target, rules: LinearRules, basis: Basis | None = None, row_weights: Array | None = None
     ) -> None:
         """row_weights (n,): for the standardisation; the target knows its own."""
         self.basis, self.target, self.rules = basis, target, rules
@@ -71,7 +67,7 @@ class LinearTraining(WeightedFeatures):
         total = target.total_weight
         self._total = total if total > 0 else 1.0  # without any weight, every gradient is 0
         self.weights = np.append(self.weights, target.start() if rules.fit_intercept else 0.0)
-        self._moves: list[tuple[np.ndarray, np.ndarray]] = []  # (step, change of the gradient), oldest first
+        self._moves: list[tuple[Array, Array]] = []  # (step, change of the gradient), oldest first
         self._derivatives = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
         self._here: Iterate | None = None  # the last one, where the next round need not ask again
 
@@ -87,27 +83,27 @@ class LinearTraining(WeightedFeatures):
         self.is_done = size == 0.0 or float(np.abs(there.gradient).max(initial=0.0)) <= self.rules.tolerance
         self.settle(there.point)
 
-    def _expanded(self, X: FeatureMatrix) -> np.ndarray:
+    def _expanded(self, X: FeatureMatrix) -> Array:
         return np.asarray(X) if self.basis is None else self.basis.expand(np.asarray(X), self.rules.n_jobs)
 
-    def _unscaled(self, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    def _unscaled(self, weights: Array) -> tuple[Array, float]:
         raw, intercept = super()._unscaled(weights[:-1])
         return raw, float(weights[-1] + intercept)
 
-    def _more_state(self) -> dict[str, np.ndarray]:
+    def _more_state(self) -> dict[str, Array]:
         moves = np.zeros((2, _MEMORY, len(self.weights)))
         for number, move in enumerate(self._moves):
             moves[:, number] = move
         return {"memory": np.array([float(len(self._moves))]), "moves": moves.reshape(-1)}
 
-    def _restore_more(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def _restore_more(self, arrays: Mapping[str, Array]) -> None:
         memory = float(arrays["memory"][0])
         if memory not in range(_MEMORY + 1):
             raise ValueError(f"memory must be an integer from 0 to {_MEMORY}")
         steps, changes = arrays["moves"].reshape(2, _MEMORY, -1)[:, : int(memory)]
         self._moves, self._here = list(zip(steps, changes)), None
 
-    def _iterate(self, point: np.ndarray) -> Iterate:
+    def _iterate(self, point: Array) -> Iterate:
         """The gradient of the cost in the weights of standardised features and the intercept."""
         scores, (gradients, hessians) = self.scores(self.X, point), self._derivatives
         self.target.derivatives(scores, gradients, hessians)
@@ -128,7 +124,7 @@ class LinearTraining(WeightedFeatures):
             at.cost = self.target.loss(at.scores) / self._total + 0.5 * self.rules.l2 * float(weights @ weights)
         return at.cost
 
-    def _direction(self, gradient: np.ndarray, moves: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    def _direction(self, gradient: Array, moves: list[tuple[Array, Array]]) -> Array:
         """Minus the inverse Hessian, as the last moves describe it, times the gradient."""
         direction, shares = -gradient, []
         for step, change in reversed(moves):
@@ -144,7 +140,7 @@ class LinearTraining(WeightedFeatures):
             direction = direction + step * (share - (change @ direction) / (step @ change))
         return direction
 
-    def _search(self, here: Iterate, direction: np.ndarray, slope: float) -> tuple[float, Iterate]:
+    def _search(self, here: Iterate, direction: Array, slope: float) -> tuple[float, Iterate]:
         """A step size that ends the search, and the iterate there; the last one before the cost rises if there is none.
 
         The size is bracketed between one that is too small and one that is too large; between these, the next is where
@@ -173,9 +169,7 @@ def _between(low: float, low_slope: float, high: float, high_slope: float) -> fl
     return low + min(max(share, 0.1), 0.9) * (high - low)
 
 
-def _remember(
-    moves: list[tuple[np.ndarray, np.ndarray]], step: np.ndarray, change: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _remember(moves: list[tuple[Array, Array]], step: Array, change: Array) -> list[tuple[Array, Array]]:
     if step @ change > 1e-12 * (change @ change):  # otherwise the cost does not curve upwards here
         return [*moves, (step, change)][-_MEMORY:]
     return moves

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, readonly
 from podium._runtime.threads import map_slices
 
 _BLOCK_ROWS = 8192
 _FEWEST_VALUES = 1 << 20  # of X: below this, handing out work costs more than it saves
 
 
-def multiply(X: np.ndarray, weights: np.ndarray, out: np.ndarray, n_jobs: int | None = None) -> None:
+def multiply(X: Array, weights: Array, out: Array, n_jobs: int | None = None) -> None:
     """out = X weights. X (n, features) float32 in C order, weights (features,) and out (n,) float64."""
     X = readonly(X)
 
@@ -26,11 +26,11 @@ def multiply(X: np.ndarray, weights: np.ndarray, out: np.ndarray, n_jobs: int | 
     map_slices(work, len(X), _BLOCK_ROWS, n_jobs if X.size >= _FEWEST_VALUES else 1)
 
 
-def multiply_transposed(X: np.ndarray, values: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+def multiply_transposed(X: Array, values: Array, n_jobs: int | None = None) -> Array:
     """X' values, float64. values (n,) float64."""
     X = readonly(X)
 
-    def work(part: slice) -> np.ndarray:
+    def work(part: slice) -> Array:
         total = np.zeros(X.shape[1])
         _add_block(X[part], values[part], total)
         return total
@@ -42,7 +42,7 @@ def multiply_transposed(X: np.ndarray, values: np.ndarray, n_jobs: int | None = 
 
 
 @fast_kernel
-def _multiply_block(X: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+def _multiply_block(X: Array, weights: Array, out: Array) -> None:
     for i in range(len(X)):
         total = 0.0
         for f in range(X.shape[1]):
@@ -51,7 +51,7 @@ def _multiply_block(X: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None
 
 
 @fast_kernel
-def _add_block(X: np.ndarray, values: np.ndarray, total: np.ndarray) -> None:
+def _add_block(X: Array, values: Array, total: Array) -> None:
     for i in range(len(X)):
         value = values[i]
         for f in range(X.shape[1]):

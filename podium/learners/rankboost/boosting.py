@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.compiler import Array
 from podium._runtime.exact import exact_sum
 from podium.data.ranking import RankingData
 from podium.learners.rankboost.alphas import bound_alpha, closed_alpha, search_alpha
@@ -46,13 +47,7 @@ class RankBoosting:
     """The learner of RankBoost."""
 
     def __init__(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        offsets: np.ndarray,
-        weights: np.ndarray,
-        query_weights: np.ndarray,
-        rules: RankBoostRules,
+        self, X: Array, labels: Array, offsets: Array, weights: Array, query_weights: Array, rules: RankBoostRules
     ) -> None:
         """X (n, features) float32 and labels (n,) of grouped rows; weights (n,), query_weights (queries,)."""
         self.rules, self.n_features = rules, X.shape[1]
@@ -64,8 +59,8 @@ class RankBoosting:
         self._selection = self._prepare(X)
         self._rounds: list[tuple[WeakRanker, float, float]] = []
         self.is_done = not self.pairs.has_pairs
-        self.followed: list[np.ndarray] = []
-        self._followed_rows: list[np.ndarray] = []
+        self.followed: list[Array] = []
+        self._followed_rows: list[Array] = []
 
     @property
     def n_steps(self) -> int:
@@ -97,7 +92,7 @@ class RankBoosting:
         self._rounds.append((ranker, alpha, z))
         self.followed, self.is_done = followed, is_perfect
 
-    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+    def follow(self, data: RankingData, offset: Array | float) -> None:
         scores = np.zeros(data.n_rows) + offset
         self.rankers.add_to(scores, data.X, n_jobs=self.rules.n_jobs)
         self._followed_rows.append(data.X)
@@ -109,16 +104,16 @@ class RankBoosting:
     def keep(self, snapshot: int) -> None:
         self._rounds = self._rounds[:snapshot]
 
-    def state(self, best: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def state(self, best: int) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays = self.rankers.arrays() | {"scores": self.pairs.scores, "shift": np.array([self.pairs.shift])}
         return {"best_rounds": int(best)}, arrays | named_scores(self.followed)
 
-    def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
+    def checked_steps(self, arrays: Mapping[str, Array]) -> int:
         rankers = WeakRankers(**{name: arrays[name] for name in RANKER_ARRAYS})
         rankers.check(self.n_features)
         return len(rankers)
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> int:
         refuse_other_names({"best_rounds"}, meta)
         refuse_other_names({*RANKER_ARRAYS, "scores", "shift", *named_scores(self.followed)}, arrays)
         rounds = self.checked_steps(arrays)
@@ -133,7 +128,7 @@ class RankBoosting:
         self.followed = followed
         return best
 
-    def _prepare(self, X: np.ndarray) -> Selection:
+    def _prepare(self, X: Array) -> Selection:
         rules, order, by_z = self.rules, self.pairs.grades.order, self.rules.selection == "z"
         weighing = Weighing(rules.alpha == "bound", rules.largest_alpha)
         if rules.weak_ranker == "value":
@@ -150,7 +145,7 @@ class RankBoosting:
                 'Use selection="r", which takes any number.'
             )
 
-    def _weigh(self, values: np.ndarray) -> tuple[float, bool]:
+    def _weigh(self, values: Array) -> tuple[float, bool]:
         """alpha, and whether the weak ranker orders every pair with u = 1 (or -1): then the next would be the same."""
         pairs, largest = self.pairs, self.rules.largest_alpha
         r = float(exact_sum(pairs.potentials * values))
@@ -170,8 +165,8 @@ class RankBoosting:
 
 
 def _that_count(
-    X: np.ndarray, labels: np.ndarray, offsets: np.ndarray, weights: np.ndarray, query_weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    X: Array, labels: Array, offsets: Array, weights: Array, query_weights: Array
+) -> tuple[Array, Array, Array, Array]:
     """The rows without those of weight 0, which would still move bin edges and scales."""
     counts = (weights > 0) & np.repeat(query_weights > 0, np.diff(offsets))
     if counts.all():

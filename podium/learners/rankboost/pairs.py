@@ -20,24 +20,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
 
-Sums = tuple[np.ndarray, np.ndarray, float]
+Sums = tuple[Array, Array, float]
+Arrays = tuple[Array, Array, Array, Array]  # logarithms of the queries' constants, scores, sources, targets
 
 
 class Grades(NamedTuple):
     """Rows in places sorted by query and label: the documents of one label of a query, a grade, lie together."""
 
-    order: np.ndarray  # (n,) int64: the row at each place
-    offsets: np.ndarray  # (queries + 1,) int64: where the places of a query begin
-    starts: np.ndarray  # (grades + 1,) int64: where the places of a grade begin
-    labels: np.ndarray  # (grades,) float64
-    of_query: np.ndarray  # (queries + 1,) int64: where the grades of a query begin, lowest first
+    order: Array  # (n,) int64: the row at each place
+    offsets: Array  # (queries + 1,) int64: where the places of a query begin
+    starts: Array  # (grades + 1,) int64: where the places of a grade begin
+    labels: Array  # (grades,) float64
+    of_query: Array  # (queries + 1,) int64: where the grades of a query begin, lowest first
 
     @classmethod
-    def of(cls, labels: np.ndarray, offsets: np.ndarray) -> Grades:
+    def of(cls, labels: Array, offsets: Array) -> Grades:
         """labels (n,) and offsets (queries + 1,) of grouped rows."""
         offsets = np.asarray(offsets, np.int64)
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -60,8 +61,8 @@ class PairDistribution:
     def __init__(
         self,
         grades: Grades,
-        weights: np.ndarray,
-        query_weights: np.ndarray,
+        weights: Array,
+        query_weights: Array,
         by_difference: bool = False,
         n_jobs: int | None = None,
     ) -> None:
@@ -79,13 +80,13 @@ class PairDistribution:
             shift = math.log(self.total)
             self.move_to(start, shift, self.sums_at(start, shift))
 
-    def sums_at(self, scores: np.ndarray, shift: float) -> Sums:
+    def sums_at(self, scores: Array, shift: float) -> Sums:
         """(better, worse, total) at other scores, divided by exp(shift), before they are divided by the total."""
         better = self.opposed(scores, shift, 1.0, self.weights, self.weights)
         worse = self.opposed(scores, shift, -1.0, self.weights, self.weights)
         return better, worse, float(exact_sum(better))
 
-    def move_to(self, scores: np.ndarray, shift: float, sums: Sums) -> None:
+    def move_to(self, scores: Array, shift: float, sums: Sums) -> None:
         """D at these scores, with their `sums_at`; if `shift` is the bound before the step, the total is its Z."""
         better, worse, total = sums
         scale = 1.0 / total if total > 0 else 0.0
@@ -98,11 +99,11 @@ class PairDistribution:
         return self.shift + math.log(self.total)
 
     @property
-    def potentials(self) -> np.ndarray:
+    def potentials(self) -> Array:
         """Per place, so that `sum D (h_i - h_j)` over pairs is `sum potentials h` over documents, for any h."""
         return self.better - self.worse
 
-    def split(self, inside: np.ndarray) -> tuple[float, float]:
+    def split(self, inside: Array) -> tuple[float, float]:
         """(W+, W-) of a weak ranker with values 0 and 1: the weight of pairs it orders, and that it reverses."""
         within = self.weights * inside
         beyond = self.weights * (1.0 - inside)
@@ -111,28 +112,26 @@ class PairDistribution:
         reversed_ = self.opposed(self.scores, shift, 1.0, within, beyond)
         return float(exact_sum(ordered)), float(exact_sum(reversed_))
 
-    def slope(self, values: np.ndarray, alpha: float) -> float:
+    def slope(self, values: Array, alpha: float) -> float:
         """`-dZ/dalpha = sum D exp(-alpha u) u` of a weak ranker with these values; u = h_i - h_j."""
         better, worse, _ = self.sums_at(self.scores + alpha * values, self.log_bound)
         return float(exact_sum((better - worse) * values))
 
-    def factor(self, values: np.ndarray, alpha: float) -> float:
+    def factor(self, values: Array, alpha: float) -> float:
         """`Z = sum D exp(-alpha u)`."""
         scores = self.scores + alpha * values
         return float(exact_sum(self.opposed(scores, self.log_bound, 1.0, self.weights, self.weights)))
 
-    def opposed(
-        self, scores: np.ndarray, shift: float, sign: float, sources: np.ndarray, targets: np.ndarray
-    ) -> np.ndarray:
+    def opposed(self, scores: Array, shift: float, sign: float, sources: Array, targets: Array) -> Array:
         """Per place k, `targets_k c sum_j sources_j p exp(sign (s_j - s_k) - shift)`.
 
         j is of lower grades if the sign is 1, of higher ones if it is -1.
         """
-        out, constants = np.empty(len(scores)), (self.log_constants, shift, self.by_difference)
-        arrays = readonly(scores), readonly(sources), readonly(targets)
+        out = np.empty(len(scores))
+        arrays = self.log_constants, readonly(scores), readonly(sources), readonly(targets)
 
         def work(first: int, last: int) -> None:
-            _sum_opposed(first, last, self.grades, *constants, sign, *arrays, out)
+            _sum_opposed(first, last, self.grades, arrays, shift, self.by_difference, sign, out)
 
         over_queries(work, self.grades.offsets, self.n_jobs)
         return out
@@ -140,24 +139,14 @@ class PairDistribution:
 
 @kernel
 def _sum_opposed(
-    first: int,
-    last: int,
-    grades: Grades,
-    log_constants: np.ndarray,
-    shift: float,
-    by_difference: bool,
-    sign: float,
-    scores: np.ndarray,
-    sources: np.ndarray,
-    targets: np.ndarray,
-    out: np.ndarray,
+    first: int, last: int, grades: Grades, arrays: Arrays, shift: float, by_difference: bool, sign: float, out: Array
 ) -> None:
     """`PairDistribution.opposed` of queries first .. last - 1.
 
     Over the grades g that were passed, with top the largest sign s_j among their sources:
     mass = sum sources_j exp(sign s_j - top), opposed = sum p(g, label_j) sources_j exp(sign s_j - top).
     """
-    _, _, starts, labels, of_query = grades
+    (_, _, starts, labels, of_query), (log_constants, scores, sources, targets) = grades, arrays
     for q in range(first, last):
         mass, opposed, top = 0.0, 0.0, -np.inf
         count = of_query[q + 1] - of_query[q]

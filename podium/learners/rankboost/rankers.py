@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import map_slices
 
 _BLOCK_ROWS = 8192
@@ -29,7 +29,7 @@ class WeakRanker:
     high: float
     default: int
 
-    def values(self, column: np.ndarray) -> np.ndarray:
+    def values(self, column: Array) -> Array:
         """One value per row; column (n,) float32."""
         values = np.empty(len(column))
         _rank_column(readonly(column), np.float32(self.low), np.float32(self.high), float(self.default), values)
@@ -40,12 +40,12 @@ class WeakRanker:
 class WeakRankers:
     """Rankers with their weights, in the order of the rounds."""
 
-    feature: np.ndarray  # (rounds,) uint32
-    low: np.ndarray  # (rounds,) float32
-    high: np.ndarray  # (rounds,) float32
-    default: np.ndarray  # (rounds,) uint8: 0 or 1
-    alpha: np.ndarray  # (rounds,) float64
-    z: np.ndarray  # (rounds,) float64: sum D exp(-alpha u), above 0 and at most 1
+    feature: Array  # (rounds,) uint32
+    low: Array  # (rounds,) float32
+    high: Array  # (rounds,) float32
+    default: Array  # (rounds,) uint8: 0 or 1
+    alpha: Array  # (rounds,) float64
+    z: Array  # (rounds,) float64: sum D exp(-alpha u), above 0 and at most 1
 
     def __len__(self) -> int:
         return len(self.alpha)
@@ -62,7 +62,7 @@ class WeakRankers:
         columns = (self.arrays()[name].tolist() for name in RANKER_ARRAYS)
         return [(WeakRanker(*one[:4]), one[4], one[5]) for one in zip(*columns)]
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Array]:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
@@ -70,7 +70,7 @@ class WeakRankers:
         """The logarithm of the product of all Z."""
         return float(np.log(self.z).sum())
 
-    def add_to(self, scores: np.ndarray, X: np.ndarray, n_jobs: int | None = None) -> None:
+    def add_to(self, scores: Array, X: Array, n_jobs: int | None = None) -> None:
         """scores (n,) float64 += sum alpha h(X), one ranker after the other."""
         X = readonly(X)
         feature, low, high, default, alpha = (readonly(getattr(self, name)) for name in RANKER_ARRAYS[:-1])
@@ -111,21 +111,13 @@ def rank_value(x: np.float32, low: np.float32, high: np.float32, default: float)
 
 
 @kernel
-def _rank_column(column: np.ndarray, low: np.float32, high: np.float32, default: float, values: np.ndarray) -> None:
+def _rank_column(column: Array, low: np.float32, high: np.float32, default: float, values: Array) -> None:
     for k in range(len(column)):
         values[k] = rank_value(column[k], low, high, default)
 
 
 @kernel
-def _add_scores(
-    X: np.ndarray,
-    feature: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    default: np.ndarray,
-    alpha: np.ndarray,
-    scores: np.ndarray,
-) -> None:
+def _add_scores(X: Array, feature: Array, low: Array, high: Array, default: Array, alpha: Array, scores: Array) -> None:
     """scores[i] += alpha[m] h_m(X[i, feature[m]]), m rising: in training, rounds are added in this order too."""
     for i in range(len(X)):
         total = scores[i]

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import on_grid, units_for
 from podium._runtime.threads import map_blocks, map_slices
 from podium.learners.rankboost.alphas import bound_alpha, search_alpha
@@ -35,12 +35,12 @@ _STRIDE = 264  # slots per feature: a power of two would make features share cac
 class Factors(NamedTuple):
     """D in factors, each relative to the largest of its grade."""
 
-    as_better: np.ndarray  # (n,)
-    as_worse: np.ndarray  # (n,)
-    low: np.ndarray  # (grades,) the least score, of the better one
-    high: np.ndarray  # (grades,) the largest score, of the worse one
-    constants: np.ndarray  # (queries,)
-    grade: np.ndarray  # (n,) int64
+    as_better: Array  # (n,)
+    as_worse: Array  # (n,)
+    low: Array  # (grades,) the least score, of the better one
+    high: Array  # (grades,) the largest score, of the worse one
+    constants: Array  # (queries,)
+    grade: Array  # (n,) int64
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Selection(Protocol):
     def best(self, pairs: PairDistribution) -> WeakRanker | None:
         """The best one; None where no feature tells two documents of a pair apart."""
 
-    def values(self, ranker: WeakRanker) -> np.ndarray:
+    def values(self, ranker: WeakRanker) -> Array:
         """Of a weak ranker, per place."""
 
 
@@ -66,7 +66,7 @@ class Thresholds:
 
     def __init__(
         self,
-        columns: np.ndarray,
+        columns: Array,
         edges: BinEdges,
         pairs: PairDistribution,
         by_z: bool,
@@ -88,20 +88,20 @@ class Thresholds:
         threshold = -np.inf if bin_ < 0 else float(self.edges.upper[feature, bin_])
         return WeakRanker(feature, threshold, threshold, default)
 
-    def values(self, ranker: WeakRanker) -> np.ndarray:
+    def values(self, ranker: WeakRanker) -> Array:
         """By bins: bin b holds values in (upper[b - 1], upper[b]]."""
         column, edges = self.columns[ranker.feature], self.edges.upper[ranker.feature]
         bin_ = -1 if ranker.low == -np.inf else int(np.searchsorted(edges, np.float32(ranker.low)))
         return np.where(column == MISSING, float(ranker.default), (column > bin_).astype(np.float64))
 
-    def _by_r(self, pairs: PairDistribution) -> np.ndarray:
+    def _by_r(self, pairs: PairDistribution) -> Array:
         """(features, 3): the largest |r|, and the bin and default of its threshold."""
         sums, units = self._potential_sums(pairs)
         gains = np.zeros((len(self.columns), 3))
         _choose_by_r(sums, units, self.n_bins, self.has_missing, gains)
         return gains
 
-    def _potential_sums(self, pairs: PairDistribution) -> tuple[np.ndarray, float]:
+    def _potential_sums(self, pairs: PairDistribution) -> tuple[Array, float]:
         """(features, slots) int64 sums of potentials per bin, in units of a grid; and units per 1."""
         potentials = pairs.potentials
         units = units_for(float(np.abs(potentials).max(initial=0.0)), len(potentials))
@@ -115,7 +115,7 @@ class Thresholds:
         map_slices(work, len(sums), _BLOCK, self.n_jobs)
         return sums, units
 
-    def _by_z(self, pairs: PairDistribution) -> np.ndarray:
+    def _by_z(self, pairs: PairDistribution) -> Array:
         """(features, 3): the largest 1 - Z, and the bin and default of its threshold."""
         assert self._orders is not None
         sums, units = self._potential_sums(pairs)
@@ -123,15 +123,16 @@ class Thresholds:
         changes, gains = np.zeros((len(sums), 2, _STRIDE)), np.zeros((len(sums), 3))
 
         def work(part: slice) -> None:
-            rows = orders[part], self.columns[part], self.has_missing[part]
-            _follow_thresholds(*rows, factors, pairs.grades, pairs.by_difference, changes[part])
+            features = orders[part], self.columns[part], self.has_missing[part]
+            _follow_thresholds(features, factors, pairs.grades, pairs.by_difference, changes[part])
 
         map_slices(work, len(sums), _BLOCK, self.n_jobs)
         limit = math.exp(self.weighing.largest)
-        _choose_by_z(sums, units, changes, self.n_bins, self.has_missing, self.weighing.is_bound, limit, gains)
+        bins, weighing = (self.n_bins, self.has_missing), (self.weighing.is_bound, limit)
+        _choose_by_z(sums, units, changes, bins, weighing, gains)
         return gains
 
-    def _sorted_places(self, offsets: np.ndarray) -> np.ndarray:
+    def _sorted_places(self, offsets: Array) -> Array:
         """(features, n) int32: the places of each query, the largest bin first, missing values before all."""
         orders = np.empty(self.columns.shape, np.int32)
 
@@ -156,7 +157,7 @@ def _factors(pairs: PairDistribution) -> Factors:
 class Values:
     """Weak rankers with values from 0 to 1: a feature scaled by its least and largest value."""
 
-    def __init__(self, X: np.ndarray, by_z: bool, n_jobs: int | None, weighing: Weighing) -> None:
+    def __init__(self, X: Array, by_z: bool, n_jobs: int | None, weighing: Weighing) -> None:
         """X (n, features) float32, rows in the order of places."""
         self.X, self.by_z, self.n_jobs, self.weighing = readonly(X), by_z, n_jobs, weighing
         self.low, self.high = np.full(X.shape[1], np.inf, np.float32), np.full(X.shape[1], -np.inf, np.float32)
@@ -174,13 +175,13 @@ class Values:
         best = _first_of_the_largest(gains.reshape(-1))
         return None if best is None else self._ranker(best // 2, best % 2)
 
-    def values(self, ranker: WeakRanker) -> np.ndarray:
+    def values(self, ranker: WeakRanker) -> Array:
         return ranker.values(self.X[:, ranker.feature])
 
     def _ranker(self, feature: int, default: int) -> WeakRanker:
         return WeakRanker(feature, float(self.low[feature]), float(self.high[feature]), default)
 
-    def _potential_sums(self, pairs: PairDistribution) -> np.ndarray:
+    def _potential_sums(self, pairs: PairDistribution) -> Array:
         """(features, 2): r with the default 0 and 1; 0 for the latter where nothing is missing."""
         potentials, r = pairs.potentials, np.zeros((len(self.low), 2))
 
@@ -191,7 +192,7 @@ class Values:
         r[:, 1] = np.where(self.has_missing, r[:, 0] + r[:, 1], 0.0)
         return r
 
-    def _by_z(self, pairs: PairDistribution, feature: int, r: np.ndarray) -> tuple[float, float]:
+    def _by_z(self, pairs: PairDistribution, feature: int, r: Array) -> tuple[float, float]:
         """1 - Z at the alpha it would have, with the default 0 and 1, for which r is known."""
         gains, largest = [0.0, 0.0], self.weighing.largest
         for default in range(2 if self.has_missing[feature] else 1):
@@ -204,19 +205,19 @@ class Values:
         return gains[0], gains[1]
 
 
-def _first_of_the_largest(gains: np.ndarray) -> int | None:
+def _first_of_the_largest(gains: Array) -> int | None:
     largest = gains.max(initial=0.0)
     return int(np.argmax(gains * _CLEARLY >= largest)) if largest > 0 else None
 
 
 @kernel
-def _round_all(values: np.ndarray, units: float, rounded: np.ndarray) -> None:
+def _round_all(values: Array, units: float, rounded: Array) -> None:
     for k in range(len(values)):
         rounded[k] = on_grid(values[k], units)
 
 
 @kernel
-def _add_potentials(columns: np.ndarray, potentials: np.ndarray, sums: np.ndarray) -> None:
+def _add_potentials(columns: Array, potentials: Array, sums: Array) -> None:
     """sums[f, columns[f, k]] += potentials[k]. columns (features, n) uint8, potentials (n,) int64."""
     for k in range(len(potentials)):
         potential = potentials[k]
@@ -225,9 +226,7 @@ def _add_potentials(columns: np.ndarray, potentials: np.ndarray, sums: np.ndarra
 
 
 @kernel
-def _choose_by_r(
-    sums: np.ndarray, units: float, n_bins: np.ndarray, has_missing: np.ndarray, gains: np.ndarray
-) -> None:
+def _choose_by_r(sums: Array, units: float, n_bins: Array, has_missing: Array, gains: Array) -> None:
     """gains[f] = (|r|, bin, default), r = sum of the bins above, and of the missing ones if the default is 1."""
     for f in range(len(sums)):
         above = np.int64(0)
@@ -262,16 +261,10 @@ def _gain(ordered: float, reversed_: float, is_bound: bool, limit: float) -> flo
 
 @kernel
 def _choose_by_z(
-    sums: np.ndarray,
-    units: float,
-    changes: np.ndarray,
-    n_bins: np.ndarray,
-    has_missing: np.ndarray,
-    is_bound: bool,
-    limit: float,
-    gains: np.ndarray,
+    sums: Array, units: float, changes: Array, bins: tuple[Array, Array], weighing: tuple[bool, float], gains: Array
 ) -> None:
     """gains[f] = (1 - Z, bin, default); changes (features, 2, slots) of W+. is_bound, limit: see `_gain`."""
+    (n_bins, has_missing), (is_bound, limit) = bins, weighing
     for f in range(len(sums)):
         for default in range(2 if has_missing[f] else 1):
             above = default * sums[f, MISSING]
@@ -286,7 +279,7 @@ def _choose_by_z(
 
 
 @kernel
-def _sort_places(column: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> None:
+def _sort_places(column: Array, offsets: Array, order: Array) -> None:
     """The places by query, then by falling bin: by bins first, then handed out to the queries, which keeps that."""
     counts = np.zeros(257, np.int64)
     for k in range(len(column)):
@@ -309,13 +302,7 @@ def _sort_places(column: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> 
 
 @kernel
 def _follow_thresholds(
-    orders: np.ndarray,
-    columns: np.ndarray,
-    has_missing: np.ndarray,
-    factors: Factors,
-    grades: Grades,
-    by_difference: bool,
-    changes: np.ndarray,
+    features: tuple[Array, Array, Array], factors: Factors, grades: Grades, by_difference: bool, changes: Array
 ) -> None:
     """changes[f, default, b]: by how much W+ rises when the documents of bin b of feature f pass the threshold.
 
@@ -323,7 +310,7 @@ def _follow_thresholds(
     documents above the threshold, outside[l] that of as_worse over the others, pair[g, l] = p exp(high_l - low_g + c).
     """
     as_better, as_worse, low, high, constants, grade = factors
-    _, offsets, starts, labels, of_query = grades
+    (orders, columns, has_missing), (_, offsets, starts, labels, of_query) = features, grades
     most = 0
     for q in range(len(offsets) - 1):
         most = max(most, of_query[q + 1] - of_query[q])
@@ -361,7 +348,7 @@ def _follow_thresholds(
 
 
 @kernel
-def _find_ranges(X: np.ndarray, low: np.ndarray, high: np.ndarray, has_missing: np.ndarray) -> None:
+def _find_ranges(X: Array, low: Array, high: Array, has_missing: Array) -> None:
     for k in range(len(X)):
         for f in range(X.shape[1]):
             x = X[k, f]
@@ -372,15 +359,7 @@ def _find_ranges(X: np.ndarray, low: np.ndarray, high: np.ndarray, has_missing: 
 
 
 @kernel
-def _add_values(
-    X: np.ndarray,
-    first: int,
-    last: int,
-    low: np.ndarray,
-    high: np.ndarray,
-    potentials: np.ndarray,
-    sums: np.ndarray,
-) -> None:
+def _add_values(X: Array, first: int, last: int, low: Array, high: Array, potentials: Array, sums: Array) -> None:
     """sums[f] += potentials[k] times (h(X[k, f]) with the default 0, whether it is missing)."""
     for k in range(len(X)):
         for f in range(first, last):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, readonly
 from podium._runtime.threads import map_slices
 from podium.learners.kernel_functions import KERNEL_FUNCTIONS, gaussian, polynomial, sigmoid
 from podium.learners.linear.products import multiply
@@ -22,19 +22,19 @@ _TILE = 256  # documents that stay in the cache while a block of rows passes
 class Kernel:
     """A kernel by its name, or a Python function of two arrays of rows."""
 
-    kind: str | Callable[[np.ndarray, np.ndarray], Any]
+    kind: str | Callable[[Array, Array], Any]
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 1.0
 
-    def matrix(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    def matrix(self, A: Array, B: Array) -> Array:
         """(rows of A, rows of B) float64."""
         A, B = A.astype(np.float64), B.astype(np.float64)
         if callable(self.kind):
             return _checked(np.asarray(self.kind(A, B), np.float64), (len(A), len(B)))
         return self._values(A @ B.T, _squares(A), _squares(B))
 
-    def row_by_row(self, A: np.ndarray, B: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+    def row_by_row(self, A: Array, B: Array, of_b: Array) -> Array:
         """`matrix`, in which a row has the same bits whatever the others are; those of BLAS depend on their number.
 
         of_b: the squares |b|^2 of B.
@@ -45,7 +45,7 @@ class Kernel:
         _multiply_rows(readonly(A), readonly(B), products)
         return self._values(products, _squares(A.astype(np.float64)), of_b)
 
-    def _values(self, products: np.ndarray, of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+    def _values(self, products: Array, of_a: Array, of_b: Array) -> Array:
         """In place, block by block: kernel values from the products a.b and the squares |a|^2 and |b|^2."""
         with np.errstate(over="ignore", invalid="ignore"):  # whoever asks for scores refuses those that are not finite
             for start in range(0, len(products) if self.kind != "linear" else 0, _BLOCK_ROWS):
@@ -65,24 +65,24 @@ class Documents:
     """Training documents that other rows are compared with: their features, or their columns of given kernel values."""
 
     kernel: Kernel
-    vectors: np.ndarray  # (m, features) float32; (0, features) where kernel values are given
-    columns: np.ndarray  # (m,) int64: training rows as the caller counts them
+    vectors: Array  # (m, features) float32; (0, features) where kernel values are given
+    columns: Array  # (m,) int64: training rows as the caller counts them
 
     @property
     def are_given(self) -> bool:
         return self.kernel.kind == "precomputed"
 
-    def take(self, places: np.ndarray) -> Documents:
+    def take(self, places: Array) -> Documents:
         """Some of them."""
         return replace(
             self, vectors=self.vectors if self.are_given else self.vectors[places], columns=self.columns[places]
         )
 
-    def values(self, X: np.ndarray) -> np.ndarray:
+    def values(self, X: Array) -> Array:
         """(rows of X, documents) float64."""
         return self._given(X) if self.are_given else self.kernel.matrix(X, self.vectors)
 
-    def scores(self, X: np.ndarray, factors: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    def scores(self, X: Array, factors: Array, n_jobs: int | None = None) -> Array:
         """sum over documents of factor * kernel value; threads share blocks of rows, and no row depends on others.
 
         A kernel that is a Python function gets a block of rows at a time, so it alone decides about that.
@@ -97,11 +97,11 @@ class Documents:
         map_slices(work, len(X), _BLOCK_ROWS, 1 if callable(self.kernel.kind) else n_jobs)
         return out
 
-    def _given(self, X: np.ndarray) -> np.ndarray:
+    def _given(self, X: Array) -> Array:
         return np.asarray(X[:, self.columns], np.float64, order="C")
 
 
-def _checked(values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def _checked(values: Array, shape: tuple[int, int]) -> Array:
     """What a kernel that is a Python function returned."""
     if values.shape != shape or not np.isfinite(values).all():
         problem = "numbers that are not finite" if values.shape == shape else f"an array of shape {values.shape}"
@@ -109,12 +109,12 @@ def _checked(values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     return values
 
 
-def _squares(A: np.ndarray) -> np.ndarray:
+def _squares(A: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->i", A, A))
 
 
 @fast_kernel
-def _multiply_rows(A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
+def _multiply_rows(A: Array, B: Array, out: Array) -> None:
     """out[i, j] = A[i] . B[j], each in the same order of additions. A (n, features), B (m, features), out (n, m)."""
     for start in range(0, len(B), _TILE):
         for i in range(len(A)):

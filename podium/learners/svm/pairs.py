@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.sorting import make_sort_workspace, sort_places
 
@@ -31,20 +31,24 @@ from podium.metrics.sorting import make_sort_workspace, sort_places
 class Lists(NamedTuple):
     """The documents of all queries, as kernels read them."""
 
-    grades: np.ndarray  # (n,) int32: 0, 1, 2, ... for the labels of a query
-    weights: np.ndarray  # (n,)
-    bits: np.ndarray  # (queries,) int64: of the largest grade
-    costs: np.ndarray  # (queries,): what a pair counts
-    offsets: np.ndarray  # (queries + 1,) int64
+    grades: Array  # (n,) int32: 0, 1, 2, ... for the labels of a query
+    weights: Array  # (n,)
+    bits: Array  # (queries,) int64: of the largest grade
+    costs: Array  # (queries,): what a pair counts
+    offsets: Array  # (queries + 1,) int64
 
 
 class Levels(NamedTuple):
     """(bits, n) int32 each: documents of a query by group, then by bit, then by score; and, of a position in the upper
     half, the first lower position with xi > 0, and the first with xi >= width."""
 
-    order: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
+    order: Array
+    first: Array
+    last: Array
+
+
+Ends = tuple[int, int, int]  # of a group: the first position of its lower half and of its upper one, and its end
+Part = tuple[Array, Array, Array, Array]  # order, first and last of a level, and weights, of one query
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +62,7 @@ class Violations:
     slack: float  # sum of xi
     dual_sum: float  # sum of min(xi, width): the dual variables of all pairs, but for a factor
     margin: float  # the smallest difference s_i - s_j of any pair; inf where there are none
-    gradient: np.ndarray  # (n,) of the loss in the scores
+    gradient: Array  # (n,) of the loss in the scores
     curvature: Curvature
 
 
@@ -75,7 +79,7 @@ class Curvature:
         n_quadratic = int((self.levels.last - self.levels.first).sum(dtype=np.int64))
         return n_quadratic / max(int(self.pairs.counts.sum()), 1)
 
-    def multiply(self, values: np.ndarray) -> np.ndarray:
+    def multiply(self, values: Array) -> Array:
         """The second derivatives of the loss in the scores, times values (n,)."""
         lists, out = self.pairs.lists, np.zeros(len(values))
 
@@ -91,10 +95,10 @@ class Pairs:
 
     def __init__(
         self,
-        labels: np.ndarray,
-        offsets: np.ndarray,
-        weights: np.ndarray | None = None,
-        query_weights: np.ndarray | None = None,
+        labels: Array,
+        offsets: Array,
+        weights: Array | None = None,
+        query_weights: Array | None = None,
         scaling: str = "pairs",
         n_jobs: int | None = None,
     ) -> None:
@@ -109,7 +113,7 @@ class Pairs:
         costs[:] = _SCALINGS[scaling](importance, totals)
         self.lists = Lists(*map(readonly, lists))
 
-    def violations(self, scores: np.ndarray, width: float = np.inf) -> Violations:
+    def violations(self, scores: Array, width: float = np.inf) -> Violations:
         """Loss, gradient and curvature at these scores (n,)."""
         n, lists = len(scores), self.lists
         levels = Levels(*np.zeros((3, int(lists.bits.max(initial=0)), n), np.int32))
@@ -124,19 +128,19 @@ class Pairs:
         return Violations(loss, slack, dual_sum, margin, gradient, Curvature(self, levels))
 
 
-def _mean_over_pairs(importance: np.ndarray, totals: np.ndarray) -> np.ndarray:
+def _mean_over_pairs(importance: Array, totals: Array) -> Array:
     whole = float(importance @ totals)
     return np.asarray(importance / whole if whole > 0 else importance)
 
 
-def _mean_over_queries(importance: np.ndarray, totals: np.ndarray) -> np.ndarray:
+def _mean_over_queries(importance: Array, totals: Array) -> Array:
     """A query without pairs counts as a query whose slack is 0, as in SVMrank."""
     whole = max(float(importance.sum()), 1e-300)
     return np.where(totals > 0, importance / (whole * np.where(totals > 0, totals, 1.0)), 0.0)
 
 
 # From the weights of queries and the sums of their pair weights: what a pair costs, but for C.
-_SCALINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+_SCALINGS: dict[str, Callable[[Array, Array], Array]] = {
     "pairs": lambda importance, _: importance,
     "mean_pairs": _mean_over_pairs,
     "mean_queries": _mean_over_queries,
@@ -144,7 +148,7 @@ _SCALINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 @kernel
-def _grade_queries(labels: np.ndarray, lists: Lists, counts: np.ndarray, totals: np.ndarray) -> None:
+def _grade_queries(labels: Array, lists: Lists, counts: Array, totals: Array) -> None:
     """Fill grades and bits; counts, totals: pairs of a query, and the sum of their weights."""
     grades, weights, bits, _, offsets = lists
     for q in range(len(offsets) - 1):
@@ -164,7 +168,7 @@ def _grade_queries(labels: np.ndarray, lists: Lists, counts: np.ndarray, totals:
 
 
 @kernel
-def _divide_group(order: np.ndarray, grades: np.ndarray, bit: int, start: int, out: np.ndarray) -> tuple[int, int]:
+def _divide_group(order: Array, grades: Array, bit: int, start: int, out: Array) -> tuple[int, int]:
     """Divide the group (grade >> bit + 1) that begins at `start` by the bit, stably: (first of the upper half, end)."""
     n, group, stop, middle = len(order), grades[order[start]] >> (bit + 1), start, start
     while stop < n and grades[order[stop]] >> (bit + 1) == group:
@@ -181,7 +185,7 @@ def _divide_group(order: np.ndarray, grades: np.ndarray, bit: int, start: int, o
 
 
 @kernel
-def _ends(order: np.ndarray, grades: np.ndarray, bit: int, start: int) -> tuple[int, int]:
+def _ends(order: Array, grades: Array, bit: int, start: int) -> tuple[int, int]:
     """(first of the upper half, end) of the group that begins at `start` of a divided order."""
     n, group = len(order), grades[order[start]] >> (bit + 1)
     middle = start
@@ -194,29 +198,22 @@ def _ends(order: np.ndarray, grades: np.ndarray, bit: int, start: int) -> tuple[
 
 
 @kernel
-def _longest(first_query: int, last_query: int, offsets: np.ndarray) -> int:
+def _longest(first: int, last: int, offsets: Array) -> int:
     longest = 0
-    for q in range(first_query, last_query):
+    for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     return longest
 
 
 @kernel
 def _sum_queries(
-    first_query: int,
-    last_query: int,
-    lists: Lists,
-    scores: np.ndarray,
-    width: float,
-    levels: Levels,
-    gradient: np.ndarray,
-    sums: np.ndarray,
+    first: int, last: int, lists: Lists, scores: Array, width: float, levels: Levels, gradient: Array, sums: Array
 ) -> None:
     """sums[q] = loss, slack, dual sum and smallest margin; gradient (n,) times the query's cost; fills `levels`."""
     grades, weights, bits, costs, offsets = lists
-    longest = _longest(first_query, last_query, offsets)
+    longest = _longest(first, last, offsets)
     buffers, sorting = np.empty((7, longest + 1)), make_sort_workspace(longest)
-    for q in range(first_query, last_query):
+    for q in range(first, last):
         sums[q, 3] = np.inf
         if bits[q] == 0 or costs[q] == 0.0:
             continue
@@ -229,10 +226,8 @@ def _sum_queries(
             while group < n:
                 middle, end = _divide_group(order, grades[start:stop], bit, group, level)
                 if group < middle < end:
-                    _sum_group(
-                        group, middle, end, level, relative, weights[start:stop], width, buffers,
-                        levels.first[bit, start:stop], levels.last[bit, start:stop], gradient[start:stop], sums[q],
-                    )  # fmt: skip
+                    part = level, levels.first[bit, start:stop], levels.last[bit, start:stop], weights[start:stop]
+                    _sum_group((group, middle, end), part, relative, width, buffers, gradient[start:stop], sums[q])
                 group = end
             order = level
         for k in range(start, stop):
@@ -241,20 +236,10 @@ def _sum_queries(
 
 @kernel
 def _sum_group(
-    start: int,
-    middle: int,
-    end: int,
-    level: np.ndarray,
-    scores: np.ndarray,
-    weights: np.ndarray,
-    width: float,
-    buffers: np.ndarray,
-    firsts: np.ndarray,
-    lasts: np.ndarray,
-    gradient: np.ndarray,
-    sums: np.ndarray,
+    ends: Ends, part: Part, scores: Array, width: float, buffers: Array, gradient: Array, sums: Array
 ) -> None:
     """Pairs of the upper positions middle .. end - 1 with the lower ones start .. middle - 1, both sorted by score."""
+    (start, middle, end), (level, firsts, lasts, weights) = ends, part
     count, total, squares, of_count, of_target, of_steep, sorted_scores = buffers
     count[start], total[start], squares[start] = 0.0, 0.0, 0.0
     for k in range(start, middle):
@@ -308,41 +293,27 @@ def _sum_group(
 
 
 @kernel
-def _multiply_queries(
-    first_query: int, last_query: int, lists: Lists, levels: Levels, values: np.ndarray, out: np.ndarray
-) -> None:
+def _multiply_queries(first: int, last: int, lists: Lists, levels: Levels, values: Array, out: Array) -> None:
     """out_i = sum over the pairs of i on the quadratic part of w_i w_j (v_i - v_j), times the query's cost."""
     grades, weights, bits, costs, offsets = lists
-    buffers = np.empty((4, _longest(first_query, last_query, offsets) + 1))
-    for q in range(first_query, last_query):
+    buffers = np.empty((4, _longest(first, last, offsets) + 1))
+    for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
         for bit in range(bits[q]):
             level, group = levels.order[bit, start:stop], 0
             while group < stop - start:
                 middle, end = _ends(level, grades[start:stop], bit, group)
                 if group < middle < end:
-                    _multiply_group(
-                        group, middle, end, level, values[start:stop], weights[start:stop], buffers,
-                        levels.first[bit, start:stop], levels.last[bit, start:stop], out[start:stop],
-                    )  # fmt: skip
+                    part = level, levels.first[bit, start:stop], levels.last[bit, start:stop], weights[start:stop]
+                    _multiply_group((group, middle, end), part, values[start:stop], buffers, out[start:stop])
                 group = end
         for k in range(start, stop):
             out[k] *= costs[q]
 
 
 @kernel
-def _multiply_group(
-    start: int,
-    middle: int,
-    end: int,
-    level: np.ndarray,
-    values: np.ndarray,
-    weights: np.ndarray,
-    buffers: np.ndarray,
-    firsts: np.ndarray,
-    lasts: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def _multiply_group(ends: Ends, part: Part, values: Array, buffers: Array, out: Array) -> None:
+    (start, middle, end), (level, firsts, lasts, weights) = ends, part
     count, total, of_count, of_total = buffers
     count[start], total[start] = 0.0, 0.0
     for k in range(start, middle):

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from scipy.linalg import eigh
 
-from podium._runtime.compiler import fast_kernel, readonly
+from podium._runtime.compiler import Array, fast_kernel, readonly
 from podium._runtime.threads import map_blocks
 from podium.learners.linear.products import multiply
 from podium.learners.svm.pairs import Pairs
@@ -27,14 +27,14 @@ _BLOCK_QUERIES = 64
 class Preconditioner:
     """Solves `(I + factor S) x = r` for the scatter S of the training pairs, or its diagonal."""
 
-    def __init__(self, values: np.ndarray, vectors: np.ndarray | None) -> None:
+    def __init__(self, values: Array, vectors: Array | None) -> None:
         """`values`: eigenvalues of S with its `vectors`, or its diagonal."""
         self.values, self._vectors = np.maximum(values, 0.0), vectors
         self._turned = None if vectors is None else np.ascontiguousarray(vectors.T)
         self._scale = np.ones(len(values))
 
     @classmethod
-    def of(cls, X: np.ndarray, pairs: Pairs) -> Self:
+    def of(cls, X: Array, pairs: Pairs) -> Self:
         """X (n, features) in C order."""
         if X.shape[1] > _MOST_FEATURES:
             return cls(scatter(X, pairs, diagonal=True)[0], None)
@@ -44,7 +44,7 @@ class Preconditioner:
     def prepare(self, factor: float) -> None:
         self._scale = 1.0 / (1.0 + factor * self.values)
 
-    def solve(self, right: np.ndarray) -> np.ndarray:
+    def solve(self, right: Array) -> Array:
         if self._vectors is None or self._turned is None:
             return np.asarray(self._scale * right)
         turned, solution = np.empty(len(right)), np.empty(len(right))
@@ -53,7 +53,7 @@ class Preconditioner:
         return solution
 
 
-def scatter(X: np.ndarray, pairs: Pairs, diagonal: bool = False) -> np.ndarray:
+def scatter(X: Array, pairs: Pairs, diagonal: bool = False) -> Array:
     """S (features, features), or its diagonal as (1, features), weighted as the pairs are; added block by block."""
     X, width = readonly(X), X.shape[1]
     lists, sizes = pairs.lists, np.diff(pairs.lists.offsets)
@@ -63,7 +63,7 @@ def scatter(X: np.ndarray, pairs: Pairs, diagonal: bool = False) -> np.ndarray:
     shares = every * lists.costs * pairs.counts / np.maximum(sizes * (sizes - 1) / 2, 1)
     blocks = [queries[k : k + _BLOCK_QUERIES] for k in range(0, len(queries), _BLOCK_QUERIES)]
 
-    def work(block: int) -> np.ndarray:
+    def work(block: int) -> Array:
         total = np.zeros((1 if diagonal else width, width))
         _add_scatter(X, lists.offsets, lists.weights, shares, blocks[block], total)
         return total
@@ -75,14 +75,7 @@ def scatter(X: np.ndarray, pairs: Pairs, diagonal: bool = False) -> np.ndarray:
 
 
 @fast_kernel
-def _add_scatter(
-    X: np.ndarray,
-    offsets: np.ndarray,
-    weights: np.ndarray,
-    shares: np.ndarray,
-    queries: np.ndarray,
-    total: np.ndarray,
-) -> None:
+def _add_scatter(X: Array, offsets: Array, weights: Array, shares: Array, queries: Array, total: Array) -> None:
     """total += share sum_i w_i * sum_i w_i (x_i - mean)(x_i - mean)'; one row of total: the diagonal alone.
 
     Only the lower triangle of a matrix is filled, which is what `eigh` reads.

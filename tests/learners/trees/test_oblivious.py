@@ -84,7 +84,8 @@ def test_matrixnet_learns_and_scores_what_it_grew(splits):
     roots, forest = model.forest_.roots, model.forest_
     for tree in range(forest.n_trees):
         assert roots[tree + 1] - roots[tree] == 31  # 16 leaves
-    by_lambda = MatrixNet(n_estimators=10, max_depth=4, objective="lambda").fit(splits.train)
+    # plain lambdas shrink as pairs get in order: their steps are shorter than normalised ones, so it takes more trees
+    by_lambda = MatrixNet(n_estimators=30, max_depth=4, objective="lambda").fit(splits.train)
     assert by_lambda.score(splits.test) > 0.5
 
 

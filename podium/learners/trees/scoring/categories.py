@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 
 SET_THRESHOLD = 0.5
 
@@ -21,10 +21,10 @@ SET_THRESHOLD = 0.5
 class CategorySets:
     """Sets one behind the other; set k owns `values[start[k]:start[k + 1]]`, rising."""
 
-    feature: np.ndarray  # (sets,) int64: whose values
-    start: np.ndarray  # (sets + 1,) int64
-    values: np.ndarray  # float32
-    sides: np.ndarray  # uint8: 1 for right
+    feature: Array  # (sets,) int64: whose values
+    start: Array  # (sets + 1,) int64
+    values: Array  # float32
+    sides: Array  # uint8: 1 for right
 
     @classmethod
     def none(cls) -> CategorySets:
@@ -43,14 +43,14 @@ class CategorySets:
             np.concatenate([part.sides for part in parts]),
         )
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Array]:
         """As a forest has them."""
         return {f"set_{field.name}": getattr(self, field.name) for field in fields(self)}
 
     def __len__(self) -> int:
         return len(self.feature)
 
-    def take(self, numbers: Sequence[int] | np.ndarray) -> CategorySets:
+    def take(self, numbers: Sequence[int] | Array) -> CategorySets:
         """Some of the sets."""
         return CategorySets.join([self._one(int(number)) for number in numbers])
 
@@ -59,12 +59,12 @@ class CategorySets:
         ends = np.array([0, part.stop - part.start])
         return CategorySets(self.feature[number : number + 1], ends, self.values[part], self.sides[part])
 
-    def sides_of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def sides_of(self, number: int) -> tuple[Array, Array]:
         """The values of a set that go left, and those that go right."""
         one = self._one(number)
         return one.values[one.sides == 0], one.values[one.sides == 1]
 
-    def widen(self, X: np.ndarray) -> np.ndarray:
+    def widen(self, X: Array) -> Array:
         """The rows with one more column a set."""
         if len(self) == 0:
             return X
@@ -91,9 +91,7 @@ class CategorySets:
 
 
 @kernel
-def _look_up(
-    X: np.ndarray, feature: np.ndarray, start: np.ndarray, values: np.ndarray, sides: np.ndarray, wide: np.ndarray
-) -> None:
+def _look_up(X: Array, feature: Array, start: Array, values: Array, sides: Array, wide: Array) -> None:
     """wide[i, features + k] = the side of X[i, feature[k]] in set k, NaN if it is not there."""
     n_features = X.shape[1]
     for i in range(len(X)):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import readonly
+from podium._runtime.compiler import Array, readonly
 from podium._runtime.once import once
 from podium._runtime.threads import map_blocks
 from podium.data.sparse import FeatureMatrix, is_sparse
@@ -32,21 +32,21 @@ _MOST_FEATURES = 2**31 - 1
 class Forest:
     """Trees one behind the other; tree t owns nodes `roots[t]:roots[t + 1]`."""
 
-    roots: np.ndarray  # (trees + 1,) int64
-    depths: np.ndarray  # (trees,) int64
-    feature: np.ndarray  # (nodes,) uint32
-    threshold: np.ndarray  # (nodes,) float32; +inf in leaves
-    left: np.ndarray  # (nodes,) uint32: the left child, or the node itself in leaves
-    missing_right: np.ndarray  # (nodes,) uint8
-    value: np.ndarray  # (nodes,) float64: the score a leaf adds; 0 in splits
-    gain: np.ndarray  # (nodes,) float64: what a split gained; 0 in leaves
-    count: np.ndarray  # (nodes,) int64: training rows that came by
+    roots: Array  # (trees + 1,) int64
+    depths: Array  # (trees,) int64
+    feature: Array  # (nodes,) uint32
+    threshold: Array  # (nodes,) float32; +inf in leaves
+    left: Array  # (nodes,) uint32: the left child, or the node itself in leaves
+    missing_right: Array  # (nodes,) uint8
+    value: Array  # (nodes,) float64: the score a leaf adds; 0 in splits
+    gain: Array  # (nodes,) float64: what a split gained; 0 in leaves
+    count: Array  # (nodes,) int64: training rows that came by
     start: float  # the score before the first tree
     n_features: int
-    set_feature: np.ndarray  # the four arrays of `CategorySets`; set k is feature number n_features + k
-    set_start: np.ndarray
-    set_values: np.ndarray
-    set_sides: np.ndarray
+    set_feature: Array  # the four arrays of `CategorySets`; set k is feature number n_features + k
+    set_start: Array
+    set_values: Array
+    set_sides: Array
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -82,7 +82,7 @@ class Forest:
         return self.n_features + len(self.set_feature)
 
     @once
-    def owner(self) -> np.ndarray:
+    def owner(self) -> Array:
         """The feature that each split asks for; of a set of categories, whose it is."""
         owner = self.feature.astype(np.int64)
         of_set = owner >= self.n_features
@@ -106,7 +106,7 @@ class Forest:
     def n_trees(self) -> int:
         return len(self.depths)
 
-    def scores(self, X: FeatureMatrix, n_trees: int | None = None, n_jobs: int | None = None) -> np.ndarray:
+    def scores(self, X: FeatureMatrix, n_trees: int | None = None, n_jobs: int | None = None) -> Array:
         """One score per row of X (rows, features), float32, in C order or sparse."""
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
         forest, blocks = self._dense_blocks(X)
@@ -136,7 +136,7 @@ class Forest:
         """The same trees for sparse rows."""
         return NarrowForest.of(self, 0, self.n_trees)
 
-    def add_scores(self, X: FeatureMatrix, first: int, last: int, out: np.ndarray) -> None:
+    def add_scores(self, X: FeatureMatrix, first: int, last: int, out: Array) -> None:
         """Add trees first..last to `out` without tables; serial and free of the interpreter lock."""
         self._check_rows(X)
         if not is_sparse(X):
@@ -148,14 +148,14 @@ class Forest:
             part, rows = blocks.take(block)
             narrow.forest.add_wide_scores(narrow.forest.sets.widen(rows), 0, last - first, out[part])
 
-    def add_wide_scores(self, X: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+    def add_wide_scores(self, X: Array, first: int, last: int, out: Array) -> None:
         """`add_scores` of rows that were checked and widened."""
         walking.walk_documents(
             readonly(X.reshape(-1)), X.shape[1], self.roots, self.depths, self.feature, self.threshold, self.left,
             self.missing_right, self.value, first, last, out,
         )  # fmt: skip
 
-    def contributions(self, X: FeatureMatrix, n_jobs: int | None = None) -> np.ndarray:
+    def contributions(self, X: FeatureMatrix, n_jobs: int | None = None) -> Array:
         """What each tree adds to each row's score, (rows, trees)."""
         forest, blocks = self._dense_blocks(X)
         added = np.full((self.n_trees, X.shape[0]), -0.0)  # -0 + x is x, also for x = -0
@@ -226,11 +226,11 @@ class Forest:
         if self.roots[0] != 0 or self.roots[-1] != n or (self.roots[1:] <= self.roots[:-1]).any():
             raise ValueError("the trees do not fill their arrays")
 
-    def _check_links(self, owner: np.ndarray) -> np.ndarray:
+    def _check_links(self, owner: Array) -> Array:
         """Whether each node is a leaf, after it is sure that every tree is one."""
         n = len(self.left)
         node, left = np.arange(n), self.left.astype(np.int64)
-        leaf: np.ndarray = left == node
+        leaf: Array = left == node
         inside = (left > node) & (left + 1 < self.roots[owner + 1])
         if not (leaf | inside).all():
             raise ValueError("a tree points outside of itself")
@@ -241,7 +241,7 @@ class Forest:
             raise ValueError("a node hangs on no other, or on two")
         return leaf
 
-    def _check_questions(self, leaf: np.ndarray) -> None:
+    def _check_questions(self, leaf: Array) -> None:
         asked = self.feature if self.n_features else self.feature[~leaf]  # leaves name feature 0, also where none is
         if (asked >= self.width).any() or (self.missing_right > 1).any():
             raise ValueError("a tree asks for a feature that is not there")
@@ -266,13 +266,13 @@ class Forest:
             largest = np.maximum.reduceat(np.abs(self.value), self.roots[:-1]) if self.n_trees else np.zeros(1)
             return float(abs(self.start) + largest.sum())
 
-    def importances(self, kind: str = "gain") -> np.ndarray:
+    def importances(self, kind: str = "gain") -> Array:
         """The total gain of each feature's splits, or with "split" their number."""
         splits = self.left != np.arange(len(self.left))
         weight = self.gain[splits] if kind == "gain" else np.ones(int(splits.sum()))
         return np.bincount(self.owner[splits], weight, minlength=self.n_features)
 
-    def used_features(self) -> tuple[np.ndarray, np.ndarray]:
+    def used_features(self) -> tuple[Array, Array]:
         """The features that splits ask for, rising, and the total gain of each; the others take no memory."""
         splits = self.left != np.arange(len(self.left))
         used, number = np.unique(self.owner[splits], return_inverse=True)
@@ -283,7 +283,7 @@ class Forest:
 class _Blocks:
     """Rows in blocks of a size that the caches like."""
 
-    rows: Callable[[slice], np.ndarray]
+    rows: Callable[[slice], Array]
     n_rows: int
     size: int
 
@@ -291,7 +291,7 @@ class _Blocks:
     def number(self) -> int:
         return -(-self.n_rows // self.size)
 
-    def take(self, block: int) -> tuple[slice, np.ndarray]:
+    def take(self, block: int) -> tuple[slice, Array]:
         """Where the rows of a block are, and the rows."""
         part = slice(block * self.size, (block + 1) * self.size)
         return part, self.rows(part)
@@ -320,13 +320,13 @@ NODE_ARRAYS = ("feature", "threshold", "left", "missing_right", "value", "gain",
 class TreeArrays:
     """One finished tree, ready to join a forest."""
 
-    feature: np.ndarray
-    threshold: np.ndarray
-    left: np.ndarray
-    missing_right: np.ndarray
-    value: np.ndarray
-    gain: np.ndarray
-    count: np.ndarray
+    feature: Array
+    threshold: Array
+    left: Array
+    missing_right: Array
+    value: Array
+    gain: Array
+    count: Array
     depth: int
     sets: CategorySets = field(default_factory=CategorySets.none)  # set k is feature number n_features + k
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 
 if TYPE_CHECKING:
     from podium.learners.trees.scoring.categories import CategorySets
@@ -21,7 +21,7 @@ _BLOCK_ROWS, _BLOCK_VALUES = 4096, 1 << 22
 _NODE_ARRAYS = ("threshold", "missing_right", "value", "gain", "count")
 
 
-def entries_of(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def entries_of(X: Any) -> tuple[Array, Array, Array]:
     """For kernels: row i has `values[k]` in column `indices[k]`, for k from ends[i] to ends[i + 1]."""
     return readonly(X.indptr), readonly(X.indices), readonly(X.data)
 
@@ -31,7 +31,7 @@ class NarrowForest:
     """Some trees of a forest over the features that they ask for, which have numbers of their own."""
 
     forest: Forest
-    number: np.ndarray  # (all features + 1,) int64: the new number of a feature; -1: no tree asks for it
+    number: Array  # (all features + 1,) int64: the new number of a feature; -1: no tree asks for it
 
     @classmethod
     def of(cls, forest: Forest, first: int, last: int) -> NarrowForest:
@@ -57,7 +57,7 @@ class NarrowForest:
         """As many as a block of dense rows may have."""
         return max(64, min(_BLOCK_ROWS, _BLOCK_VALUES // self.forest.n_features // 64 * 64))
 
-    def take(self, X: Any, part: slice) -> np.ndarray:
+    def take(self, X: Any, part: slice) -> Array:
         """Rows of X as a dense block of the features that the trees ask for."""
         first, last, _ = part.indices(X.shape[0])
         rows = np.zeros((last - first, self.forest.n_features), dtype=np.float32)
@@ -65,7 +65,7 @@ class NarrowForest:
         return rows
 
 
-def _number_anew(forest: Forest, nodes: slice, leaf: np.ndarray) -> tuple[np.ndarray, CategorySets, np.ndarray]:
+def _number_anew(forest: Forest, nodes: slice, leaf: Array) -> tuple[Array, CategorySets, Array]:
     """The features that nodes ask for, counted from 0; the sets of categories among them; the new number of each.
 
     A leaf names feature 0, also where there is none.
@@ -83,9 +83,7 @@ def _number_anew(forest: Forest, nodes: slice, leaf: np.ndarray) -> tuple[np.nda
 
 
 @kernel
-def _spread_entries(
-    ends: np.ndarray, indices: np.ndarray, values: np.ndarray, number: np.ndarray, first: int, rows: np.ndarray
-) -> None:
+def _spread_entries(ends: Array, indices: Array, values: Array, number: Array, first: int, rows: Array) -> None:
     """rows[i, number[f]] = the entry of row first + i and feature f, for the features that have a number."""
     for i in range(len(rows)):
         for k in range(ends[first + i], ends[first + i + 1]):

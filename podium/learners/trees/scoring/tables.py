@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium.learners.trees.scoring.walking import MOST_LEAVES, SIGN, answer_tests, walk_trees
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ _LINE = 8  # nodes per cache line
 class BitTables:
     """The different tests of a forest by feature, and its trees as what to do with the answers."""
 
-    columns: np.ndarray  # (columns,) uint32: the features that are asked for
-    starts: np.ndarray  # (2 * columns + 1,) int64: tests of column c; those that send missing values right come second
-    thresholds: np.ndarray  # (tests,) float32
-    splits: np.ndarray  # of _SPLIT, parents first; `leaf`: the leftmost leaf right of the split, counted in its tree
-    trees: np.ndarray  # (trees, 4) int64: first level, first split, end of splits, first value
-    values: np.ndarray  # (leaves,) float64, from left to right
+    columns: Array  # (columns,) uint32: the features that are asked for
+    starts: Array  # (2 * columns + 1,) int64: tests of column c; those that send missing values right come second
+    thresholds: Array  # (tests,) float32
+    splits: Array  # of _SPLIT, parents first; `leaf`: the leftmost leaf right of the split, counted in its tree
+    trees: Array  # (trees, 4) int64: first level, first split, end of splits, first value
+    values: Array  # (leaves,) float64, from left to right
     n_features: int
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class BitTables:
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, field.name, readonly(value))
 
-    def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
+    def add_scores(self, X: Array, n_trees: int, out: Array) -> None:
         answer_tests(
             readonly(X.reshape(-1)),
             self.n_features,
@@ -58,13 +58,13 @@ class WalkTables:
     for arrays that are not, a call takes longer, and a single document is scored in microseconds.
     """
 
-    columns: np.ndarray  # (used,) int64: the features that are asked for
-    nodes: np.ndarray  # (places,) uint64
-    roots: np.ndarray  # (trees,) uint32
-    values: np.ndarray  # (leaves,) float64
+    columns: Array  # (used,) int64: the features that are asked for
+    nodes: Array  # (places,) uint64
+    roots: Array  # (trees,) uint32
+    values: Array  # (leaves,) float64
     shift: int
 
-    def add_scores(self, X: np.ndarray, n_trees: int, out: np.ndarray) -> None:
+    def add_scores(self, X: Array, n_trees: int, out: Array) -> None:
         if not X.flags.carray:  # of so few rows, a copy costs less than the read-only view that other kernels get
             X = X.copy()
         roots = self.roots if n_trees == len(self.roots) else self.roots[:n_trees]  # a view costs more than a question
@@ -90,13 +90,13 @@ def walk_tables(forest: Forest) -> WalkTables | None:
     )
 
 
-def _keys(values: np.ndarray) -> np.ndarray:
+def _keys(values: Array) -> Array:
     """Whole numbers in the order of these float32 (none missing); the two zeros are one."""
     bits = (values + np.float32(0)).view(np.int32)
     return (bits ^ (bits >> 31 | SIGN)).view(np.uint32)
 
 
-def _aligned(length: int) -> np.ndarray:
+def _aligned(length: int) -> Array:
     """Zeros that begin with a cache line."""
     buffer = np.zeros(length + _LINE, np.uint64)
     start = -(buffer.ctypes.data // buffer.itemsize) % _LINE
@@ -104,7 +104,7 @@ def _aligned(length: int) -> np.ndarray:
 
 
 @kernel
-def arrange_nodes(roots: np.ndarray, left: np.ndarray, count: np.ndarray) -> np.ndarray:
+def arrange_nodes(roots: Array, left: Array, count: Array) -> Array:
     """The new place of each node, so that a walk meets few cache lines: it waits for each.
 
     A line is filled with pairs of children: those of the splits in this line that most rows came by, then, as long as
@@ -160,7 +160,7 @@ def bit_tables(forest: Forest) -> BitTables | None:
     return BitTables(columns, starts, thresholds, splits, trees, values, forest.width)
 
 
-def split_levels(forest: Forest) -> list[np.ndarray]:
+def split_levels(forest: Forest) -> list[Array]:
     """The splits at depth 0, 1, ..., each level from left to right, tree by tree."""
     levels = []
     level = forest.roots[:-1]
@@ -171,7 +171,7 @@ def split_levels(forest: Forest) -> list[np.ndarray]:
     return levels
 
 
-def _distinct_tests(forest: Forest, split: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _distinct_tests(forest: Forest, split: Array) -> tuple[Array, Array, Array, Array]:
     """(columns, starts, thresholds, the test of each node)."""
     columns, column = np.unique(forest.feature[split], return_inverse=True)
     group = column.astype(np.uint64) * np.uint64(2) + forest.missing_right[split]
@@ -183,7 +183,7 @@ def _distinct_tests(forest: Forest, split: np.ndarray) -> tuple[np.ndarray, np.n
     return columns.astype(np.uint32), starts.astype(np.int64), different.astype(np.uint32).view(np.float32), test
 
 
-def _leaf_numbers(forest: Forest, levels: list[np.ndarray]) -> np.ndarray:
+def _leaf_numbers(forest: Forest, levels: list[Array]) -> Array:
     """The leftmost leaf below each node, counted from the left in its tree."""
     below = np.ones(len(forest.left), np.int64)
     for level in reversed(levels):
@@ -196,7 +196,7 @@ def _leaf_numbers(forest: Forest, levels: list[np.ndarray]) -> np.ndarray:
     return number
 
 
-def _oblivious_trees(levels: list[np.ndarray], test: np.ndarray, owner: np.ndarray, n_trees: int) -> np.ndarray:
+def _oblivious_trees(levels: list[Array], test: Array, owner: Array, n_trees: int) -> Array:
     """Which trees have full levels only, each with one test."""
     oblivious = np.ones(n_trees, np.bool_)
     for depth, level in enumerate(levels):

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.learners.rows import are_scorable, describe_unscorable, single_scores
 from podium.learners.trees.scoring import simd
 from podium.learners.trees.scoring.simd import LANES
@@ -51,7 +51,7 @@ _FIRST_ROUND, _NEXT_ROUND = 6, 3  # steps
 _SINGLE = np.dtype(np.float32)
 _LARGEST = float(np.finfo(np.float32).max)
 
-Way = Callable[[np.ndarray, int, np.ndarray], None]
+Way = Callable[[Array, int, Array], None]
 """Adds the first n trees to one score per row, given (widened rows, n, scores), on this thread, without the interpreter
 lock."""
 
@@ -72,9 +72,7 @@ class Scorer:
 
     __slots__ = ("_base", "_few", "_is_bounded", "_many", "_model", "_n_trees", "_sets", "_start", "n_features")
 
-    def __init__(
-        self, forest: Forest, base: Callable[[np.ndarray], np.ndarray] | None = None, model: str = "forest"
-    ) -> None:
+    def __init__(self, forest: Forest, base: Callable[[Array], Array] | None = None, model: str = "forest") -> None:
         """base: float64 scores to add, of rows that were checked; model: the name of the model, for errors."""
         self._few, self._many = fastest_way(forest, 1), fastest_way(forest, LANES)
         self._base, self.n_features = base, forest.n_features
@@ -84,14 +82,14 @@ class Scorer:
             with suppress(ValueError):  # rows of zeros may have no finite score in a base model
                 self.exact(np.zeros((rows, self.n_features), np.float32))
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
+    def __call__(self, X: Array) -> Array:
         """One score per row."""
         if not are_scorable(X, self.n_features):  # the kernels check no bounds
             raise ValueError(describe_unscorable(X, self.n_features))
         scores = self.exact(X)
         return scores.astype(_SINGLE) if self._is_bounded else single_scores(scores, self._model)
 
-    def exact(self, X: np.ndarray) -> np.ndarray:
+    def exact(self, X: Array) -> Array:
         """The scores in double precision, the bits of `predict`, of rows that were checked already."""
         out = np.empty(len(X))
         out.fill(self._start)
@@ -102,15 +100,15 @@ class Scorer:
 
 @kernel
 def answer_tests(
-    X: np.ndarray,
+    X: Array,
     n_features: int,
-    columns: np.ndarray,
-    starts: np.ndarray,
-    thresholds: np.ndarray,
-    splits: np.ndarray,
-    trees: np.ndarray,
-    values: np.ndarray,
-    out: np.ndarray,
+    columns: Array,
+    starts: Array,
+    thresholds: Array,
+    splits: Array,
+    trees: Array,
+    values: Array,
+    out: Array,
 ) -> None:
     """out[i] += sum over trees of the value of the leaf that row i of X (flat) reaches."""
     n = len(out)
@@ -148,15 +146,7 @@ def answer_tests(
 
 
 @kernel
-def walk_trees(
-    X: np.ndarray,
-    columns: np.ndarray,
-    nodes: np.ndarray,
-    roots: np.ndarray,
-    values: np.ndarray,
-    shift: int,
-    out: np.ndarray,
-) -> None:
+def walk_trees(X: Array, columns: Array, nodes: Array, roots: Array, values: Array, shift: int, out: Array) -> None:
     """The same for rows of X (rows, features) one by one: 32 trees in step, added in the order of the trees.
 
     Values are compared as integers of the same order, and each stands there twice: a missing one is never above
@@ -206,18 +196,18 @@ def walk_trees(
 
 @kernel
 def walk_documents(
-    X: np.ndarray,
+    X: Array,
     n_features: int,
-    roots: np.ndarray,
-    depths: np.ndarray,
-    feature: np.ndarray,
-    threshold: np.ndarray,
-    left: np.ndarray,
-    missing_right: np.ndarray,
-    value: np.ndarray,
+    roots: Array,
+    depths: Array,
+    feature: Array,
+    threshold: Array,
+    left: Array,
+    missing_right: Array,
+    value: Array,
     first: int,
     last: int,
-    out: np.ndarray,
+    out: Array,
 ) -> None:
     """The same for trees first..last, as the forest has them: sixteen rows in step down one tree."""
     n = len(out)

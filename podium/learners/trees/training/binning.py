@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import map_blocks
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.scoring.sparse import entries_of
@@ -27,14 +27,14 @@ LARGEST_SAMPLE = 200_000  # rows; above, quantiles come from a sample
 class FeatureLayout(NamedTuple):
     """How features lie in columns, where not every column is a feature with ordered bins. `features.py` reads them."""
 
-    column: np.ndarray  # (features,) int64
-    offset: np.ndarray  # (features,) int64: the first of its slots in a bundle
-    default_bin: np.ndarray  # (features,) int64: the bin without a slot (no missing values); -1: not bundled
-    members: np.ndarray  # (features,) int64: features, column by column
-    starts: np.ndarray  # (columns + 1,) int64: where each column's members begin
-    categorical: np.ndarray  # (features,) bool
-    smoothing: np.ndarray  # (1,) float64: hessian added to each category's
-    signs: np.ndarray  # (features,) float64: 1 where a score may not fall with the feature, -1 where not rise, else 0
+    column: Array  # (features,) int64
+    offset: Array  # (features,) int64: the first of its slots in a bundle
+    default_bin: Array  # (features,) int64: the bin without a slot (no missing values); -1: not bundled
+    members: Array  # (features,) int64: features, column by column
+    starts: Array  # (columns + 1,) int64: where each column's members begin
+    categorical: Array  # (features,) bool
+    smoothing: Array  # (1,) float64: hessian added to each category's
+    signs: Array  # (features,) float64: 1 where a score may not fall with the feature, -1 where not rise, else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,11 @@ class BinEdges:
     A category has a bin of its own: bin b holds the value upper[f, b], and all other values are missing ones.
     """
 
-    upper: np.ndarray  # (features, 255) float32; +inf from the last bin on
-    n_bins: np.ndarray  # (features,) int32: bins of values, the missing one not counted
-    has_missing: np.ndarray  # (features,) bool
-    categorical: np.ndarray  # (features,) bool
-    default_share: np.ndarray  # (features,) float64: of rows that have the most frequent value, missing ones aside
+    upper: Array  # (features, 255) float32; +inf from the last bin on
+    n_bins: Array  # (features,) int32: bins of values, the missing one not counted
+    has_missing: Array  # (features,) bool
+    categorical: Array  # (features,) bool
+    default_share: Array  # (features,) float64: of rows that have the most frequent value, missing ones aside
 
     @property
     def n_features(self) -> int:
@@ -62,12 +62,12 @@ class BinnedRows:
     Without layout, columns are features and slots are bins.
     """
 
-    rows: np.ndarray  # (n, words) uint64, C order: eight columns per word, the spare ones of the last in slot 0
-    columns: np.ndarray  # (columns, n) uint8, C order
-    n_slots: np.ndarray  # (columns,) int32: slots in use, number 255 not counted
+    rows: Array  # (n, words) uint64, C order: eight columns per word, the spare ones of the last in slot 0
+    columns: Array  # (columns, n) uint8, C order
+    n_slots: Array  # (columns,) int32: slots in use, number 255 not counted
     edges: BinEdges
     layout: FeatureLayout | None
-    collides: np.ndarray  # (features,) bool: written over another feature of its bundle in some row
+    collides: Array  # (features,) bool: written over another feature of its bundle in some row
 
     @property
     def n_rows(self) -> int:
@@ -83,11 +83,7 @@ def draw_sample(X: FeatureMatrix, seed: int) -> FeatureMatrix:
 
 
 def find_bin_edges(
-    X: FeatureMatrix,
-    max_bins: int = 255,
-    seed: int = 0,
-    n_jobs: int | None = None,
-    categorical: np.ndarray | None = None,
+    X: FeatureMatrix, max_bins: int = 255, seed: int = 0, n_jobs: int | None = None, categorical: Array | None = None
 ) -> BinEdges:
     """Quantile bin edges of each column of X (rows, features), float32; the values of `categorical` ones (a mask)."""
     n_features = X.shape[1]
@@ -116,9 +112,9 @@ def find_bin_edges(
 class _DenseColumns:
     """The columns of a matrix, a few at a time."""
 
-    X: np.ndarray
+    X: Array
 
-    def take(self, first: int, last: int) -> list[tuple[np.ndarray, int]]:
+    def take(self, first: int, last: int) -> list[tuple[Array, int]]:
         """The values of each column in order, NaN last, and how many zeros there are beside them: none."""
         columns = np.empty((last - first, len(self.X)), dtype=np.float32)
         _take_columns(self.X, first, columns)
@@ -126,7 +122,7 @@ class _DenseColumns:
         return [(column, 0) for column in columns]
 
 
-def _list_categories(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
+def _list_categories(values: Array, counts: Array, max_bins: int, upper: Array) -> int:
     """The most frequent values of a column, as many as there may be bins; the others count as missing."""
     frequent = np.sort(np.argsort(-counts, kind="stable")[: min(max_bins, MISSING - 1)])  # one edge stays open
     upper[: len(frequent)] = values[frequent] + np.float32(0)  # -0 is written as 0
@@ -148,16 +144,16 @@ def bin_rows(
     collides = np.zeros(n_features, dtype=np.bool_)
     upper, categorical = readonly(edges.upper), readonly(edges.categorical)
     size = 16_384
-    known = upper, categorical, layout
+    known, out = (upper, categorical), (rows, columns, missing, collides)
     if is_sparse(X):
-        _write_zeros(X, *known, rows, columns, missing)
+        _write_zeros(X, known, layout, out)
 
     def work(block: int) -> None:
         part = block * size, min(n, (block + 1) * size)
         if is_sparse(X):
-            sparse.bin_entries(*entries_of(X), *known, *part, rows, columns, missing, collides)
+            sparse.bin_entries(entries_of(X), known, layout, *part, out)
         else:
-            _bin_block(readonly(X), *known, *part, rows, columns, missing, collides)
+            _bin_block(readonly(X), known, layout, *part, out)
 
     map_blocks(work, -(-n // size), n_jobs)
     edges = replace(edges, has_missing=missing)
@@ -165,17 +161,9 @@ def bin_rows(
     return BinnedRows(rows.view(np.uint64), columns, n_slots, edges, layout, collides)
 
 
-def _write_zeros(
-    X: FeatureMatrix,
-    upper: np.ndarray,
-    categorical: np.ndarray,
-    layout: FeatureLayout | None,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    missing: np.ndarray,
-) -> None:
+def _write_zeros(X: FeatureMatrix, known: sparse.Edges, layout: FeatureLayout | None, out: sparse.Slots) -> None:
     """Let every row hold nothing but zeros: slot 0 of a bundle, elsewhere the bin of 0, which may be no category."""
-    bins = sparse.bins_of_zero(upper, categorical)
+    bins, (rows, columns, missing, _) = sparse.bins_of_zero(*known), out
     lost = bins == MISSING
     if lost.any():
         missing |= lost & (np.bincount(X.indices, minlength=len(lost)) < X.shape[0])
@@ -186,7 +174,7 @@ def _write_zeros(
         rows[:, column] = columns[column] = slots[column]
 
 
-def _count_slots(edges: BinEdges, layout: FeatureLayout) -> np.ndarray:
+def _count_slots(edges: BinEdges, layout: FeatureLayout) -> Array:
     """The slots of each column: of a bundle, one for the default bins and those of its members."""
     bundled = layout.default_bin >= 0
     sizes = np.where(bundled, edges.n_bins - 1, edges.n_bins)
@@ -196,7 +184,7 @@ def _count_slots(edges: BinEdges, layout: FeatureLayout) -> np.ndarray:
 
 
 @kernel
-def _take_columns(X: np.ndarray, first: int, columns: np.ndarray) -> None:
+def _take_columns(X: Array, first: int, columns: Array) -> None:
     """Transpose some columns: each cache line of X is read once."""
     for k in range(len(X)):
         for f in range(columns.shape[0]):
@@ -204,7 +192,7 @@ def _take_columns(X: np.ndarray, first: int, columns: np.ndarray) -> None:
 
 
 @kernel
-def _find_runs(values: np.ndarray, zeros: int) -> tuple[np.ndarray, np.ndarray]:
+def _find_runs(values: Array, zeros: int) -> tuple[Array, Array]:
     """The distinct ones of sorted values and of so many zeros more, rising, and how often each is there.
 
     [-2, 1, 1], 4 zeros -> [-2, 0, 1], [1, 4, 2].
@@ -226,7 +214,7 @@ def _find_runs(values: np.ndarray, zeros: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _choose_edges(values: np.ndarray, counts: np.ndarray, max_bins: int, upper: np.ndarray) -> int:
+def _choose_edges(values: Array, counts: Array, max_bins: int, upper: Array) -> int:
     """Split distinct values, each there so many times, into bins of about equal size; returns how many.
 
     A bin closes when it holds its share of what was left at its start, so a frequent value uses up one bin and the
@@ -257,16 +245,7 @@ def _between(low: np.float32, high: np.float32) -> np.float32:
 
 @kernel
 def _bin_block(
-    X: np.ndarray,
-    upper: np.ndarray,
-    categorical: np.ndarray,
-    layout: FeatureLayout | None,
-    first: int,
-    last: int,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    missing: np.ndarray,
-    collides: np.ndarray,
+    X: Array, known: sparse.Edges, layout: FeatureLayout | None, first: int, last: int, out: sparse.Slots
 ) -> None:
     """rows[i, c] = columns[c, i] = number of bin edges below X[i, f]; NaN -> 255, and missing[f] is noted.
 
@@ -274,6 +253,7 @@ def _bin_block(
     layout, c = f; in a bundle, rows in a feature's default bin leave the slot alone, and the last feature that does not
     wins; that it collides is noted.
     """
+    (upper, categorical), (rows, columns, missing, collides) = known, out
     values, low = np.empty(64, np.float32), np.empty(64, np.uint32)
     for start in range(first, last, 64):
         n = min(64, last - start)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.random import stream_of
 from podium._runtime.threads import map_slices, usable_threads
@@ -35,7 +35,7 @@ from podium.learners.trees.training.sampling import SamplingRules, draw_features
 _BLOCK_ROWS = 16_384
 
 # (scores, what the tree adds to each, largest size) -> the size of the step along the tree; 0 if none is an improvement
-StepRule = Callable[[np.ndarray, np.ndarray, float], float]
+StepRule = Callable[[Array, Array, float], float]
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class Boosting:
     def __init__(
         self,
         X: FeatureMatrix,
-        offsets: np.ndarray,
+        offsets: Array,
         target: Target,
         rules: BoostingRules,
         *,
-        base_scores: np.ndarray | None = None,
+        base_scores: Array | None = None,
         forest: Forest | None = None,
         step_rule: StepRule | None = None,
-        counts: np.ndarray | None = None,
+        counts: Array | None = None,
     ) -> None:
         """`step_rule` decides the size of each step where the rules ask for a line search.
 
@@ -95,7 +95,7 @@ class Boosting:
         if forest is not None:  # tree by tree behind the base, as an uninterrupted run would
             forest.add_scores(X, 0, forest.n_trees, self.scores)
         self._gradients, self._hessians = np.empty(n, np.float32), np.empty(n, np.float32)
-        self.followed: list[np.ndarray] = []
+        self.followed: list[Array] = []
         self._followed_rows: list[FeatureMatrix] = []
 
     @property
@@ -108,7 +108,7 @@ class Boosting:
         for X, scores in zip(self._followed_rows, self.followed):
             changes.add_scores(X, 0, changes.n_trees, scores)
 
-    def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
+    def follow(self, data: RankingData, offset: Array | float) -> None:
         self._followed_rows.append(data.X)
         self.followed.append(self.forest().scores(data.X, n_jobs=self.n_threads) + offset)
 
@@ -118,7 +118,7 @@ class Boosting:
     def keep(self, snapshot: list[TreeArrays]) -> None:
         self.trees = snapshot
 
-    def state(self, best: list[TreeArrays]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def state(self, best: list[TreeArrays]) -> tuple[dict[str, Any], dict[str, Array]]:
         """The trees, the scores they have given (with DART not their sum to the last bit), and the best trees.
 
         Random draws depend on the seed and the number of the tree alone.
@@ -131,10 +131,10 @@ class Boosting:
             arrays["best_leaves"] = np.concatenate([tree.value for tree in best])
         return {"best_trees": len(best)}, arrays
 
-    def checked_steps(self, arrays: Mapping[str, np.ndarray]) -> int:
+    def checked_steps(self, arrays: Mapping[str, Array]) -> int:
         return self._stored_forest(arrays).n_trees
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[TreeArrays]:
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[TreeArrays]:
         refuse_other_names({"best_trees"}, meta)
         names = {*FOREST_ARRAYS, "scores", *named_scores(self.followed)}
         refuse_other_names(names, arrays.keys() - {"best_leaves"})
@@ -148,7 +148,7 @@ class Boosting:
         best = self.trees[:n_best]
         return best if leaves is None else _with_values(best, leaves)
 
-    def _stored_forest(self, arrays: Mapping[str, np.ndarray]) -> Forest:
+    def _stored_forest(self, arrays: Mapping[str, Array]) -> Forest:
         trees = {name: arrays[name] for name in FOREST_ARRAYS}
         forest = Forest(**trees, start=self.start, n_features=self.X.shape[1])
         forest.check()
@@ -194,7 +194,7 @@ class Boosting:
         self.trees = [*trees, tree]  # last and at once: wherever a step is interrupted, the trees are those before it
         return [tree, *changes]
 
-    def _add_grown(self, grown: GrownTree, tree: TreeArrays, scores: np.ndarray) -> None:
+    def _add_grown(self, grown: GrownTree, tree: TreeArrays, scores: Array) -> None:
         """Add the tree of this step to the scores of all training rows."""
         if self.binned.collides.any():  # as `predict` does: the bins of such a row are not those of all its values
             scores += Forest.join([tree], 0.0, self.X.shape[1]).scores(self.X, n_jobs=self.n_threads)
@@ -203,7 +203,7 @@ class Boosting:
         else:
             self._add_to_all(grown, tree, scores)
 
-    def _searched_size(self, grown: GrownTree, values: np.ndarray) -> float:
+    def _searched_size(self, grown: GrownTree, values: Array) -> float:
         """What the step rule says of the tree, within `max_delta_step`; where it says 0, training is done."""
         assert self._step_rule is not None
         direction, size = np.zeros(len(self.scores)), float(np.abs(values).max(initial=0.0))
@@ -213,7 +213,7 @@ class Boosting:
         self.is_done = step <= 0
         return step
 
-    def _restore_dropped(self, dropped: np.ndarray) -> tuple[list[TreeArrays], list[TreeArrays]]:
+    def _restore_dropped(self, dropped: Array) -> tuple[list[TreeArrays], list[TreeArrays]]:
         """Add the dropped trees again, scaled down to make up for the tree that was grown without them.
 
         With k of them, each keeps k / (k + 1) of its values. Returns all trees so far, and the change of each of these.
@@ -248,7 +248,7 @@ class Boosting:
         trees = [tree.times(share) for tree in self.trees] if self.rules.average else self.trees
         return checked_forest(trees, self.start, self.X.shape[1])
 
-    def _leaf_values(self, grown: GrownTree) -> np.ndarray:
+    def _leaf_values(self, grown: GrownTree) -> Array:
         rules = self.rules
         values = self._newton_values(grown, grown.units)
         if rules.step == "exact":
@@ -257,14 +257,14 @@ class Boosting:
             values = values * self._best_step_size(grown, values)
         return limit_step(np.clip(values, grown.low, grown.high), rules)
 
-    def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> np.ndarray:
+    def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> Array:
         sums = np.empty((len(grown.leaf_node), 2))
         _sum_leaves(grown.rows, grown.leaf_start, self._gradients, self._hessians, *units, sums)
         if self.rules.step in ("mean", "tree"):
             return np.negative(sums[:, 0]) / np.maximum(np.diff(grown.leaf_start), 1)  # an empty leaf: 0
         return _newton_steps(sums, self.rules)
 
-    def _exact_values(self, grown: GrownTree, values: np.ndarray) -> np.ndarray:
+    def _exact_values(self, grown: GrownTree, values: Array) -> Array:
         """Newton's steps of every leaf at once, until none moves: the minimum, for losses of single documents."""
         for _ in range(50):
             moved = self.scores.copy()
@@ -277,7 +277,7 @@ class Boosting:
                 break
         return values
 
-    def _best_step_size(self, grown: GrownTree, values: np.ndarray) -> float:
+    def _best_step_size(self, grown: GrownTree, values: Array) -> float:
         """The one factor for the whole tree that lowers the loss most."""
         from scipy.optimize import minimize_scalar
 
@@ -286,24 +286,24 @@ class Boosting:
         best = minimize_scalar(lambda size: self.target.loss(self.scores + size * direction), bracket=(0.0, 1.0))
         return float(best.x)
 
-    def _that_count(self, sample: np.ndarray | None) -> np.ndarray | None:
+    def _that_count(self, sample: Array | None) -> Array | None:
         """The rows of a sample whose weight is not 0, or the sample where it has none."""
         if self._counts is None:
             return sample
         rows = np.flatnonzero(self._counts) if sample is None else sample[self._counts[sample]]
         return rows if len(rows) else sample
 
-    def _add_to_all(self, grown: GrownTree, tree: TreeArrays, scores: np.ndarray) -> None:
+    def _add_to_all(self, grown: GrownTree, tree: TreeArrays, scores: Array) -> None:
         """Add a tree to the scores of all rows, also of those that were not sampled."""
         arrays = grown.feature, grown.column, grown.left, grown.sides, tree.value
 
         def work(part: slice) -> None:
-            route_rows(self.binned.columns, part.start, part.stop, *arrays, scores)
+            route_rows(self.binned.columns, part.start, part.stop, arrays, scores)
 
         map_slices(work, len(scores), _BLOCK_ROWS, self.n_threads)
 
 
-def draw_dropped(n_trees: int, rules: BoostingRules, rng: np.random.Generator) -> np.ndarray:
+def draw_dropped(n_trees: int, rules: BoostingRules, rng: np.random.Generator) -> Array:
     """Which trees are left out of the next step; with DART, at least one where any is."""
     if rules.drop_rate <= 0 or n_trees == 0 or rng.random() < rules.skip_drop:
         return np.empty(0, dtype=np.int64)
@@ -313,24 +313,19 @@ def draw_dropped(n_trees: int, rules: BoostingRules, rng: np.random.Generator) -
     return dropped if len(dropped) <= rules.max_drop else np.sort(rng.permutation(dropped)[: rules.max_drop])
 
 
-def _with_values(trees: Sequence[TreeArrays], values: np.ndarray) -> list[TreeArrays]:
+def _with_values(trees: Sequence[TreeArrays], values: Array) -> list[TreeArrays]:
     ends = np.cumsum([len(tree.value) for tree in trees])
     return [replace(tree, value=values[end - len(tree.value) : end]) for tree, end in zip(trees, ends.tolist())]
 
 
-def limit_step(values: np.ndarray, rules: BoostingRules) -> np.ndarray:
+def limit_step(values: Array, rules: BoostingRules) -> Array:
     """Leaf values within `max_delta_step`. All are clipped alike, so that monotone trees stay monotone."""
     largest = rules.max_delta_step if rules.max_delta_step > 0 else np.inf
     return np.asarray(np.clip(values, -largest, largest))
 
 
 def refit_values(
-    forest: Forest,
-    X: FeatureMatrix,
-    target: Target,
-    rules: BoostingRules,
-    decay: float,
-    base_scores: np.ndarray | None,
+    forest: Forest, X: FeatureMatrix, target: Target, rules: BoostingRules, decay: float, base_scores: Array | None
 ) -> Forest:
     """The same trees with values for other rows: decay * old + (1 - decay) * Newton's step, within the constraints."""
     scores = np.full(X.shape[0], forest.start)
@@ -355,7 +350,7 @@ def refit_values(
     return checked_forest(trees, forest.start, forest.n_features)
 
 
-def _newton_steps(sums: np.ndarray, rules: BoostingRules) -> np.ndarray:
+def _newton_steps(sums: Array, rules: BoostingRules) -> Array:
     """-G / (H + l2) for sums (leaves, 2) of gradients and hessians; 0 where there is nothing to divide by."""
     weight = sums[:, 1] + rules.growth.l2_regularization
     return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
@@ -369,7 +364,7 @@ def checked_forest(trees: list[TreeArrays], start: float, n_features: int) -> Fo
     return forest
 
 
-def _grids(gradients: np.ndarray, hessians: np.ndarray) -> tuple[float, float]:
+def _grids(gradients: Array, hessians: Array) -> tuple[float, float]:
     """Units per gradient and per hessian of exact sums over these rows."""
     n = len(gradients)
     return units_for(largest_size(gradients), n), units_for(largest_size(hessians), n)
@@ -377,13 +372,7 @@ def _grids(gradients: np.ndarray, hessians: np.ndarray) -> tuple[float, float]:
 
 @kernel
 def _sum_leaves(
-    rows: np.ndarray,
-    leaf_start: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    g_units: float,
-    h_units: float,
-    sums: np.ndarray,
+    rows: Array, leaf_start: Array, gradients: Array, hessians: Array, g_units: float, h_units: float, sums: Array
 ) -> None:
     """sums[leaf] = (gradient, hessian) of its rows, exactly, on grids of these units."""
     for leaf in range(len(sums)):
@@ -395,7 +384,7 @@ def _sum_leaves(
 
 
 @kernel
-def _add_to_leaves(rows: np.ndarray, leaf_start: np.ndarray, values: np.ndarray, scores: np.ndarray) -> None:
+def _add_to_leaves(rows: Array, leaf_start: Array, values: Array, scores: Array) -> None:
     for leaf in range(len(values)):
         for k in range(leaf_start[leaf], leaf_start[leaf + 1]):
             scores[rows[k]] += values[leaf]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.training import sparse
 from podium.learners.trees.training.binning import BinEdges, BinnedRows, FeatureLayout, bin_rows, draw_sample
@@ -24,7 +24,7 @@ _NEARLY, _FEWEST = 0.9, 32  # of a dense matrix, what share of rows and how many
 _MOST_TRIED = 200  # bundles that a feature tries: the last ones
 
 
-Bundle = tuple[np.ndarray, np.ndarray]
+Bundle = tuple[Array, Array]
 """Features that share a column, int64, and the default bin of each."""
 
 
@@ -90,9 +90,7 @@ def make_layout(groups: list[Bundle], edges: BinEdges, rules: LayoutRules) -> Fe
     return _arrange_columns(groups, edges, rules)
 
 
-def _group_exclusive(
-    non_default: list[np.ndarray], sizes: np.ndarray, n: int, most: int, by_column: bool
-) -> list[np.ndarray]:
+def _group_exclusive(non_default: list[Array], sizes: Array, n: int, most: int, by_column: bool) -> list[Array]:
     """Groups of features with few collisions, as few as were found; `by_column` tries their own order too."""
     lengths = np.array([len(rows) for rows in non_default], dtype=np.int64)
     ends = readonly(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
@@ -104,13 +102,13 @@ def _group_exclusive(
     return _gather(min(owners, key=lambda owner: int(owner.max(initial=-1))))
 
 
-def _gather(owner: np.ndarray) -> list[np.ndarray]:
+def _gather(owner: Array) -> list[Array]:
     """The features that have the same owner: [0, 1, 0] -> [0, 2], [1]."""
     features = np.argsort(owner, kind="stable")
     return np.split(features, np.flatnonzero(np.diff(owner[features])) + 1)
 
 
-def _miss_values(X: FeatureMatrix) -> np.ndarray:
+def _miss_values(X: FeatureMatrix) -> Array:
     """Which features miss values in some row: they keep a column of their own."""
     missing = np.zeros(X.shape[1], dtype=np.bool_)
     if is_sparse(X):
@@ -121,9 +119,7 @@ def _miss_values(X: FeatureMatrix) -> np.ndarray:
     return missing
 
 
-def _find_non_default(
-    binned: BinnedRows, features: np.ndarray, most: float
-) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+def _find_non_default(binned: BinnedRows, features: Array, most: float) -> tuple[Array, Array, list[Array]]:
     """The features that are outside their most frequent bin in no more than `most` rows, that bin, and those rows."""
     chosen, default_bin, non_default = [], [], []
     for f in features.tolist():
@@ -136,9 +132,7 @@ def _find_non_default(
 
 
 @kernel
-def _fill_greedily(
-    rows: np.ndarray, ends: np.ndarray, sizes: np.ndarray, order: np.ndarray, n: int, most: int
-) -> np.ndarray:
+def _fill_greedily(rows: Array, ends: Array, sizes: Array, order: Array, n: int, most: int) -> Array:
     """owner[k] = the bundle of feature k. A bundle holds no more than `most` collisions and 255 slots.
 
     rows[ends[k]:ends[k + 1]]: those of n in which feature k is outside its default bin; sizes[k]: its other bins;
@@ -170,7 +164,7 @@ def _fill_greedily(
 
 
 @kernel
-def _count_taken(taken: np.ndarray, rows: np.ndarray, allowed: int) -> np.int64:
+def _count_taken(taken: Array, rows: Array, allowed: int) -> np.int64:
     """How many of the rows are taken; one more than are allowed is enough."""
     both = np.int64(0)
     for row in rows:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.machine import memory
 from podium._runtime.threads import make_threads
@@ -46,19 +46,19 @@ class GrowthRules:
 class GrownTree:
     """A tree over bins: node 0 is the root, children of a split stand side by side (left, then left + 1)."""
 
-    feature: np.ndarray  # (nodes,) int32; -1 in leaves
-    bin: np.ndarray  # (nodes,) uint8: rows with at most this bin go left, unless the feature is a category
-    missing_left: np.ndarray  # (nodes,) bool
-    column: np.ndarray  # (nodes,) int32: where the feature's slots are
-    sides: np.ndarray  # (nodes, 256) uint8: of every slot of that column, 1 for right
-    left: np.ndarray  # (nodes,) int32; leaves are their own
-    gain: np.ndarray  # (nodes,) float64
-    size: np.ndarray  # (nodes,) int64: rows
-    leaf_node: np.ndarray  # (leaves,) int32: the node of each leaf
-    leaf_start: np.ndarray  # (leaves + 1,) int64: its range of `rows`, leaves in order of their ranges
-    rows: np.ndarray  # uint32: the rows of the tree, leaf after leaf, until the next tree is grown
-    low: np.ndarray  # (leaves,) float64: the least value a leaf may have
-    high: np.ndarray  # (leaves,) float64: the largest
+    feature: Array  # (nodes,) int32; -1 in leaves
+    bin: Array  # (nodes,) uint8: rows with at most this bin go left, unless the feature is a category
+    missing_left: Array  # (nodes,) bool
+    column: Array  # (nodes,) int32: where the feature's slots are
+    sides: Array  # (nodes, 256) uint8: of every slot of that column, 1 for right
+    left: Array  # (nodes,) int32; leaves are their own
+    gain: Array  # (nodes,) float64
+    size: Array  # (nodes,) int64: rows
+    leaf_node: Array  # (leaves,) int32: the node of each leaf
+    leaf_start: Array  # (leaves + 1,) int64: its range of `rows`, leaves in order of their ranges
+    rows: Array  # uint32: the rows of the tree, leaf after leaf, until the next tree is grown
+    low: Array  # (leaves,) float64: the least value a leaf may have
+    high: Array  # (leaves,) float64: the largest
     units: tuple[float, float]  # per gradient and per hessian: the grid on which leaf sums are exact
 
 
@@ -102,17 +102,12 @@ class TreeGrower:
         self._limits = Limits(rules.growth == "level", rules.max_depth, rules.min_samples_leaf, *floats)
 
     @property
-    def index(self) -> np.ndarray:
+    def index(self) -> Array:
         """The rows of the last tree, leaf after leaf."""
         return self._workspace.sorted
 
     def grow(
-        self,
-        gradients: np.ndarray,
-        hessians: np.ndarray,
-        sample: np.ndarray | None,
-        allowed: np.ndarray,
-        stream: np.uint64 | None = None,
+        self, gradients: Array, hessians: Array, sample: Array | None, allowed: Array, stream: np.uint64 | None = None
     ) -> GrownTree:
         """One tree. gradients, hessians: float32, one per row; `sample`: the rows to use, rising; `allowed`: features;
         `stream`: of the draws of extremely randomised trees."""
@@ -138,8 +133,8 @@ class TreeGrower:
         )
 
     def _measure(
-        self, gradients: np.ndarray, hessians: np.ndarray, sample: np.ndarray | None, n: int
-    ) -> tuple[tuple[float, float], np.ndarray, float]:
+        self, gradients: Array, hessians: Array, sample: Array | None, n: int
+    ) -> tuple[tuple[float, float], Array, float]:
         """The grids of exact leaf sums, (gradient, hessian, l2, least hessian of a side) in a histogram's units, and
         the sum of squared gradients."""
         if sample is not None:
@@ -156,8 +151,8 @@ class TreeGrower:
     def _run(
         self,
         stream: np.uint64 | None,
-        allowed: np.ndarray,
-        scales: np.ndarray,
+        allowed: Array,
+        scales: Array,
         squares: float,
         largest: np.int64,
         nodes: Nodes,
@@ -197,7 +192,7 @@ class TreeGrower:
         return count
 
 
-def _can_be_split(binned: BinnedRows, min_samples_leaf: int) -> np.ndarray:
+def _can_be_split(binned: BinnedRows, min_samples_leaf: int) -> Array:
     """Which features leave enough rows on both sides of a split, in all rows.
 
     Of sparse features, many do not, and a histogram, which knows no counts, would show large gains for them.
@@ -212,14 +207,7 @@ def _can_be_split(binned: BinnedRows, min_samples_leaf: int) -> np.ndarray:
 
 
 @kernel
-def _count_fewer(
-    counts: np.ndarray,
-    members: np.ndarray,
-    offset: np.ndarray,
-    default_bin: np.ndarray,
-    n_bins: np.ndarray,
-    fewer: np.ndarray,
-) -> None:
+def _count_fewer(counts: Array, members: Array, offset: Array, default_bin: Array, n_bins: Array, fewer: Array) -> None:
     """fewer[f] = the rows outside of the most frequent bin: one side of a split has no more.
 
     counts: of the slots of one column, of which `members` are the features; offset, default_bin: as in `FeatureLayout`.
@@ -242,7 +230,7 @@ def _refuse_too_many_histograms(n_bytes: int, leaves: int) -> None:
         )
 
 
-def refuse_bad_derivatives(gradients: np.ndarray, hessians: np.ndarray) -> tuple[float, float]:
+def refuse_bad_derivatives(gradients: Array, hessians: Array) -> tuple[float, float]:
     """The largest sizes of both; an error if a derivative is not finite, or a hessian negative."""
     sizes = largest_size(gradients), largest_size(hessians)
     for name, size in zip(("gradient", "hessian"), sizes):
@@ -257,7 +245,7 @@ def refuse_bad_derivatives(gradients: np.ndarray, hessians: np.ndarray) -> tuple
 
 @kernel
 def _sum_sizes(
-    gradients: np.ndarray, hessians: np.ndarray, g_units: float, h_units: float, squares_units: float
+    gradients: Array, hessians: Array, g_units: float, h_units: float, squares_units: float
 ) -> tuple[float, float, float]:
     """Exact sums of |gradient|, of hessian and of gradient^2; units: of their grids."""
     total_g, total_h, squares = np.int64(0), np.int64(0), np.int64(0)

@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.learners.trees.training.binning import MISSING, WORD
 
 STRIDE = 264  # slots per feature
@@ -68,7 +68,7 @@ def units_of(total: float, n_rows: int, kind: np.dtype) -> float:
 
 
 @kernel
-def pack_rows(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, packed: np.ndarray) -> np.int64:
+def pack_rows(gradients: Array, hessians: Array, scales: Array, packed: Array) -> np.int64:
     """packed[row] = gradient and hessian of each row, in fixed point; returns the largest hessian.
 
     scales: units per gradient, units per hessian. A hessian is at least one unit, so that a leaf with rows never has
@@ -84,7 +84,7 @@ def pack_rows(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, p
 
 
 @kernel
-def pack_wide(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, packed: np.ndarray) -> np.int64:
+def pack_wide(gradients: Array, hessians: Array, scales: Array, packed: Array) -> np.int64:
     """`pack_rows` for wide histograms."""
     largest, g_units, h_units = 1.0, scales[0], scales[1]
     for row in range(len(packed)):
@@ -95,7 +95,7 @@ def pack_wide(gradients: np.ndarray, hessians: np.ndarray, scales: np.ndarray, p
 
 
 @kernel
-def _add_block(tile: np.ndarray, at: np.uint32, values: np.ndarray, n: int, sums: np.ndarray, features: int) -> None:
+def _add_block(tile: Array, at: np.uint32, values: Array, n: int, sums: Array, features: int) -> None:
     """sums[feature * STRIDE + bin] += value, over n rows of 16 bytes. Unsigned indices need no guard."""
     for k in range(n):
         value = values[k]
@@ -106,14 +106,7 @@ def _add_block(tile: np.ndarray, at: np.uint32, values: np.ndarray, n: int, sums
 
 @kernel
 def add_rows(
-    rows: np.ndarray,
-    packed: np.ndarray,
-    index: np.ndarray,
-    first: int,
-    last: int,
-    histogram: np.ndarray,
-    tile: np.ndarray,
-    values: np.ndarray,
+    rows: Array, packed: Array, index: Array, first: int, last: int, histogram: Array, tile: Array, values: Array
 ) -> None:
     """Add the features of words first..last of the rows named by `index`; a tile holds TILE pieces of each block."""
     blocks, odd = (last - first) // 2, (last - first) % 2
@@ -140,7 +133,7 @@ def add_rows(
 
 
 @kernel
-def clear_words(histogram: np.ndarray, first: int, last: int, n_bins: np.ndarray) -> None:
+def clear_words(histogram: Array, first: int, last: int, n_bins: Array) -> None:
     """Nothing in the features of words first..last; bins that a feature does not have are left alone."""
     for f in range(first * WORD, last * WORD):
         slots = histogram[f * STRIDE : (f + 1) * STRIDE]
@@ -150,7 +143,7 @@ def clear_words(histogram: np.ndarray, first: int, last: int, n_bins: np.ndarray
 
 
 @kernel
-def add_shares(shares: np.ndarray, first: int, last: int, n_bins: np.ndarray, histogram: np.ndarray) -> None:
+def add_shares(shares: Array, first: int, last: int, n_bins: Array, histogram: Array) -> None:
     """The features of words first..last = the sum of the workers' shares, exactly."""
     clear_words(histogram, first, last, n_bins)
     for worker in range(len(shares)):
@@ -162,7 +155,7 @@ def add_shares(shares: np.ndarray, first: int, last: int, n_bins: np.ndarray, hi
 
 
 @kernel
-def subtract_words(child: np.ndarray, parent: np.ndarray, first: int, last: int, n_slots: np.ndarray) -> None:
+def subtract_words(child: Array, parent: Array, first: int, last: int, n_slots: Array) -> None:
     """In the columns of words first..last, leave of the parent what is not the child's."""
     for column in range(first * WORD, min(last * WORD, len(n_slots))):
         taken, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 
 SCRATCH = 2 * STRIDE  # for sums to the left, and for a feature's own bins
+SlotRange = tuple[int, int, bool, float]  # of one feature: offset, default bin and categorical of its layout; smoothing
 
 
 @kernel
-def sum_slots(slots: np.ndarray, n_slots: int) -> np.int64:
+def sum_slots(slots: Array, n_slots: int) -> np.int64:
     """What a column holds in all, if it is a bundle."""
     total = np.int64(0)
     for slot in range(n_slots):
@@ -30,7 +31,7 @@ def sum_slots(slots: np.ndarray, n_slots: int) -> np.int64:
 
 
 @kernel
-def unbundle(slots: np.ndarray, total: np.int64, offset: int, default_bin: int, n_bins: int, bins: np.ndarray) -> None:
+def unbundle(slots: Array, total: np.int64, offset: int, default_bin: int, n_bins: int, bins: Array) -> None:
     """bins[b] = what the slots of the feature's column hold for bin b, and for missing values at MISSING.
 
     total: what a bundle's slots hold in all; offset, default_bin: as in `FeatureLayout`.
@@ -51,22 +52,13 @@ def unbundle(slots: np.ndarray, total: np.int64, offset: int, default_bin: int, 
 
 @kernel
 def read_bins(
-    slots: np.ndarray,
-    total: np.int64,
-    offset: int,
-    default_bin: int,
-    categorical: bool,
-    smoothing: float,
-    n_bins: int,
-    scales: np.ndarray,
-    scratch: np.ndarray,
-    order: np.ndarray,
+    slots: Array, total: np.int64, slot_range: SlotRange, n_bins: int, scales: Array, scratch: Array, order: Array
 ) -> int:
     """The bins of a feature in the order in which they are split, in the second part of `scratch`; returns how many.
 
     `order` gets the order itself, if the feature is a category.
     """
-    bins = scratch[STRIDE : 2 * STRIDE]
+    bins, (offset, default_bin, categorical, smoothing) = scratch[STRIDE : 2 * STRIDE], slot_range
     unbundle(slots, total, offset, default_bin, n_bins, bins)
     if not categorical:
         return n_bins
@@ -76,7 +68,7 @@ def read_bins(
 
 
 @kernel
-def _put_in_order(bins: np.ndarray, n_bins: int, scales: np.ndarray, smoothing: float, order: np.ndarray) -> int:
+def _put_in_order(bins: Array, n_bins: int, scales: Array, smoothing: float, order: Array) -> int:
     """Fill `order` with the bins that have rows, by rising gradient over hessian; returns how many."""
     used = 0
     for b in range(n_bins):
@@ -98,7 +90,7 @@ def _put_in_order(bins: np.ndarray, n_bins: int, scales: np.ndarray, smoothing: 
 
 
 @kernel
-def _comes_before(bins: np.ndarray, one: int, two: int, scales: np.ndarray, smoothing: float) -> bool:
+def _comes_before(bins: Array, one: int, two: int, scales: Array, smoothing: float) -> bool:
     more = smoothing * scales[1]
     first = gradient_of(bins[one]) / (hessian_of(bins[one]) + more)
     second = gradient_of(bins[two]) / (hessian_of(bins[two]) + more)
@@ -106,7 +98,7 @@ def _comes_before(bins: np.ndarray, one: int, two: int, scales: np.ndarray, smoo
 
 
 @kernel
-def reorder(bins: np.ndarray, order: np.ndarray, used: int, sorted_bins: np.ndarray) -> None:
+def reorder(bins: Array, order: Array, used: int, sorted_bins: Array) -> None:
     """sorted_bins[k] = bins[order[k]]; missing values stay where they are."""
     for k in range(used):
         sorted_bins[k] = bins[order[k]]
@@ -120,9 +112,9 @@ def fill_sides(
     at: int,
     missing_left: bool,
     layout: FeatureLayout | None,
-    order: np.ndarray,
+    order: Array,
     used: int,
-    sides: np.ndarray,
+    sides: Array,
 ) -> None:
     """sides[slot] = 1 if rows with this slot of the feature's column go right.
 

@@ -11,18 +11,22 @@ from typing import cast
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of
-from podium.learners.trees.training.layout import fill_sides
+from podium.learners.trees.training.layout import fill_sides, read_bins, reorder, sum_slots, unbundle
 from podium.learners.trees.training.splitting import (
+    ALL_BINS,
     BIN,
     GAIN,
+    LEFT_HESSIAN,
     MISSING_LEFT,
+    RIGHT_HESSIAN,
     SPLIT,
     best_feature,
     build_heap,
-    find_split,
+    draw_bin,
+    scan_bins,
     sift_down,
 )
 from podium.learners.trees.training.workers import DECISION, barrier, is_cancelled
@@ -50,8 +54,8 @@ def grow_leaves(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    allowed: np.ndarray,
-    scales: np.ndarray,
+    allowed: Array,
+    scales: Array,
     squares: float,
     largest: np.int64,
     n: int,
@@ -103,14 +107,14 @@ def _choose(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    scales: np.ndarray,
+    scales: Array,
     largest: np.int64,
     impurity: float,
     nodes: Nodes,
     leaves: Leaves,
     small: int,
     large: int,
-    split: np.ndarray,
+    split: Array,
 ) -> int:
     """The leaf to split, -1 if none; writes how it is split. `small` and `large` are the newest leaves.
 
@@ -125,7 +129,7 @@ def _choose(
             acquire_histogram(workspace, leaves, small + 1, leaf, leaf)
             return _FIRST - leaf
         f, node = leaves.best[leaf], leaves.node[leaf]
-        used = _count_split(layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
+        used = _find_split(layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
         if split[GAIN] >= workspace.gains[leaf, f]:
             nodes.feature[node], nodes.column[node] = f, f if layout is None else layout.column[f]
             n_bins, at, to_left = bins.n_bins[f], int(split[BIN]), split[MISSING_LEFT] > 0
@@ -140,28 +144,55 @@ def _choose(
 
 
 @kernel
-def _count_split(
+def _find_split(
     layout: FeatureLayout | None,
     stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    scales: np.ndarray,
+    scales: Array,
     largest: np.int64,
     leaves: Leaves,
     leaf: int,
     f: int,
-    split: np.ndarray,
+    split: Array,
 ) -> int:
-    """`find_split` of a feature in a leaf."""
-    column = f if layout is None else layout.column[f]
-    return find_split(
-        layout, stream, leaves.node[leaf],
-        workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE], bins.n_slots[column],
-        f, bins.n_bins[f], bins.has_missing[f], scales,
-        workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]], bins.columns[column], limits.min_samples, largest,
-        leaves.low[leaf], leaves.high[leaf], workspace.scratch[0], workspace.order[0], split,
-    )  # fmt: skip
+    """The split of a feature that leaves enough rows of a leaf on both sides; returns how many bins were ordered.
+
+    The order of categories is left in the first row of `workspace.order`.
+    """
+    column, n_bins, has_missing, node = f, bins.n_bins[f], bins.has_missing[f], leaves.node[leaf]
+    if layout is not None:
+        column = layout.column[f]
+    slots = workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
+    rows, min_samples = workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]], limits.min_samples
+    scratch, order, low, high = workspace.scratch[0], workspace.order[0], leaves.low[leaf], leaves.high[leaf]
+    counts = np.zeros(MISSING + 1, np.int64)
+    leaf_bins, counted_bins, used, sign = slots, counts, n_bins + ZERO, 0.0
+    if layout is not None:
+        sign, total = layout.signs[f], sum_slots(slots, bins.n_slots[column])
+        slot_range = layout.offset[f], layout.default_bin[f], layout.categorical[f], layout.smoothing[0]
+        used = read_bins(slots, total, slot_range, n_bins, scales, scratch, order)
+        leaf_bins = scratch[STRIDE : 2 * STRIDE]
+    only = ALL_BINS
+    if stream is not None:
+        only = draw_bin(leaf_bins, used, has_missing, stream, node, f)
+    for counted in range(2):  # first without counts
+        known = counted_bins if counted else counts[:0]
+        scan_bins(only, leaf_bins, used, has_missing, scales, known, min_samples, sign, low, high, split)
+        # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
+        heavy = min(split[LEFT_HESSIAN], split[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
+        if counted or min_samples <= 1 or heavy:
+            break
+        slot_of_row = bins.columns[column]
+        for k in range(len(rows)):
+            counts[slot_of_row[rows[k]]] += 1
+        if layout is not None:
+            counted_bins = np.zeros(MISSING + 1, np.int64)
+            unbundle(counts, np.int64(len(rows)), layout.offset[f], layout.default_bin[f], n_bins, counted_bins)
+            if layout.categorical[f]:
+                reorder(counted_bins.copy(), order, used, counted_bins)
+    return int(used)
 
 
 @kernel
@@ -171,11 +202,11 @@ def _count_features(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    scales: np.ndarray,
+    scales: Array,
     largest: np.int64,
     leaves: Leaves,
     leaf: int,
-    split: np.ndarray,
+    split: Array,
 ) -> int:
     """The feature of a leaf that gains most with enough rows on both sides, -1 if none does.
 
@@ -186,7 +217,7 @@ def _count_features(
     size = build_heap(gains, heap)
     while size > 0:
         f = heap[0]
-        _count_split(layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
+        _find_split(layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, f, split)
         if split[GAIN] >= gains[f]:
             return int(f)
         gains[f] = split[GAIN]
@@ -198,7 +229,7 @@ def _count_features(
 
 
 @kernel
-def _next_leaf(gains: np.ndarray, leaves: Leaves, count: int, limits: Limits) -> int:
+def _next_leaf(gains: Array, leaves: Leaves, count: int, limits: Limits) -> int:
     """The leaf to split next: of the largest gain, or, level by level, of the least depth; -1 if none may be."""
     chosen, best, depth = -1, limits.min_gain, leaves.depth
     for leaf in range(count):
@@ -215,7 +246,7 @@ def _next_leaf(gains: np.ndarray, leaves: Leaves, count: int, limits: Limits) ->
 
 
 @kernel
-def _impurity_of_root(histogram: np.ndarray, n_bins: int, scales: np.ndarray, squares: float, n: int) -> float:
+def _impurity_of_root(histogram: Array, n_bins: int, scales: Array, squares: float, n: int) -> float:
     """mean 1/2 (g - mean)^2 over the rows, for unit hessians."""
     total = histogram[MISSING]
     for b in range(n_bins):

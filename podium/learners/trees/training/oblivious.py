@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
 from podium.learners.trees.training.layout import fill_sides, read_bins, reorder, sum_slots, unbundle
@@ -48,8 +48,8 @@ def grow_oblivious(
     bins: Bins,
     workspace: Workspace,
     limits: Limits,
-    allowed: np.ndarray,
-    scales: np.ndarray,
+    allowed: Array,
+    scales: Array,
     nodes: Nodes,
     leaves: Leaves,
     worker: int,
@@ -107,10 +107,10 @@ def _read_leaf(
     f: int,
     used: int,
     worker: int,
-) -> np.ndarray:
+) -> Array:
     """The feature's bins in this leaf, which has rows, in the order in which they are split."""
     histogram, order = workspace.histograms[leaves.histogram[leaf]], workspace.order[worker]
-    leaf_bins: np.ndarray = workspace.scratch[worker, STRIDE : 2 * STRIDE]
+    leaf_bins: Array = workspace.scratch[worker, STRIDE : 2 * STRIDE]
     if layout is None:
         leaf_bins = histogram[f * STRIDE : (f + 1) * STRIDE]
         return leaf_bins
@@ -124,7 +124,7 @@ def _read_leaf(
 
 
 @kernel
-def _sum_leaves(workspace: Workspace, leaves: Leaves, count: int, column: int) -> np.ndarray:
+def _sum_leaves(workspace: Workspace, leaves: Leaves, count: int, column: int) -> Array:
     """What the histograms of leaves 0..count hold of a column, together."""
     slots = np.zeros_like(workspace.histograms[0, :STRIDE])
     for leaf in range(count):
@@ -142,10 +142,10 @@ def _find_level_split(
     leaves: Leaves,
     count: int,
     f: int,
-    scales: np.ndarray,
+    scales: Array,
     worker: int,
-    sums: np.ndarray,
-    split: np.ndarray,
+    sums: Array,
+    split: Array,
 ) -> int:
     """The split of a feature that gains most in leaves 0..count together; returns how many bins were ordered."""
     used, has_missing, sign, scratch = bins.n_bins[f] + ZERO, bins.has_missing[f], 0.0, workspace.scratch[worker]
@@ -154,9 +154,8 @@ def _find_level_split(
         column, sign = layout.column[f], layout.signs[f]
         slots = _sum_leaves(workspace, leaves, count, column)
         total = sum_slots(slots, bins.n_slots[column])
-        offset, default_bin, categorical = layout.offset[f], layout.default_bin[f], layout.categorical[f]
-        smoothing, n_bins, order = layout.smoothing[0], bins.n_bins[f], workspace.order[worker]
-        used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
+        slot_range = layout.offset[f], layout.default_bin[f], layout.categorical[f], layout.smoothing[0]
+        used = read_bins(slots, total, slot_range, bins.n_bins[f], scales, scratch, workspace.order[worker])
     only = ALL_BINS
     if stream is not None:  # one draw for the level: of bins that have rows on both sides in all leaves together
         if layout is None:
@@ -202,7 +201,7 @@ def _write_level(
     count: int,
     f: int,
     used: int,
-    split: np.ndarray,
+    split: Array,
 ) -> None:
     """Every leaf's node gets the split. Without missing values to learn from, they go to the heavier side."""
     column = f if layout is None else layout.column[f]
@@ -225,14 +224,7 @@ def _write_level(
 
 @kernel
 def _evaluate_leaf(
-    bins: Bins,
-    workspace: Workspace,
-    nodes: Nodes,
-    leaves: Leaves,
-    leaf: int,
-    scales: np.ndarray,
-    sign: float,
-    split: np.ndarray,
+    bins: Bins, workspace: Workspace, nodes: Nodes, leaves: Leaves, leaf: int, scales: Array, sign: float, split: Array
 ) -> None:
     """What the level's split gains in one leaf, and the middle of the values of its sides."""
     low, high, l2 = leaves.low[leaf], leaves.high[leaf], scales[2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 
 
 @kernel
@@ -18,7 +18,7 @@ def chunk_of(n: int, worker: int, workers: int) -> tuple[int, int]:
 
 
 @kernel
-def partition_rows(rows: np.ndarray, column: np.ndarray, sides: np.ndarray, partitioned: np.ndarray) -> np.int64:
+def partition_rows(rows: Array, column: Array, sides: Array, partitioned: Array) -> np.int64:
     """Rows that go left from the front of `partitioned`, the others from its end backwards; returns how many go left.
 
     column: the slot of every row; sides: 1 for each slot that goes right.
@@ -37,7 +37,7 @@ def partition_rows(rows: np.ndarray, column: np.ndarray, sides: np.ndarray, part
 
 
 @kernel
-def merge_partitions(partitioned: np.ndarray, lefts: np.ndarray, worker: int, workers: int, rows: np.ndarray) -> int:
+def merge_partitions(partitioned: Array, lefts: Array, worker: int, workers: int, rows: Array) -> int:
     """Copy a worker's chunk of `partitioned` to its place in `rows`; returns how many rows go left in total.
 
     lefts[worker, 0]: how many rows of each worker's chunk go left.
@@ -57,23 +57,13 @@ def merge_partitions(partitioned: np.ndarray, lefts: np.ndarray, worker: int, wo
 
 
 @kernel
-def route_rows(
-    columns: np.ndarray,
-    first: int,
-    last: int,
-    feature: np.ndarray,
-    column: np.ndarray,
-    left: np.ndarray,
-    sides: np.ndarray,
-    values: np.ndarray,
-    scores: np.ndarray,
-) -> None:
+def route_rows(columns: Array, first: int, last: int, tree: tuple[Array, ...], scores: Array) -> None:
     """scores[row] += the value of the leaf that the row reaches, for rows first..last.
 
     Rows are partitioned node by node, as in growing: parents stand before their children. A block of rows stays in the
     L1 cache, and so does its part of each column; descending row by row takes three times as long.
     """
-    n = last - first
+    (feature, column, left, sides, values), n = tree, last - first
     rows, partitioned = np.empty(n, np.uint32), np.empty(n, np.uint32)
     start, stop = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
     for k in range(n):

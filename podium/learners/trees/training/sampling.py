@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SamplingRules:
     bootstrap: bool = False  # as many queries as there are, drawn with replacement
 
 
-def draw_features(rules: SamplingRules, n_features: int, rng: np.random.Generator) -> np.ndarray:
+def draw_features(rules: SamplingRules, n_features: int, rng: np.random.Generator) -> Array:
     """A mask of the features."""
     allowed = np.ones(n_features, dtype=np.bool_)
     if rules.feature_fraction < 1:
@@ -37,8 +37,8 @@ def draw_features(rules: SamplingRules, n_features: int, rng: np.random.Generato
 
 
 def draw_rows(
-    rules: SamplingRules, offsets: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, rng: np.random.Generator
-) -> np.ndarray | None:
+    rules: SamplingRules, offsets: Array, gradients: Array, hessians: Array, rng: np.random.Generator
+) -> Array | None:
     """The rows of a tree, rising, None for all; the derivatives of rows that count more than once change in place."""
     if rules.bootstrap:
         return _draw_bootstrap(offsets, gradients, hessians, rng)
@@ -47,7 +47,7 @@ def draw_rows(
     return _draw_share(rules, offsets, rng)
 
 
-def _draw_share(rules: SamplingRules, offsets: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+def _draw_share(rules: SamplingRules, offsets: Array, rng: np.random.Generator) -> Array | None:
     """A share of the queries, and of these a share of the rows; rising, None for all."""
     n_queries = len(offsets) - 1
     if rules.query_fraction >= 1 and rules.row_fraction >= 1:
@@ -61,9 +61,7 @@ def _draw_share(rules: SamplingRules, offsets: np.ndarray, rng: np.random.Genera
     return rows
 
 
-def _draw_bootstrap(
-    offsets: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _draw_bootstrap(offsets: Array, gradients: Array, hessians: Array, rng: np.random.Generator) -> Array:
     """Queries drawn with replacement: the rows, rising; one drawn twice counts twice, by its derivatives."""
     n_queries = len(offsets) - 1
     times = np.bincount(rng.integers(0, n_queries, n_queries), minlength=n_queries)
@@ -75,12 +73,8 @@ def _draw_bootstrap(
 
 
 def draw_by_gradient(
-    rules: SamplingRules,
-    offsets: np.ndarray,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    rng: np.random.Generator,
-) -> np.ndarray:
+    rules: SamplingRules, offsets: Array, gradients: Array, hessians: Array, rng: np.random.Generator
+) -> Array:
     """GOSS: the rows, rising; the derivatives of those that were drawn are multiplied in place."""
     assert rules.goss is not None
     sizes = np.abs(gradients)
@@ -97,9 +91,7 @@ def draw_by_gradient(
     return rows[:-1]
 
 
-def _choose_units(
-    sizes: np.ndarray, n_top: int, n_other: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _choose_units(sizes: Array, n_top: int, n_other: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Two masks: the largest, and those that are drawn from the others. Sizes are not negative.
 
     Everybody draws a lot of 31 bits, and the smallest lots win. They are the generator's bits as they come, which is
@@ -111,7 +103,7 @@ def _choose_units(
     return top, _mark_smallest(lots, n_other)
 
 
-def _mark_smallest(keys: np.ndarray, count: int) -> np.ndarray:
+def _mark_smallest(keys: Array, count: int) -> Array:
     """A mask of the `count` smallest; of equal ones, the first."""
     if count == 0:
         return np.zeros(len(keys), dtype=np.bool_)
@@ -122,14 +114,7 @@ def _mark_smallest(keys: np.ndarray, count: int) -> np.ndarray:
 
 
 @kernel
-def _take(
-    top: np.ndarray,
-    drawn: np.ndarray,
-    factor: np.float32,
-    gradients: np.ndarray,
-    hessians: np.ndarray,
-    rows: np.ndarray,
-) -> None:
+def _take(top: Array, drawn: Array, factor: np.float32, gradients: Array, hessians: Array, rows: Array) -> None:
     """List the chosen rows and multiply the derivatives of those that were drawn.
 
     rows: one longer than needed, for writes that the next row overwrites. No branch: it would be mispredicted often.

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.compiler import kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 
 if TYPE_CHECKING:
     from podium.learners.trees.training.binning import FeatureLayout
+
+Entries = tuple[Array, Array, Array]  # of sparse rows: their ends, and the columns and values of stored entries
+Edges = tuple[Array, Array]  # `upper` and `categorical` of `BinEdges`
+Slots = tuple[Array, Array, Array, Array]  # rows, columns, and per feature whether values are missing, or collide
 
 
 @dataclass(frozen=True, eq=False)
 class SparseColumns:
     """The stored values of each column: those of column f are `values[ends[f]:ends[f + 1]]`."""
 
-    values: np.ndarray
-    ends: np.ndarray
+    values: Array
+    ends: Array
     n_rows: int
 
     @classmethod
@@ -30,15 +34,13 @@ class SparseColumns:
         by_column = X.tocsc()
         return cls(by_column.data, by_column.indptr, X.shape[0])
 
-    def take(self, first: int, last: int) -> list[tuple[np.ndarray, int]]:
+    def take(self, first: int, last: int) -> list[tuple[Array, int]]:
         """The stored values of each column in order, NaN last, and how many zeros there are beside them."""
         columns = [np.sort(self.values[self.ends[f] : self.ends[f + 1]]) for f in range(first, last)]
         return [(values, self.n_rows - len(values)) for values in columns]
 
 
-def find_non_default(
-    X: Any, upper: np.ndarray, features: np.ndarray, most: float
-) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+def find_non_default(X: Any, upper: Array, features: Array, most: float) -> tuple[Array, Array, list[Array]]:
     """The features that are outside the bin of 0 in no more than `most` rows, that bin, and those rows (uint32).
 
     upper: (all features, 255) the bin edges of bins, as in `BinEdges`. None of the features is categorical.
@@ -53,7 +55,7 @@ def find_non_default(
     return chosen, zeros[chosen].astype(np.int64), [rows[ends[f] : ends[f + 1]] for f in chosen]
 
 
-def bins_of_zero(upper: np.ndarray, categorical: np.ndarray) -> np.ndarray:
+def bins_of_zero(upper: Array, categorical: Array) -> Array:
     """The bin of 0 of each feature, uint8; 255 where it is no category."""
     bins = np.empty(len(upper), dtype=np.uint8)
     _find_bins_of_zero(readonly(upper), readonly(categorical), bins)
@@ -61,7 +63,7 @@ def bins_of_zero(upper: np.ndarray, categorical: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _find_bin(edges: np.ndarray, named: bool, value: np.float32) -> int:
+def _find_bin(edges: Array, named: bool, value: np.float32) -> int:
     """The number of bin edges below the value, or that of missing values, which stands behind all edges."""
     low, high = 0, len(edges) - 1  # the last edge is infinite
     while low < high:
@@ -74,15 +76,13 @@ def _find_bin(edges: np.ndarray, named: bool, value: np.float32) -> int:
 
 
 @kernel
-def _find_bins_of_zero(upper: np.ndarray, categorical: np.ndarray, bins: np.ndarray) -> None:
+def _find_bins_of_zero(upper: Array, categorical: Array, bins: Array) -> None:
     for f in range(len(upper)):
         bins[f] = _find_bin(upper[f], categorical[f], np.float32(0))
 
 
 @kernel
-def _compare_bins(
-    ends: np.ndarray, values: np.ndarray, upper: np.ndarray, zeros: np.ndarray, is_non_default: np.ndarray
-) -> None:
+def _compare_bins(ends: Array, values: Array, upper: Array, zeros: Array, is_non_default: Array) -> None:
     """is_non_default[k] = whether value k is in another bin of its column than 0 is."""
     for f in range(len(upper)):
         for k in range(ends[f], ends[f + 1]):
@@ -91,24 +91,14 @@ def _compare_bins(
 
 @kernel
 def bin_entries(
-    ends: np.ndarray,
-    indices: np.ndarray,
-    values: np.ndarray,
-    upper: np.ndarray,
-    categorical: np.ndarray,
-    layout: FeatureLayout | None,
-    first: int,
-    last: int,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    missing: np.ndarray,
-    collides: np.ndarray,
+    entries: Entries, known: Edges, layout: FeatureLayout | None, first: int, last: int, out: Slots
 ) -> None:
     """Write the slots of stored entries over those of zeros, for rows first..last.
 
     rows[i, c] = columns[c, i] as in `binning.py`; a row's features come in their order, so in a bundle the last one
     that is outside its default bin wins here too.
     """
+    (ends, indices, values), (upper, categorical), (rows, columns, missing, collides) = entries, known, out
     for i in range(first, last):
         for k in range(ends[i], ends[i + 1]):
             f = indices[k]

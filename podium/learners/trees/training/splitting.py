@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium._runtime.random import uniform
 from podium.learners.trees.training.binning import MISSING, WORD, FeatureLayout
 from podium.learners.trees.training.histograms import STRIDE, gradient_of, hessian_of
-from podium.learners.trees.training.layout import read_bins, reorder, sum_slots, unbundle
+from podium.learners.trees.training.layout import SlotRange, read_bins, sum_slots
 
-# What `find_split` fills: gain, bin, whether missing values go left, hessians of the two sides, and the middle of their
+# What `scan_bins` fills: gain, bin, whether missing values go left, hessians of the two sides, and the middle of their
 # values, in units.
 GAIN, BIN, MISSING_LEFT, LEFT_HESSIAN, RIGHT_HESSIAN, MIDDLE = range(6)
 SPLIT = 6
@@ -39,7 +39,7 @@ ALL_BINS = -2  # no bin is drawn: all are tried
 _NOISE = 1e-12  # a gain below this share of the leaf's own is rounding
 
 # units per gradient, units per hessian, l2 and the minimum hessian of a side in units
-Scales = np.ndarray
+Scales = Array
 
 
 @kernel
@@ -91,7 +91,7 @@ def split_gain(sides: float, whole: float, scales: Scales) -> float:
 
 
 @kernel
-def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Scales, lefts: np.ndarray) -> float:
+def best_gain(histogram: Array, n_bins: int, has_missing: bool, scales: Scales, lefts: Array) -> float:
     """The largest gain of all splits of one feature, 0 if none gains. histogram: its STRIDE slots; lefts: a buffer."""
     total = np.int64(0)
     for b in range(n_bins):
@@ -111,7 +111,7 @@ def best_gain(histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Sca
 
 
 @kernel
-def draw_bin(histogram: np.ndarray, n_bins: int, has_missing: bool, stream: np.uint64, node: int, f: int) -> int:
+def draw_bin(histogram: Array, n_bins: int, has_missing: bool, stream: np.uint64, node: int, f: int) -> int:
     """The bin after which a feature is split in a node; -1 if no bin has rows on both sides."""
     first, last = 0, n_bins - 1  # from both ends: all but small leaves have rows in the outermost bins
     while first < n_bins and histogram[first] == 0:
@@ -127,7 +127,7 @@ def draw_bin(histogram: np.ndarray, n_bins: int, has_missing: bool, stream: np.u
 
 @kernel
 def drawn_gain(
-    histogram: np.ndarray, n_bins: int, has_missing: bool, scales: Scales, stream: np.uint64, node: int, f: int
+    histogram: Array, n_bins: int, has_missing: bool, scales: Scales, stream: np.uint64, node: int, f: int
 ) -> float:
     """`best_gain` of the one bin that is drawn."""
     at = draw_bin(histogram, n_bins, has_missing, stream, node, f)
@@ -153,11 +153,11 @@ def _bins_gain(
     stream: np.uint64 | None,
     node: int,
     f: int,
-    histogram: np.ndarray,
+    histogram: Array,
     n_bins: int,
     has_missing: bool,
     scales: Scales,
-    lefts: np.ndarray,
+    lefts: Array,
 ) -> float:
     """The gain of the best bin, or of the one that is drawn."""
     if stream is None:
@@ -168,16 +168,16 @@ def _bins_gain(
 @kernel
 def scan_bins(
     only: int,
-    histogram: np.ndarray,
+    histogram: Array,
     n_bins: int,
     has_missing: bool,
     scales: Scales,
-    counts: np.ndarray,
+    counts: Array,
     min_samples: int,
     sign: float,
     low: float,
     high: float,
-    split: np.ndarray,
+    split: Array,
 ) -> None:
     """Where the best split of one feature lies: fills `split`.
 
@@ -225,80 +225,25 @@ def scan_bins(
 
 
 @kernel
-def find_split(
-    layout: FeatureLayout | None,
-    stream: np.uint64 | None,
-    node: int,
-    slots: np.ndarray,
-    n_slots: int,
-    f: int,
-    n_bins: int,
-    has_missing: bool,
-    scales: Scales,
-    rows: np.ndarray,
-    column: np.ndarray,
-    min_samples: int,
-    largest: np.int64,
-    low: float,
-    high: float,
-    scratch: np.ndarray,
-    order: np.ndarray,
-    split: np.ndarray,
-) -> int:
-    """The split of a feature that leaves `min_samples` rows on both sides; returns how many bins were ordered.
-
-    slots: the leaf's sums in the feature's column; rows: the leaf's; column: the slots of all rows. The order of
-    categories is left in `order`.
-    """
-    counts = np.zeros(MISSING + 1, np.int64)
-    bins, counted_bins, used, sign = slots, counts, n_bins, 0.0
-    if layout is not None:
-        sign = layout.signs[f]
-        offset, default_bin, categorical = layout.offset[f], layout.default_bin[f], layout.categorical[f]
-        total = sum_slots(slots, n_slots)
-        smoothing = layout.smoothing[0]
-        used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
-        bins = scratch[STRIDE : 2 * STRIDE]
-    only = ALL_BINS
-    if stream is not None:
-        only = draw_bin(bins, used, has_missing, stream, node, f)
-    for counted in range(2):  # first without counts
-        known = counted_bins if counted else counts[:0]
-        scan_bins(only, bins, used, has_missing, scales, known, min_samples, sign, low, high, split)
-        # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
-        heavy = min(split[LEFT_HESSIAN], split[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
-        if counted or min_samples <= 1 or heavy:
-            break
-        for k in range(len(rows)):
-            counts[column[rows[k]]] += 1
-        if layout is not None:
-            counted_bins = np.zeros(MISSING + 1, np.int64)
-            unbundle(counts, np.int64(len(rows)), layout.offset[f], layout.default_bin[f], n_bins, counted_bins)
-            if layout.categorical[f]:
-                reorder(counted_bins.copy(), order, used, counted_bins)
-    return used
-
-
-@kernel
 def scan_words(
     layout: FeatureLayout | None,
     stream: np.uint64 | None,
     nodes: tuple[int, int],
-    child: np.ndarray,
-    parent: np.ndarray,
+    child: Array,
+    parent: Array,
     sibling: bool,
     first: int,
     last: int,
-    n_slots: np.ndarray,
-    n_bins: np.ndarray,
-    has_missing: np.ndarray,
-    allowed: np.ndarray,
+    n_slots: Array,
+    n_bins: Array,
+    has_missing: Array,
+    allowed: Array,
     scales: Scales,
-    scratch: np.ndarray,
-    order: np.ndarray,
+    scratch: Array,
+    order: Array,
     bounds: tuple[float, float, float, float],
-    child_gains: np.ndarray,
-    parent_gains: np.ndarray,
+    child_gains: Array,
+    parent_gains: Array,
 ) -> None:
     """The best gains of the features of words first..last, in the child and in what it leaves of the parent.
 
@@ -337,21 +282,43 @@ def scan_words(
                 bins, missing = n_bins[f], has_missing[f]
                 if not allowed[f] or bins + missing < 2:
                     continue
-                at, common, named, sign = offset[f], default_bin[f], categorical[f], signs[f]
+                at, common, sign = offset[f], default_bin[f], signs[f]
                 if free and sign == 0.0 and bins == 2 and common >= 0:  # one-hot: a thousand of these are no work
                     child_gains[f] = _one_hot_gain(child_slots[at], total, common, scales)
                     if sibling:
                         parent_gains[f] = _one_hot_gain(rest[at], rest_total, common, scales)
                     continue
+                slot_range = at, common, categorical[f], smoothing
                 child_gains[f] = _gain_of(
-                    stream, node, f, child_slots, total, at, common, named, smoothing,
-                    bins, missing, scales, sign, low, high, scratch, order,
-                )  # fmt: skip
+                    stream,
+                    node,
+                    f,
+                    child_slots,
+                    total,
+                    slot_range,
+                    bins,
+                    missing,
+                    scales,
+                    (sign, low, high),
+                    scratch,
+                    order,
+                )
                 if sibling:
+                    limits = sign, rest_low, rest_high
                     parent_gains[f] = _gain_of(
-                        stream, rest_node, f, rest, rest_total, at, common, named, smoothing,
-                        bins, missing, scales, sign, rest_low, rest_high, scratch, order,
-                    )  # fmt: skip
+                        stream,
+                        rest_node,
+                        f,
+                        rest,
+                        rest_total,
+                        slot_range,
+                        bins,
+                        missing,
+                        scales,
+                        limits,
+                        scratch,
+                        order,
+                    )
 
 
 @kernel
@@ -369,24 +336,19 @@ def _gain_of(
     stream: np.uint64 | None,
     node: int,
     f: int,
-    slots: np.ndarray,
+    slots: Array,
     total: np.int64,
-    offset: int,
-    default_bin: int,
-    categorical: bool,
-    smoothing: float,
+    slot_range: SlotRange,
     n_bins: int,
     has_missing: bool,
     scales: Scales,
-    sign: float,
-    low: float,
-    high: float,
-    scratch: np.ndarray,
-    order: np.ndarray,
+    bounds: tuple[float, float, float],
+    scratch: Array,
+    order: Array,
 ) -> float:
     """`best_gain` of a feature that is not a column as it stands, or of a leaf with bounds."""
-    used = read_bins(slots, total, offset, default_bin, categorical, smoothing, n_bins, scales, scratch, order)
-    bins = scratch[STRIDE : 2 * STRIDE]
+    used = read_bins(slots, total, slot_range, n_bins, scales, scratch, order)
+    bins, (sign, low, high) = scratch[STRIDE : 2 * STRIDE], bounds
     if sign == 0.0 and low == -np.inf and high == np.inf:
         return _bins_gain(stream, node, f, bins, used, has_missing, scales, scratch)
     split, nothing, only = np.zeros(SPLIT), np.empty(0, np.int64), ALL_BINS
@@ -397,7 +359,7 @@ def _gain_of(
 
 
 @kernel
-def build_heap(gains: np.ndarray, heap: np.ndarray) -> int:
+def build_heap(gains: Array, heap: Array) -> int:
     """Fill `heap` with the features that gain, the largest gain first, the first of equals; returns how many."""
     size = 0
     for f in range(len(gains)):
@@ -410,7 +372,7 @@ def build_heap(gains: np.ndarray, heap: np.ndarray) -> int:
 
 
 @kernel
-def sift_down(gains: np.ndarray, heap: np.ndarray, size: int, at: int) -> None:
+def sift_down(gains: Array, heap: Array, size: int, at: int) -> None:
     """Restore the order of a heap below a place whose gain has fallen."""
     feature = heap[at]
     while True:
@@ -427,12 +389,12 @@ def sift_down(gains: np.ndarray, heap: np.ndarray, size: int, at: int) -> None:
 
 
 @kernel
-def _gains_more(gains: np.ndarray, one: int, two: int) -> bool:
+def _gains_more(gains: Array, one: int, two: int) -> bool:
     return bool(gains[one] > gains[two] or (gains[one] == gains[two] and one < two))
 
 
 @kernel
-def best_feature(gains: np.ndarray) -> int:
+def best_feature(gains: Array) -> int:
     """The feature with the largest gain, the first of equals; -1 if none gains."""
     best, gain = -1, 0.0
     for f in range(len(gains)):

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from podium._runtime.atomic import add, load, sleep, wake
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 
 # The shared state, each entry on a cache line of its own: arrivals at barriers, the last barrier that is open, workers
 # that sleep, chunks handed out, whether growth was cancelled, and what the first worker has decided.
@@ -63,16 +63,16 @@ class Crew:
                 self._alone = self._is_trial = True
 
 
-def make_shared_state() -> np.ndarray:
+def make_shared_state() -> Array:
     return np.zeros(_LENGTH, np.int64)
 
 
-def reset(shared: np.ndarray) -> None:
+def reset(shared: Array) -> None:
     """Before a tree, while no worker runs."""
     shared[:] = 0
 
 
-def cancel(shared: np.ndarray, workers: int) -> None:
+def cancel(shared: Array, workers: int) -> None:
     """Open all barriers; workers that arrive at the first one return at once."""
     if workers > 1:
         _cancel(shared)
@@ -81,7 +81,7 @@ def cancel(shared: np.ndarray, workers: int) -> None:
 
 
 @kernel
-def _cancel(shared: np.ndarray) -> None:
+def _cancel(shared: Array) -> None:
     """Atomic, so that whoever finds a barrier open also finds that growth was cancelled, on any processor."""
     add(shared, _CANCELLED, 1)
     add(shared, _OPEN, _LAST)
@@ -89,13 +89,13 @@ def _cancel(shared: np.ndarray) -> None:
 
 
 @kernel
-def is_cancelled(shared: np.ndarray) -> bool:
+def is_cancelled(shared: Array) -> bool:
     """Valid after the first barrier, whose atomic load is before this plain one; Python can run it too."""
     return bool(shared[_CANCELLED])
 
 
 @kernel
-def barrier(shared: np.ndarray, workers: int, number: int) -> int:
+def barrier(shared: Array, workers: int, number: int) -> int:
     """Wait until all workers have arrived at this barrier; its number counts from 1. Returns the next number."""
     if workers == 1:
         return number
@@ -119,12 +119,12 @@ def barrier(shared: np.ndarray, workers: int, number: int) -> int:
 
 
 @kernel
-def next_chunk(shared: np.ndarray) -> int:
+def next_chunk(shared: Array) -> int:
     """The number of the next chunk of work, from 0: a slow worker gets fewer."""
     return int(add(shared, _CHUNKS, 1))
 
 
 @kernel
-def reset_chunks(shared: np.ndarray) -> None:
+def reset_chunks(shared: Array) -> None:
     """Number chunks from 0 again; only between two barriers between which no worker asks for one."""
     shared[_CHUNKS] = 0

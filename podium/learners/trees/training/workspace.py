@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from podium._runtime.compiler import kernel
+from podium._runtime.compiler import Array, kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
 from podium.learners.trees.training.histograms import add_rows, add_shares, clear_words, subtract_words
 from podium.learners.trees.training.partitioning import chunk_of, merge_partitions, partition_rows
@@ -26,29 +26,29 @@ _PIECE = 4_096  # so many at a time
 class Bins(NamedTuple):
     """The binned rows, as kernels read them."""
 
-    rows: np.ndarray
-    columns: np.ndarray
-    n_slots: np.ndarray
-    n_bins: np.ndarray
-    has_missing: np.ndarray
+    rows: Array
+    columns: Array
+    n_slots: Array
+    n_bins: Array
+    has_missing: Array
 
 
 class Workspace(NamedTuple):
     """Buffers; where the first axis is workers, one for each."""
 
-    sorted: np.ndarray  # (rows,) uint32: the rows, leaf after leaf
-    partitioned: np.ndarray  # (rows,) uint32
-    packed: np.ndarray  # (rows,) of the histograms' kind
-    histograms: np.ndarray  # (histograms, slots): a pool, `Leaves.histogram` says whose they are
-    gains: np.ndarray  # (leaves, features) float64; of oblivious trees, one row for a level
-    shares: np.ndarray  # (workers, slots) of the histograms' kind
-    tiles: np.ndarray  # (workers, words of a tile) uint64
-    values: np.ndarray  # (workers, TILE) of the histograms' kind
-    scratch: np.ndarray  # (workers, SCRATCH) of the histograms' kind
-    order: np.ndarray  # (workers, STRIDE) int64: the order of a feature's categories
-    heap: np.ndarray  # (features,) int64
-    n_left: np.ndarray  # (workers, a cache line) int64: rows that go left, of a worker's part
-    shared: np.ndarray  # barriers and decisions
+    sorted: Array  # (rows,) uint32: the rows, leaf after leaf
+    partitioned: Array  # (rows,) uint32
+    packed: Array  # (rows,) of the histograms' kind
+    histograms: Array  # (histograms, slots): a pool, `Leaves.histogram` says whose they are
+    gains: Array  # (leaves, features) float64; of oblivious trees, one row for a level
+    shares: Array  # (workers, slots) of the histograms' kind
+    tiles: Array  # (workers, words of a tile) uint64
+    values: Array  # (workers, TILE) of the histograms' kind
+    scratch: Array  # (workers, SCRATCH) of the histograms' kind
+    order: Array  # (workers, STRIDE) int64: the order of a feature's categories
+    heap: Array  # (features,) int64
+    n_left: Array  # (workers, a cache line) int64: rows that go left, of a worker's part
+    shared: Array  # barriers and decisions
 
 
 class Limits(NamedTuple):
@@ -64,28 +64,28 @@ class Limits(NamedTuple):
 class Nodes(NamedTuple):
     """The tree so far, as in `GrownTree`."""
 
-    feature: np.ndarray
-    bin: np.ndarray
-    missing_left: np.ndarray
-    column: np.ndarray
-    sides: np.ndarray
-    left: np.ndarray
-    gain: np.ndarray
-    size: np.ndarray
+    feature: Array
+    bin: Array
+    missing_left: Array
+    column: Array
+    sides: Array
+    left: Array
+    gain: Array
+    size: Array
 
 
 class Leaves(NamedTuple):
     """The leaves so far: node, range of `sorted`, depth, the feature of the best split (-1: none), the number of
     its histogram (-1: evicted), and the bounds of its value, in units."""
 
-    node: np.ndarray
-    start: np.ndarray
-    stop: np.ndarray
-    depth: np.ndarray
-    best: np.ndarray
-    histogram: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    node: Array
+    start: Array
+    stop: Array
+    depth: Array
+    best: Array
+    histogram: Array
+    low: Array
+    high: Array
 
 
 def make_nodes(count: int, n_rows: int) -> Nodes:
@@ -120,8 +120,8 @@ def evaluate_children(
     stream: np.uint64 | None,
     bins: Bins,
     workspace: Workspace,
-    allowed: np.ndarray,
-    scales: np.ndarray,
+    allowed: Array,
+    scales: Array,
     leaves: Leaves,
     small: int,
     large: int,
@@ -225,7 +225,7 @@ def split_leaf(
     leaves: Leaves,
     leaf: int,
     new: int,
-    split: np.ndarray,
+    split: Array,
     worker: int,
     phase: int,
 ) -> int:
@@ -247,9 +247,7 @@ def split_leaf(
 
 
 @kernel
-def _write_split(
-    nodes: Nodes, leaves: Leaves, leaf: int, new: int, n_left: int, sign: float, split: np.ndarray
-) -> None:
+def _write_split(nodes: Nodes, leaves: Leaves, leaf: int, new: int, n_left: int, sign: float, split: Array) -> None:
     """The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger.
 
     sign: 1 if the right child's values may not be below the left one's, -1 if not above.
