@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from podium._runtime.files import COMPRESSIONS, open_bytes
 from podium._runtime.words import check_choice
 from podium.lab.experiments.folds import FoldFiles, GivenFolds, rotation
-from podium.lab.experiments.schema import read
 
 VARIABLE = "PODIUM_DATA"
 _PLAIN_SUFFIXES = ("", ".txt", ".dat", ".letor")
@@ -73,7 +74,8 @@ class Dataset:
         )
 
 
-DATASETS = read(dict[str, Dataset], tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+DATASETS = TypeAdapter(dict[str, Dataset]).validate_python(_TABLES)
 
 
 @dataclass(frozen=True)

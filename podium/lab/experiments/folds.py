@@ -20,7 +20,6 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import is_sparse
 from podium.formats import read_data
 
-KINDS = ("rotation", "k-fold", "given")
 _HELD_OUT = 5  # without a validation file, every fifth query of the training part
 
 
