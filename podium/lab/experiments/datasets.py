@@ -88,7 +88,7 @@ class Located:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return self.folds.files
+        return self.folds.files_read()
 
     def problems(self) -> list[str]:
         """Files that are not as published, as far as that is known; reads them."""

@@ -409,7 +409,7 @@ def _folds(data: Data, rules: FoldRules, base: Path, *, test: bool) -> Folds:
         layout = None
     if layout is not None:
         if rules.kind == "k-fold":
-            return QueryFolds(layout.files, rules.k, rules.seed)
+            return QueryFolds(layout.files_read(), rules.k, rules.seed)
         return GivenFolds(layout.folds, rules.seed)
     if data.train is not None and data.test is not None:
         _refuse_kind(rules.kind, "given", "train and test are files")

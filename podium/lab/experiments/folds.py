@@ -69,10 +69,6 @@ class GivenFolds:
     def names(self) -> tuple[str, ...]:
         return tuple(fold.name for fold in self.folds)
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return self.files_read()
-
     def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
         """All files that folds are loaded from; without `test`, those of test parts only where others need them."""
         return tuple(dict.fromkeys(path for fold in self.folds for path in fold.files_read(test=test)))
@@ -101,10 +97,6 @@ class QueryFolds:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(str(number + 1) for number in range(self.k))
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return self.paths
 
     def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
         """All files: each has queries of every part."""

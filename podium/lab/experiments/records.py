@@ -7,6 +7,7 @@ error names the file.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -111,6 +112,11 @@ class _Description(_Stored):
     data: dict[str, Any] = {}
     versions: dict[str, Any] = {}
     hardware: dict[str, Any] = {}
+
+
+def defined(value: float) -> float | None:
+    """A value as it is stored: None where a metric is undefined."""
+    return None if math.isnan(value) else float(value)
 
 
 def read_record(path: Path, kind: type[Record], words: str) -> Record:
