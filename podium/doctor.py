@@ -22,7 +22,7 @@ from podium._runtime.words import counted
 
 CORE = (
     *("numpy", "scipy", "scikit-learn", "threadpoolctl", "numba", "llvmlite"),
-    *("narwhals", "PyStemmer", "typer", "rich"),
+    *("narwhals", "PyStemmer", "pydantic", "typer", "rich"),
 )
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "report": ("plots in reports, drawings of trees and explanations", ("matplotlib",)),
@@ -58,14 +58,14 @@ def examine(timeout: float = PROBE_SECONDS) -> dict[str, Any]:
 
 def rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     """An examination as pairs (what, text), for a table."""
-    cpu, memory, numba = report["cpu"], report["memory"], report["numba"]
+    cpu, numba, sizes = report["cpu"], report["numba"], [report["memory"][key] for key in ("available", "total")]
     lines = [
         ("podium", report["podium"]),
         ("Python", report["python"]),
         ("tested with", ", ".join(f"Python {one} ({tests})" for one, tests in report["tested_pythons"].items())),
         ("platform", report["platform"]),
         ("processor", f"{cpu['model']}, {counted(cpu['count'], 'core')}, {cpu['usable']:g} usable"),
-        ("memory", " of ".join(_gigabytes(memory[key]) for key in ("available", "total"))),
+        ("memory", " of ".join("unknown" if size is None else f"{size / _GIB:.1f} GiB" for size in sizes)),
         ("packages", ", ".join(f"{name} {version or 'missing'}" for name, version in report["packages"].items())),
     ]
     if "error" in numba:
@@ -178,10 +178,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _gigabytes(size: int | None) -> str:
-    return "unknown" if size is None else f"{size / _GIB:.1f} GiB"
 
 
 def _extra_rows(report: dict[str, Any]) -> list[tuple[str, str]]:

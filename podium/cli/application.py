@@ -25,15 +25,10 @@ from podium._runtime.plugins import import_plugin
 from podium._runtime.words import printable, printable_json
 from podium.cli.inputs import inputs
 
-app = typer.Typer(
-    name="podium",
-    help="End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+GROUP: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
+GROUP |= {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
+ABOUT = "End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain."
+app = typer.Typer(name="podium", help=ABOUT, **GROUP)
 
 
 class Command(TyperCommand):
@@ -114,13 +109,11 @@ def output(path: Path, as_json: bool) -> tuple[Path, IO[str]]:
     return out, sys.stderr
 
 
-def show(text: str = "", file: IO[str] | None = None, end: str = "\n") -> None:
-    """Print text without control characters, wherever it comes from: titles and ids of documents, queries, files."""
-    print(printable(text), file=file, end=end)
-
-
-def print_json(value: Any) -> None:
-    print(printable_json(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
+def show(content: Any, file: IO[str] | None = None, end: str = "\n") -> None:
+    """Print text without control characters, which ids and titles of documents may have; anything else as JSON."""
+    if not isinstance(content, str):
+        content = printable_json(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    print(printable(content), file=file, end=end)
 
 
 def _complain(error: BaseException) -> None:

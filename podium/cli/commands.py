@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
-from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, print_json, show
+from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, show
 from podium.cli.inputs import inputs, paths
 
 
@@ -26,10 +26,7 @@ def check_command(
     from podium.workflows.evaluating import check_files
 
     report = check_files(files, locate=inputs.path_of)
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        show("\n".join(report.sentences()))
+    show(report.as_dict() if as_json else "\n".join(report.sentences()))
     raise typer.Exit(report.exit_code)
 
 
@@ -62,7 +59,7 @@ def eval_command(
         evaluations = evaluating.evaluate_run_files(judged, ranked, metric, policy or "trec", missing=missing, **rules)
     if as_json:
         policies = [evaluation.as_dict(per_query) for evaluation in evaluations]
-        print_json({"policies": policies} if policy == "all" else policies[0])
+        show({"policies": policies} if policy == "all" else policies[0])
     else:
         _terminal.print_evaluations(evaluations, metric, per_query=per_query)
 
@@ -88,10 +85,8 @@ def compare_command(
     options: dict[str, Any] = {"metrics": metric, "policy": policy, "pairs": pairs, "test": test, "seed": seed}
     options |= {"correction": correction, "interval": interval, "permutations": permutations}
     comparison = compare_files(data, scores, locate=inputs.path_of, **options)
-    if as_json:
-        print_json(comparison.as_dict())
-    elif latex:
-        show(comparison.to_latex())
+    if as_json or latex:
+        show(comparison.as_dict() if as_json else comparison.to_latex())
     else:
         from podium.cli import terminal as _terminal
 
@@ -121,13 +116,10 @@ def convert_command(
         warnings.simplefilter("ignore", LossWarning)  # what is lost is reported below, for all formats alike
         write_data(data, target, format=kind.name)
     lost = kind.drops(data)
-    if as_json:
-        sizes = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
-        print_json(sizes | {"written": str(target), "not_kept": lost})
-    else:
-        show(f"{target}: {data.sizes}", file=report)
-        if lost:
-            show(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
+    sizes = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
+    show(sizes | {"written": str(target), "not_kept": lost} if as_json else f"{target}: {data.sizes}", file=report)
+    if lost and not as_json:
+        show(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
 
 
 @command("models")
@@ -140,7 +132,7 @@ def models_command(
 
     entries = catalogue() if model is None else [find_model(model)]
     if as_json:
-        print_json({"models": [entry.as_dict() for entry in entries]} if model is None else entries[0].as_dict(True))
+        show({"models": [entry.as_dict() for entry in entries]} if model is None else entries[0].as_dict(True))
     elif model is None:
         _terminal.print_models(entries)
     else:
@@ -174,7 +166,7 @@ def train_command(
     options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
     trained = training.train_files(plan, train, valid, out, locate=inputs.path_of, **options)
     if as_json:
-        print_json(trained.as_dict())
+        show(trained.as_dict())
     else:
         show("\n".join(trained.sentences()), file=report)
         show(f"podium: trained in {trained.seconds:.1f} s", file=sys.stderr)
@@ -205,7 +197,7 @@ def rank_command(
     if out is not None:
         ranked.write(out)
     if as_json:
-        print_json(ranked.overview() | (ranked.as_dict() if out is None else {"written": str(out)}))
+        show(ranked.overview() | (ranked.as_dict() if out is None else {"written": str(out)}))
     elif out is None:
         sys.stdout.buffer.writelines(ranked.lines())
     else:
@@ -237,7 +229,7 @@ def inspect_command(
         drawings.draw_curves(ranker, out)
     written = paths(written=out)
     if as_json:
-        print_json(inspection.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
+        show(inspection.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
     else:
         show(text)
         show_written(written)
@@ -273,7 +265,7 @@ def explain_command(
     studies.refuse_bad_picture(out, [model, data])
     explained = explain_file(model, data, query, documents=documents, top=top or 5, locate=inputs.path_of)
     if as_json:
-        print_json({"query": query} | explained.as_dict() | studies.draw(explained, out))
+        show({"query": query} | explained.as_dict() | studies.draw(explained, out))
     else:
         _terminal.print_explanation(explained)
         studies.show_written(studies.draw(explained, out))
@@ -288,7 +280,7 @@ def demo_command(
 
     tour = take_tour(out)
     if as_json:
-        print_json(tour.as_dict())
+        show(tour.as_dict())
     else:
         show_demo(tour)
 
@@ -301,7 +293,7 @@ def doctor_command(as_json: AsJson = False) -> None:
 
     examined = doctor.examine()
     if as_json:
-        print_json(examined)
+        show(examined)
     else:
         _terminal.print_rows(doctor.rows(examined))
         show("".join(f"{sentence}\n" for sentence in examined["advice"]), end="")

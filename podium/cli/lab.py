@@ -9,15 +9,10 @@ import typer
 from typer import Argument, Option
 
 from podium._runtime.words import counted
-from podium.cli.application import AsJson, Command, print_json, say, show
+from podium.cli.application import GROUP, AsJson, Command, say, show
 
-app: typer.Typer = typer.Typer(
-    name="lab",
-    help="Run experiments: data sets, folds, tuning, results and their report.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+ABOUT = "Run experiments: data sets, folds, tuning, results and their report."
+app: typer.Typer = typer.Typer(name="lab", help=ABOUT, **GROUP)
 
 ExperimentFile = Annotated[str, Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")]
 
@@ -49,7 +44,7 @@ def run_command(
         lab_tables.print_outcome(outcome)
     written = None if no_report else lab_tables.write_report(outcome)
     if as_json:
-        print_json(lab_tables.outcome_json(outcome) | {"report": None if written is None else str(written)})
+        show(lab_tables.outcome_json(outcome) | {"report": None if written is None else str(written)})
     elif written is not None:
         show(f"{written}: written")
     elif not no_report and outcome.results.runs:
@@ -65,10 +60,7 @@ def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
     from podium.lab.experiments.experiment import find_file, read_experiment
 
     checked, _ = read_experiment(experiment)
-    if as_json:
-        print_json(checked.to_plain())
-    else:
-        show(find_file(experiment).read_text(encoding="utf-8"), end="")
+    show(checked.to_plain() if as_json else find_file(experiment).read_text(encoding="utf-8").removesuffix("\n"))
 
 
 @app.command("report", cls=Command)
@@ -86,11 +78,9 @@ def report_command(
     target = folder / "report.html" if out is None else out
     refuse_bad_target(target)
     write_report(results, target)
-    if as_json:
-        print_json({"runs": len(results.runs), "models": results.models, "written": str(target)})
-    else:
-        sizes = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
-        show(f"{target}: {sizes}, {target.stat().st_size / 1e6:.1f} MB")
+    about = {"runs": len(results.runs), "models": results.models, "written": str(target)}
+    sizes = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
+    show(about if as_json else f"{target}: {sizes}, {target.stat().st_size / 1e6:.1f} MB")
 
 
 @app.command("data", cls=Command)
@@ -104,7 +94,7 @@ def data_command(
 
     lines = overview(check=check)
     if as_json:
-        print_json(lines)
+        show(lines)
     else:
         lab_tables.print_data(lines)
     problems = [problem for line in lines for problem in line.get("problems", [])]
@@ -126,10 +116,8 @@ def download_command(
 
     with progress(f"downloading {name}") as report:
         located = download_dataset(name, to, accepted=accept, report=report)
-    if as_json:
-        print_json({"name": located.dataset.name, "folder": str(located.folder), "folds": list(located.folds.names)})
-    else:
-        show(f"{located.folder}: {located.dataset.name}")
+    folder, name = str(located.folder), located.dataset.name
+    show({"name": name, "folder": folder, "folds": list(located.folds.names)} if as_json else f"{folder}: {name}")
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from podium._runtime.words import counted
 from podium.cli.application import show
-from podium.cli.terminal import console
+from podium.cli.terminal import console, number_table, print_table
 from podium.evaluation.intervals import TOO_FEW_DIFFERENCES
 from podium.lab.experiments.running import Outcome
 from podium.lab.report.leaderboard import Beside, Summary, leaderboard, published_beside
@@ -62,11 +62,11 @@ def write_report(outcome: Outcome) -> Path | None:
 
 
 def print_data(lines: Sequence[dict[str, Any]]) -> None:
-    table = Table("data set", "features", "queries", "rows", "found in", "folds")
+    rows = []
     for line in lines:
         sizes = (f"{line[key]:,}" if line[key] is not None else "" for key in ("features", "queries", "rows"))
-        table.add_row(Text(line["name"]), *sizes, Text(line["folder"] or "not found"), ", ".join(line.get("folds", [])))
-    console().print(table)
+        rows.append([line["name"], *sizes, line["folder"] or "not found", ", ".join(line.get("folds", []))])
+    print_table(("data set", "features", "queries", "rows", "found in", "folds"), rows)
     for line in lines:
         if line["advice"]:
             show(f"{line['name']}: {line['advice']}")
@@ -76,12 +76,10 @@ def _leaderboard(lines: Sequence[Summary], about: dict[str, Any], policy: str, *
     part = "validation part" if about.get("on") == "valid" else "test part"
     parts = counted(max((line.folds for line in lines), default=0), part)
     title = f"{about.get('title') or about['name']}: policy {policy}, mean of {parts} and of the seeds"
-    table = Table(title=title, title_justify="left")
-    table.add_column("model")
     compared = about["metrics"][:2] if main and any(line.intervals for line in lines) else []
     differences = (f"{metric}: difference" for metric in compared)
-    for name in (*about["metrics"], *differences, *(("runs", "s per fit") if main else ())):
-        table.add_column(name, justify="right")
+    columns = (*about["metrics"], *differences, *(("runs", "s per fit") if main else ()))
+    table = number_table(title, "model", columns)
     for line in lines:
         cells = [_value(line.values[policy][metric]) for metric in about["metrics"]]
         cells += [_interval(line.intervals[metric]) if line.intervals else "" for metric in compared]
@@ -94,10 +92,7 @@ def _beside(beside: Beside, folds: Sequence[str]) -> Table:
     part = "validation" if beside.part == "valid" else "test"
     ours = f"ours ({beside.model}, policy {beside.policy}, {part} part)"
     title = f"{beside.title}: published, {ours} and the difference"
-    table = Table(title=title, title_justify="left")
-    table.add_column("metric")
-    for name in (*(f"fold {fold}" for fold in folds), "mean"):
-        table.add_column(name, justify="right")
+    table = number_table(title, "metric", (*(f"fold {fold}" for fold in folds), "mean"))
     for metric, pairs in beside.rows.items():
         table.add_row(Text(metric), *(_pair(pair) for pair in (*pairs, beside.means[metric])))
     return table

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from podium._runtime.words import counted
-from podium.cli.application import AsJson, command, output, print_json, say, show
+from podium.cli.application import AsJson, command, output, say, show
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def index_command(
     if not built.read:
         say(f"no document in {', '.join(map(str, documents))}: no index was written or changed.")
     if as_json:
-        print_json(built.as_dict() | {"left_out": faults.count})
+        show(built.as_dict() | {"left_out": faults.count})
     elif built.read:
         left_out = f" {counted(faults.count, 'record')} left out." if faults.count else ""
         show(f"{out}: {built.sentence()}{left_out}")
@@ -93,13 +93,13 @@ def search_command(
     if explain:
         explained = searching.open_cascade(folder).explain(text, k or 10)
         if as_json:
-            print_json(explained.as_dict())
+            show(explained.as_dict())
         else:
             _print_hits(explained.ranked, [hit.sentence() for hit in explained.hits], explained.note)
         return
     hits = searching.open_searched(folder).search(text, k or 10, **options)
     if as_json:
-        print_json({"query": text, "hits": hits.as_dicts()})
+        show({"query": text, "hits": hits.as_dicts()})
     else:
         _print_hits(hits)
 
@@ -131,10 +131,7 @@ def features_command(
     options: dict[str, Any] = {"qrels": qrels, "features": features, "normalize": normalize, "n": n}
     options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
     written = searching.features_file(index, asked, out, **options, **_first_stage(weighting, field))
-    if as_json:
-        print_json(written.as_dict())
-    else:
-        show(f"{out}: {written.sentence()}", file=report)
+    show(written.as_dict() if as_json else f"{out}: {written.sentence()}", file=report)
 
 
 @command("cascade")
@@ -157,9 +154,8 @@ def cascade_command(
     stages = [(type(stage.model).__name__.lower(), len(stage.features), stage.n) for stage in made.stages]
     if as_json:
         listed = [dict(zip(("model", "features", "n"), stage)) for stage in stages]
-        print_json(
-            {"documents": len(made.index), "weighting": str(made.weighting), "stages": listed, "written": str(out)}
-        )
+        about = {"documents": len(made.index), "weighting": str(made.weighting)}
+        show(about | {"stages": listed, "written": str(out)})
     else:
         lines = [f"{name} re-ranks {n:,} by {counted(features, 'feature')}" for name, features, n in stages]
         show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.name}; {'; '.join(lines)}")
@@ -199,10 +195,9 @@ def _search_file(
     run = searching.search_file(
         searched, queries, out, k=k, tag=tag, by_position=by_position, locate=inputs.path_of, **options
     )
-    if as_json:
-        print_json({"queries": run.n_queries, "documents": len(run), "written": str(out)})
-    else:
-        show(f"{out}: {counted(run.n_queries, 'query', 'queries')}, {counted(len(run), 'document')}", file=report)
+    counts = {"queries": run.n_queries, "documents": len(run), "written": str(out)}
+    sentence = f"{out}: {counted(run.n_queries, 'query', 'queries')}, {counted(len(run), 'document')}"
+    show(counts if as_json else sentence, file=report)
 
 
 def _field_weights(names: list[str]) -> dict[str, float]:

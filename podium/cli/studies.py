@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from podium.cli.application import print_json, show
+from podium.cli.application import show
 from podium.cli.inputs import inputs, paths
 
 
@@ -57,7 +57,7 @@ def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json
     study = study_file(model, data, asked.kinds[0], locate=inputs.path_of, **options)
     written = draw(study, out)
     if as_json:
-        print_json(study.as_dict() | written)
+        show(study.as_dict() | written)
     else:
         show(study.headline())
         console().print(study.table())

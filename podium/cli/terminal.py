@@ -30,13 +30,9 @@ _SHOWN_TRIALS = 5
 
 def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
     """One row per metric, one column per policy; then the notes."""
-    first = evaluations[0]
-    table = Table(title=counted(len(first.queries), "query", "queries"), title_justify="left")
-    table.add_column("metric")
-    for evaluation in evaluations:
-        table.add_column(evaluation.policy, justify="right")
-        if evaluation.bracket:
-            table.add_column("worst .. best tie", justify="right")
+    names = [(one.policy, "worst .. best tie") if one.bracket else (one.policy,) for one in evaluations]
+    title = counted(len(evaluations[0].queries), "query", "queries")
+    table = number_table(title, "metric", [name for names_of_one in names for name in names_of_one])
     for name in metrics:
         table.add_row(Text(name), *(cell for evaluation in evaluations for cell in _cells(evaluation, name)))
     console().print(table)
@@ -60,19 +56,15 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def print_models(entries: Sequence[ModelEntry]) -> None:
-    table = Table("model", "learner", "objective", "what it is")
-    for entry in entries:
-        table.add_row(*map(Text, (entry.name, entry.learner, entry.objective, entry.about)))
-    console().print(table)
+    rows = [(entry.name, entry.learner, entry.objective, entry.about) for entry in entries]
+    print_table(("model", "learner", "objective", "what it is"), rows)
 
 
 def print_parameters(entry: ModelEntry) -> None:
     """The model in a line, then one row per parameter."""
     show(f"{entry.name}: {entry.learner} x {entry.objective}")
-    table = Table("parameter", "default", "allowed", "what it means")
-    for parameter in entry.parameters.values():
-        table.add_row(*map(Text, (parameter.name, str(parameter.default), parameter.allowed, parameter.about)))
-    console().print(table)
+    rows = [(one.name, str(one.default), one.allowed, one.about) for one in entry.parameters.values()]
+    print_table(("parameter", "default", "allowed", "what it means"), rows)
 
 
 def print_explanation(explained: QueryExplained | Why) -> None:
@@ -87,21 +79,16 @@ def print_explanation(explained: QueryExplained | Why) -> None:
 def print_auto(model: AutoRanker, report: IO[str]) -> None:
     from podium.pipelines.auto.page import columns, tried_rows
 
-    table = Table(*columns(model))
-    for row in tried_rows(model):
-        table.add_row(*map(Text, row))
-    console(report).print(table)
+    print_table(columns(model), tried_rows(model), report)
     show("\n".join(model.why()), file=report)
 
 
 def print_folds(validated: CrossValidation, metrics: list[str]) -> None:
     """One row per fold, then that of all queries."""
-    table = Table("fold", "queries", *metrics)
-    lines = [(str(number), fold) for number, fold in enumerate(validated.folds, 1)]
-    for name, part in [*lines, ("all", validated.evaluation)]:
-        table.add_row(name, str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics))
-    table.add_row("sd", "", *(f"{validated.spread(metric):.4f}" for metric in metrics))
-    console().print(table)
+    lines = [*enumerate(validated.folds, 1), ("all", validated.evaluation)]
+    rows = [[str(name), str(len(part.queries)), *(f"{part[metric]:.4f}" for metric in metrics)] for name, part in lines]
+    rows.append(["sd", "", *(f"{validated.spread(metric):.4f}" for metric in metrics)])
+    print_table(("fold", "queries", *metrics), rows)
     for note in validated.evaluation.notes:
         show(note)
 
@@ -110,13 +97,11 @@ def print_tuned(tuned: Tuned, report: IO[str]) -> None:
     """The best trials, then what was chosen."""
     from podium.lab.tuning.tuning import plain_value
 
-    names = list(tuned.trials[0].settings)
-    table = Table("trial", tuned.criterion, "step", *names)
+    rows = []
     for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
         step = "" if trial.step is None else str(trial.step)
-        cells = str(number + 1), f"{trial.value:.4f}", step, *(_shown(value) for value in trial.settings.values())
-        table.add_row(*map(Text, cells))
-    console(report).print(table)
+        rows.append([str(number + 1), f"{trial.value:.4f}", step, *map(_shown, trial.settings.values())])
+    print_table(("trial", tuned.criterion, "step", *tuned.trials[0].settings), rows, report)
     show(f"{tuned.summary()}.", file=report)
     chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
     show(f"chosen: {' '.join(chosen)}", file=report)
@@ -131,8 +116,24 @@ def _shown(value: Any) -> str:
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     table = Table.grid(padding=(0, 2))
     for what, value in rows:
-        table.add_row(Text(what), Text(value))  # Text: brackets are no markup
+        table.add_row(Text(what), Text(value))
     console().print(table)
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]], file: IO[str] | None = None) -> None:
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text: brackets are no markup
+    console(file).print(table)
+
+
+def number_table(title: str, first: str, columns: Iterable[str]) -> Table:
+    """An empty table with names in the first column and numbers in the others."""
+    table = Table(title=title, title_justify="left")
+    table.add_column(first)
+    for name in columns:
+        table.add_column(name, justify="right")
+    return table
 
 
 def console(file: IO[str] | None = None) -> Console:

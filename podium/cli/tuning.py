@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from podium.cli.application import AsJson, DataFile, Metrics, command, output, print_json, show
+from podium.cli.application import AsJson, DataFile, Metrics, command, output, show
 from podium.cli.inputs import inputs, paths
 
 Settings = Annotated[list[str], Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
@@ -46,7 +46,7 @@ def tune_command(
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
     tuned = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
-        print_json(tuned.as_dict() | paths(written=out, history=history))
+        show(tuned.as_dict() | paths(written=out, history=history))
         return
     _terminal.print_tuned(tuned, report)
     show(f"{out}: written", file=report)
@@ -73,7 +73,7 @@ def cross_validate_command(
     options: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
     validated = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **options)
     if as_json:
-        print_json(validated.as_dict())
+        show(validated.as_dict())
     else:
         _terminal.print_folds(validated, metric)
 
@@ -105,7 +105,7 @@ def auto_command(
     seconds = perf_counter() - started
     if as_json:
         content = {"plan": chosen.plan_, "tried": chosen.tried_, "why": chosen.why(), "seconds": seconds}
-        print_json(content | paths(written=out, page=page))
+        show(content | paths(written=out, page=page))
         return
     _terminal.print_auto(chosen, report)
     show("\n".join(f"{path}: written" for path in (out, page) if path is not None), file=report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Mapping
 from hashlib import sha256
@@ -15,7 +14,7 @@ from podium import __version__
 from podium._runtime.machine import usable_cores
 from podium.evaluation.evaluating import Evaluation
 from podium.explain.importances import importance
-from podium.lab.experiments.records import ModelRun
+from podium.lab.experiments.records import ModelRun, defined
 from podium.lab.experiments.results import Results, save_about, save_run
 from podium.models.trees.named import LambdaMART
 
@@ -58,12 +57,8 @@ def store_results(
 
 
 def _run(name: str, evaluation: Evaluation, trained: dict[str, Any]) -> ModelRun:
-    per_query = {metric: list(map(_number, evaluation.per_query[metric])) for metric in evaluation}
-    values = {metric: _number(value) for metric, value in evaluation.items()}
+    per_query = {metric: list(map(defined, evaluation.per_query[metric])) for metric in evaluation}
+    values = {metric: defined(value) for metric, value in evaluation.items()}
     queries = tuple(map(str, evaluation.queries.tolist()))
     policy, settings = evaluation.policy, trained.pop("settings", {})
     return ModelRun(name, _PART, 0, settings, queries, {policy: per_query}, {policy: values}, **trained)
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

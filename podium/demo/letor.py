@@ -55,10 +55,12 @@ def make_letor(seed: int = 2008, n_queries: int = 300) -> RankingData:
     of_query, document = _make_candidates(draws, queries["length"])
     quality = {name: values[document] for name, values in collection.items()}
     query = {name: values[of_query] for name, values in queries.items()}
-    match = _make_matches(draws, len(document))
-    relevance = _relevance(query, quality, match) + 0.4 * draws.bell(len(document))
+    n = len(document)
+    match = _make_matches(draws, n)
+    relevance = _relevance(query, quality, match) + 0.4 * draws.bell(n)
     features = _link_and_page_features(quality) | _match_features(draws, query, quality, match)
-    features |= _click_features(draws, relevance) | _noise_features(draws, len(document))
+    features |= _click_features(draws, relevance)
+    features |= {"crawl_batch": draws.whole(n, 1, 40), "shard_position": draws.uniform(n)}  # noise
     return RankingData.from_arrays(
         np.stack([np.round(features[name], 4) for name in FEATURE_NAMES], axis=1),
         np.searchsorted(_CUTOFFS, relevance, side="right"),
@@ -221,7 +223,3 @@ def _click_features(draws: _Draws, relevance: np.ndarray) -> Columns:
         "click_rate": np.where(unseen, np.nan, pull / (6.0 + pull)),
         "dwell_seconds": np.where(unseen | unread, np.nan, np.round(8.0 * dwell, 1)),
     }
-
-
-def _noise_features(draws: _Draws, n: int) -> Columns:
-    return {"crawl_batch": draws.whole(n, 1, 40), "shard_position": draws.uniform(n)}

@@ -219,17 +219,15 @@ def _result_lines(tour: Tour, hits: Hits) -> list[str]:
 
 
 def _show_gain(tour: Tour) -> None:
-    from rich.table import Table
-
-    from podium.cli.terminal import console
+    from podium.cli.terminal import print_table
 
     print(f"Is it better? On the {len(tour.parts.test)} queries that were not trained on:")
-    table = Table("ranking", *METRICS, "95% interval of ndcg@10")
+    rows = []
     for name, evaluation in tour.evaluations.items():
         low, high = mean_interval(evaluation.per_query[METRICS[0]])
         ends = TOO_FEW_VALUES if math.isnan(low) else f"{low:.4f} to {high:.4f}"
-        table.add_row(name, *(f"{evaluation[metric]:.4f}" for metric in METRICS), ends)
-    console().print(table)
+        rows.append([name, *(f"{evaluation[metric]:.4f}" for metric in METRICS), ends])
+    print_table(("ranking", *METRICS, "95% interval of ndcg@10"), rows)
     print(f"   {tour.comparison.rows[0].explain()}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,13 +48,9 @@ def compare_files(data: Path, scores: Sequence[Path], *, locate: Locate = itself
     from podium.evaluation.comparing import compare
 
     judged = read_file(data, locate)
-    systems = {_system_name(path, scores): read_scores(locate(path), judged.n_rows) for path in scores}
-    return compare(systems, judged, **options)
-
-
-def _system_name(path: Path, paths: Sequence[Path]) -> str:
-    """The file's name, or its whole path where two files share a name."""
-    return path.name if sum(other.name == path.name for other in paths) == 1 else str(path)
+    times = Counter(path.name for path in scores)  # files that share a name are called by their whole path
+    names = {path: path.name if times[path.name] == 1 else str(path) for path in scores}
+    return compare({name: read_scores(locate(path), judged.n_rows) for path, name in names.items()}, judged, **options)
 
 
 def check_files(files: Sequence[Path], *, locate: Locate = itself) -> Report:

@@ -79,7 +79,9 @@ class Columns:
         Sparse text leaves out what is 0, so it may lack the last ones. Named ones must be the same in the same order;
         a file without names is taken by position, with a warning.
         """
-        self._refuse_other_names(data, path)
+        difference = first_difference(data.feature_names or (), self.names or (), self.whose)
+        if difference:
+            raise ValueError(f"{path}: {difference}. {SAME_COLUMNS}")
         if self.names is not None and data.feature_names is None and not are_positions(self.names):
             warn(f"{path} has no feature names; its columns are taken for those of {self.whose} by position.")
         data = self._widened(data, path)
@@ -99,11 +101,6 @@ class Columns:
         X = np.zeros((data.n_rows, self.number), dtype=np.float32)
         X[:, : data.n_features] = data.X
         return replace(data, X=X)
-
-    def _refuse_other_names(self, data: RankingData, path: Path) -> None:
-        difference = first_difference(data.feature_names or (), self.names or (), self.whose)
-        if difference:
-            raise ValueError(f"{path}: {difference}. {SAME_COLUMNS}")
 
     def _advice(self, number: int) -> str:
         if self.trained:

@@ -67,13 +67,11 @@ def load_sentences() -> dict[str, dict[str, list[str]]]:
 
 
 def _topic(record: dict[str, Any]) -> Topic:
-    things = [_thing(record["name"], thing) for thing in record.pop("things")]
+    things = []
+    for thing in record.pop("things"):
+        lists = {name: _lines(thing[name]) for name in ("facts", "past", "steps")}
+        things.append(Thing(topic=record["name"], **(thing | lists)))
     return Topic(things=things, **(record | {"remarks": _lines(record["remarks"])}))
-
-
-def _thing(topic: str, record: dict[str, Any]) -> Thing:
-    lists = {name: _lines(record[name]) for name in ("facts", "past", "steps")}
-    return Thing(topic=topic, **(record | lists))
 
 
 def _lines(text: str) -> list[str]:

@@ -50,15 +50,12 @@ class Question:
 
     def grade(self, page: Page) -> int:
         """0 to 4."""
-        if page.topic is not self.topic or not _is_about(page, self.thing):
+        # Pages about a topic as a whole are about all of its things.
+        about_it = self.thing is None or not page.things or self.thing in page.things
+        if page.topic is not self.topic or not about_it:
             return 0
         worth = WORTH[self.intent].get(page.kind, 0)
         return min(worth, max(1, worth - sum(page.care < least for least in _CARE)))
-
-
-def _is_about(page: Page, thing: Thing | None) -> bool:
-    """Pages about a topic as a whole are about all of its things."""
-    return thing is None or not page.things or thing in page.things
 
 
 def make_questions(topics: tuple[Topic, ...], draws: Draws) -> list[Question]:

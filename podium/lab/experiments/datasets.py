@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from podium._runtime.files import COMPRESSIONS, open_bytes
 from podium._runtime.words import check_choice
 from podium.lab.experiments.folds import FoldFiles, GivenFolds, rotation
-from podium.lab.experiments.schema import read
 
 VARIABLE = "PODIUM_DATA"
 _PLAIN_SUFFIXES = ("", ".txt", ".dat", ".letor")
@@ -73,7 +74,8 @@ class Dataset:
         )
 
 
-DATASETS = read(dict[str, Dataset], tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+DATASETS = TypeAdapter(dict[str, Dataset]).validate_python(_TABLES)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Located:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return self.folds.files
+        return self.folds.files_read()
 
     def problems(self) -> list[str]:
         """Files that are not as published, as far as that is known; reads them."""

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 from podium._runtime.words import check_choice
 from podium.lab.experiments.datasets import DATASETS, VARIABLE, Archive, Dataset, Located, locate
@@ -92,7 +91,8 @@ def _receive(archive: Archive, partial: Path, done: int, report: Report | None) 
     request = urllib.request.Request(archive.url, headers={"Range": f"bytes={done}-"} if done else {})
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-            resumed = answer.status == HTTPStatus.PARTIAL_CONTENT and _starts_at(answer, done)
+            start = str(answer.headers.get("Content-Range", ""))
+            resumed = answer.status == HTTPStatus.PARTIAL_CONTENT and start.startswith(f"bytes {done}-")
             with open(partial, "ab" if resumed else "wb") as file:
                 received = done if resumed else 0
                 while chunk := answer.read(_CHUNK):
@@ -111,10 +111,6 @@ def _receive(archive: Archive, partial: Path, done: int, report: Report | None) 
             f"{archive.url}: expected {archive.size:,} bytes but found {received:,}, because the connection broke. "
             "Run it again to resume."
         )
-
-
-def _starts_at(answer: Any, done: int) -> bool:
-    return str(answer.headers.get("Content-Range", "")).startswith(f"bytes {done}-")
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from podium._runtime.words import counted, did_you_mean
 from podium.lab.experiments.datasets import DATASETS, find_dataset, layout_of
 from podium.lab.experiments.folds import FoldFiles, Folds, GivenFolds, QueryFolds, rotation
 from podium.lab.experiments.results import run_file
-from podium.lab.experiments.schema import NOT_EMPTY, Limits, Part, Problem, SchemaError, plain, read_fields
 from podium.metrics.policies import POLICIES
 from podium.metrics.registry import parse_metric
 
@@ -35,82 +36,88 @@ _LONGEST_FILE_NAME = 255  # bytes, of the usual file systems
 _LARGEST_SEED = 2**31 - 1  # LightGBM takes no larger one
 _MOST_FOLDS = 1000
 
-Count = Annotated[int, Limits(low=1)]
-Seed = Annotated[int, Limits(low=0, high=_LARGEST_SEED)]
-Seeds = Annotated[tuple[Seed, ...], NOT_EMPTY]
-Seconds = Annotated[float, Limits(above=0)]
-Names = Annotated[tuple[str, ...], NOT_EMPTY]
+Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
-class Data(Part):
+def _refuse_empty(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    if not values:
+        raise ValueError("expected at least one but found none")
+    return values
+
+
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, le=_LARGEST_SEED)]
+Seconds = Annotated[float, Field(gt=0)]
+Several = Annotated[tuple[Item, ...], Field(strict=False)]  # TOML and JSON have lists
+Some = Annotated[Several[Item], AfterValidator(_refuse_empty)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Data(_Part):
     """The data: a known data set by name, a folder laid out like one, files, or one file per part."""
 
     name: str | None = None
     folder: str | None = None
-    files: tuple[str, ...] = ()
+    files: Several[str] = ()
     train: str | None = None
     valid: str | None = None
     test: str | None = None
 
-    def problems(self) -> Iterator[str]:
-        if self.name is not None:
-            yield from _choice_problem("data.name", "data set", self.name.lower(), DATASETS)
+    @model_validator(mode="after")
+    def _refuse_two_sources(self) -> Self:
         sources = [self.name, self.files, self.train or self.valid or self.test, self.folder and not self.name]
         if sum(map(bool, sources)) != 1:
-            yield "data: give one of: name (perhaps with folder), folder, files, or train and test with valid."
-        elif (self.train is None) != (self.test is None) or (self.valid is not None and self.train is None):
-            yield "data: give train and test, and valid where there is one."
+            raise ValueError("give one of: name (perhaps with folder), folder, files, or train and test with valid")
+        if (self.train is None) != (self.test is None) or (self.valid is not None and self.train is None):
+            raise ValueError("give train and test, and valid where there is one")
+        return self
 
 
-@dataclass(frozen=True)
-class FoldRules(Part):
+class FoldRules(_Part):
     """How the data is divided."""
 
     kind: Literal["rotation", "k-fold", "given"] | None = None
-    k: Annotated[int, Limits(low=3, high=_MOST_FOLDS)] = 5
+    k: int = Field(default=5, ge=3, le=_MOST_FOLDS)
     seed: Seed = 0
 
 
-@dataclass(frozen=True)
-class Budget(Part):
+class Budget(_Part):
     """How much tuning may cost, per model and fold."""
 
     trials: Count = 20
     seconds: Seconds | None = None
 
 
-@dataclass(frozen=True)
-class ModelSpec(Part):
+class ModelSpec(_Part):
     """One model of an experiment: what the lab does with it, and its settings."""
 
     kind: str
     about: str = ""
     refit: Literal["train", "train+valid"] = "train"
     early_stopping_rounds: Count | None = None
-    space: dict[str, Any] = field(default_factory=dict)
-    by_fold: dict[str, dict[str, Any]] = field(default_factory=dict)
+    space: dict[str, Any] = {}
+    by_fold: dict[str, dict[str, Any]] = {}
     trials: Count | None = None
     seconds: Seconds | None = None
     sampler: Literal["auto", "optuna", "random"] = "auto"
-    seeds: Seeds | None = None
-    metrics: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()  # of a "pick"
-    settings: dict[str, Any] = field(default_factory=dict)
+    seeds: Some[Seed] | None = None
+    metrics: Several[str] = ()
+    members: Several[str] = ()  # of a "pick"
+    settings: dict[str, Any] = {}
 
     def to_plain(self) -> dict[str, Any]:
         """As it is written: without defaults, and settings beside the other keys."""
-        defaults = plain(ModelSpec(self.kind))
-        written = {key: value for key, value in plain(self).items() if key == "kind" or value != defaults[key]}
-        return {key: value for key, value in written.items() if key != "settings"} | self.settings
+        return self.model_dump(mode="json", exclude_defaults=True, exclude={"settings"}) | self.settings
 
 
-OPTIONS = tuple(one.name for one in fields(ModelSpec) if one.name not in ("settings", "members"))
+OPTIONS = tuple(name for name in ModelSpec.model_fields if name not in ("settings", "members"))
 """Keys of a model that are the lab's and not settings of the model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published(Part):
+class Published(_Part):
     """A table of other people's results, printed beside ours: one value per fold and metric."""
 
     title: str
@@ -118,12 +125,11 @@ class Published(Part):
     policy: str
     part: Literal["test", "valid"] = "test"  # the part that the values are of
     source: str = ""
-    values: dict[str, tuple[float, ...]]
-    mean: dict[str, float] = field(default_factory=dict)
+    values: dict[str, Several[float]]
+    mean: dict[str, float] = {}
 
 
-@dataclass(frozen=True, init=False, kw_only=True)
-class Experiment(Part):
+class Experiment(_Part):
     """An experiment: data, folds, models, metrics, policies, budget and seeds; checked when it is made.
 
     >>> Experiment(name="small", data={"files": ["train.txt"]}, models={"LambdaMART": {"max_leaf_nodes": 7}}).seeds
@@ -135,36 +141,30 @@ class Experiment(Part):
     data: Data
     folds: FoldRules = FoldRules()
     models: dict[str, ModelSpec]
-    metrics: Names = ("ndcg@10", "map")
-    policies: Names = ("standard",)
+    metrics: Some[str] = ("ndcg@10", "map")
+    policies: Some[str] = ("standard",)
     criterion: str = ""  # what is maximised on validation data; or else the first metric
     baseline: str | None = None
     budget: Budget = Budget()
-    seeds: Seeds = (0,)
+    seeds: Some[Seed] = (0,)
     on: Literal["test", "valid"] = "test"
-    published: tuple[Published, ...] = ()
+    published: Several[Published] = ()
 
     def __init__(self, /, *, source: str = "", **values: Any) -> None:
         """source: the file it comes from, for messages. `shared` has settings that models take over by `like`."""
-        problems = list(_unreadable(values)) or list(self._set(values))
+        models, shared = values.get("models"), values.pop("shared", {})
+        problems = [*_shared_problems(models, shared), *_name_problems(models)] if isinstance(models, Mapping) else []
+        if isinstance(models, Mapping) and not problems:
+            values["models"] = {name: _split(name, _with_shared(spec, shared)) for name, spec in models.items()}
+        try:
+            if not problems:
+                super().__init__(**values)
+                problems = list(self._problems()) or list(_unwritable(self.to_plain(), ""))
+        except ValidationError as error:
+            problems = list(map(_sentence, error.errors()))
         if problems:
             where = f"{source}: " if source else ""
             raise ValueError("\n".join(f"{where}{problem}" for problem in problems))
-
-    def _set(self, values: Mapping[str, Any]) -> Iterator[str]:
-        """Take the values over; yields what is wrong with them."""
-        models, shared = values.get("models"), values.get("shared", {})
-        if isinstance(models, Mapping):
-            models = {name: _split(name, _with_shared(spec, shared)) for name, spec in models.items()}
-            values = {**values, "models": models}
-        try:
-            read = read_fields(Experiment, {key: value for key, value in values.items() if key != "shared"})
-        except SchemaError as error:
-            yield from map(_sentence, error.problems)
-            return
-        for name, value in read.items():
-            object.__setattr__(self, name, value)
-        yield from list(self._problems()) or _unwritable(self.to_plain(), "")
 
     @property
     def judged_by(self) -> str:
@@ -185,8 +185,9 @@ class Experiment(Part):
 
     def to_plain(self) -> dict[str, Any]:
         """As it would be written in TOML or JSON; reading it back gives an equal experiment."""
-        written: dict[str, Any] = plain(self)
-        return written | {"models": {name: spec.to_plain() for name, spec in self.models.items()}}
+        return self.model_dump(mode="json", exclude={"models"}) | {
+            "models": {name: spec.to_plain() for name, spec in self.models.items()}
+        }
 
     def changed(self, **values: Any) -> Experiment:
         """The same experiment with other values, checked again."""
@@ -222,7 +223,8 @@ class Experiment(Part):
             yield f"name: expected the name of a folder, without / and \\; got {self.name!r}."
         elif len(f"lab-{self.name}".encode(errors="surrogatepass")) > _LONGEST_FILE_NAME:
             yield f"name: {_too_long(self.name)}"
-        yield from self.data.problems()
+        if self.data.name is not None:
+            yield from _choice_problem("data.name", "data set", self.data.name.lower(), DATASETS)
         for key in ("metrics", "policies", "seeds"):
             yield from _repeated(key, getattr(self, key))
         for name, spec in self.models.items():
@@ -279,14 +281,6 @@ def presets() -> list[str]:
 
 
 # --- words ---------------------------------------------------------------------------------------------------------
-
-
-def _unreadable(values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong before shared settings can be put into models."""
-    models = values.get("models")
-    if isinstance(models, Mapping):
-        yield from _shared_problems(models, values.get("shared", {}))
-        yield from _name_problems(models)
 
 
 def _with_shared(spec: Any, shared: Mapping[str, Any]) -> Any:
@@ -355,11 +349,24 @@ def _split(name: str, spec: Any) -> Any:
     return {**options, "settings": {**options.get("settings", {}), **settings}}
 
 
-def _sentence(problem: Problem) -> str:
-    """`path: what is wrong.`; at the top there is one more key, `shared`."""
-    guess = did_you_mean(problem.path[0], ["shared"]) if len(problem.path) == 1 else ""
-    sentence = f"unknown key.{guess}" if guess and problem.expected == "no such key" else problem.sentence
-    return f"{_path(problem.path)}: {sentence}"
+_PARTS: dict[Any, type[BaseModel]] = {"data": Data, "folds": FoldRules, "budget": Budget, "published": Published}
+
+
+def _sentence(error: Any) -> str:
+    """What pydantic reports as `path: what is wrong. Did you mean ...?`"""
+    kind, path, value = error["type"], _path(error["loc"]), error["input"]
+    message, guess = str(error["msg"]).removeprefix("Value error, ").replace("valid tuple", "list"), ""
+    if kind == "extra_forbidden":
+        *parts, key = error["loc"]
+        known = [*_PARTS[parts[0]].model_fields] if parts else [*Experiment.model_fields, "shared"]
+        return f"{path}: unknown key.{did_you_mean(key, known) or ' ' + _listed(known)}"
+    if kind == "missing":
+        return f"{path}: expected a value but found none. Add it."
+    if kind == "value_error":
+        return f"{path}: {message}."
+    if kind == "literal_error":
+        guess = did_you_mean(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
+    return f"{path}: {message[0].lower()}{message[1:]}; got {value!r}.{guess}"
 
 
 def _path(parts: Sequence[str | int]) -> str:
@@ -402,7 +409,7 @@ def _folds(data: Data, rules: FoldRules, base: Path, *, test: bool) -> Folds:
         layout = None
     if layout is not None:
         if rules.kind == "k-fold":
-            return QueryFolds(layout.files, rules.k, rules.seed)
+            return QueryFolds(layout.files_read(), rules.k, rules.seed)
         return GivenFolds(layout.folds, rules.seed)
     if data.train is not None and data.test is not None:
         _refuse_kind(rules.kind, "given", "train and test are files")

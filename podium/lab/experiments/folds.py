@@ -20,7 +20,6 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import is_sparse
 from podium.formats import read_data
 
-KINDS = ("rotation", "k-fold", "given")
 _HELD_OUT = 5  # without a validation file, every fifth query of the training part
 
 
@@ -70,10 +69,6 @@ class GivenFolds:
     def names(self) -> tuple[str, ...]:
         return tuple(fold.name for fold in self.folds)
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return self.files_read()
-
     def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
         """All files that folds are loaded from; without `test`, those of test parts only where others need them."""
         return tuple(dict.fromkeys(path for fold in self.folds for path in fold.files_read(test=test)))
@@ -102,10 +97,6 @@ class QueryFolds:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(str(number + 1) for number in range(self.k))
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return self.paths
 
     def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
         """All files: each has queries of every part."""

@@ -79,8 +79,7 @@ def uses_seed(experiment: Experiment, name: str) -> bool:
     spec = experiment.models[name]
     if spec.kind.lower() == PICK:
         return any(uses_seed(experiment, member) for member in spec.members)
-    model = _unseeded(experiment, name, "", {})
-    return _draws(model)
+    return _draws(_unseeded(experiment, name, "", {}))
 
 
 def _draws(model: Ranker) -> bool:
@@ -121,10 +120,10 @@ def reason_to_leave_out(experiment: Experiment, name: str) -> str | None:
     kind = spec.kind.lower()
     if kind in BASELINES and not is_installed(kind):
         return f"{kind} is not installed. Install it with: pip install {kind}"
-    texts = [kind, *(str(value) for value in spec.settings.values())]
-    missing = next(filter(None, map(_missing_extra, texts)), None)
-    if missing is not None:
-        return missing
+    kinds, texts = known_kinds(), [kind, *(str(value) for value in spec.settings.values())]
+    for inner in (text.partition("(")[0].strip().lower() for text in texts):
+        if inner in kinds and kinds[inner].missing_extra:
+            return kinds[inner].missing_extra
     if kind == PICK:
         reasons = [reason_to_leave_out(experiment, member) for member in spec.members]
         return None if None in reasons else f"no member can be trained: {reasons[0]}"
@@ -133,12 +132,6 @@ def reason_to_leave_out(experiment: Experiment, name: str) -> str | None:
         if reason is not None:
             return f"it needs {other}: {reason}"
     return None
-
-
-def _missing_extra(text: str) -> str | None:
-    kind = text.partition("(")[0].strip().lower()
-    kinds = known_kinds()
-    return kinds[kind].missing_extra if kind in kinds else None
 
 
 # --- checks --------------------------------------------------------------------------------------------------------

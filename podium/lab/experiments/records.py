@@ -7,25 +7,29 @@ error names the file.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-from podium.lab.experiments.schema import NOT_EMPTY, Record, SchemaError, read
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
 from podium.lab.tuning.tuning import Trial, is_maximised, rank_trials
 from podium.metrics.registry import parse_metric
 
-Names = Annotated[list[str], NOT_EMPTY]
+Record = TypeVar("Record")
+_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _ADVICE = "Delete the file and run the experiment again."
 
 
 @dataclass(frozen=True)
 class Search:
     """How the settings of a model were chosen in one fold, on validation data only."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT  # of the trials too
 
     model: str
     fold: str
@@ -44,6 +48,8 @@ class Search:
 @dataclass(frozen=True)
 class ModelRun:
     """One model trained with one seed on one fold, evaluated per query of the test part."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     model: str
     fold: str
@@ -68,77 +74,70 @@ class ModelRun:
         return {(policy, metric) for policy, means in self.values.items() for metric in means}
 
 
-@dataclass(frozen=True)
-class _Model:
+class _Stored(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+
+
+class _Model(_Stored):
     description: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PublishedTable:
+class _PublishedTable(_Stored):
     title: str
     model: str
     policy: str
     part: Literal["test", "valid"] = "test"
     source: str = ""
-    folds: Names
-    metrics: list[str] = field(default_factory=list)
+    folds: list[str] = Field(min_length=1)
+    metrics: list[str] = []
     values: dict[str, list[float | None]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Description:
+class _Description(_Stored):
     """What other parts of the lab rely on in experiment.json; it has more."""
 
     name: str
     title: str = ""
-    metrics: Names
-    policies: Names
-    folds: Names
+    metrics: list[str] = Field(min_length=1)
+    policies: list[str] = Field(min_length=1)
+    folds: list[str] = Field(min_length=1)
     models: dict[str, _Model]
-    seeds: list[int] = field(default_factory=list)
+    seeds: list[int] = []
     baseline: str | None = None
     on: Literal["test", "valid"] = "test"
-    published: list[_PublishedTable] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
-    experiment: dict[str, Any] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, Any] = field(default_factory=dict)
-    hardware: dict[str, Any] = field(default_factory=dict)
+    published: list[_PublishedTable] = []
+    left_out: dict[str, str] = {}
+    experiment: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
+    hardware: dict[str, Any] = {}
+
+
+def defined(value: float) -> float | None:
+    """A value as it is stored: None where a metric is undefined."""
+    return None if math.isnan(value) else float(value)
 
 
 def read_record(path: Path, kind: type[Record], words: str) -> Record:
     """The record that a file holds; ValueError names the file and what is wrong there."""
-    return _checked(path, kind, _read_json(path), words)
-
-
-def _read_json(path: Path) -> Any:
+    text = path.read_bytes()
     try:
-        return json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_finite)
-    except (ValueError, RecursionError) as error:
+        from_json(text, allow_inf_nan=False)  # also inside of what a record leaves open, such as settings
+        return TypeAdapter(kind).validate_json(text)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "the file"
+        message = problem["msg"].removeprefix("Input should be ")
+        reason = f"not {words} of this version ({where}: expected {message[0].lower()}{message[1:]})"
+        raise damaged(path, reason) from None
+    except ValueError as error:
         raise damaged(path, f"expected JSON but found {error}") from None
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text}, which is not finite")
-    return number
-
-
-def _checked(path: Path, kind: type[Record], content: Any, words: str, *, closed: bool = True) -> Record:
-    try:
-        return read(kind, content, closed=closed)
-    except SchemaError as error:
-        problem = error.problems[0]
-        where = ".".join(map(str, problem.path)) or "the file"
-        raise damaged(path, f"not {words} of this version ({where}: expected {problem.expected})") from None
 
 
 def read_description(path: Path) -> dict[str, Any]:
     """The content of experiment.json."""
-    content: dict[str, Any] = _read_json(path)
-    about = _checked(path, _Description, content, "the description of an experiment", closed=False)
+    about = read_record(path, _Description, "the description of an experiment")
     for metric in about.metrics:
         try:
             parse_metric(metric)
@@ -150,7 +149,7 @@ def read_description(path: Path) -> dict[str, Any]:
             if len(row) != expected or table.folds != about.folds:
                 words = f"expected one value per fold and the mean, {expected}, but found {len(row)}"
                 raise damaged(path, f"published.{number}.values.{metric}: {words}")
-    return content
+    return about.model_dump(exclude_unset=True)
 
 
 def damaged(path: Path, what: str) -> ValueError:

@@ -17,7 +17,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from podium.evaluation.leaderboard import best_first
 from podium.lab.experiments.records import (
     ModelRun,
     Search,
+    defined,
     read_description,
     read_record,
     refuse_other_criterion,
@@ -96,8 +97,7 @@ class Results:
         """The mean over seeds in one fold, of its test or its validation part; NaN where there is none."""
         runs = [run for run in self.of(model) if run.fold == fold]
         values = [(run.values if part == "test" else run.validation_values).get(policy, {}).get(metric) for run in runs]
-        known = [value for value in values if value is not None]
-        return float(np.mean(known)) if known else math.nan
+        return mean_of_known(values)
 
     def per_query(self, model: str, policy: str, metric: str) -> dict[tuple[str, str], float]:
         """(fold, query) -> the mean over seeds; NaN where the metric is undefined."""
@@ -108,19 +108,21 @@ class Results:
         return {key: float(np.mean(values)) for key, values in by_query.items()}
 
 
+def mean_of_known(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else math.nan
+
+
 def save_about(folder: Path, about: Mapping[str, Any]) -> None:
     """Begin a folder of results."""
-    folder.mkdir(parents=True, exist_ok=True)
     _write(folder / _EXPERIMENT, about)
 
 
 def save_run(folder: Path, run: ModelRun) -> None:
-    (folder / _RUNS).mkdir(parents=True, exist_ok=True)
     _write(run_file(folder, run.model, run.fold, run.seed), asdict(run))
 
 
 def save_search(folder: Path, search: Search) -> None:
-    (folder / _SEARCHES).mkdir(parents=True, exist_ok=True)
     _write(search_file(folder, search.model, search.fold), asdict(search))
 
 
@@ -179,7 +181,7 @@ def _query_lines(results: Results) -> Iterator[dict[str, Any]]:
             for metric in values:
                 for (fold, query), value in results.per_query(model, policy, metric).items():
                     keys = {"model": model, "fold": fold, "query": query}
-                    yield {**keys, "policy": policy, "metric": metric, "value": None if math.isnan(value) else value}
+                    yield {**keys, "policy": policy, "metric": metric, "value": defined(value)}
 
 
 def _plain(name: str) -> str:
@@ -188,6 +190,7 @@ def _plain(name: str) -> str:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with write_whole(path) as file:
         file.write(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 

@@ -101,12 +101,13 @@ def run(
         tasks = list(_plan(experiment, [name for name in chosen if name not in left_out], chosen_folds))
         missing = [task for task in tasks if not task.file(target).is_file()]
         session = Session(experiment, known_folds, target, threads, tuple(plugins.imported))
-        failures: list[Failure] = []
+        failed: dict[Task, Answer] = {}
         try:
-            _perform(missing, session, processes, failures, report, len(tasks))
+            _perform(missing, session, processes, failed, report, len(tasks))
         finally:
+            failures = tuple(map(_failure, failed.values()))
             _finish(target, failures)
-        return Outcome(target, Results.load(target), tuple(failures), left_out, len(missing))
+        return Outcome(target, Results.load(target), failures, left_out, len(missing))
 
 
 def _warn_of_other_content(experiment: Experiment) -> None:
@@ -171,11 +172,10 @@ def _needs(experiment: Experiment, task: Task) -> set[Task]:
 
 
 def _perform(
-    missing: list[Task], session: Session, n_jobs: int, failures: list[Failure], report: Report | None, total: int
+    missing: list[Task], session: Session, n_jobs: int, failed: dict[Task, Answer], report: Report | None, total: int
 ) -> None:
     waiting, unfinished, done = list(missing), set(missing), total - len(missing)
     workers = Workers(min(n_jobs, max(len(missing), 1)), session)
-    failed: dict[Task, Answer] = {}
     try:
         while waiting or workers.running:
             for task in list(waiting):
@@ -184,7 +184,6 @@ def _perform(
                     waiting.remove(task)
                     cause = min((one for one in needs if one in failed), key=str)
                     failed[task] = Answer(task, f"it needs {cause}, which failed: {failed[cause].error}")
-                    failures.append(_failure(failed[task]))
                 elif workers.free and needs.isdisjoint(unfinished):
                     waiting.remove(task)
                     workers.begin(task)
@@ -193,7 +192,6 @@ def _perform(
                 done += 1
                 if answer.error:
                     failed[answer.task] = answer
-                    failures.append(_failure(answer))
                 if report is not None:
                     report(done, total, str(answer.task))
     finally:
@@ -279,7 +277,7 @@ def _first_difference(old: Any, new: Any, path: str) -> tuple[str, str, str] | N
     return None if old == new else (path or "it", json.dumps(old), json.dumps(new))
 
 
-def _finish(folder: Path, failures: list[Failure]) -> None:
+def _finish(folder: Path, failures: Sequence[Failure]) -> None:
     """The tables of what has finished, and the failures."""
     write_tables(folder, Results.load(folder))
     if not failures:

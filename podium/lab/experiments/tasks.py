@@ -6,7 +6,7 @@ import io
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,16 @@ from podium.lab.experiments.experiment import Experiment, ModelSpec
 from podium.lab.experiments.folds import Fold, Folds
 from podium.lab.experiments.making import PICK, make, members_of, needed_by
 from podium.lab.experiments.provenance import peak_memory, reset_peak_memory
-from podium.lab.experiments.records import ModelRun, Search
-from podium.lab.experiments.results import read_model_run, read_search, run_file, save_run, save_search, search_file
+from podium.lab.experiments.records import ModelRun, Search, defined
+from podium.lab.experiments.results import (
+    mean_of_known,
+    read_model_run,
+    read_search,
+    run_file,
+    save_run,
+    save_search,
+    search_file,
+)
 from podium.lab.tuning import tuning
 from podium.lab.tuning.tuning import is_maximised, plain_value
 from podium.metrics.policies import get_policy
@@ -31,7 +39,6 @@ from podium.models.frame.inspection import feature_names
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import KINDS
 
-"""Parameters that say how many steps a learner takes."""
 _PERMUTATION_SECONDS = 3.0  # what permutation importances may take per run
 
 
@@ -92,8 +99,7 @@ class Session:
 
     def _search(self, task: Task) -> Search:
         experiment, spec, fold = self.experiment, self.experiment.models[task.model], self.fold(task.fold)
-        chosen = {name: self._chosen(name, task.fold) for name in needed_by(experiment, task.model)}
-        model = self._make(task, chosen)
+        model = self._make(task, self._chosen(needed_by(experiment, task.model), task.fold))
         criterion, policy, budget = experiment.judged_by, experiment.policies[0], experiment.budget
         options: dict[str, Any] = {"metric": criterion, "policy": policy, "sampler": spec.sampler}
         options |= {"trials": spec.trials or budget.trials, "seconds": spec.seconds or budget.seconds}
@@ -101,10 +107,14 @@ class Session:
         chosen = plain_value(tuned.chosen)
         return Search(task.model, task.fold, f"{criterion} ({policy})", tuned.trials, chosen, tuned.seconds)
 
-    def _chosen(self, name: str, fold: str) -> Mapping[str, Any]:
-        if not self.experiment.models[name].space:
-            return {}
-        return read_search(search_file(self.folder, name, fold)).chosen
+    def _stored_search(self, name: str, fold: str) -> Search | None:
+        """Of a model that is tuned."""
+        return read_search(search_file(self.folder, name, fold)) if self.experiment.models[name].space else None
+
+    def _chosen(self, names: Iterable[str], fold: str) -> dict[str, Mapping[str, Any]]:
+        """By model, what tuning chose in the fold."""
+        searches = {name: self._stored_search(name, fold) for name in names}
+        return {name: {} if search is None else search.chosen for name, search in searches.items()}
 
     def _make(self, task: Task, chosen: Mapping[str, Any]) -> Ranker:
         """The model of a task, unfitted."""
@@ -120,7 +130,7 @@ class Session:
         if picked is not None and not self._folds_in(spec):
             return self._copied(task, picked)
         source = task if picked is None else replace(task, model=picked.model)
-        chosen = {name: self._chosen(name, task.fold) for name in [*needed_by(experiment, source.model), source.model]}
+        chosen = self._chosen([*needed_by(experiment, source.model), source.model], task.fold)
         tested = fold.valid if fold.test is None else fold.test
         reset_peak_memory()
         started = time.perf_counter()
@@ -137,6 +147,7 @@ class Session:
         trained = experiment.models[source.model]
         fixed = trained.settings | trained.by_fold.get(task.fold, {})
         settings = {**fixed, **chosen[source.model], **_steps_of(model)}
+        is_first = task.seed == experiment.seeds_of(task.model)[0]
         return ModelRun(
             task.model,
             task.fold,
@@ -146,7 +157,7 @@ class Session:
             per_query,
             values,
             curves=_named_curves(model),
-            importances=_importances(model, fold.valid, predict_seconds, self._is_first(task)),
+            importances=_importances(model, fold.valid, predict_seconds, is_first),
             fit_seconds=fit_seconds,
             predict_seconds=predict_seconds,
             peak_memory=memory,
@@ -159,9 +170,6 @@ class Session:
         """Whether the validation part is trained on in the end; not where it is what models are judged by."""
         return spec.refit == "train+valid" and self.experiment.on == "test"
 
-    def _is_first(self, task: Task) -> bool:
-        return task.seed == self.experiment.seeds_of(task.model)[0]
-
     def _picked(self, task: Task) -> ModelRun | None:
         """Of a pick, the run of the member that is best on the validation part, on average over its seeds.
 
@@ -171,7 +179,7 @@ class Session:
         if not members:
             return None
         runs = {name: self._runs_of(name, task.fold) for name in members}
-        means = {name: _mean([run.validation for run in runs[name].values()]) for name in members}
+        means = {name: mean_of_known(run.validation for run in runs[name].values()) for name in members}
         best = best_first(means, is_maximised(self.experiment.judged_by))[0]
         if math.isnan(means[best]):
             raise ValueError(f"no member has a value on the validation part of fold {task.fold}.")
@@ -203,7 +211,8 @@ class Session:
         """The trained model, and its values on the validation part, which are measured before that is folded in."""
         folded = self._folds_in(spec)
         steps: dict[str, Any] = {}
-        validation = Validation(self._tuned_value(task) if folded else None)
+        search = self._stored_search(task.model, task.fold) if folded else None
+        validation = Validation(None if search is None else search.best_value)
         if not folded or spec.early_stopping_rounds is not None or self._is_picked_from(task.model):
             model = self._make(task, chosen)
             # Without this, nets stop early; the curve is only recorded here.
@@ -230,17 +239,11 @@ class Session:
         picked = any(name in spec.members for spec in specs.values() if spec.kind.lower() == PICK)
         return picked and not specs[name].space
 
-    def _tuned_value(self, task: Task) -> float | None:
-        """What the best trial reached on the validation part."""
-        if not self.experiment.models[task.model].space:
-            return None
-        return read_search(search_file(self.folder, task.model, task.fold)).best_value
-
     def _validate(self, task: Task, model: Ranker, data: RankingData) -> Validation:
         scores, criterion = model.predict(data), self.experiment.judged_by.split("+")
         evaluation = evaluate(scores, data, metrics=criterion, policy=self.experiment.policies[0])
         _, values = judge(scores, data, self.experiment.metrics_of(task.model), self.experiment.policies)
-        return Validation(_plain(sum(evaluation[name] for name in criterion)), values)
+        return Validation(defined(sum(evaluation[name] for name in criterion)), values)
 
 
 def judge(
@@ -249,20 +252,11 @@ def judge(
     """Values per query, and their means, by policy and metric."""
     evaluations = {policy: evaluate(scores, data, metrics=metrics, policy=policy) for policy in policies}
     per_query = {
-        policy: {name: [_plain(value) for value in one.per_query[name]] for name in metrics}
+        policy: {name: [defined(value) for value in one.per_query[name]] for name in metrics}
         for policy, one in evaluations.items()
     }
-    means = {policy: {name: _plain(one[name]) for name in metrics} for policy, one in evaluations.items()}
+    means = {policy: {name: defined(one[name]) for name in metrics} for policy, one in evaluations.items()}
     return per_query, means
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else math.nan
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def _steps_of(model: Ranker) -> dict[str, Any]:
@@ -272,11 +266,11 @@ def _steps_of(model: Ranker) -> dict[str, Any]:
 
 
 def _named_curves(model: Ranker) -> dict[str, dict[str, list[float]]]:
-    curves = getattr(model, "evals_", {})
-    named = {"valid" if name == "eval_0" else name: curves_of_set for name, curves_of_set in curves.items()}
     return {
-        name: {metric: [float(value) for value in curve] for metric, curve in curves_of_set.items()}
-        for name, curves_of_set in named.items()
+        "valid" if name == "eval_0" else name: {
+            metric: [float(value) for value in curve] for metric, curve in curves_of_set.items()
+        }
+        for name, curves_of_set in getattr(model, "evals_", {}).items()
         if all(np.isfinite(curve).all() for curve in curves_of_set.values())
     }
 

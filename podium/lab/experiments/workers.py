@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from podium._runtime.plugins import import_plugin
 from podium.lab.experiments.tasks import Session, Task
@@ -166,15 +165,12 @@ def _serve(connection: Connection, session: Session) -> None:
             task = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(session, task))
-
-
-def _answer(session: Session, task: Any) -> tuple[str, str]:
-    try:
-        session.perform(task)
-    except Exception as error:  # whatever a model does, the others are run
-        return f"{type(error).__name__}: {error}", traceback.format_exc()
-    return "", ""
+        answer = "", ""
+        try:
+            session.perform(task)
+        except Exception as error:  # whatever a model does, the others are run
+            answer = f"{type(error).__name__}: {error}", traceback.format_exc()
+        connection.send(answer)
 
 
 def _end_with_parent() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
 from podium.evaluation.significance import weighted_mean
+from podium.lab.experiments.records import defined
 from podium.lab.experiments.results import Results
 from podium.lab.report.statistics import LEVEL, Values, gather
 
@@ -27,17 +28,12 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         values = {
-            policy: {name: _number(mean) for name, mean in means.items()} for policy, means in self.values.items()
+            policy: {name: defined(mean) for name, mean in means.items()} for policy, means in self.values.items()
         }
-        against = {
-            name: {
-                "difference": _number(mean),
-                "low": _number(low),
-                "high": _number(high),
-                "no_interval": TOO_FEW_DIFFERENCES if math.isnan(low) else None,
-            }
-            for name, (mean, low, high) in self.intervals.items()
-        }
+        against: dict[str, dict[str, Any]] = {}
+        for name, ends in self.intervals.items():
+            against[name] = dict(zip(("difference", "low", "high"), map(defined, ends)))
+            against[name]["no_interval"] = TOO_FEW_DIFFERENCES if math.isnan(ends[1]) else None
         summary = {"model": self.model, "values": values, "against_baseline": against, "runs": self.n_runs}
         return summary | {"folds": self.folds, "fit_seconds": self.fit_seconds}
 
@@ -85,11 +81,11 @@ class Beside:
     def as_dict(self) -> dict[str, Any]:
         rows = {
             metric: {
-                "published": [_number(pair[0]) for pair in pairs],
-                "ours": [_number(pair[1]) for pair in pairs],
-                "published_mean": _number(self.means[metric][0]),
-                "mean": _number(self.means[metric][1]),
-                "difference": _number(self.means[metric][1] - self.means[metric][0]),
+                "published": [defined(pair[0]) for pair in pairs],
+                "ours": [defined(pair[1]) for pair in pairs],
+                "published_mean": defined(self.means[metric][0]),
+                "mean": defined(self.means[metric][1]),
+                "difference": defined(self.means[metric][1] - self.means[metric][0]),
             }
             for metric, pairs in self.rows.items()
         }
@@ -110,7 +106,3 @@ def published_beside(results: Results) -> list[Beside]:
             means[metric] = (mean, float(np.mean(ours)))  # NaN unless all folds have runs
         tables.append(Beside(table["title"], model, policy, part, table.get("source", ""), rows, means))
     return tables
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value

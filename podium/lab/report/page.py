@@ -6,7 +6,7 @@ tells the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -24,18 +24,11 @@ class Section:
     blocks: Sequence[Html]
 
 
-@dataclass(frozen=True)
-class Fact:
-    """A number at the top of the page, with what it is."""
-
-    value: str
-    what: str
-
-
-def write_page(title: str, lead: str, facts: Iterable[Fact], sections: Sequence[Section]) -> str:
-    """The whole page. The language of names in the data is not known; that of the page is English."""
+def write_page(title: str, lead: str, facts: Mapping[str, str], sections: Sequence[Section]) -> str:
+    """The whole page, in English whatever the names in the data are; `facts`: first numbers, by what they are of."""
     tiles = "".join(
-        f'<div class="fact"><strong>{text(fact.value)}</strong><span>{text(fact.what)}</span></div>' for fact in facts
+        f'<div class="fact"><strong>{text(value)}</strong><span>{text(what)}</span></div>'
+        for what, value in facts.items()
     )
     links = "".join(f'<li><a href="#{part.key}">{text(part.title)}</a></li>' for part in sections)
     body = "\n".join(_section(part) for part in sections)

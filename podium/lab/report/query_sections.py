@@ -13,7 +13,7 @@ from podium.lab.report import charts
 from podium.lab.report.page import Html, Section, figure, folded, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, hardness, higher_is_better
-from podium.lab.report.tables import Cell, Column, Rows, Value, interval, number, table
+from podium.lab.report.tables import Cell, Column, Rows, interval, number, table
 
 _MOVED = 10  # queries that gained or lost most
 _HARD = 20
@@ -110,7 +110,10 @@ def hard_queries(board: Leaderboard, chosen: Sequence[str], baseline: str | None
     ordered, metric = hardness(board), shown_metric(board.metric)
     models = list(dict.fromkeys([*chosen, *([baseline] if baseline else [])]))
     columns = [Column("query"), Column("fold"), Column("mean of models", 4), *(Column(model, 4) for model in models)]
-    rows = [_query_row(board, number, mean, models) for number, mean in ordered[:_QUERIES]]
+    rows: Rows = []
+    for position, mean in ordered[:_QUERIES]:
+        fold, query = board.values.keys[position]
+        rows.append([query, fold, mean, *(float(board.values.columns[model][position]) for model in models)])
     over = f"mean over {counted(len(board.models), 'model')}"
     same = len(board.values.keys) - len(ordered)
     alike = f" {counted(same, 'query', 'queries')} on which all models score the same, or none at all, are left out."
@@ -123,8 +126,3 @@ def hard_queries(board: Leaderboard, chosen: Sequence[str], baseline: str | None
             title = f"The {len(rows)} hardest of {len(ordered):,} queries; the others are in queries.csv"
         blocks.append(folded(title, table(f"{title}: {metric} per query.", columns, rows), printed=False))
     return Section("queries", "Hardest queries", blocks)
-
-
-def _query_row(board: Leaderboard, number: int, mean: float, models: Sequence[str]) -> list[Value | Cell]:
-    fold, query = board.values.keys[number]
-    return [query, fold, mean, *(float(board.values.columns[model][number]) for model in models)]

@@ -13,7 +13,7 @@ from podium.lab.experiments.results import Results
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
 from podium.lab.report.leaderboard import Beside, published_beside
-from podium.lab.report.page import Fact, Html, Section, figure, folded, paragraph, side_by_side
+from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.statistics import Leaderboard, Row, shortened
 from podium.lab.report.tables import NOTHING, Cell, Column, Rows, Value, interval, number, table
 from podium.metrics.policies import POLICIES
@@ -50,22 +50,18 @@ def lead(results: Results, board: Leaderboard) -> str:
     return f"{sentence} {apart} (randomisation test, p < 0.05 after Holm's correction)."
 
 
-def facts(results: Results, board: Leaderboard) -> list[Fact]:
-    folds = {run.fold for run in results.runs}
-    seeds = {run.seed for run in results.runs}
+def facts(results: Results, board: Leaderboard) -> dict[str, str]:
+    """Numbers of the whole experiment, by what they are of."""
     part = "validation" if results.about.get("on") == "valid" else "test"
-    return [
-        Fact(number(board.best.mean), f"{shown_metric(board.metric)} of the best model"),
-        _count(len(board.rows), "model"),
-        _count(len(board.values.keys), f"{part} query", f"{part} queries"),
-        _count(len(folds), "fold"),
-        _count(len(seeds), "seed per model", "seeds per model"),
-        _count(len(results.runs), "run"),
+    counts = [
+        counted(len(board.rows), "model"),
+        counted(len(board.values.keys), f"{part} query", f"{part} queries"),
+        counted(len({run.fold for run in results.runs}), "fold"),
+        counted(len({run.seed for run in results.runs}), "seed per model", "seeds per model"),
+        counted(len(results.runs), "run"),
     ]
-
-
-def _count(number: int, one: str, several: str | None = None) -> Fact:
-    return Fact(*counted(number, one, several).split(" ", 1))
+    best = {f"{shown_metric(board.metric)} of the best model": number(board.best.mean)}
+    return best | {what: count for count, what in (words.split(" ", 1) for words in counts)}
 
 
 def leaderboards(results: Results, boards: Sequence[Leaderboard]) -> Section:
@@ -81,7 +77,8 @@ def _leaderboard(results: Results, board: Leaderboard) -> Html:
     first, *others = results.about["metrics"]
     columns = [Column("model"), Column("rank", 0), Column(shown_metric(first), 4), Column("95% interval", 4)]
     columns += [Column("group"), *(Column(shown_metric(metric), 4) for metric in others)]
-    best = {metric: _best(results, board.policy, metric) for metric in [first, *others]}
+    leaders = {metric: results.ranked(board.policy, metric)[0] for metric in [first, *others]}
+    best = {metric: results.mean(leader, board.policy, metric) for metric, leader in leaders.items()}
     rows = [
         [*_row(row, best[first])]
         + [_marked(results.mean(row.model, board.policy, metric), best[metric]) for metric in others]
@@ -107,22 +104,13 @@ def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
 
 
 def _row(row: Row, best: float) -> list[Value | Cell]:
-    return [
-        row.model,
-        row.rank,
-        _marked(row.mean, best),
-        Cell(interval(row.interval, absent=_absent(row)), "quiet"),
-        Cell(shortened(row.groups), "plain"),
-    ]
+    ends, groups = interval(row.interval, absent=_absent(row)), shortened(row.groups)
+    return [row.model, row.rank, _marked(row.mean, best), Cell(ends, "quiet"), Cell(groups, "plain")]
 
 
 def _absent(row: Row) -> str:
     """What is shown where a mean has no interval: why, or a dash where it is no mean over queries."""
     return TOO_FEW_VALUES if row.is_mean else NOTHING
-
-
-def _best(results: Results, policy: str, metric: str) -> float:
-    return results.mean(results.ranked(policy, metric)[0], policy, metric)
 
 
 def _marked(value: float, best: float) -> Value | Cell:

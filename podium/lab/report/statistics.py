@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from string import ascii_lowercase
 
 import numpy as np
 
@@ -150,12 +151,8 @@ def letters(order: Sequence[str], different: Iterable[tuple[str, str]]) -> dict[
         unique = list(dict.fromkeys(split))
         groups = [group for group in unique if not any(group < larger for larger in unique)]
     groups.sort(key=lambda group: sorted(order.index(model) for model in group))
-    return {model: "".join(_letter(n) for n, group in enumerate(groups) if model in group) for model in order}
-
-
-def _letter(number: int) -> str:
-    """a to z, then the letters of other alphabets that follow in Unicode: one character per group."""
-    return chr(ord("a") + number) if number < 26 else chr(0x3B1 + number - 26)
+    marks = [*ascii_lowercase, *(chr(0x3B1 + n) for n in range(len(groups)))]  # alpha and the letters that follow
+    return {model: "".join(mark for mark, group in zip(marks, groups) if model in group) for model in order}
 
 
 def shortened(groups: str) -> str:

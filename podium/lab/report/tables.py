@@ -35,8 +35,10 @@ Rows = list[list[Value | Cell]]
 
 def table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Value | Cell]]) -> Html:
     """A table under its caption, which stays when the table scrolls; the first column names the rows."""
-    head = "".join(f'<th scope="col"{_align(column)}>{text(column.name)}</th>' for column in columns)
-    body = "\n".join(f"<tr>{_cells(columns, row)}</tr>" for row in rows)
+    kinds = ("" if column.decimals is None else ' class="n"' for column in columns)
+    head = "".join(f'<th scope="col"{kind}>{text(column.name)}</th>' for column, kind in zip(columns, kinds))
+    cells = ("".join(_cell(*pair, n == 0) for n, pair in enumerate(zip(columns, row))) for row in rows)
+    body = "\n".join(f"<tr>{cells_of_row}</tr>" for cells_of_row in cells)
     return Html(
         f'<div class="table"><p class="caption">{text(caption)}</p>'
         f'<div class="scroll" role="region" tabindex="0" aria-label="{text(caption)}"><table>\n'
@@ -58,10 +60,6 @@ def interval(ends: tuple[float, float], decimals: int = 4, signed: bool = False,
     return f"{number(low, decimals, signed)} to {number(high, decimals, signed)}"
 
 
-def _cells(columns: Sequence[Column], row: Sequence[Value | Cell]) -> str:
-    return "".join(_cell(column, value, number == 0) for number, (column, value) in enumerate(zip(columns, row)))
-
-
 def _cell(column: Column, content: Value | Cell, first: bool) -> str:
     value, look = (content.value, content.look) if isinstance(content, Cell) else (content, "")
     kinds = ("n" if column.decimals is not None else "", "wide" if column.wide else "", look)
@@ -77,7 +75,3 @@ def _shown(column: Column, value: Value) -> str:
     if isinstance(value, str) or column.decimals is None:
         return str(value)
     return number(value, column.decimals, column.signed)
-
-
-def _align(column: Column) -> str:
-    return "" if column.decimals is None else ' class="n"'

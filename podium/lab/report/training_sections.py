@@ -39,7 +39,7 @@ def learning_curves(results: Results, board: Leaderboard) -> Section:
 
 def _learning_curve(results: Results, model: str, number: int) -> Html:
     runs = _first_seeds(results.of(model))
-    metric = _curve_metric(runs)
+    metric = next(iter(next(iter(runs[0].curves.values()))))
     sets = list(dict.fromkeys(name for run in runs for name in run.curves if run.curves[name].get(metric)))
     lines = [
         Curve(name, range(1, len(curve) + 1), curve, series, _best_step(run, name, metric))
@@ -65,10 +65,6 @@ def _first_seeds(runs: Sequence[ModelRun]) -> list[ModelRun]:
     return list(first.values())[:_FOLDS]
 
 
-def _curve_metric(runs: Sequence[ModelRun]) -> str:
-    return next(iter(next(iter(runs[0].curves.values()))))
-
-
 def _best_step(run: ModelRun, name: str, metric: str) -> int | None:
     """Where the first set is best: that is what a step is chosen by."""
     first = next(iter(run.curves))
@@ -92,7 +88,11 @@ def importances(results: Results, board: Leaderboard) -> Section:
     models = [model for model in board.models if any(run.importances for run in results.of(model))]
     blocks = [_importance_chart(model, _shares(results.of(model)))] if (model := next(iter(models), "")) else []
     if models[1:]:
-        tables = [_importance_table(other, _shares(results.of(other))) for other in models[1:]]
+        columns = [Column("feature"), Column("share", 4), Column("deviation", 4)]
+        tables = [
+            table(f"{other}: the most important features.", columns, _shares(results.of(other))[:_FEATURES])
+            for other in models[1:]
+        ]
         blocks.append(folded(f"Importances of {counted(len(tables), 'other model')}", *tables))
     return Section("importances", "Features", blocks)
 
@@ -122,11 +122,6 @@ def _importance_chart(model: str, shares: Sequence[tuple[str, float, float]]) ->
         f"{model}: the {len(shown)} most important of {counted(len(shares), 'feature')}, {covered:.0f}% of the total."
         f"{bars}",
     )
-
-
-def _importance_table(model: str, shares: Sequence[tuple[str, float, float]]) -> Html:
-    columns = [Column("feature"), Column("share", 4), Column("deviation", 4)]
-    return table(f"{model}: the most important features.", columns, shares[:_FEATURES])
 
 
 def cost(results: Results, board: Leaderboard) -> Section:

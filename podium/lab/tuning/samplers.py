@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -16,14 +17,19 @@ SAMPLERS = ("auto", "optuna", "random")
 _STARTUP_TRIALS = 5  # complete before any other is compared with them
 
 
-class Proposal(Protocol):
-    """Settings to be tried."""
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Settings to be tried; `trial` is Optuna's, which compares them with earlier ones."""
 
     settings: dict[str, Any]
+    trial: Any = None
 
     def is_hopeless(self, step: int, value: float) -> bool:
         """Whether to end the trial, which has reached `value` (more is better) after so many steps."""
-        ...
+        if self.trial is None:
+            return False
+        self.trial.report(value, step)
+        return bool(self.trial.should_prune())
 
 
 class Sampler(Protocol):
@@ -33,7 +39,7 @@ class Sampler(Protocol):
 
     def ask(self) -> Proposal: ...
 
-    def tell(self, proposal: Any, value: float | None, pruned: bool) -> None:
+    def tell(self, proposal: Proposal, value: float | None, pruned: bool) -> None:
         """value: more is better; None where the trial failed or was pruned."""
         ...
 
@@ -52,14 +58,6 @@ def make_sampler(name: str, space: Space, first: Mapping[str, Any] | None, seed:
     return RandomSampler(space, first, seed)
 
 
-class RandomProposal:
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
-
-    def is_hopeless(self, step: int, value: float) -> bool:
-        return False
-
-
 class RandomSampler:
     """Independent draws."""
 
@@ -69,23 +67,12 @@ class RandomSampler:
         self._space, self._first = space, first
         self._rng = np.random.default_rng(seed)
 
-    def ask(self) -> RandomProposal:
-        if self._first is not None:
-            first, self._first = dict(self._first), None
-            return RandomProposal(first)
-        return RandomProposal(self._space.draw(self._rng))
+    def ask(self) -> Proposal:
+        first, self._first = self._first, None
+        return Proposal(self._space.draw(self._rng) if first is None else dict(first))
 
-    def tell(self, proposal: Any, value: float | None, pruned: bool) -> None:
+    def tell(self, proposal: Proposal, value: float | None, pruned: bool) -> None:
         """Draws do not depend on results."""
-
-
-class OptunaProposal:
-    def __init__(self, trial: Any, settings: dict[str, Any]) -> None:
-        self.trial, self.settings = trial, settings
-
-    def is_hopeless(self, step: int, value: float) -> bool:
-        self.trial.report(value, step)
-        return bool(self.trial.should_prune())
 
 
 class OptunaSampler:
@@ -104,14 +91,14 @@ class OptunaSampler:
         if first is not None:
             self._study.enqueue_trial({name: self._to_optuna(name, value) for name, value in first.items()})
 
-    def ask(self) -> OptunaProposal:
+    def ask(self) -> Proposal:
         trial = self._study.ask()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Optuna, about its values
             settings = {name: self._suggest(trial, name) for name in self._space.dimensions}
-        return OptunaProposal(trial, settings)
+        return Proposal(settings, trial)
 
-    def tell(self, proposal: OptunaProposal, value: float | None, pruned: bool) -> None:
+    def tell(self, proposal: Proposal, value: float | None, pruned: bool) -> None:
         state = self._optuna.trial.TrialState
         if value is not None:
             self._study.tell(proposal.trial, value)

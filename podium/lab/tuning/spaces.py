@@ -165,7 +165,8 @@ def _range(model: Ranker, name: str, declaration: Declaration | None, ends: Mapp
         raise ValueError(f"{where}: log needs a low above 0; got {low!r}. Give a larger one, or leave log out.")
     for value in (low, high):
         _refuse_value(model, name, declaration, value)
-    whole = declaration.kind is INTEGER if declaration is not None else _are_whole(low, high)
+    are_integers = isinstance(low, Integral) and isinstance(high, Integral)
+    whole = are_integers if declaration is None else declaration.kind is INTEGER
     return Range(int(low), int(high), log, True) if whole else Range(float(low), float(high), log)
 
 
@@ -186,10 +187,6 @@ def _refuse_value(model: Ranker, name: str, declaration: Declaration | None, val
 
 def _is_finite(value: Any) -> bool:
     return NUMBER.holds(value) and math.isfinite(value)
-
-
-def _are_whole(*values: Any) -> bool:
-    return all(isinstance(value, Integral) for value in values)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
@@ -87,13 +87,9 @@ class Tuned:
         return f"{counted(len(self.trials), 'trial')} ({self.sampler}): {listed}"
 
     def as_dict(self) -> dict[str, Any]:
-        plain = {name: plain_value(value) for name, value in self.chosen.items()}
-        trials = [
-            {"settings": one.settings, "value": one.value, "step": one.step, "seconds": one.seconds, "note": one.note}
-            for one in self.trials
-        ]
+        chosen, trials = plain_value(self.chosen), [asdict(trial) for trial in self.trials]
         chosen_by = {"model": type(self.model).__name__, "criterion": self.criterion, "sampler": self.sampler}
-        return chosen_by | {"value": self.value, "chosen": plain, "seconds": self.seconds, "trials": trials}
+        return chosen_by | {"value": self.value, "chosen": chosen, "seconds": self.seconds, "trials": trials}
 
 
 def tune(
@@ -173,7 +169,6 @@ class _Search:
 
     def _try(self, proposal: Proposal, sampler: Sampler) -> None:
         started, settings = perf_counter(), proposal.settings
-        plain = {name: plain_value(value) for name, value in settings.items()}
         watcher = _Watcher(proposal, self.metric, self.deadline if self.best >= 0 else np.inf)
         try:
             model = self._fit(settings, watcher)
@@ -183,7 +178,7 @@ class _Search:
             model, value, note = self.model, None, f"failed: {error}"
         step = None if self.steps is None or value is None else int(model.best_iteration_)
         shown = None if value is None else self._shown(value)
-        self.trials.append(Trial(plain, shown, step, perf_counter() - started, note))
+        self.trials.append(Trial(plain_value(settings), shown, step, perf_counter() - started, note))
         sampler.tell(proposal, value, pruned=bool(watcher.note))
         if value is not None and value > self.best_value:
             self.best, self.best_value, self.best_model = len(self.trials) - 1, value, model
@@ -195,7 +190,7 @@ class _Search:
         options: dict[str, Any] = {}
         if self.steps is not None:
             model.set_params(eval_metric=self.metric)
-            options = {"early_stopping_rounds": _patience(self.n_steps), "callbacks": [watcher]}
+            options = {"early_stopping_rounds": max(20, self.n_steps // 5), "callbacks": [watcher]}
         if self.steps is not None or _chooses_weights(model) or _chooses_plan(model):
             options |= {"eval_set": self.valid}
         model.fit(self.train, **options)
@@ -280,11 +275,6 @@ def _deciding_parameter(model: Ranker, space: Space) -> str | None:
     shaping = {"schedule": "constant", "warmup": 0.0}
     shaped = (name in space.dimensions or parameters[name] != shaping[name] for name in shaping if name in parameters)
     return None if any(shaped) else steps
-
-
-def _patience(n_steps: int) -> int:
-    """Steps without progress after which a training ends."""
-    return max(20, n_steps // 5)
 
 
 def _chooses_plan(model: Ranker) -> bool:
