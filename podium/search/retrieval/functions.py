@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.registry import keyword_parameters, register
+from podium._runtime.registry import keyword_parameters
 from podium.search.retrieval.topk import UNITS
 from podium.search.retrieval.weightings import LARGEST_SCORE, WEIGHTINGS, Statistics, Weighting
 
@@ -84,4 +84,4 @@ def register_weighting(
         frozen=True,
         namespace={"name": name, "formula": formula, "largest": largest, "function": staticmethod(function)},
     )
-    register(WEIGHTINGS, "weighting", name, row)
+    WEIGHTINGS.register(name, row)

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from podium._runtime.registry import Registry
 from podium._runtime.words import check_choice
 from podium.search.retrieval import formulas
 from podium.search.retrieval.formulas import SATURATION_TEXT, document_number, document_prior, fill_impacts
@@ -296,12 +297,11 @@ class AbsoluteDiscounting(LanguageModel):
         return 1.0 / (self.delta * term.probability), self.delta, 0.0
 
 
-WEIGHTINGS: dict[str, type[Weighting]] = {
-    row.name: row
-    for row in (
-        BM25, BM25Robertson, BM25Atire, BM25Plus, BM25L, BM25F, TFIDF, Dirichlet, JelinekMercer, AbsoluteDiscounting,
-    )
-}  # fmt: skip
+_BUILT_IN: tuple[type[Weighting], ...] = (
+    *(BM25, BM25Robertson, BM25Atire, BM25Plus, BM25L, BM25F, TFIDF),
+    *(Dirichlet, JelinekMercer, AbsoluteDiscounting),
+)
+WEIGHTINGS = Registry("a weighting", {row.name: row for row in _BUILT_IN}, any_name=True)
 _CALL = re.compile(r"\s*([\w+-]+)\s*(?:\((.*)\))?\s*")
 
 
