@@ -55,14 +55,14 @@ _KINDS: dict[str, FeatureKind] = {
         "sum over neighbouring terms of the query of BM25 of both as a phrase, which is a term of its own",
         True,
         ("k1", "b"),
-        prepare=expanding.Bigrams.prepare,
+        prepare=expanding.Bigrams,
         expands=True,
     ),
     "feedback": FeatureKind(
         "BM25 of the most typical terms of the best documents, weighted by the mean of tf / dl times ln(N / df)",
         True,
         ("documents", "terms", "k1", "b"),
-        prepare=expanding.Feedback.prepare,
+        prepare=expanding.Feedback,
         expands=True,
     ),
     "fact": FeatureKind(

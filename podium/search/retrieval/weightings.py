@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from podium._runtime.compiler import Array
 from podium._runtime.registry import Registry
 from podium._runtime.words import check_choice
 from podium.search.retrieval import formulas
@@ -102,17 +103,10 @@ class Weighting:
         return 0.0
 
     def fill_impacts(
-        self,
-        term: Statistics,
-        weight: float,
-        docs: np.ndarray,
-        tfs: np.ndarray,
-        per_document: np.ndarray,
-        deleted: np.ndarray,
-        impacts: np.ndarray,
+        self, term: Statistics, weight: float, docs: Array, tfs: Array, x: Array, deleted: Array, impacts: Array
     ) -> None:
         """Impacts of a list; 0 for deleted documents."""
-        fill_impacts(self.code, *self.per_term(term), weight, docs, tfs, per_document, deleted, impacts)
+        fill_impacts(self.code, *self.per_term(term), weight, docs, tfs, x, deleted, impacts)
 
     def __str__(self) -> str:
         shown = [f"{name}={value:g}" for name, value in self.settings.items()]
