@@ -5,8 +5,9 @@ The public names, and nothing else. Each is imported on first use, so that `impo
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from podium._runtime.lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -71,74 +72,46 @@ if TYPE_CHECKING:
     from podium.pipelines.ensembles.blend import yahoo_blend as yahoo_blend
     from podium.pipelines.ensembles.stack import Stack as Stack
 
-_HOME = {
-    "AdaRank": "podium.models.adarank",
-    "AutoRanker": "podium.pipelines.auto.autoranker",
-    "Bagged": "podium.pipelines.ensembles.bagged",
-    "BayesRank": "podium.models.linear",
-    "Blend": "podium.pipelines.ensembles.blend",
-    "Boosted": "podium.models.trees.named",
-    "Cascade": "podium.pipelines.cascades.cascade",
-    "CoordinateAscent": "podium.models.coordinate_ascent",
-    "KernelRankSVM": "podium.models.kernel_svm",
-    "LambdaMART": "podium.models.trees.named",
-    "LambdaSMART": "podium.models.trees.named",
-    "Linear": "podium.models.linear",
-    "MatrixNet": "podium.models.trees.named",
-    "ApproxNDCG": "podium.models.nets",
-    "LambdaRank": "podium.models.nets",
-    "ListMLE": "podium.models.nets",
-    "ListNet": "podium.models.nets",
-    "Net": "podium.models.nets",
-    "RankNet": "podium.models.nets",
-    "XENDCG": "podium.models.nets",
-    "RandomForest": "podium.models.trees.named",
-    "MART": "podium.models.trees.named",
-    "Pairwise": "podium.models.pointwise",
-    "Pointwise": "podium.models.pointwise",
-    "Metric": "podium.metrics.base",
-    "Policy": "podium.metrics.policies",
-    "Qrels": "podium.formats.trec",
-    "RankBoost": "podium.models.rankboost",
-    "RankSVM": "podium.models.svm",
-    "RankingData": "podium.data.ranking",
-    "RegressionTree": "podium.models.trees.named",
-    "Run": "podium.formats.trec",
-    "SelfAttentionRanker": "podium.models.attention",
-    "Stage": "podium.pipelines.cascades.cascade",
-    "Stack": "podium.pipelines.ensembles.stack",
-    "yahoo_blend": "podium.pipelines.ensembles.blend",
-    "check": "podium.lint.checks",
-    "compare": "podium.evaluation.comparing",
-    "cross_validate": "podium.pipelines.auto.cross_validation",
-    "evaluate": "podium.evaluation.evaluating",
-    "evaluate_run": "podium.evaluation.evaluating",
-    "load": "podium.persistence.saving",
-    "parse_metric": "podium.metrics.registry",
-    "parse_objective": "podium.objectives.registry",
-    "read_data": "podium.formats",
-    "read_letor": "podium.formats.letor",
-    "read_qrels": "podium.formats.trec",
-    "read_run": "podium.formats.trec",
-    "write_data": "podium.formats",
-    "write_letor": "podium.formats.letor",
-    "write_qrels": "podium.formats.trec",
-    "write_run": "podium.formats.trec",
-}
-_MODULES = ("explain", "formats", "lab", "metrics", "models", "objectives", "search")
-
-__all__ = ["__version__", *_HOME, *_MODULES]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"podium.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'podium' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "data.ranking": ("RankingData",),
+        "evaluation.comparing": ("compare",),
+        "evaluation.evaluating": ("evaluate", "evaluate_run"),
+        "formats": ("read_data", "write_data"),
+        "formats.letor": ("read_letor", "write_letor"),
+        "formats.trec": ("Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"),
+        "lint.checks": ("check",),
+        "metrics.base": ("Metric",),
+        "metrics.policies": ("Policy",),
+        "metrics.registry": ("parse_metric",),
+        "models.adarank": ("AdaRank",),
+        "models.attention": ("SelfAttentionRanker",),
+        "models.coordinate_ascent": ("CoordinateAscent",),
+        "models.kernel_svm": ("KernelRankSVM",),
+        "models.linear": ("BayesRank", "Linear"),
+        "models.nets": ("ApproxNDCG", "LambdaRank", "ListMLE", "ListNet", "Net", "RankNet", "XENDCG"),
+        "models.pointwise": ("Pairwise", "Pointwise"),
+        "models.rankboost": ("RankBoost",),
+        "models.svm": ("RankSVM",),
+        "models.trees.named": (
+            "Boosted",
+            "LambdaMART",
+            "LambdaSMART",
+            "MART",
+            "MatrixNet",
+            "RandomForest",
+            "RegressionTree",
+        ),
+        "objectives.registry": ("parse_objective",),
+        "persistence.saving": ("load",),
+        "pipelines.auto.autoranker": ("AutoRanker",),
+        "pipelines.auto.cross_validation": ("cross_validate",),
+        "pipelines.cascades.cascade": ("Cascade", "Stage"),
+        "pipelines.ensembles.bagged": ("Bagged",),
+        "pipelines.ensembles.blend": ("Blend", "yahoo_blend"),
+        "pipelines.ensembles.stack": ("Stack",),
+    },
+    modules=("explain", "formats", "lab", "metrics", "models", "objectives", "search"),
+)
+__all__ += ["__version__"]

@@ -279,7 +279,7 @@ def _compressor(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
     elif suffix == ".bz2":
         stream = bz2.BZ2File(raw, "wb")
     elif suffix == ".zst":
-        zstd = _zstd()
+        zstd = zstd_module()
         stream = zstd.ZstdFile(raw, "wb", options={zstd.CompressionParameter.checksum_flag: 1})
     else:
         yield raw
@@ -290,7 +290,8 @@ def _compressor(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
         stream.close()
 
 
-def _zstd() -> Any:
+def zstd_module() -> Any:
+    """The standard library's zstd, or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -302,7 +303,7 @@ _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
     b"\xfd7zXZ\x00": lambda raw: _Streams(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)),
     b"BZh": lambda raw: _Streams(raw, bz2.BZ2Decompressor),
-    b"\x28\xb5\x2f\xfd": lambda raw: _Streams(raw, _zstd().ZstdDecompressor),
+    b"\x28\xb5\x2f\xfd": lambda raw: _Streams(raw, zstd_module().ZstdDecompressor),
 }
 
 

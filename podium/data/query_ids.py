@@ -47,9 +47,7 @@ def _codes(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if ids.dtype == object:
         number: dict[Any, int] = {}
         codes = np.fromiter((number.setdefault(name, len(number)) for name in ids), np.int64, len(ids))
-        distinct = np.empty(len(number), dtype=object)
-        distinct[:] = list(number)
-        return codes, distinct
+        return codes, object_array(list(number))
     values, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     by_appearance = np.argsort(first)
     rank = np.empty(len(values), dtype=np.int64)
@@ -59,12 +57,11 @@ def _codes(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _ids_array(qid: Any) -> np.ndarray:
     if isinstance(qid, (list, tuple)):  # numpy would turn [1, "1"] into two equal texts and 2**63 into a float
-        array = np.empty(len(qid), dtype=object)
-        array[:] = qid
+        array = object_array(qid)
     else:
         array = np.asarray(qid)
     if array.dtype.kind == "O":
-        return _ids_from_objects(array)
+        return ids_from_objects(array)
     if array.dtype.kind in "US":
         if array.dtype.kind == "S":
             array = np.char.decode(array, "utf-8")
@@ -76,7 +73,8 @@ def _ids_array(qid: Any) -> np.ndarray:
     raise ValueError(f"qid must hold integers or text; got {array.dtype}.")
 
 
-def _ids_from_objects(array: np.ndarray) -> np.ndarray:
+def ids_from_objects(array: np.ndarray) -> np.ndarray:
+    """Integers as int64 or uint64 where all fit, otherwise as text; text as it is."""
     for row, value in enumerate(array):
         if value is None or value != value:
             raise ValueError(f"qid[{row}] is missing ({value!r}); every row needs a query id.")
@@ -89,7 +87,7 @@ def _ids_from_objects(array: np.ndarray) -> np.ndarray:
             return array.astype(np.int64)
         if low >= 0 and high < 2**64:
             return array.astype(np.uint64)
-        return _filled([str(value) for value in array])
+        return object_array([str(value) for value in array])
     if all(issubclass(kind, (float, int, np.integer, np.floating)) for kind in kinds):
         return _ids_from_floats(array.astype(np.float64))
     names = sorted(kind.__name__ for kind in kinds)
@@ -131,11 +129,12 @@ def concat_ids(ids: Sequence[np.ndarray]) -> np.ndarray:
     if len({part.dtype for part in ids}) == 1:
         return np.concatenate(ids)
     if all(part.dtype != object for part in ids):  # int64 and uint64
-        return _ids_from_objects(_filled([value for part in ids for value in part.tolist()]))
-    return _filled([str(value) for part in ids for value in part])  # numbers and text meet as text
+        return ids_from_objects(object_array([value for part in ids for value in part.tolist()]))
+    return object_array([str(value) for part in ids for value in part])  # numbers and text meet as text
 
 
-def _filled(values: list[Any]) -> np.ndarray:
+def object_array(values: Sequence[Any]) -> np.ndarray:
+    """One object per value, also where NumPy would make numbers or texts of them."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

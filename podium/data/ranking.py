@@ -109,19 +109,10 @@ class RankingData:
 
         With `label=None` the data has no labels, and a column that is called "label" is left out.
         """
-        from podium.formats.frames import arrays_from_frame
+        from podium.formats.frames import ColumnNames, arrays_from_frame
 
-        return cls.from_arrays(
-            **arrays_from_frame(
-                frame,
-                label=label,
-                qid=qid,
-                docid=docid,
-                features=features,
-                sample_weight=sample_weight,
-                query_weight=query_weight,
-            )
-        )
+        asked = ColumnNames(label, qid, docid, features, sample_weight, query_weight)
+        return cls.from_arrays(**arrays_from_frame(frame, asked))
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """A table with columns label and docid (if known), qid and one per feature: `pandas`, `polars` or `pyarrow`."""

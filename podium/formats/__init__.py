@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from podium._runtime.files import plain_suffix
-from podium._runtime.registry import register
+from podium._runtime.registry import Registry
 from podium._runtime.words import check_choice, did_you_mean
 from podium.formats.errors import FormatError
 
@@ -56,6 +56,11 @@ def _late(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
+def _format(name: str, suffixes: tuple[str, ...], about: str, keeps: tuple[str, ...], **more: Any) -> Format:
+    """A format of the module of its name, with functions that are called so too."""
+    return Format(name, suffixes, about, keeps, _late(name, f"read_{name}"), _late(name, f"write_{name}"), **more)
+
+
 def _table(name: str, about: str) -> Format:
     reader, writer = (partial(_late("tables", f"{verb}_table"), kind=name) for verb in ("read", "write"))
     return Format(name, (f".{name}",), about, _TABLE, reader, writer, passed=("labels",))
@@ -63,44 +68,29 @@ def _table(name: str, about: str) -> Format:
 
 _ORDER = "the order of interleaved rows"
 _TABLE = (_ORDER, "query_ids", "docids", "feature_names", "sample_weight", "query_weight")
-_LETOR = ("", ".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat")
-_TEXT = (_ORDER, "query_ids", "docids", "comments")
-_FORMATS = {
-    row.name: row
-    for row in (
-        Format(
-            "letor",
-            _LETOR,
-            "LETOR text: label qid:ID 1:value ... # comment",
-            _TEXT,
-            _late("letor", "read_letor"),
-            _late("letor", "write_letor"),
-            passed=("progress",),
-            needs_labels=True,
-        ),
-        _table("csv", "a table of text, columns separated by commas"),
-        _table("tsv", "a table of text, columns separated by tabs"),
-        _table("parquet", "a table in Apache Parquet; needs podium[arrow]"),
-        Format(
-            "lightgbm",
-            (),
-            "LightGBM text without qid, and a FILE.query next to it",
-            ("sample_weight",),
-            _late("lightgbm", "read_lightgbm"),
-            _late("lightgbm", "write_lightgbm"),
-            needs_labels=True,
-            side_files=_late("lightgbm", "side_files"),
-        ),
-        Format(
-            "cache",
-            (".podium-data",),
-            "binary, checked, opens at once",
-            (*_TABLE, "comments"),
-            _late("cache", "read_cache"),
-            _late("cache", "write_cache"),
-        ),
-    )
-}
+_BUILT_IN = (
+    _format(
+        "letor",
+        ("", ".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"),
+        "LETOR text: label qid:ID 1:value ... # comment",
+        (_ORDER, "query_ids", "docids", "comments"),
+        passed=("progress",),
+        needs_labels=True,
+    ),
+    _table("csv", "a table of text, columns separated by commas"),
+    _table("tsv", "a table of text, columns separated by tabs"),
+    _table("parquet", "a table in Apache Parquet; needs podium[arrow]"),
+    _format(
+        "lightgbm",
+        (),
+        "LightGBM text without qid, and a FILE.query next to it",
+        ("sample_weight",),
+        needs_labels=True,
+        side_files=_late("lightgbm", "side_files"),
+    ),
+    _format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments")),
+)
+_FORMATS = Registry("a format", {row.name: row for row in _BUILT_IN}, any_name=True)
 
 
 def register_format(
@@ -123,7 +113,7 @@ def register_format(
         for suffix in set(row.suffixes) & set(other.suffixes):
             if other.name != name:
                 raise ValueError(f"format {name!r}: names that end in {suffix!r} are those of {other.name!r}.")
-    register(_FORMATS, "format", name, row)
+    _FORMATS.register(name, row)
 
 
 def formats() -> tuple[Format, ...]:

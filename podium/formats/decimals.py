@@ -28,6 +28,7 @@ from podium._runtime.compiler import Array, kernel
 U = np.uint64
 Whole = int | np.int64  # the same to the compiler
 Truth = bool | np.bool
+Power = tuple[np.uint64, np.uint64, np.uint64]  # a row of `power_table()`
 
 PADDING = 16
 READ, NO_NUMBER, UNDECIDED = 0, 1, 2  # how `read_decimal` ended
@@ -121,9 +122,8 @@ def read_decimal(text: Array, position: np.uint64, powers: Array) -> tuple[float
     if end == position:
         return 0.0, end, NO_NUMBER
     row = power_row(exponent)
-    value, sure = nearest_float64(
-        mantissa, exponent, truncated, powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
-    )
+    power = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
+    value, sure = nearest_float64(mantissa, exponent, truncated, power)
     return (-value if text[position] == _MINUS else value), end, (READ if sure else UNDECIDED)
 
 
@@ -191,14 +191,7 @@ def power_row(exponent: Whole) -> np.uint64:
 
 
 @kernel
-def nearest_float64(
-    mantissa: np.uint64,
-    exponent: Whole,
-    truncated: Truth,
-    power_high: np.uint64,
-    power_low: np.uint64,
-    shift: np.uint64,
-) -> tuple[float, Truth]:
+def nearest_float64(mantissa: np.uint64, exponent: Whole, truncated: Truth, power: Power) -> tuple[float, Truth]:
     """The float64 nearest to `mantissa * 10**exponent`, and whether that is sure; the power is a row of the table.
 
     `truncated`: the mantissa lost digits, so that the number lies between it and the next one; sure if both agree.
@@ -211,24 +204,17 @@ def nearest_float64(
         whole = np.float64(np.int64(mantissa))
         return (whole * EXACT_POWERS[U(exponent)] if exponent >= 0 else whole / EXACT_POWERS[U(-exponent)]), True
     exact = 0 <= exponent <= _UNCUT
-    bits, sure = _nearest_bits(mantissa, power_high, power_low, np.int64(shift) - _BIAS, exact)
+    bits, sure = _nearest_bits(mantissa, power, exact)
     if truncated:
-        bits_above, sure_above = _nearest_bits(mantissa + U(1), power_high, power_low, np.int64(shift) - _BIAS, exact)
+        bits_above, sure_above = _nearest_bits(mantissa + U(1), power, exact)
         sure = sure and sure_above and bits == bits_above
     return np.uint64(bits).view(np.float64), sure
 
 
 @kernel
-def nearest_float32(
-    mantissa: np.uint64,
-    exponent: Whole,
-    truncated: Truth,
-    power_high: np.uint64,
-    power_low: np.uint64,
-    shift: np.uint64,
-) -> tuple[np.float32, Truth]:
+def nearest_float32(mantissa: np.uint64, exponent: Whole, truncated: Truth, power: Power) -> tuple[np.float32, Truth]:
     """The float32 nearest to `mantissa * 10**exponent`, rounded once, and whether that is sure; else as above."""
-    wide, sure = nearest_float64(mantissa, exponent, truncated, power_high, power_low, shift)
+    wide, sure = nearest_float64(mantissa, exponent, truncated, power)
     if in_the_middle(wide):
         if truncated or mantissa > U(1 << 53) or not -_EXACT_SHIFT <= exponent <= 0:
             return np.float32(wide), False
@@ -271,22 +257,21 @@ def _towards(number: float, text: str | bytes) -> float:
 
 
 @kernel
-def _nearest_bits(
-    mantissa: np.uint64, power_high: np.uint64, power_low: np.uint64, shift: Whole, exact: Truth
-) -> tuple[np.uint64, Truth]:
-    """The bits of the float64 nearest to `mantissa * power * 2**shift` (mantissa > 0), and whether they are sure.
+def _nearest_bits(mantissa: np.uint64, power: Power, exact: Truth) -> tuple[np.uint64, Truth]:
+    """The bits of the float64 nearest to `mantissa * power` (mantissa > 0), and whether they are sure.
 
     Unless the power is `exact`, the product is short of the true one by less than 4 units of its last place (one for
     the table, one for the product, doubled when moved up). It is unsure only if such an error could move it
     to or across the middle between two neighbours.
     """
+    power_high, power_low, shift = power
     zeros = _leading_zeros(mantissa)
     mantissa <<= zeros
     high, low = _product(mantissa, power_high)
     carried, _ = _product(mantissa, power_low)
     low += carried
     high += U(low < carried)
-    top = shift - np.int64(zeros) + 64 + 127  # the number is at least 2**top ...
+    top = np.int64(shift) - _BIAS - np.int64(zeros) + 64 + 127  # the number is at least 2**top ...
     if high < U(1 << 63):
         high, low, top = (high << U(1)) | (low >> U(63)), low << U(1), top - 1  # ... and less than twice that
     biased = top + 1023
@@ -376,7 +361,7 @@ def _shortest_digits(value: np.float32, powers: Array) -> tuple[np.uint64, Whole
     below, above = _neighbours(value)
     top = _top_digit(size)
     scale = _POWERS[U(8 - top + _POWER_ZERO)]
-    # The products err by less than 0.000001: the range is that much too wide, and `_reads_back` decides.
+    # The products err by less than 0.000001: the range is that much too wide, and reading back decides.
     low = U(np.int64(np.ceil((size + below) * 0.5 * scale - 0.000001)))
     high = U(np.int64((size + above) * 0.5 * scale + 0.000001))
     exponent = top - 8
@@ -385,9 +370,11 @@ def _shortest_digits(value: np.float32, powers: Array) -> tuple[np.uint64, Whole
     while True:
         nearest = U(np.int64(np.rint(size * _POWERS[U(_POWER_ZERO - exponent)])))
         row = power_row(exponent)
+        power = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
         # Below a power of two float32 lie closer than above: the nearest may miss where the other side hits.
         for digits in (nearest, nearest - U(1), nearest + U(1)):
-            if _reads_back(digits, exponent, size, powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]):
+            value_back, sure = nearest_float32(digits, exponent, False, power)
+            if sure and np.float64(value_back) == size:
                 return digits, exponent
         exponent -= 1
 
@@ -408,14 +395,6 @@ def _top_digit(size: float) -> Whole:
     binary = np.int64(np.float64(size).view(np.uint64) >> U(52)) - 1023
     power = binary * 78_913 >> 18  # 78913 / 2**18 is log10(2)
     return power + np.int64(size >= _POWERS[U(power + 1 + _POWER_ZERO)])
-
-
-@kernel
-def _reads_back(
-    digits: np.uint64, exponent: Whole, size: float, power_high: np.uint64, power_low: np.uint64, shift: np.uint64
-) -> Truth:
-    value, sure = nearest_float32(digits, exponent, False, power_high, power_low, shift)
-    return sure and np.float64(value) == size
 
 
 @kernel

@@ -7,6 +7,7 @@ column is a feature. A null in a feature is a missing value (NaN); the index of 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -27,23 +28,25 @@ LABEL, QID = "label", "qid"
 KNOWN = ("docid", "sample_weight", "query_weight")  # used as such if present and not listed as features
 
 
-def arrays_from_frame(
-    frame: Any,
-    *,
-    label: str | None = LABEL,
-    qid: str = QID,
-    docid: str | None = None,
-    features: Sequence[str] | None = None,
-    sample_weight: str | None = None,
-    query_weight: str | None = None,
-    labels: str = "required",
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ColumnNames:
+    """Which columns the caller names, as in `read_table`."""
+
+    label: str | None
+    qid: str
+    docid: str | None
+    features: Sequence[str] | None
+    sample_weight: str | None
+    query_weight: str | None
+    labels: str = "required"
+
+
+def arrays_from_frame(frame: Any, asked: ColumnNames) -> dict[str, Any]:
     """The keyword arguments of `RankingData.from_arrays` from any table that narwhals knows."""
     table = _eager(frame)
-    others = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
-    names = choose_columns(table.columns, label, qid, others, features, labels)
+    names = choose_columns(table.columns, asked)
     documents, rows, queries = (names[name] for name in KNOWN)
-    ids = _ids(table.get_column(qid))
+    ids = _ids(table.get_column(asked.qid))
     return {
         "X": _matrix(table, names["features"]),
         "y": None if names["label"] is None else _complete_numbers(table.get_column(names["label"])),
@@ -75,21 +78,15 @@ def optional_package(name: str) -> Any:
         raise ImportError(f'{name} is not installed. Install it with: pip install "{wanted}"') from error
 
 
-def choose_columns(
-    columns: Sequence[Any],
-    label: str | None,
-    qid: str,
-    others: dict[str, str | None],
-    features: Sequence[str] | None,
-    labels: str = "required",
-) -> dict[str, Any]:
+def choose_columns(columns: Sequence[Any], asked: ColumnNames) -> dict[str, Any]:
     """Which column is what: "label" and the `KNOWN` ones by name or None, and "features" as a list.
 
     `labels` is as in `read_data`; without a `label` they are ignored. An ignored column of labels is no feature: no
     model would have been trained on it.
     """
-    label, labels = (LABEL, "ignored") if label is None else (label, labels)
+    label, labels = (LABEL, "ignored") if asked.label is None else (asked.label, asked.labels)
     used = labels == "required" or (labels == "optional" and label in columns)
+    qid, features, others = asked.qid, asked.features, {known: getattr(asked, known) for known in KNOWN}
     wanted = [name for name in (label if used else None, qid, *others.values(), *(features or ())) if name is not None]
     for name in wanted:
         if name not in columns:

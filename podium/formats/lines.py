@@ -42,6 +42,13 @@ def line_blocks(path: FilePath) -> Iterator[tuple[int, bytes]]:
         yield line, _checked_text(path, line, b"".join(rest))
 
 
+def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
+    """Each line with its number, without its end."""
+    for first, block in line_blocks(path):
+        for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
+            yield number, line.rstrip(b"\r")
+
+
 def read_numbers(path: FilePath, advice: str) -> np.ndarray:
     """One finite number per line, so number i stands in line i + 1; blank lines may follow. `advice` ends messages."""
     parts: list[np.ndarray] = []

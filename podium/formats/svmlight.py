@@ -19,7 +19,6 @@ SVMrank writes a linear model as one vector with factor 1. Features count from 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,7 +26,7 @@ import numpy as np
 
 from podium._runtime.files import write_whole
 from podium.formats.errors import FormatError
-from podium.formats.lines import FilePath, line_blocks, number_text, parse_numbers, shown
+from podium.formats.lines import FilePath, number_text, numbered_lines, parse_numbers, shown
 
 KERNELS = ("linear", "polynomial", "gaussian", "sigmoid")
 _VERSION = "SVM-light Version"
@@ -94,7 +93,7 @@ def write_svmlight_model(path: FilePath, model: SvmlightModel) -> None:
 
 def read_svmlight_model(path: FilePath) -> SvmlightModel:
     """Read a model; vectors become dense."""
-    lines = _lines(path)
+    lines = numbered_lines(path)
     number, first = next(lines, (1, b""))
     if not first.startswith(_VERSION.encode()):
         raise FormatError(path, f'expected "{_VERSION} ...", found {shown(first)}. Is it a model of SVMlight?', number)
@@ -118,12 +117,6 @@ def read_svmlight_model(path: FilePath) -> SvmlightModel:
     return SvmlightModel(
         KERNELS[kernel], factors, vectors, header[9], _whole(path, _HEADER[1], header[1], 10**6), gamma, header[4]
     )
-
-
-def _lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
-    for first, block in line_blocks(path):
-        for number, line in enumerate(block.removesuffix(b"\n").split(b"\n")):
-            yield first + number, line.rstrip(b"\r")
 
 
 def _header_value(path: FilePath, words: str, numbered: tuple[int, bytes]) -> float:

@@ -23,19 +23,9 @@ from podium._runtime.words import check_choice, did_you_mean
 from podium.data.precision import EXACT, merged_texts, warn_of_merged
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense
-from podium.formats import LABELS
+from podium.formats import LABELS, frames
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round_texts, write_float32, write_integer
 from podium.formats.errors import FormatError
-from podium.formats.frames import (
-    LABEL,
-    QID,
-    arrays_from_frame,
-    choose_columns,
-    columns_of,
-    frame_from_data,
-    one_per_query,
-    optional_package,
-)
 from podium.formats.lines import FilePath, line_blocks, number_text
 from podium.formats.parquet_seal import SealedSink, check_seal
 
@@ -50,8 +40,8 @@ def read_table(
     path: FilePath,
     *,
     kind: str | None = None,
-    label: str | None = LABEL,
-    qid: str = QID,
+    label: str | None = frames.LABEL,
+    qid: str = frames.QID,
     docid: str | None = None,
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
@@ -65,13 +55,12 @@ def read_table(
     """
     kind = _kind_of(path, kind)
     check_choice("labels", labels, LABELS)
-    others = {"docid": docid, "sample_weight": sample_weight, "query_weight": query_weight}
+    asked = frames.ColumnNames(label, qid, docid, features, sample_weight, query_weight, labels)
     try:
         if kind == "parquet":
-            frame = read_parquet(path)
-            arrays = arrays_from_frame(frame, label=label, qid=qid, features=features, labels=labels, **others)
+            arrays = frames.arrays_from_frame(read_parquet(path), asked)
         else:
-            arrays = _read_text(path, DELIMITERS[kind], label, qid, others, features, labels)
+            arrays = _read_text(path, DELIMITERS[kind], asked)
         return RankingData.from_arrays(**arrays)
     except FormatError:
         raise
@@ -87,7 +76,7 @@ def write_table(data: RankingData, path: FilePath, *, kind: str | None = None) -
     if kind == "parquet":
         _write_parquet(data, path)
         return
-    columns, delimiter = columns_of(data), DELIMITERS[kind]
+    columns, delimiter = frames.columns_of(data), DELIMITERS[kind]
     fronts = _fronts(list(columns.values())[: -data.n_features], delimiter)
     with write_whole(path) as stream:
         stream.write((delimiter.join(_quoted(name, delimiter) for name in columns) + "\n").encode())
@@ -199,15 +188,7 @@ def _kind_of(path: FilePath, kind: str | None) -> str:
     return format
 
 
-def _read_text(
-    path: FilePath,
-    delimiter: str,
-    label: str | None,
-    qid: str,
-    others: dict[str, str | None],
-    features: Sequence[str] | None,
-    labels: str,
-) -> dict[str, Any]:
+def _read_text(path: FilePath, delimiter: str, asked: frames.ColumnNames) -> dict[str, Any]:
     """The keyword arguments of `RankingData.from_arrays` from a text table."""
     records = rows_of(path, delimiter)
     _, header = next(records, (1, []))
@@ -215,11 +196,11 @@ def _read_text(
         raise FormatError(path, "is empty; expected a header line with the names of the columns.")
     if len(set(header)) < len(header):
         raise FormatError(path, f"column names must differ; found {', '.join(header)}.", 1)
-    names = choose_columns(header, label, qid, others, features, labels)
-    columns = _gather(path, records, header, names | {"qid": qid})
+    names = frames.choose_columns(header, asked)
+    columns = _gather(path, records, header, names | {"qid": asked.qid})
     query_weight = columns["query_weight"]
     if query_weight is not None:
-        columns["query_weight"] = one_per_query(query_weight, columns["qid"])
+        columns["query_weight"] = frames.one_per_query(query_weight, columns["qid"])
     return columns
 
 
@@ -344,7 +325,7 @@ def _write_cells(features: Array, separator: int, numbered: bool, powers: Array,
 
 def read_parquet(path: FilePath) -> Any:
     """The file as a pyarrow table."""
-    pyarrow = optional_package("pyarrow")
+    pyarrow = frames.optional_package("pyarrow")
     from pyarrow import parquet
 
     with open_bytes(path) as stream:
@@ -358,7 +339,7 @@ def read_parquet(path: FilePath) -> Any:
 
 
 def _write_parquet(data: RankingData, path: FilePath) -> None:
-    table = frame_from_data(data, "pyarrow")
+    table = frames.frame_from_data(data, "pyarrow")
     from pyarrow import parquet
 
     with (

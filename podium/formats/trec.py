@@ -18,7 +18,7 @@ from podium._runtime.compiler import Array, readonly
 from podium._runtime.files import write_whole
 from podium._runtime.once import once
 from podium._runtime.words import counted
-from podium.data.query_ids import group_rows
+from podium.data.query_ids import group_rows, object_array
 from podium.data.ranking import RankingData
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
@@ -202,7 +202,7 @@ def _read(path: FilePath, layout: _Layout) -> Columns:
         documents, values, line_of = [documents[row] for row in order.tolist()], values[order], line_of[order]
     names = [query.decode("utf-8", "surrogateescape") for query in queries]
     _refuse_repeats_in_file(path, names, offsets, documents, line_of)
-    return _strings(names), offsets, _texts(documents), values
+    return object_array(names), offsets, _texts(documents), values
 
 
 def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tuple[list[int], list[bytes], Array]:
@@ -265,7 +265,7 @@ def _checked(queries: list[str], offsets: Array, documents: list[str], values: A
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         query = queries[int(np.searchsorted(offsets, row, side="right")) - 1]
         raise ValueError(f"query {query!r}, document {documents[row]!r}: {numbers[row]} is no finite number.")
-    return _strings(queries), offsets, Texts.of(documents), numbers
+    return object_array(queries), offsets, Texts.of(documents), numbers
 
 
 def _refuse_repeats_in_file(
@@ -329,12 +329,6 @@ def _by_docid(texts: Texts, rows: Array) -> list[int]:
 def _texts(words: list[bytes]) -> Texts:
     ends = np.cumsum([0, *map(len, words)], dtype=np.int64)
     return Texts(np.frombuffer(b"".join(words), dtype=np.uint8), ends)
-
-
-def _strings(names: list[str]) -> Array:
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array
 
 
 def _as_int(label: float) -> float:

@@ -5,8 +5,9 @@ Each name is imported on first use: who needs a formula only (`closed_forms.py`)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from podium._runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from podium.metrics.base import Metric as Metric
@@ -20,29 +21,13 @@ if TYPE_CHECKING:
     from podium.metrics.registry import parse_metric as parse_metric
     from podium.metrics.registry import register_metric as register_metric
 
-_HOME = {
-    "Metric": "base",
-    "LineSearch": "line_searching",
-    "line_search": "line_searching",
-    "RankedLists": "lists",
-    "POLICIES": "policies",
-    "Policy": "policies",
-    "get_policy": "policies",
-    "METRICS": "registry",
-    "parse_metric": "registry",
-    "register_metric": "registry",
-}
-
-__all__ = list(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'podium.metrics' has no attribute {name!r}")
-    value = getattr(import_module(f"podium.metrics.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "base": ("Metric",),
+        "line_searching": ("LineSearch", "line_search"),
+        "lists": ("RankedLists",),
+        "policies": ("POLICIES", "Policy", "get_policy"),
+        "registry": ("METRICS", "parse_metric", "register_metric"),
+    },
+)

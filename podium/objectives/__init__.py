@@ -5,8 +5,9 @@ Each name is imported on first use: a model that only scores needs no objective.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from podium._runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from podium.objectives.approximate import ApproxNDCG as ApproxNDCG
@@ -30,39 +31,19 @@ if TYPE_CHECKING:
     from podium.objectives.registry import parse_objective as parse_objective
     from podium.objectives.registry import register_objective as register_objective
 
-_HOME = {
-    "ApproxNDCG": "approximate",
-    "BoundObjective": "base",
-    "Objective": "base",
-    "BayesRank": "bayesrank",
-    "QueryRMSE": "centred",
-    "Custom": "custom",
-    "Lambda": "lambdas",
-    "ListMLE": "likelihood",
-    "XENDCG": "listwise",
-    "ListNet": "listwise",
-    "Exponential": "pairwise",
-    "Hinge": "pairwise",
-    "RankNet": "pairwise",
-    "SquaredHinge": "pairwise",
-    "Logistic": "pointwise",
-    "Ordinal": "pointwise",
-    "Squared": "pointwise",
-    "OBJECTIVES": "registry",
-    "parse_objective": "registry",
-    "register_objective": "registry",
-}
-
-__all__ = list(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'podium.objectives' has no attribute {name!r}")
-    value = getattr(import_module(f"podium.objectives.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "approximate": ("ApproxNDCG",),
+        "base": ("BoundObjective", "Objective"),
+        "bayesrank": ("BayesRank",),
+        "centred": ("QueryRMSE",),
+        "custom": ("Custom",),
+        "lambdas": ("Lambda",),
+        "likelihood": ("ListMLE",),
+        "listwise": ("ListNet", "XENDCG"),
+        "pairwise": ("Exponential", "Hinge", "RankNet", "SquaredHinge"),
+        "pointwise": ("Logistic", "Ordinal", "Squared"),
+        "registry": ("OBJECTIVES", "parse_objective", "register_objective"),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from podium._runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from podium.search.analysis.analyser import Analyser as Analyser
@@ -28,36 +29,20 @@ if TYPE_CHECKING:
     from podium.search.retrieval.weightings import parse_weighting as parse_weighting
     from podium.search.searcher import Searcher as Searcher
 
-_HOME = {
-    "Analyser": "analysis.analyser",
-    "Document": "documents.document",
-    "Extractor": "features.extracting",
-    "Faults": "documents.collections",
-    "Feature": "features.declaring",
-    "Features": "features.declaring",
-    "Hit": "reading",
-    "Hits": "reading",
-    "Index": "reading",
-    "IndexWriter": "index.writing",
-    "QueryDocuments": "features.extracting",
-    "Searcher": "searcher",
-    "WEIGHTINGS": "retrieval.weightings",
-    "build_index": "index.writing",
-    "open_index": "reading",
-    "parse_weighting": "retrieval.weightings",
-    "read_documents": "documents.collections",
-    "read_queries": "queries",
-    "register_feature": "features.kinds",
-    "register_weighting": "retrieval.functions",
-    "search_run": "queries",
-}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'podium.search' has no attribute {name!r}")
-    value = getattr(import_module(f"podium.search.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "analysis.analyser": ("Analyser",),
+        "documents.collections": ("Faults", "read_documents"),
+        "documents.document": ("Document",),
+        "features.declaring": ("Feature", "Features"),
+        "features.extracting": ("Extractor", "QueryDocuments"),
+        "features.kinds": ("register_feature",),
+        "index.writing": ("IndexWriter", "build_index"),
+        "queries": ("read_queries", "search_run"),
+        "reading": ("Hit", "Hits", "Index", "open_index"),
+        "retrieval.functions": ("register_weighting",),
+        "retrieval.weightings": ("WEIGHTINGS", "parse_weighting"),
+        "searcher": ("Searcher",),
+    },
+)

@@ -151,8 +151,8 @@ def read_many(text, ends, out, sure, powers):
     for i in range(len(ends)):
         mantissa, exponent, cut, _ = decimals.scan_decimal(text, place)
         row = decimals.power_row(exponent)
-        high, low, shift = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
-        out[i], sure[i] = decimals.nearest_float32(mantissa, exponent, cut, high, low, shift)
+        power = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
+        out[i], sure[i] = decimals.nearest_float32(mantissa, exponent, cut, power)
         place = U(ends[i])
 
 

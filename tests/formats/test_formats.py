@@ -44,7 +44,7 @@ def test_a_registered_format_is_read_and_written_by_its_suffix(registered, tmp_p
 def test_a_name_and_a_suffix_stand_for_one_format(registered):
     register_format("pipes", suffixes=[".pipes"], reader=read_pipes, writer=write_pipes, keeps=["query_ids"])
     for name in ("pipes", "letor"):
-        with pytest.raises(ValueError, match=f"format '{name}' is registered already, for another object"):
+        with pytest.raises(ValueError, match=f"'{name}' is the name of a format already, podium"):
             register_format(name, suffixes=[".other"], reader=read_pipes)
     with pytest.raises(ValueError, match=r"format 'bars': names that end in '.csv' are those of 'csv'"):
         register_format("bars", suffixes=[".csv"], reader=read_pipes)

@@ -247,9 +247,9 @@ def read_features(
                 short = short and behind <= U(_BLANK) and np.float64(wide).view(np.uint64) & BELOW_FLOAT32 != MIDDLE
                 if not short:  # any other number
                     mantissa, exponent, truncated, position = scan_decimal(text, start)
-                    power = power_row(exponent)
-                    high, low, shift = powers[power, U(0)], powers[power, U(1)], powers[power, U(2)]
-                    value, sure = nearest_float32(mantissa, exponent, truncated, high, low, shift)
+                    entry = power_row(exponent)
+                    power = powers[entry, U(0)], powers[entry, U(1)], powers[entry, U(2)]
+                    value, sure = nearest_float32(mantissa, exponent, truncated, power)
                     value = -value if text[start] == _MINUS else value
                     short = sure and position > start and text[position] <= _BLANK and abs(value) <= _MOST
                 if not short:  # nan, a number for Python, or a fault
@@ -320,8 +320,8 @@ def _read_value(text: Array, position: np.uint64, powers: Array) -> tuple[Whole,
     """Any number that is finite as float32, or `nan`: (fault, position after it, value)."""
     mantissa, exponent, truncated, end = scan_decimal(text, position)
     row = power_row(exponent)
-    high, low, shift = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
-    value, sure = nearest_float32(mantissa, exponent, truncated, high, low, shift)
+    power = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
+    value, sure = nearest_float32(mantissa, exponent, truncated, power)
     if end == position:
         value, sure, end = np.float32(np.nan), True, _skip_nan(text, position)
     if end == position or not _ends_field(text[end]):

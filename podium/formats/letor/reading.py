@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.progress import Report
-from podium.data.query_ids import as_query_ids, group_rows
+from podium.data.query_ids import as_query_ids, group_rows, ids_from_objects, object_array, offsets_of
 from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.letor.faults import shortened
@@ -73,8 +73,7 @@ def group_by_qid(table: Table, path: str, strict: bool) -> RankingData:
         _report_interleaved(path, names, codes, places, strict)
         row_codes = np.repeat(codes, lengths)
         rows, lengths = np.argsort(row_codes, kind="stable"), np.bincount(row_codes)
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
-    return RankingData(table.X, table.y, offsets, _query_ids(names), rows, table.docids, table.comments)
+    return RankingData(table.X, table.y, offsets_of(lengths), _query_ids(names), rows, table.docids, table.comments)
 
 
 def _report_interleaved(path: str, names: list[str], codes: np.ndarray, places: np.ndarray, strict: bool) -> None:
@@ -102,11 +101,5 @@ def _query_ids(names: list[str]) -> np.ndarray:
     with suppress(ValueError):
         numbers = [int(name) if len(name) <= 20 else 2**64 for name in names]
         if all(str(number) == name for number, name in zip(numbers, names)):
-            low, high = min(numbers), max(numbers)
-            if low >= -(2**63) and high < 2**63:
-                return np.array(numbers, dtype=np.int64)
-            if low >= 0 and high < 2**64:
-                return np.array(numbers, dtype=np.uint64)
-    ids = np.empty(len(names), dtype=object)
-    ids[:] = names
-    return ids
+            return ids_from_objects(object_array(numbers))
+    return object_array(names)

@@ -21,7 +21,7 @@ from podium.formats.letor import kernels
 from podium.formats.letor.faults import shortened
 from podium.formats.letor.parsing import copied_texts, feature_keys
 from podium.formats.letor.pieces import PIECE_BYTES
-from podium.formats.lines import FilePath
+from podium.formats.lines import FilePath, number_text
 
 _NOT_IN_QID = re.compile(r"[\x00-\x20#]")
 
@@ -57,12 +57,7 @@ class _Column:
 
 def _labels(data: RankingData) -> _Column:
     bits, codes = np.unique(data.labels_for("LETOR text").view(np.int64), return_inverse=True)  # bits: -0 is not 0
-    return _Column(Texts.of([_label_text(label) for label in bits.view(np.float64).tolist()]), codes)
-
-
-def _label_text(label: float) -> str:
-    text = repr(label)
-    return text.removesuffix(".0")
+    return _Column(Texts.of([number_text(label) for label in bits.view(np.float64).tolist()]), codes)
 
 
 def _queries(data: RankingData) -> _Column:

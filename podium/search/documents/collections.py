@@ -16,23 +16,14 @@ from typing import Any
 from podium._runtime.files import open_bytes, plain_suffix
 from podium._runtime.words import check_choice, excerpt
 from podium.formats.errors import FormatError
-from podium.formats.lines import FilePath, line_blocks, shown
+from podium.formats.lines import FilePath, numbered_lines, shown
 from podium.search.documents.document import ID_KEYS, Document, as_document
 from podium.search.documents.markup import elements, plain_text, without
 from podium.search.documents.pages import PAGE_SUFFIXES, read_page
 from podium.search.documents.rows import LONGEST_CELL, table_rows
 
-_SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".sgml": "trec",
-    ".sgm": "trec",
-    ".trec": "trec",
-}
+_SUFFIXES = {f".{name}": name for name in ("jsonl", "csv", "tsv", "parquet", "trec")}
+_SUFFIXES |= {".ndjson": "jsonl", ".json": "jsonl", ".sgml": "trec", ".sgm": "trec"}
 _KEPT = 20  # messages
 _CITATION = "5"  # the type of .X rows of SMART collections that are citations; others are derived from them
 
@@ -93,9 +84,8 @@ def document_format(path: Path) -> str:
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered lines of a text file, compressed or not. Bytes that are not UTF-8 become surrogates, as in `Texts`."""
-    for first, block in line_blocks(path):
-        for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
-            yield number, line.decode("utf-8", "surrogateescape").rstrip("\r")
+    for number, line in numbered_lines(path):
+        yield number, line.decode("utf-8", "surrogateescape")
 
 
 def _json_lines(path: Path, faults: Faults) -> Iterator[Document]:

@@ -23,7 +23,6 @@ from podium.search.retrieval.terms import query_terms
 if TYPE_CHECKING:
     from podium.search.features.declaring import Feature
     from podium.search.features.extracting import Extractor, QueryDocuments
-    from podium.search.features.kinds import Column
     from podium.search.reading import Index
 
 FEEDBACK_DOCUMENTS, FEEDBACK_TERMS = 10, 25
@@ -39,11 +38,7 @@ class Bigrams:
         self.field = self.index.field(feature.field or "")
         self._phrases: Memo[tuple[str, str, int], _Phrase] = Memo(extractor.memo_bytes)
 
-    @classmethod
-    def prepare(cls, extractor: Extractor, feature: Feature) -> Column:
-        return cls(extractor, feature).values
-
-    def values(self, asked: QueryDocuments) -> np.ndarray:
+    def __call__(self, asked: QueryDocuments) -> np.ndarray:
         lengths, uniques = self.field.lengths[asked.documents], self.field.uniques[asked.documents]
         x = self.weighting.per_document(lengths, uniques, self.field.average_length)
         total = np.zeros(len(asked.documents))
@@ -73,11 +68,7 @@ class Feedback:
         self._bm25 = extractor.bm25_sums(feature)
         self._counts: Memo[int, Counter[str]] = Memo(extractor.memo_bytes)
 
-    @classmethod
-    def prepare(cls, extractor: Extractor, feature: Feature) -> Column:
-        return cls(extractor, feature).values
-
-    def values(self, asked: QueryDocuments) -> np.ndarray:
+    def __call__(self, asked: QueryDocuments) -> np.ndarray:
         return self._bm25(self.terms(asked.documents), asked.documents)[:, 0]
 
     def terms(self, documents: np.ndarray) -> dict[str, float]:

@@ -11,15 +11,9 @@ from __future__ import annotations
 import math
 
 from podium._runtime.compiler import Array, bare_kernel
-from podium.search.retrieval.formulas import (
-    ABSOLUTE,
-    DIRICHLET,
-    document_number_kernel,
-    document_prior_kernel,
-    term_value_kernel,
-)
+from podium.search.retrieval import formulas
 
-TF, TFIDF_TOTALS, TFIDF_SUM, LENGTH, COVERAGE, CONSTANT = range(ABSOLUTE + 1, ABSOLUTE + 7)
+TF, TFIDF_TOTALS, TFIDF_SUM, LENGTH, COVERAGE, CONSTANT = range(formulas.ABSOLUTE + 1, formulas.ABSOLUTE + 7)
 
 
 @bare_kernel
@@ -97,15 +91,15 @@ def fill_columns(
         constant, known, out_column = constants[column], n_known[column], places[column]
         for i in range(len(rows)):
             dl, unique, value = lengths[f, i], uniques[f, i], 0.0
-            if code <= ABSOLUTE:
-                x = document_number_kernel(code, p, q, average, dl, unique)
-                if code >= DIRICHLET and known > 0.0:
-                    value = constant + known * document_prior_kernel(code, p, dl, unique)
+            if code <= formulas.ABSOLUTE:
+                x = formulas.document_number_kernel(code, p, q, average, dl, unique)
+                if code >= formulas.DIRICHLET and known > 0.0:
+                    value = constant + known * formulas.document_prior_kernel(code, p, dl, unique)
                 for t in range(len(counts)):
                     tf = float(frequencies[f, t, i])
                     if tf > 0.0:
                         a, c, e = term_numbers[t, column, 0], term_numbers[t, column, 1], term_numbers[t, column, 2]
-                        value += counts[t] * term_value_kernel(code, a, c, e, tf, x)
+                        value += counts[t] * formulas.term_value_kernel(code, a, c, e, tf, x)
             elif code == CONSTANT:
                 value = constant
             elif code == LENGTH:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.registry import keyword_parameters, register
+from podium._runtime.registry import Registry, keyword_parameters
 from podium.search.features import columns, expanding, kernels
 from podium.search.retrieval.weightings import WEIGHTINGS
 
@@ -55,14 +55,14 @@ _KINDS: dict[str, FeatureKind] = {
         "sum over neighbouring terms of the query of BM25 of both as a phrase, which is a term of its own",
         True,
         ("k1", "b"),
-        prepare=expanding.Bigrams.prepare,
+        prepare=expanding.Bigrams,
         expands=True,
     ),
     "feedback": FeatureKind(
         "BM25 of the most typical terms of the best documents, weighted by the mean of tf / dl times ln(N / df)",
         True,
         ("documents", "terms", "k1", "b"),
-        prepare=expanding.Feedback.prepare,
+        prepare=expanding.Feedback,
         expands=True,
     ),
     "fact": FeatureKind(
@@ -87,7 +87,7 @@ _KINDS: dict[str, FeatureKind] = {
 
 def feature_kinds() -> dict[str, FeatureKind]:
     """All kinds by name, with those that were registered."""
-    return _KINDS | {name: _weighting_kind(name) for name, row in WEIGHTINGS.items() if not row.joins_fields}
+    return {**_KINDS, **{name: _weighting_kind(name) for name, row in WEIGHTINGS.items() if not row.joins_fields}}
 
 
 @cache
@@ -115,5 +115,5 @@ def register_feature(name: str, function: Callable[..., Any], *, formula: str) -
         prepare=columns.registered,
         function=function,
     )
-    register(feature_kinds(), "kind of features", name, row)  # weightings have names too
+    Registry("a kind of features", feature_kinds(), any_name=True).register(name, row)  # weightings have names too
     _KINDS[name] = row

@@ -18,17 +18,7 @@ from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.formats.container import Container, open_container, write_container
 from podium.formats.kinds import SEGMENT
-from podium.search.index.checking import (
-    MOST_TERMS,
-    PARTS,
-    Column,
-    check_layout,
-    check_number,
-    checked_postings,
-    checked_texts,
-    postings_layout,
-    text_layout,
-)
+from podium.search.index import checking
 from podium.search.index.manifest import Manifest
 from podium.search.index.postings import Postings, Tokens, invert
 from podium.search.index.segments import Segment, sorted_terms
@@ -61,11 +51,11 @@ class Links:
     @once
     def terms(self) -> Texts:
         arrays = self._mapped["terms.data"].verified(), self._mapped["terms.offsets"].verified()
-        return checked_texts(self.path, "terms", *arrays, ascending=True)
+        return checking.checked_texts(self.path, "terms", *arrays, ascending=True)
 
     def anchor_postings(self, segment: int) -> Postings:
-        postings = Postings(*(self._mapped[f"{segment}.{part}"].verified() for part in PARTS))
-        return checked_postings(self.path, f"anchor texts of segment {segment}", postings)
+        postings = Postings(*(self._mapped[f"{segment}.{part}"].verified() for part in checking.PARTS))
+        return checking.checked_postings(self.path, f"anchor texts of segment {segment}", postings)
 
 
 def open_links(folder: Path, manifest: Manifest, sizes: Sequence[int]) -> Links | None:
@@ -78,11 +68,12 @@ def _check_facts(path: Path, file: Container, sizes: Sequence[int]) -> None:
     if file.meta != {"part": "links"} or "terms.offsets" not in file.entries:
         raise SEGMENT.damaged(path, "it has no links")
     n_terms = max(file.entries["terms.offsets"].shape, default=1) - 1
-    layout = {name: Column(("<f8" if name == "pagerank" else "<i4",), sum(sizes)) for name in FACTS}
-    layout |= text_layout("terms", check_number(path, "the number of terms", n_terms, MOST_TERMS))
+    layout = {name: checking.Column(("<f8" if name == "pagerank" else "<i4",), sum(sizes)) for name in FACTS}
+    checking.check_number(path, "the number of terms", n_terms, checking.MOST_TERMS)
+    layout |= checking.text_layout("terms", n_terms)
     for segment, n_documents in enumerate(sizes):
-        layout |= postings_layout(str(segment), n_terms, n_documents)
-    check_layout(path, file.entries, layout)
+        layout |= checking.postings_layout(str(segment), n_terms, n_documents)
+    checking.check_layout(path, file.entries, layout)
 
 
 def write_links(path: Path, segments: Sequence[Segment], live: Sequence[np.ndarray], numbers: TermNumbers) -> str:
@@ -232,7 +223,7 @@ def _anchor_arrays(
         ends = np.cumsum([sum(map(len, parts)) for parts in lists], dtype=np.int64)
         tokens = Tokens.joined([Tokens(joined, ends)], new)
         postings = invert(tokens, np.arange(len(lists)), len(known))
-        arrays |= {f"{number}.{part}": getattr(postings, part) for part in PARTS}
+        arrays |= {f"{number}.{part}": getattr(postings, part) for part in checking.PARTS}
     return arrays
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ _SUFFIX = ".podium-part"
 _FILE_NAME = re.compile(r"(segment|deleted|links)-([0-9]{6,15})\.podium-part", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _ANALYSER: dict[str, type] = {"language": str, "stop_words": bool, "version": int, "stemmer": str}
-_FACTS = {"analyser", "keeps_texts", "generation", "next", "parts", "links", "digests"}
-_PART_FACTS = {"file", "documents", "deleted", "n_deleted"}
+_FACTS = ("analyser", "keeps_texts", "generation", "next", "parts", "links", "digests")  # the fields of Manifest
+_PART_FACTS = ("file", "documents", "deleted", "n_deleted")  # those of Part
 _LARGEST = 1 << 53  # no number in a manifest is larger
 
 
@@ -62,19 +62,9 @@ class Manifest:
         object.__setattr__(self, "files", tuple(name for name in names if name is not None))
 
     def as_dict(self) -> dict[str, Any]:
-        parts = [
-            {"file": part.file, "documents": part.n_documents, "deleted": part.deleted, "n_deleted": part.n_deleted}
-            for part in self.parts
-        ]
-        return {
-            "analyser": self.analyser,
-            "keeps_texts": self.keeps_texts,
-            "generation": self.generation,
-            "next": self.next_number,
-            "parts": parts,
-            "links": self.links,
-            "digests": dict(self.digests),
-        }
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values["parts"] = [dict(zip(_PART_FACTS, astuple(part))) for part in self.parts]
+        return dict(zip(_FACTS, values.values())) | {"digests": dict(self.digests)}
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -107,13 +97,13 @@ def _checked_manifest(facts: dict[str, Any]) -> Manifest:
     return manifest
 
 
-def _check_keys(what: str, facts: Any, keys: set[str]) -> None:
-    if type(facts) is not dict or set(facts) != keys:
+def _check_keys(what: str, facts: Any, keys: Iterable[str]) -> None:
+    if type(facts) is not dict or set(facts) != set(keys):
         raise ValueError(f"{what} must have the keys {', '.join(sorted(keys))}")
 
 
 def _check_analyser(facts: Any) -> None:
-    _check_keys("the analyser", facts, set(_ANALYSER))
+    _check_keys("the analyser", facts, _ANALYSER)
     for name, expected in _ANALYSER.items():
         if type(facts[name]) is not expected:
             raise ValueError(f"{name} of the analyser is {facts[name]!r:.60}")

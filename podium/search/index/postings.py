@@ -89,8 +89,11 @@ def invert(tokens: Tokens, order: Array, n_terms: int, positions: bool = True) -
     counts = np.zeros((blocks, n_terms, 4), np.int32)
     lengths, uniques = np.zeros(n, np.uint32), np.zeros(n, np.uint32)
 
+    def documents(block: int) -> tuple[Array, Array, Array, int, int]:
+        return tokens.terms, tokens.ends, order, bounds[block], bounds[block + 1]
+
     def count(block: int) -> None:
-        count_terms(tokens.terms, tokens.ends, order, bounds[block], bounds[block + 1], counts[block], lengths, uniques)
+        count_terms(*documents(block), counts[block], lengths, uniques)
 
     map_blocks(count, blocks)
     starts, next_postings = _starts(counts[:, :, DOCUMENTS])
@@ -102,17 +105,7 @@ def invert(tokens: Tokens, order: Array, n_terms: int, positions: bool = True) -
     cursors[:, :, POSTING], cursors[:, :, PLACE] = next_postings, next_places
 
     def fill(block: int) -> None:
-        fill_postings(
-            tokens.terms,
-            tokens.ends,
-            order,
-            bounds[block],
-            bounds[block + 1],
-            cursors[block],
-            docs,
-            tfs,
-            term_positions,
-        )
+        fill_postings(*documents(block), cursors[block], docs, tfs, term_positions)
 
     map_blocks(fill, blocks)
     if not positions:

@@ -23,17 +23,7 @@ from podium.data.texts import Texts
 from podium.formats.container import Container, MappedArray, open_container, write_container
 from podium.formats.kinds import SEGMENT
 from podium.search.documents.document import Batch
-from podium.search.index.checking import (
-    MOST_DOCUMENTS,
-    MOST_TERMS,
-    PARTS,
-    check_layout,
-    check_number,
-    check_rising,
-    checked_postings,
-    checked_texts,
-    segment_layout,
-)
+from podium.search.index import checking
 from podium.search.index.postings import Postings, Tokens, invert, merge
 from podium.search.index.sorting import sorted_order, taken
 from podium.search.index.storing import Store, StoreWriter, stored_text
@@ -68,7 +58,8 @@ class SegmentBuilder:
 
     def add(self, batch: Batch) -> None:
         """Add documents. What can fail comes first: a batch that is refused changes nothing."""
-        texts = self._stored_texts(batch)
+        stored = zip(batch.ids, batch.stored()) if self.keep_texts else ()
+        texts = [stored_text(id, document) for id, document in stored]
         words = {
             name: self._tokens(column) for name, column in zip(OWN_FIELDS, (batch.bodies, batch.titles, batch.urls))
         }
@@ -86,11 +77,6 @@ class SegmentBuilder:
             self.n_tokens += len(tokens.terms)
         for text in texts:
             self._store.add(text)
-
-    def _stored_texts(self, batch: Batch) -> list[bytes]:
-        if not self.keep_texts:
-            return []
-        return [stored_text(id, document) for id, document in zip(batch.ids, batch.stored())]
 
     def _tokens(self, texts: Sequence[str]) -> Tokens:
         if any(texts):
@@ -145,11 +131,9 @@ class SegmentBuilder:
     def _link_arrays(self, order: list[int]) -> dict[str, Array]:
         if not (self.links or self.anchors or any(self.urls)):
             return {}
-        return _link_arrays(
-            [self.urls[number] for number in order],
-            [self.links.get(number, []) for number in order],
-            [self.anchors.get(number, []) for number in order],
-        )
+        links = [self.links.get(number, []) for number in order]
+        anchors = [self.anchors.get(number, []) for number in order]
+        return _link_arrays([self.urls[number] for number in order], links, anchors)
 
 
 def _link_arrays(urls: list[str], links: list[list[tuple[str, str]]], anchors: list[list[str]]) -> dict[str, Array]:
@@ -198,7 +182,7 @@ class Segment:
 
     def texts(self, name: str, ascending: bool = False) -> Texts:
         arrays = self.array(f"{name}.data"), self.array(f"{name}.offsets")
-        return checked_texts(self.path, name, *arrays, ascending=ascending)
+        return checking.checked_texts(self.path, name, *arrays, ascending=ascending)
 
     @once
     def ids(self) -> Texts:
@@ -215,8 +199,8 @@ class Segment:
             return self._no_postings
         postings = self._postings.get(stored)
         if postings is None:
-            arrays = Postings(*(self.array(f"{stored}.{part}") for part in PARTS))
-            postings = self._postings[stored] = checked_postings(self.path, stored, arrays)
+            arrays = Postings(*(self.array(f"{stored}.{part}") for part in checking.PARTS))
+            postings = self._postings[stored] = checking.checked_postings(self.path, stored, arrays)
         return postings
 
     @once
@@ -254,7 +238,7 @@ class Segment:
 
     def _ends(self, name: str, last: int) -> Array:
         ends = self.array(name)
-        check_rising(self.path, name, ends, last, first=None)
+        checking.check_rising(self.path, name, ends, last, first=None)
         return ends
 
 
@@ -266,10 +250,10 @@ def _checked_facts(path: Path, file: Container) -> tuple[int, list[str]]:
     fields = facts["fields"]
     if type(fields) is not list or fields != sorted({name for name in fields if name in _STORED_FIELDS}):
         raise SEGMENT.damaged(path, f"its fields are {fields!r:.60}")
-    n_documents = check_number(path, "the number of documents", facts["documents"], MOST_DOCUMENTS)
+    n_documents = checking.check_number(path, "the number of documents", facts["documents"], checking.MOST_DOCUMENTS)
     n_terms = max(entries["terms.offsets"].shape, default=1) - 1
-    check_number(path, "the number of terms", n_terms, MOST_TERMS)
-    check_layout(path, entries, *segment_layout(n_documents, n_terms, fields))
+    checking.check_number(path, "the number of terms", n_terms, checking.MOST_TERMS)
+    checking.check_layout(path, entries, *checking.segment_layout(n_documents, n_terms, fields))
     return n_documents, fields
 
 
@@ -335,7 +319,7 @@ def _only_used(fields: dict[str, Postings], known: Texts) -> dict[str, Array]:
         smaller[name] = Postings(
             part.starts[terms], part.docs, part.tfs, part.lengths, part.uniques, places, part.positions
         )
-    return arrays | _field_arrays(smaller)
+    return arrays | {f"{name}.{part}": getattr(smaller[name], part) for name in smaller for part in checking.PARTS}
 
 
 def _merged_links(segments: Sequence[Segment], live: Sequence[Array], order: Array) -> dict[str, Array]:
@@ -350,12 +334,9 @@ def _merged_links(segments: Sequence[Segment], live: Sequence[Array], order: Arr
         urls += [own_urls[doc] for doc in chosen]
         links += [pairs[ends[doc - 1] if doc else 0 : ends[doc]] for doc in chosen]
         anchors += [words[anchor_ends[doc - 1] if doc else 0 : anchor_ends[doc]] for doc in chosen]
-    chosen = order.tolist()
-    return _link_arrays(
-        [urls[number] for number in chosen],
-        [links[number] for number in chosen],
-        [anchors[number] for number in chosen],
-    )
+    numbers = order.tolist()
+    links, anchors = [links[number] for number in numbers], [anchors[number] for number in numbers]
+    return _link_arrays([urls[number] for number in numbers], links, anchors)
 
 
 def _merged_store(segments: Sequence[Segment], live: Sequence[Array], order: Array) -> dict[str, Array]:
@@ -376,10 +357,6 @@ def _text_arrays(name: str, strings: list[str] | Texts) -> dict[str, Array]:
     except UnicodeEncodeError:  # halves of surrogate pairs, which JSON can hold
         texts = Texts.of([string.encode("utf-8", "replace").decode() for string in strings])
     return {f"{name}.data": texts.data, f"{name}.offsets": texts.offsets}
-
-
-def _field_arrays(fields: dict[str, Postings]) -> dict[str, Array]:
-    return {f"{name}.{part}": getattr(postings, part) for name, postings in fields.items() for part in PARTS}
 
 
 def find_text(texts: Texts, word: str) -> int:

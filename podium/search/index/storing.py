@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.files import zstd_module
 from podium._runtime.words import excerpt
 from podium.formats.kinds import SEGMENT
 from podium.search.index.checking import check_rising
@@ -158,13 +158,13 @@ def _is_document(value: Any) -> bool:
 
 
 def _compressed(texts: Sequence[bytes]) -> bytes:
-    content: bytes = _zstd().compress(_SEPARATOR.join(texts), _LEVEL)
+    content: bytes = zstd_module().compress(_SEPARATOR.join(texts), _LEVEL)
     return content
 
 
 def _decompressed(path: Path, content: bytes, most: int) -> tuple[bytes, bool]:
     """At most so many bytes of a block, which bounds the memory whatever the file says; whether that is all of it."""
-    zstd = _zstd()
+    zstd = zstd_module()
     try:
         decompressor = zstd.ZstdDecompressor()
         text: bytes = decompressor.decompress(content, most)
@@ -190,11 +190,3 @@ def _whole_characters(text: bytes) -> str:
         with suppress(UnicodeDecodeError):
             return text[: len(text) - n_bytes].decode("utf-8", "surrogatepass")
     return text[:-3].decode("utf-8", "surrogatepass")
-
-
-def _zstd() -> Any:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    return zstd

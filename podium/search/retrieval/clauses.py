@@ -172,7 +172,7 @@ def _joint_frequencies(ranker: Ranker, weighting: BM25F, part: Part, number: int
         field = ranker.index.field(name)
         field_docs, tfs = field.segment_postings(part, number)
         docs.append(field_docs[zeros[field_docs] == 0.0])
-        lengths, average = field.lengths_of(number)[field_docs], field.average_length or 1.0
+        lengths, average = field.postings_by_segment[number].lengths[field_docs], field.average_length or 1.0
         relative = document_number(SHIFTED, 1.0, weighting.b, average, lengths, lengths)
         zeros[field_docs] += weight * ranker.scale * tfs / relative
     joined = np.concatenate(docs)

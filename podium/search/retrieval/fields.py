@@ -57,9 +57,6 @@ class Field:
         parts = [getattr(part, name) for part in self.postings_by_segment]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.uint32), *parts])
 
-    def lengths_of(self, segment: int) -> np.ndarray:
-        return self.postings_by_segment[segment].lengths
-
     @once
     def n_terms(self) -> int:
         """Occurrences of all terms in all live documents."""

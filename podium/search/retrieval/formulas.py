@@ -67,21 +67,12 @@ term_value_kernel = inlined_bare_kernel(term_value)
 
 @bare_kernel
 def fill_impacts(
-    code: int,
-    a: float,
-    c: float,
-    e: float,
-    weight: float,
-    docs: Array,
-    tfs: Array,
-    per_document: Array,
-    deleted: Array,
-    impacts: Array,
+    code: int, a: float, c: float, e: float, scale: float, docs: Array, tfs: Array, x: Array, deleted: Array, out: Array
 ) -> None:
     """Impacts in units of 2**-24, from 1; 0 for deleted documents."""
     for i in range(len(docs)):
         if len(deleted) and deleted[docs[i]]:
-            impacts[i] = 0
+            out[i] = 0
             continue
-        value = term_value_kernel(code, a, c, e, float(tfs[i]), per_document[docs[i]])
-        impacts[i] = np.uint32(max(1.0, min(np.rint(value * weight * UNITS), LARGEST_IMPACT)))
+        value = term_value_kernel(code, a, c, e, float(tfs[i]), x[docs[i]])
+        out[i] = np.uint32(max(1.0, min(np.rint(value * scale * UNITS), LARGEST_IMPACT)))

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.registry import keyword_parameters, register
+from podium._runtime.compiler import Array
+from podium._runtime.registry import keyword_parameters
 from podium.search.retrieval.topk import UNITS
 from podium.search.retrieval.weightings import LARGEST_SCORE, WEIGHTINGS, Statistics, Weighting
 
@@ -43,16 +44,9 @@ class FunctionWeighting(Weighting):
         return values
 
     def fill_impacts(
-        self,
-        term: Statistics,
-        weight: float,
-        docs: np.ndarray,
-        tfs: np.ndarray,
-        per_document: np.ndarray,
-        deleted: np.ndarray,
-        impacts: np.ndarray,
+        self, term: Statistics, weight: float, docs: Array, tfs: Array, x: Array, deleted: Array, impacts: Array
     ) -> None:
-        values = self.scores(term, tfs, per_document[docs])
+        values = self.scores(term, tfs, x[docs])
         impacts[:] = np.maximum(1.0, np.rint(values * weight * UNITS))
         if len(deleted):
             impacts[deleted[docs]] = 0
@@ -84,4 +78,4 @@ def register_weighting(
         frozen=True,
         namespace={"name": name, "formula": formula, "largest": largest, "function": staticmethod(function)},
     )
-    register(WEIGHTINGS, "weighting", name, row)
+    WEIGHTINGS.register(name, row)

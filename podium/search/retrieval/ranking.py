@@ -14,24 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.compiler import Array
 from podium._runtime.memo import Memo
 from podium._runtime.once import once
 from podium.data.texts import Texts
 from podium.search.analysis.analyser import split_words
+from podium.search.retrieval import topk
 from podium.search.retrieval.clauses import ANY, search_clauses
 from podium.search.retrieval.impacts import NO_DELETIONS, ImpactTable
 from podium.search.retrieval.syntax import is_plain
 from podium.search.retrieval.terms import MOST_TERMS, limited_words, query_terms
-from podium.search.retrieval.topk import (
-    LARGEST,
-    ROWS,
-    UNITS,
-    WINDOW,
-    best_of_segment,
-    collect,
-    search_segment,
-    sort_heap,
-)
 from podium.search.retrieval.weightings import LARGEST_SCORE, Statistics, Weighting
 
 if TYPE_CHECKING:
@@ -54,8 +46,8 @@ class SearchWorkspace:
     def __init__(self, k: int, n_terms: int, dtype: type = np.uint32) -> None:
         self.k, self.capacity = k, n_terms
         self.terms, self.counts = np.zeros(n_terms, np.int64), np.zeros(n_terms, np.int64)
-        self.lists = np.zeros((ROWS, n_terms + 1), np.int64)
-        self.window: np.ndarray = np.zeros(WINDOW, dtype)
+        self.lists = np.zeros((topk.ROWS, n_terms + 1), np.int64)
+        self.window: np.ndarray = np.zeros(topk.WINDOW, dtype)
         self.scores, self.best = np.zeros(k, np.int64), np.zeros(k, np.int64)
         self.values, self.names = np.zeros(k), np.zeros(64 * k, np.uint8)
         self.name_bytes, self.is_short = self.names.data, dtype is np.uint32
@@ -80,7 +72,8 @@ class Ranker:
         self._words: Memo[str, Word | None] = Memo(WORD_MEMORY)
         self._spare: list[SearchWorkspace] = []
         self.names = Texts.of([]) if index.only_segment is None else index.only_segment.ids
-        self.main = None if len(fields) > 1 or weighting.joins_fields else self.posting_source(*_only(self.fields))
+        (first, weight), *others = self.fields.items()
+        self.main = None if others or weighting.joins_fields else self.posting_source(first, weight)
 
     def search(self, text: str, k: int) -> BestDocuments:
         if self.main is not None and is_plain(text):
@@ -128,7 +121,7 @@ class Ranker:
         work.counts[:n_lists] = [count for _, count in lists]
         for segment, table in enumerate(source.tables):
             work.terms[:n_lists] = [numbers[segment] for numbers, _ in lists]
-            n = best_of_segment(
+            n = topk.best_of_segment(
                 work.terms, work.counts, n_lists, table.facts, table.docs, table.impacts, table.block_maxima,
                 table.directory, table.hints, table.n_documents, source.priors[segment], n_query, allowed[segment],
                 ranks[segment], work.lists, work.window, work.scores, work.best, n,
@@ -140,7 +133,7 @@ class Ranker:
     ) -> BestDocuments:
         """The only segment: one call of compiled code does everything."""
         table, names, work_lists = source.tables[0], self.names, work.lists
-        n, used = search_segment(
+        n, used = topk.search_segment(
             work.terms, work.counts, n_terms, table.facts, table.docs, table.impacts, table.block_maxima,
             table.directory, table.hints, table.n_documents, source.priors[0], n_query, ANY, _IN_ORDER, work_lists,
             work.window, work.scores, work.best, add, names.data, names.offsets, work.values, work.names,
@@ -183,12 +176,12 @@ class Ranker:
         """The heap as documents, scores and ids."""
         index, used = self.index, -1
         if index.only_segment is None:
-            sort_heap(work.scores, work.best, n)
-            work.values[:n] = work.scores[:n] / UNITS + add
+            topk.sort_heap(work.scores, work.best, n)
+            work.values[:n] = work.scores[:n] / topk.UNITS + add
             work.best[:n] = index.by_rank[work.best[:n]]
         else:
             names = self.names
-            used = collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
+            used = topk.collect(work.scores, work.best, n, add, names.data, names.offsets, work.values, work.names)
         return self._collected(work, n, used)
 
     def _collected(self, work: SearchWorkspace, n: int, used: int) -> BestDocuments:
@@ -252,7 +245,7 @@ class PostingSource:
         """Per segment and document, in units of an impact."""
         largest = self.largest_prior
         return [
-            np.rint(np.minimum(prior - largest, 0.0) * UNITS).astype(np.int64) if len(prior) else _NO_PRIOR
+            np.rint(np.minimum(prior - largest, 0.0) * topk.UNITS).astype(np.int64) if len(prior) else _NO_PRIOR
             for prior in self._exact_priors
         ]
 
@@ -268,7 +261,7 @@ class PostingSource:
                 fill = partial(self._fill, statistics, segment, self.index.deletions[segment])
                 table.prepare(number, self.field.postings_by_segment[segment], fill)
                 with self._lock:
-                    self.largest = max(self.largest, int(table.facts[number, LARGEST]))
+                    self.largest = max(self.largest, int(table.facts[number, topk.LARGEST]))
             lists.append(table.n_terms if number < 0 else number)
         return tuple(lists)
 
@@ -283,17 +276,5 @@ class PostingSource:
             result.append((docs, impacts))
         return result
 
-    def _fill(
-        self,
-        term: Statistics,
-        segment: int,
-        deleted: np.ndarray,
-        docs: np.ndarray,
-        tfs: np.ndarray,
-        impacts: np.ndarray,
-    ) -> None:
+    def _fill(self, term: Statistics, segment: int, deleted: Array, docs: Array, tfs: Array, impacts: Array) -> None:
         self.weighting.fill_impacts(term, self.weight, docs, tfs, self.per_document[segment], deleted, impacts)
-
-
-def _only(fields: Mapping[str, float]) -> tuple[str, float]:
-    return next(iter(fields.items()))

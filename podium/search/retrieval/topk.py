@@ -18,7 +18,7 @@ rest are looked up for those documents that can still be among the best. Three t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,26 @@ STEP, CURSOR, BEFORE, COUNT, BOUND, REST = range(7, 13)
 ROWS = 13
 
 Integer = Any  # int64 in compiled code
+
+
+class _Search(NamedTuple):
+    """What one search of a segment reads and fills, as in `best_of_segment`; compiled code makes and passes it on."""
+
+    lists: Array
+    n_lists: int
+    docs: Array
+    impacts: Array
+    block_maxima: Array
+    directory: Array
+    hints: Array
+    n_documents: int
+    prior: Array
+    n_query: int
+    allowed: Array
+    ranks: Array
+    window: Array
+    scores: Array
+    best: Array
 
 
 @bare_kernel
@@ -183,12 +203,15 @@ def best_of_segment(
     0, added to a score n_query times; allowed: (documents,) bool; ranks: (documents,) places among the documents
     of all segments; each may be empty. window: WINDOW zeros, and left as zeros. lists: (ROWS, n_terms + 1), scratch.
     """
-    n_lists = _order_lists(terms, counts, n_terms, facts, lists)
+    search = _Search(
+        lists, _order_lists(terms, counts, n_terms, facts, lists), docs, impacts, block_maxima, directory, hints,
+        n_documents, prior, n_query, allowed, ranks, window, scores, best,
+    )  # fmt: skip
     need = NOTHING if len(prior) else 1
     if len(prior) == 0 and len(allowed) == 0 and len(scores) <= TOP:
         for j in range(n_terms):
             need = max(need, facts[terms[j], TENTH] * counts[j])
-    essential, full, in_order = n_lists, len(scores), len(ranks) == 0
+    essential, full, in_order = search.n_lists, len(scores), len(ranks) == 0
     while True:
         # Documents still to come have larger numbers: with one segment, an equal score is not enough for them.
         later = need
@@ -202,16 +225,8 @@ def best_of_segment(
         low = _next_document(lists, essential, docs)
         if low < 0:
             return n
-        n = _add_window(
-            low // WINDOW * WINDOW, lists, essential, n_lists, docs, impacts, directory, hints, n_documents, prior,
-            n_query, allowed, ranks, window, scores, best, n, need,
-        )  # fmt: skip
-    if essential == 1:
-        n = _walk_list(
-            lists, n_lists, docs, impacts, block_maxima, directory, hints, prior, n_query, allowed, ranks, scores, best,
-            n, later,
-        )  # fmt: skip
-    return n
+        n = _add_window(low // WINDOW * WINDOW, search, essential, n, need)
+    return _walk_list(search, n, later) if essential == 1 else n
 
 
 @bare_kernel
@@ -254,8 +269,9 @@ def _next_document(lists: Array, essential: int, docs: Array) -> Integer:
 
 
 @inlined_bare_kernel
-def _find(docs: Array, directory: Array, lists: Array, j: int, doc: Integer) -> Integer:
+def _find(search: _Search, j: int, doc: Integer) -> Integer:
     """The first posting of list j whose document is not below `doc`."""
+    lists, docs, directory = search.lists, search.docs, search.directory
     entry, start = lists[DIRECTORY, j] + (doc >> lists[SHIFT, j]), lists[START, j]
     low, high = start + np.int64(directory[entry]), start + np.int64(directory[entry + 1])
     while high - low > 2 * RANGE:
@@ -270,32 +286,14 @@ def _find(docs: Array, directory: Array, lists: Array, j: int, doc: Integer) -> 
 
 
 @bare_kernel
-def _add_window(
-    first: int,
-    lists: Array,
-    essential: int,
-    n_lists: int,
-    docs: Array,
-    impacts: Array,
-    directory: Array,
-    hints: Array,
-    n_documents: int,
-    prior: Array,
-    n_query: int,
-    allowed: Array,
-    ranks: Array,
-    window: Array,
-    scores: Array,
-    best: Array,
-    n: int,
-    need: int,
-) -> int:
+def _add_window(first: int, search: _Search, essential: int, n: int, need: int) -> int:
     """Add up the essential lists over documents first:first + WINDOW, and consider those that can be among the best."""
+    lists, docs, impacts, window, scores = search.lists, search.docs, search.impacts, search.window, search.scores
     base, touched = np.uint32(first), 0
     for j in range(essential):
         start, end = lists[CURSOR, j], lists[END, j]
-        if first + WINDOW < n_documents:
-            end = _find(docs, directory, lists, j, first + WINDOW)
+        if first + WINDOW < search.n_documents:
+            end = _find(search, j, first + WINDOW)
         own_docs, own_impacts, count = docs[start:end], impacts[start:end], lists[COUNT, j]
         for i in range(len(own_docs)):
             window[own_docs[i] - base] += own_impacts[i] * count
@@ -311,10 +309,7 @@ def _add_window(
             if largest >= limit:
                 for i in range(_CHUNK):
                     if part[i] >= limit:
-                        n = _consider(
-                            first + chunk + i, np.int64(part[i]), essential, lists, n_lists, docs, impacts, directory,
-                            hints, prior, n_query, allowed, ranks, scores, best, n, need,
-                        )  # fmt: skip
+                        n = _consider(first + chunk + i, np.int64(part[i]), essential, search, n, need)
                         if n == len(scores) and scores[0] > need:
                             need = scores[0]
                             limit = max(1, need - lists[REST, essential])
@@ -327,10 +322,7 @@ def _add_window(
             score = np.int64(window[slot])
             window[slot] = 0
             if score >= limit:
-                n = _consider(
-                    np.int64(own_docs[i]), score, essential, lists, n_lists, docs, impacts, directory, hints, prior,
-                    n_query, allowed, ranks, scores, best, n, need,
-                )  # fmt: skip
+                n = _consider(np.int64(own_docs[i]), score, essential, search, n, need)
                 if n == len(scores) and scores[0] > need:
                     need = scores[0]
                     limit = max(1, need - lists[REST, essential])
@@ -338,39 +330,21 @@ def _add_window(
 
 
 @bare_kernel
-def _walk_list(
-    lists: Array,
-    n_lists: int,
-    docs: Array,
-    impacts: Array,
-    block_maxima: Array,
-    directory: Array,
-    hints: Array,
-    prior: Array,
-    n_query: int,
-    allowed: Array,
-    ranks: Array,
-    scores: Array,
-    best: Array,
-    n: int,
-    need: int,
-) -> int:
+def _walk_list(search: _Search, n: int, need: int) -> int:
     """The documents of the one essential list, without the blocks whose largest impact is too small."""
+    lists, docs, impacts, scores = search.lists, search.docs, search.impacts, search.scores
     posting, start, end, count = lists[CURSOR, 0], lists[START, 0], lists[END, 0], lists[COUNT, 0]
-    rest, in_order = lists[REST, 1], len(ranks) == 0
+    rest, in_order = lists[REST, 1], len(search.ranks) == 0
     limit = max(1, need - rest)
     while posting < end:
         block = (posting - start) // BLOCK
         stop = min(start + (block + 1) * BLOCK, end)
-        if np.int64(block_maxima[lists[BLOCKS, 0] + block]) * count >= limit:
+        if np.int64(search.block_maxima[lists[BLOCKS, 0] + block]) * count >= limit:
             own_docs, own_impacts = docs[posting:stop], impacts[posting:stop]
             for i in range(len(own_docs)):
                 score = np.int64(own_impacts[i]) * count
                 if score >= limit:
-                    n = _consider(
-                        np.int64(own_docs[i]), score, 1, lists, n_lists, docs, impacts, directory, hints, prior,
-                        n_query, allowed, ranks, scores, best, n, need,
-                    )  # fmt: skip
+                    n = _consider(np.int64(own_docs[i]), score, 1, search, n, need)
                     if n == len(scores) and scores[0] >= need:
                         need = scores[0] + 1 if in_order else scores[0]
                         limit = max(1, need - rest)
@@ -379,44 +353,27 @@ def _walk_list(
 
 
 @inlined_bare_kernel
-def _consider(
-    doc: Integer,
-    score: Integer,
-    essential: int,
-    lists: Array,
-    n_lists: int,
-    docs: Array,
-    impacts: Array,
-    directory: Array,
-    hints: Array,
-    prior: Array,
-    n_query: int,
-    allowed: Array,
-    ranks: Array,
-    scores: Array,
-    best: Array,
-    n: int,
-    need: int,
-) -> int:
+def _consider(doc: Integer, score: Integer, essential: int, search: _Search, n: int, need: int) -> int:
     """Look a document up in the other lists, as long as it can reach `need`, and add it to the heap."""
-    if len(allowed) and not allowed[doc]:
+    lists, ranks = search.lists, search.ranks
+    if len(search.allowed) and not search.allowed[doc]:
         return n
-    if len(prior):
-        score += n_query * np.int64(prior[doc])
+    if len(search.prior):
+        score += search.n_query * np.int64(search.prior[doc])
     bound = score
-    for j in range(essential, n_lists):
-        bound += np.int64(hints[lists[HINT, j] + (doc >> lists[HINT_SHIFT, j])]) * lists[STEP, j]
+    for j in range(essential, search.n_lists):
+        bound += np.int64(search.hints[lists[HINT, j] + (doc >> lists[HINT_SHIFT, j])]) * lists[STEP, j]
         if bound + lists[REST, j + 1] < need:
             return n
-    for j in range(essential, n_lists):
+    for j in range(essential, search.n_lists):
         if score + lists[REST, j] < need:
             return n
-        posting = _find(docs, directory, lists, j, doc)
-        if posting < lists[END, j] and docs[posting] == doc:
-            score += np.int64(impacts[posting]) * lists[COUNT, j]
+        posting = _find(search, j, doc)
+        if posting < lists[END, j] and search.docs[posting] == doc:
+            score += np.int64(search.impacts[posting]) * lists[COUNT, j]
     if score < need:
         return n
-    return push(scores, best, n, score, doc if len(ranks) == 0 else np.int64(ranks[doc]))
+    return push(search.scores, search.best, n, score, doc if len(ranks) == 0 else np.int64(ranks[doc]))
 
 
 @bare_kernel

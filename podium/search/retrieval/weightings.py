@@ -19,6 +19,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from podium._runtime.compiler import Array
+from podium._runtime.registry import Registry
 from podium._runtime.words import check_choice
 from podium.search.retrieval import formulas
 from podium.search.retrieval.formulas import SATURATION_TEXT, document_number, document_prior, fill_impacts
@@ -101,17 +103,10 @@ class Weighting:
         return 0.0
 
     def fill_impacts(
-        self,
-        term: Statistics,
-        weight: float,
-        docs: np.ndarray,
-        tfs: np.ndarray,
-        per_document: np.ndarray,
-        deleted: np.ndarray,
-        impacts: np.ndarray,
+        self, term: Statistics, weight: float, docs: Array, tfs: Array, x: Array, deleted: Array, impacts: Array
     ) -> None:
         """Impacts of a list; 0 for deleted documents."""
-        fill_impacts(self.code, *self.per_term(term), weight, docs, tfs, per_document, deleted, impacts)
+        fill_impacts(self.code, *self.per_term(term), weight, docs, tfs, x, deleted, impacts)
 
     def __str__(self) -> str:
         shown = [f"{name}={value:g}" for name, value in self.settings.items()]
@@ -296,12 +291,11 @@ class AbsoluteDiscounting(LanguageModel):
         return 1.0 / (self.delta * term.probability), self.delta, 0.0
 
 
-WEIGHTINGS: dict[str, type[Weighting]] = {
-    row.name: row
-    for row in (
-        BM25, BM25Robertson, BM25Atire, BM25Plus, BM25L, BM25F, TFIDF, Dirichlet, JelinekMercer, AbsoluteDiscounting,
-    )
-}  # fmt: skip
+_BUILT_IN: tuple[type[Weighting], ...] = (
+    *(BM25, BM25Robertson, BM25Atire, BM25Plus, BM25L, BM25F, TFIDF),
+    *(Dirichlet, JelinekMercer, AbsoluteDiscounting),
+)
+WEIGHTINGS = Registry("a weighting", {row.name: row for row in _BUILT_IN}, any_name=True)
 _CALL = re.compile(r"\s*([\w+-]+)\s*(?:\((.*)\))?\s*")
 
 

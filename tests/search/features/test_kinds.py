@@ -57,7 +57,7 @@ def test_settings_of_a_registered_kind_are_checked(registered, declared, message
 def test_a_name_stands_for_one_kind(registered):
     register_feature("long", long_title, formula="whether the field has more than `limit` terms")
     for name in ("long", "tf", "bm25"):
-        with pytest.raises(ValueError, match=f"kind of features '{name}' is registered already, for another object"):
+        with pytest.raises(ValueError, match=f"'{name}' is the name of a kind of features already, podium"):
             register_feature(name, lambda documents: documents.scores, formula="score")
 
 

@@ -72,7 +72,7 @@ def test_a_registered_weighting_is_printed_and_a_kind_of_features(registered):
 def test_a_name_stands_for_one_object(registered):
     register_weighting("poisson", poisson, formula="the same object again changes nothing")
     for name in ("poisson", "bm25"):
-        with pytest.raises(ValueError, match=f"weighting '{name}' is registered already, for another object"):
+        with pytest.raises(ValueError, match=f"'{name}' is the name of a weighting already, "):
             register_weighting(name, lambda tf, lengths, df, n, average: tf, formula="tf")
 
 
