@@ -71,7 +71,7 @@ def print_parameters(entry: ModelEntry) -> None:
     show(f"{entry.name}: {entry.learner} x {entry.objective}")
     table = Table("parameter", "default", "allowed", "what it means")
     for parameter in entry.parameters.values():
-        table.add_row(*map(Text, (parameter.name, str(parameter.default), parameter.allowed, parameter.about)))
+        table.add_row(*(Text(str(cell)) for cell in parameter.as_dict().values()))
     console().print(table)
 
 

@@ -69,7 +69,8 @@ def choose(
     """The blend for these data, all of which may be looked at."""
     if data.n_queries < 2:
         return _unjudged(candidates)
-    trying = _Trying(data, candidates, metric, min(folds, data.n_queries), budget, seed, n_jobs, report)
+    limit = _CHOOSING * budget
+    trying = _Trying(data, candidates, metric, min(folds, data.n_queries), limit, seed, n_jobs, report)
     trying.divide(range(len(candidates)), 0)
     for division in range(1, divisions):
         if not trying.divide(trying.survivors(), division):
@@ -85,28 +86,23 @@ def _unjudged(candidates: Sequence[Candidate]) -> Choice:
     return Choice(members, [], ["There is a single query, so nothing could be compared: one candidate per group."])
 
 
+@dataclass(eq=False)
 class _Trying:
     """Out-of-fold scores by division and candidate."""
 
-    def __init__(
-        self,
-        data: RankingData,
-        candidates: Sequence[Candidate],
-        metric: Metric,
-        folds: int,
-        budget: float,
-        seed: int,
-        n_jobs: int | None,
-        report: Report | None,
-    ) -> None:
-        self.data, self.candidates, self.metric, self.folds = data, candidates, metric, folds
-        self.seed, self.n_jobs, self.report = seed, n_jobs, report
-        self.started = perf_counter()
-        self.limit = _CHOOSING * budget
-        self.scores: list[dict[int, np.ndarray]] = []  # division -> candidate -> (steps, rows), standardised
-        self.cost: dict[int, float] = {}
-        self.tried: list[dict[str, Any]] = []
-        self.notes: list[str] = []
+    data: RankingData
+    candidates: Sequence[Candidate]
+    metric: Metric
+    folds: int
+    limit: float  # seconds
+    seed: int
+    n_jobs: int | None
+    report: Report | None
+    started: float = field(default_factory=perf_counter)
+    scores: list[dict[int, np.ndarray]] = field(default_factory=list)  # division: candidate: (steps, rows) standardised
+    cost: dict[int, float] = field(default_factory=dict)
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def divide(self, numbers: Sequence[int], division: int) -> bool:
         """Try candidates on one more division; whether the budget was enough for it."""
@@ -185,8 +181,6 @@ class _Trying:
                 chosen = best
         return chosen
 
-    # --- values
-
     def _elapsed(self) -> float:
         return perf_counter() - self.started
 
@@ -245,21 +239,12 @@ class _Trying:
             raise ValueError(f"AutoRanker: {self.metric.name} is undefined for all queries, so nothing can be chosen.")
         return values if self.metric.higher_is_better else -values
 
-    # --- records
-
     def _record(self, number: int, division: int) -> None:
         candidate = self.candidates[number]
         values = [float(np.nanmean(self._per_query(scores))) for scores in self.scores[-1][number]]
         best = int(np.argmax(values))
-        self.tried.append(
-            {
-                "what": candidate.name,
-                "kind": "candidate",
-                "division": division + 1,
-                "trees": candidate.steps[best] or None,
-                "value": self._shown(values[best]),
-            }
-        )
+        record = {"what": candidate.name, "kind": "candidate", "division": division + 1}
+        self.tried.append(record | {"trees": candidate.steps[best] or None, "value": self._shown(values[best])})
 
     def _blend_record(self, blend: tuple[Option, ...], value: float) -> dict[str, Any]:
         names = [self._option_name(option) for option in blend]
