@@ -128,9 +128,9 @@ def features_command(
     if asked is None or (queries is not None and queries_option is not None):
         raise ValueError("Give one file of queries: podium features INDEX QUERIES --out FILE.")
     out, report = output(out, as_json)
-    options: dict[str, Any] = {"qrels": qrels, "features": features, "normalize": normalize, "n": n}
-    options |= {"unjudged": unjudged, "add_judged": add_judged, "by_position": by_position, "locate": inputs.path_of}
-    written = searching.features_file(index, asked, out, **options, **_first_stage(weighting, field))
+    request = searching.FeatureRequest(asked, qrels, features, normalize, n, unjudged, add_judged, by_position)
+    first_stage = _first_stage(weighting, field)
+    written = searching.features_file(index, request, out, locate=inputs.path_of, **first_stage)
     show(written.as_dict() if as_json else f"{out}: {written.sentence()}", file=report)
 
 

@@ -63,7 +63,7 @@ def print_models(entries: Sequence[ModelEntry]) -> None:
 def print_parameters(entry: ModelEntry) -> None:
     """The model in a line, then one row per parameter."""
     show(f"{entry.name}: {entry.learner} x {entry.objective}")
-    rows = [(one.name, str(one.default), one.allowed, one.about) for one in entry.parameters.values()]
+    rows = [tuple(map(str, one.as_dict().values())) for one in entry.parameters.values()]
     print_table(("parameter", "default", "allowed", "what it means"), rows)
 
 

@@ -42,11 +42,7 @@ class AdaRank(MetricParameter, TrainingRounds, LinearScores):
 
     step_word: ClassVar[str] = "round"
     steps_parameter: ClassVar[str | None] = "n_rounds"
-    search_space: ClassVar[Mapping[str, Any]] = {
-        "metric": ["ndcg@10", "map"],
-        "signs": list(SIGNS),
-        **TRANSFORM_SPACE,
-    }
+    search_space: ClassVar[Mapping[str, Any]] = {"metric": ["ndcg@10", "map"], "signs": list(SIGNS), **TRANSFORM_SPACE}
 
     def training_plan(self) -> TrainingPlan[AdaRankTraining]:
         return TrainingPlan(self._make_learner, self.keep_weights, self.n_rounds, target_metric=self.metric)

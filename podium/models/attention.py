@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from podium.data.sparse import FeatureMatrix
 from podium.learners.net.attention import AttentionFunction, AttentionShape
 from podium.learners.net.scoring import Inputs
-from podium.models.frame.inspection import NetInspection, shown_parameters
 from podium.models.frame.parameters import AnyObjectiveParameters, parameter, parametrized
-from podium.models.frame.plan import TrainingRows
 from podium.models.frame.ranker import FittedState
 from podium.models.frame.transforms import Queries
-from podium.models.nets import TRAINING_SPACE, TrainedNet, require_jax
+from podium.models.nets import TRAINING_SPACE, TrainedNet
 from podium.persistence.validation import Fact
-
-if TYPE_CHECKING:
-    from podium.learners.net.training import AttentionTraining
 
 _MOST = {"width": 2**14, "n_layers": 1000, "n_heads": 2**14}
 
@@ -45,16 +40,13 @@ class SelfAttentionRanker(AnyObjectiveParameters, TrainedNet):
     search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE | {"embedding_size": [16, 32, 64], "n_layers": [1, 2]}
     state_facts: ClassVar[Mapping[str, Fact]] = {name: _is_size(name) for name in _MOST}
 
-    def _make_learner(self, rows: TrainingRows) -> AttentionTraining:
-        require_jax(type(self).__name__)
-        from podium.learners.net.training import AttentionTraining, DeviceEpochs, ListRunner
+    def _learner_kinds(self) -> tuple[Any, Any]:
+        from podium.learners.net.training import AttentionTraining, ListRunner
 
-        data, start, rules = rows.data, rows.init_scores, self._rules()
-        inputs, target = Inputs.of(data.X), rows.bind(self.make_objective())
-        shape = AttentionShape(inputs.width, int(self.embedding_size), int(self.n_layers), int(self.n_heads))
-        parts = inputs.columns(data.X), data.offsets, target, shape, rules, start
-        runner = (DeviceEpochs if self._on_device(target) else ListRunner)(*parts)
-        return AttentionTraining(inputs, shape, rules, runner, target.start() if start is None else 0.0)
+        return AttentionTraining, ListRunner
+
+    def _shape(self, inputs: Inputs) -> AttentionShape:
+        return AttentionShape(inputs.width, int(self.embedding_size), int(self.n_layers), int(self.n_heads))
 
     def needs_queries(self) -> bool:
         return True
@@ -69,11 +61,8 @@ class SelfAttentionRanker(AnyObjectiveParameters, TrainedNet):
         scores[order] = self.net_.scores(X[order], offsets, self.n_jobs)
         return scores
 
-    def inspect(self) -> NetInspection:
-        """What the model is made of. Print it."""
-        shape, nets = self.net_.shape, len(self.net_.weights)
-        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
-        return NetInspection(*about, nets, [shape.n_inputs, *[shape.width] * (shape.n_layers + 1), 1], shape.n_weights)
+    def _hidden_widths(self) -> list[int]:
+        return [self.net_.shape.width] * (self.net_.shape.n_layers + 1)
 
     def fitted_state(self) -> FittedState:
         return FittedState({name: getattr(self.net_.shape, name) for name in _MOST}, self._net_arrays())

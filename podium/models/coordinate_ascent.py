@@ -48,10 +48,7 @@ class CoordinateAscent(MetricParameter, SeedParameter, TrainingRounds, LinearSco
         return TrainingPlan(self._make_learner, self.keep_weights, self.n_rounds, target_metric=self.metric)
 
     def _make_learner(self, rows: TrainingRows) -> CoordinateAscentTraining:
-        from podium.learners.linear.coordinate_ascent import (  # scoring needs neither
-            AscentRules,
-            CoordinateAscentTraining,
-        )
+        from podium.learners.linear.coordinate_ascent import AscentRules, CoordinateAscentTraining
 
         data, metric = rows.data, parse_metric(self.metric)
         searcher = LineSearcher.of(data, metric, self.n_jobs)

@@ -49,7 +49,6 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         kind=NUMBER,
         low=ABOVE_0,
         high=LARGE,
-        optional=True,
     )
     degree: int = parameter(3, "Degree of the polynomial kernel.", low=1, high=100)
     coef0: float = parameter(1.0, "Constant in the polynomial and the sigmoid kernel.", low=-LARGE, high=LARGE)
@@ -60,7 +59,6 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         kind=INTEGER,
         low=1,
         high=10**6,
-        optional=True,
     )
 
     search_space: ClassVar[Mapping[str, Any]] = {**MarginRanker.search_space, "gamma": [None, 1e-3, 1e-2, 1e-1, 1.0]}
@@ -80,10 +78,8 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
         columns, data = np.asarray(rows.order, np.int64), rows.data
         if self.kernel == "precomputed" and data.n_features != data.n_rows:
-            shape = f"{data.n_rows} rows and {data.n_features} columns"
-            raise ValueError(
-                f"KernelRankSVM: a precomputed kernel needs one column of X per training row; got {shape}."
-            )
+            needed = "a precomputed kernel needs one column of X per training row"
+            raise ValueError(f"KernelRankSVM: {needed}; got {data.n_rows} rows and {data.n_features} columns.")
         kernel = Kernel(self.kernel, self._resolved_gamma(data.X), self.degree, float(self.coef0))
         vectors = data.X[:0] if self.kernel == "precomputed" else data.X
         documents = Documents(kernel, vectors, columns)
@@ -108,15 +104,6 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
     def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return self.documents_.scores(X, self.factors_, self.n_jobs) + self.intercept_
-
-    def save(self, target: Any, *, score_only: bool = False) -> None:
-        """Write the model, to a path or a binary file object, as one checked file without code; `podium.load` reads it.
-
-        A kernel that is a Python function is refused, also with `score_only`: scores cannot be had without it.
-        """
-        check_fitted(self)
-        self._refuse_own_kernel("saved")
-        super().save(target, score_only=score_only)
 
     def _refuse_own_kernel(self, done: str) -> None:
         if callable(self.documents_.kernel.kind):
@@ -174,18 +161,12 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         The file knows neither C nor how the model was trained; give such parameters if it is to be trained again.
         """
         read = read_svmlight_model(path)
-        shape: dict[str, Any] = {
-            "kernel": read.kernel,
-            "gamma": read.gamma,
-            "degree": read.degree,
-            "coef0": read.constant,
-        }
-        model = cls(**(shape | parameters))
+        fitted: dict[str, Any] = {"kernel": read.kernel, "degree": read.degree, "coef0": read.constant}
+        model = cls(**{**fitted, "gamma": read.gamma, **parameters})
         model.check_parameters()
         model._note_svmlight(read)
         kernel = Kernel(read.kernel, read.gamma, read.degree, read.constant)
-        model.fitted_parameters_ = {"kernel": read.kernel, "degree": read.degree, "coef0": read.constant}
-        columns = np.arange(len(read.factors))
-        model.documents_ = Documents(kernel, read.vectors.astype(np.float32), columns)
+        model.fitted_parameters_ = fitted
+        model.documents_ = Documents(kernel, read.vectors.astype(np.float32), np.arange(len(read.factors)))
         model.factors_, model.intercept_ = read.factors, -read.threshold
         return model

@@ -12,7 +12,7 @@ from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
 from podium.learners.linear.basis import BASES, Basis
 from podium.learners.linear.function import LinearFunction
-from podium.models.frame.inspection import LinearInspection, shown_parameters
+from podium.models.frame.inspection import LinearInspection, about_model
 from podium.models.frame.parameters import (
     LARGE,
     NAME,
@@ -89,8 +89,7 @@ class LinearScores(Ranker):
         names = self._function_names()
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         weights = [(names[number], float(self.coef_[number])) for number in order]
-        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
-        return LinearInspection(*about, weights, float(self.intercept_))
+        return LinearInspection(*about_model(self), weights, float(self.intercept_))
 
     def fitted_state(self) -> FittedState:
         arrays = {"coef": self.coef_, "centre": self.feature_means_}
@@ -134,7 +133,6 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         'distance ("gaussian") or of the product ("sigmoid") of a row and a centre. None for the features themselves.',
         kind=NAME,
         choices=BASES,
-        optional=True,
     )
     degree: int = parameter(3, "Basis functions: the largest power of polynomials.", low=1, high=10)
     n_centres: int = parameter(
@@ -151,10 +149,6 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
     search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE
     scoring_parameters: ClassVar[tuple[str, ...]] = ("basis", "degree", "width")
     state_arrays: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
-
-    def make_objective(self) -> Objective:
-        """What is minimised, besides the penalty."""
-        raise NotImplementedError
 
     def training_plan(self) -> TrainingPlan[LinearTraining]:
         objective, target = self.make_objective(), target_parameter(self)
@@ -198,11 +192,9 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
 
     def fitted_state(self) -> FittedState:
         state, basis, none = super().fitted_state(), self.basis_, np.empty(0)
-        arrays = (
-            (none, none, none)
-            if basis is None
-            else (basis.scaling.centre, basis.scaling.scale, basis.centres.reshape(-1))
-        )
+        arrays = (none, none, none)
+        if basis is not None:
+            arrays = basis.scaling.centre, basis.scaling.scale, basis.centres.reshape(-1)
         named = zip(("basis_mean", "basis_scale", "basis_centres"), arrays)
         return replace(state, arrays={**state.arrays, **dict(named)})
 

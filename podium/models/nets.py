@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,7 +14,7 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.learners.net.scoring import ACTIVATIONS, Inputs, NetFunction, NetShape
 from podium.models.frame.init_model import InitParameter
-from podium.models.frame.inspection import NetInspection, shown_parameters
+from podium.models.frame.inspection import NetInspection, about_model
 from podium.models.frame.parameters import (
     ABOVE_0,
     INTEGER,
@@ -32,7 +32,6 @@ from podium.models.frame.parameters import (
     rules_for,
 )
 from podium.models.frame.plan import (
-    Callback,
     FitOptions,
     TrainingPlan,
     TrainingRows,
@@ -112,9 +111,8 @@ class TrainingParameters:
         0.0, "L2 penalty on the weights, not on biases; the cost is the mean over queries.", low=0, high=LARGE
     )
     gradient_clipping: float | None = parameter(
-        None, "Maximum norm of the gradient of a batch; None for no limit.", kind=NUMBER, low=ABOVE_0, high=LARGE,
-        optional=True,
-    )  # fmt: skip
+        None, "Maximum norm of the gradient of a batch; None for no limit.", kind=NUMBER, low=ABOVE_0, high=LARGE
+    )
     n_nets: int = parameter(
         1, "Number of nets, trained at once from different weights; the score is their mean.", low=1, high=10_000
     )
@@ -141,24 +139,37 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
     allows_sparse: ClassVar[bool] = False
     state_arrays: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "flagged")
 
-    def make_objective(self) -> Objective:
-        """What the net is trained on the derivatives of."""
-        raise NotImplementedError
-
     def training_plan(self) -> TrainingPlan[NetTraining]:
-        return TrainingPlan(
-            self._make_learner,
-            self._keep_net,
-            n_steps=self.max_epochs,
-            objective=self.make_objective(),
-            target_metric=target_parameter(self),
-            default_rounds=_PATIENCE,
-        )
+        steps, objective, target = self.max_epochs, self.make_objective(), target_parameter(self)
+        return TrainingPlan(self._make_learner, self._keep, steps, objective, target, default_rounds=_PATIENCE)
 
-    def _make_learner(self, rows: TrainingRows) -> NetTraining:
+    def _make_learner(self, rows: TrainingRows, pairs: Any = None) -> NetTraining:
+        require_jax(type(self).__name__)
+        data, start, rules = rows.data, rows.init_scores, self._rules()
+        inputs, target = Inputs.of(data.X), self._target(rows, pairs)
+        shape = self._shape(inputs)
+        runner = self._runner((inputs.columns(data.X), data.offsets, target, shape, rules, start))
+        intercept = target.start() if start is None else 0.0
+        learner: NetTraining = self._learner_kinds()[0](inputs, shape, rules, runner, intercept)
+        return learner
+
+    def _learner_kinds(self) -> tuple[Any, Any]:
+        """The learner, and what runs its epochs where derivatives are computed on the host."""
         raise NotImplementedError
 
-    def _keep_net(self, learner: NetTraining) -> None:
+    def _shape(self, inputs: Inputs) -> Any:
+        raise NotImplementedError
+
+    def _target(self, rows: TrainingRows, pairs: Any) -> Target:
+        """The objective on the training rows; `pairs` are for RankNet."""
+        return rows.bind(self.make_objective())
+
+    def _runner(self, parts: tuple[Any, ...]) -> Any:
+        from podium.learners.net.training import DeviceEpochs
+
+        return (DeviceEpochs if self._on_device(parts[2]) else self._learner_kinds()[1])(*parts)
+
+    def _keep(self, learner: NetTraining) -> None:
         self.net_ = learner.function
 
     def _on_device(self, target: Any) -> bool:
@@ -190,9 +201,16 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
             return self.precision
         return "bfloat16" if jax.default_backend() == "gpu" else "float32"
 
+    def inspect(self) -> NetInspection:
+        """What the model is made of: its layers and parameters. Print it."""
+        shape, nets = self.net_.shape, len(self.net_.weights)
+        return NetInspection(*about_model(self), nets, [shape.n_inputs, *self._hidden_widths(), 1], shape.n_weights)
+
+    def _hidden_widths(self) -> list[int]:
+        raise NotImplementedError
+
     def _net_arrays(self) -> dict[str, np.ndarray]:
-        inputs = self.net_.inputs
-        scaling = {"centre": inputs.centre, "scale": inputs.scale, "flagged": inputs.flagged}
+        scaling = {name: getattr(self.net_.inputs, name) for name in ("centre", "scale", "flagged")}
         return {"weights": self.net_.weights} | scaling
 
     def check_state(self) -> None:
@@ -217,39 +235,24 @@ class NetRanker(LayerParameters, TrainedNet):
         "residual": Fact("true or false", lambda value: isinstance(value, bool)),
     }
 
-    def _make_learner(self, rows: TrainingRows, pairs: Any = None) -> NetTraining:
-        require_jax(type(self).__name__)
-        from podium.learners.net.training import NetTraining
+    def _learner_kinds(self) -> tuple[Any, Any]:
+        from podium.learners.net.training import HostRunner, NetTraining
 
-        data, start, rules = rows.data, rows.init_scores, self._rules()
-        inputs, target = Inputs.of(data.X), self._target(rows, pairs)
+        return NetTraining, HostRunner
+
+    def _shape(self, inputs: Inputs) -> NetShape:
         widths = tuple(int(width) for width in self.hidden_layer_sizes)
-        shape = NetShape(inputs.width, widths, self.activation, bool(self.layer_norm), bool(self.residual))
-        parts = inputs.columns(data.X), data.offsets, target, shape, rules, start
-        return NetTraining(inputs, shape, rules, self._runner(parts), target.start() if start is None else 0.0)
-
-    def _target(self, rows: TrainingRows, pairs: Any) -> Target:
-        """The objective on the training rows; `pairs` are for RankNet."""
-        return rows.bind(self.make_objective())
-
-    def _runner(self, rows: tuple[Any, ...]) -> Any:
-        from podium.learners.net.training import DeviceEpochs, HostRunner
-
-        return (DeviceEpochs if self._on_device(rows[2]) else HostRunner)(*rows)
+        return NetShape(inputs.width, widths, self.activation, bool(self.layer_norm), bool(self.residual))
 
     def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return np.asarray(self.net_.scores(X, self.n_jobs))
 
-    def inspect(self) -> NetInspection:
-        """What the model is made of: its layers and parameters. Print it."""
-        shape, nets = self.net_.shape, len(self.net_.weights)
-        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
-        return NetInspection(*about, nets, [shape.n_inputs, *shape.hidden, 1], shape.n_weights)
+    def _hidden_widths(self) -> list[int]:
+        return list(self.net_.shape.hidden)
 
     def fitted_state(self) -> FittedState:
-        shape = self.net_.shape
-        facts = {"hidden": list(shape.hidden), "activation": shape.activation}
-        return FittedState(facts | {"layer_norm": shape.layer_norm, "residual": shape.residual}, self._net_arrays())
+        facts = {name: getattr(self.net_.shape, name) for name in self.state_facts}
+        return FittedState(facts | {"hidden": list(facts["hidden"])}, self._net_arrays())
 
     def restore_state(self, state: FittedState) -> None:
         facts, arrays = state.facts, state.arrays
@@ -293,24 +296,7 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
     search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
 
     @all_or_nothing
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        qid: Any = None,
-        *,
-        pairs: Any = None,
-        group: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        eval_set: Any = None,
-        early_stopping_rounds: int | None = None,
-        callbacks: Sequence[Callback] = (),
-        verbose: int | None = None,
-        checkpoint: Any = None,
-        every: int = 10,
-        checkpoint_errors: str = "stop",
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, qid: Any = None, *, pairs: Any = None, **options: Any) -> Self:
         """`Ranker.fit`, or on given pairs: `pairs=(i, j, p)` has rows i and j of X, which are documents of one query.
 
         p, 1 if it is left out, is the probability that row i is the better one. Labels are then neither needed nor
@@ -318,24 +304,12 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         """
         from podium.models.frame.fitting import train
 
-        if pairs is not None:
-            if checkpoint is not None:
-                raise ValueError("fit: a checkpoint cannot be kept with pairs; leave out one of the two.")
-            X, y = _with_labels(X, y)
+        if pairs is None:
+            return super().fit(X, y, qid, **options)
+        if options.get("checkpoint") is not None:
+            raise ValueError("fit: a checkpoint cannot be kept with pairs; leave out one of the two.")
         self.check_parameters()
-        options = FitOptions(
-            group=group,
-            sample_weight=sample_weight,
-            query_weight=query_weight,
-            eval_set=eval_set,
-            early_stopping_rounds=early_stopping_rounds,
-            callbacks=callbacks,
-            verbose=verbose,
-            checkpoint=checkpoint,
-            every=every,
-            checkpoint_errors=checkpoint_errors,
-        )
-        train(self, self.training_plan(pairs), X, y, qid, options)
+        train(self, self.training_plan(pairs), *_with_labels(X, y), qid, FitOptions(**options))
         return self
 
     def training_plan(self, pairs: Any = None) -> TrainingPlan[NetTraining]:
@@ -358,13 +332,13 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
         objective: Any = self.make_objective()
         return BoundPairs(objective, labels, GivenPairs.read(pairs, rows.order, data.offsets), self.n_jobs)
 
-    def _runner(self, rows: tuple[Any, ...]) -> Any:
+    def _runner(self, parts: tuple[Any, ...]) -> Any:
         if self.update == "batch":
-            return super()._runner(rows)
+            return super()._runner(parts)
         from podium.learners.net.pairs import PairRunner, given_pairs, label_pairs
         from podium.objectives.given_pairs import BoundPairs, PairGradient
 
-        columns, offsets, target, shape, rules, base = rows
+        columns, offsets, target, shape, rules, base = parts
         if isinstance(target, BoundPairs):
             pairs_of = given_pairs(target.pairs.first, target.pairs.second, target.pairs.target, offsets)
         else:

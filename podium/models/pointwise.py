@@ -64,11 +64,8 @@ class _EstimatorRanker(SeedParameter, Ranker):
         if isinstance(estimator, str):
             estimator = make_estimator(estimator, f"{type(self).__name__}: {self._WRAPPED}", self._NAMES)
         if not hasattr(estimator, "fit") or isinstance(estimator, type):
-            names = ", ".join(self._NAMES)
-            raise ValueError(
-                f"{type(self).__name__}: {self._WRAPPED} must be an estimator of scikit-learn or one of {names}; "
-                f"got {estimator!r}."
-            )
+            expected = f"an estimator of scikit-learn or one of {', '.join(self._NAMES)}"
+            raise ValueError(f"{type(self).__name__}: {self._WRAPPED} must be {expected}; got {estimator!r}.")
         made = clone(estimator)
         if made.get_params().get("random_state", 0) is None:
             made.set_params(random_state=self.random_state % 2**32)
@@ -103,9 +100,8 @@ class _EstimatorRanker(SeedParameter, Ranker):
         elif has_fit_parameter(estimator, "sample_weight"):
             estimator.fit(Z, target, sample_weight=weights)
         else:
-            raise ValueError(
-                f"{type(self).__name__}: {type(estimator).__name__} takes no sample_weight; fit without weights."
-            )
+            problem = f"{type(estimator).__name__} takes no sample_weight"
+            raise ValueError(f"{type(self).__name__}: {problem}; fit without weights.")
 
     def _linear_form(
         self, link: str, weights: np.ndarray, intercepts: Any, grades: np.ndarray, scaling: Standardisation
@@ -119,12 +115,10 @@ class _EstimatorRanker(SeedParameter, Ranker):
     def save(self, target: Any, *, score_only: bool = False) -> None:
         """As `Ranker.save`; of estimators that arrays do not tell, an error."""
         if hasattr(self, "form_") and self.form_ is None:
-            kind = type(self.estimator_).__name__
-            raise ValueError(
-                f"{type(self).__name__} cannot be saved: {kind} is neither a linear estimator nor SVR, so its fitted "
-                f"state is not a few arrays, and a model file holds no code. Nothing is written; it can be one of "
-                f"{', '.join(self._NAMES)}."
-            )
+            reason = f"{type(self.estimator_).__name__} is neither a linear estimator nor SVR"
+            file = "so its fitted state is not a few arrays, and a model file holds no code"
+            advice = f"Nothing is written; it can be one of {', '.join(self._NAMES)}."
+            raise ValueError(f"{type(self).__name__} cannot be saved: {reason}, {file}. {advice}")
         super().save(target, score_only=score_only)
 
     def fitted_state(self) -> FittedState:
@@ -137,20 +131,10 @@ class _EstimatorRanker(SeedParameter, Ranker):
         return FittedState(facts, flat | rest)
 
     def restore_state(self, state: FittedState) -> None:
-        facts, arrays = state.facts, state.arrays
-        outputs, width = max(len(arrays["intercepts"]), 1), max(self.n_columns, 1)
-        form: Any = Form(  # None where the estimator does not consist of arrays
-            facts["link"],
-            arrays["weights"].reshape(outputs, -1),
-            arrays["intercepts"],
-            arrays["grades"],
-            arrays["support"].reshape(-1, width),
-            arrays["mean"],
-            arrays["scale"],
-            float(facts["gamma"]),
-            float(facts["coef0"]),
-            facts["degree"],
-        )
+        arrays, numbers = dict(state.arrays), {name: float(state.facts[name]) for name in ("gamma", "coef0")}
+        arrays["weights"] = arrays["weights"].reshape(max(len(arrays["intercepts"]), 1), -1)
+        arrays["support"] = arrays["support"].reshape(-1, max(self.n_columns, 1))
+        form: Any = Form(**{**state.facts, **numbers, **arrays})  # None where the estimator does not consist of arrays
         self.form_ = form
 
     def check_state(self) -> None:
@@ -191,7 +175,6 @@ class Pointwise(_EstimatorRanker):
         kind=NUMBER,
         low=-LARGE,
         high=LARGE,
-        optional=True,
     )
 
     search_space: ClassVar[Mapping[str, Any]] = {
@@ -220,10 +203,9 @@ class Pointwise(_EstimatorRanker):
         target = y if self.relevant is None else (y >= self.relevant).astype(np.float64)
         grades = np.unique(target)
         if not hasattr(made, "predict_proba") and len(grades) > 2:
-            raise ValueError(
-                f"Pointwise: {type(made).__name__} has no predict_proba, so it takes two classes; the labels have "
-                f"{len(grades)}. Set relevant, such as relevant=1, or use logistic_regression."
-            )
+            problem = f"{type(made).__name__} has no predict_proba, so it takes two classes"
+            advice = "Set relevant, such as relevant=1, or use logistic_regression."
+            raise ValueError(f"Pointwise: {problem}; the labels have {len(grades)}. {advice}")
         return target
 
     def _form(self, made: Any, scaling: Standardisation) -> Form | None:
@@ -267,10 +249,7 @@ class Pairwise(_EstimatorRanker):
         16, "Classifiers that are not linear: training rows that a document is compared with.", low=1, high=10**4
     )
 
-    search_space: ClassVar[Mapping[str, Any]] = {
-        "classifier": ["logistic_regression", "linear_svc"],
-        **TRANSFORM_SPACE,
-    }
+    search_space: ClassVar[Mapping[str, Any]] = {"classifier": ["logistic_regression", "linear_svc"], **TRANSFORM_SPACE}
     _WRAPPED: ClassVar[str] = "classifier"
     _NEEDS_PAIRS: ClassVar[bool] = True
     _NAMES: ClassVar[Mapping[str, Any]] = CLASSIFIERS

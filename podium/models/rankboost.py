@@ -11,7 +11,7 @@ import numpy as np
 
 from podium.data.sparse import FeatureMatrix
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
-from podium.models.frame.inspection import ModelInspection, shown_parameters
+from podium.models.frame.inspection import ModelInspection, about_model
 from podium.models.frame.parameters import ABOVE_0, TRANSFORM_SPACE, BinParameter, parameter, parametrized, rules_for
 from podium.models.frame.plan import TrainingPlan, TrainingRows
 from podium.models.frame.ranker import FittedState, Ranker
@@ -117,8 +117,9 @@ class RankBoost(BinParameter, Ranker):
         rounds = [
             {"weak_ranker": describe(one, names), "alpha": alpha, "z": z} for one, alpha, z in self.rankers_.rounds()
         ]
-        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
-        return RankBoostInspection(*about, rounds, self.bound_, [(names[f], float(shares[f])) for f in order])
+        return RankBoostInspection(
+            *about_model(self), rounds, self.bound_, [(names[f], float(shares[f])) for f in order]
+        )
 
     def fitted_state(self) -> FittedState:
         return FittedState(arrays=self.rankers_.arrays())
@@ -135,10 +136,8 @@ class RankBoost(BinParameter, Ranker):
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.alpha == "closed" and self.weak_ranker == "value":
-            raise ValueError(
-                'RankBoost: alpha="closed" is the minimum of Z for weak rankers with the values 0 and 1; '
-                'got weak_ranker="value". Use alpha="search" or alpha="bound".'
-            )
+            needed = 'alpha="closed" is the minimum of Z for weak rankers with the values 0 and 1'
+            raise ValueError(f'RankBoost: {needed}; got weak_ranker="value". Use alpha="search" or alpha="bound".')
 
 
 @dataclass(frozen=True)

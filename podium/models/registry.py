@@ -25,7 +25,7 @@ RankerClass = TypeVar("RankerClass", bound="Ranker")
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model. What its class says of itself (`step_word`, `search_space`, ...) is read there, which imports it."""
+    """One model. What its class says of itself is read there (`kind.step_word`, ...), which imports it."""
 
     class_name: str
     module: str
@@ -53,21 +53,6 @@ class ModelEntry:
         return parameters_of(self.kind)
 
     @property
-    def step_word(self) -> str:
-        """What a step of its training is called: tree, round, epoch, member."""
-        return self.kind.step_word
-
-    @property
-    def steps_parameter(self) -> str | None:
-        """The parameter with the number of steps, where a learning curve can decide it."""
-        return self.kind.steps_parameter
-
-    @property
-    def search_space(self) -> Mapping[str, Any]:
-        """What `podium tune` searches unless a space is given; empty where it has to be."""
-        return self.kind.search_space
-
-    @property
     def missing_extra(self) -> str | None:
         """What has to be installed before the model can be trained, as a sentence; None where nothing is missing."""
         if self.family != "nets" or (find_spec("jax") and find_spec("optax")):
@@ -80,214 +65,90 @@ class ModelEntry:
         return plain | {"objective": self.objective, "about": self.about} | (listed if with_parameters else {})
 
 
-def _family(module: str, family: str, learner: str, *models: tuple[str, str, str]) -> list[ModelEntry]:
-    """Models of one module with the same learner: class, objective and description of each."""
-    return [ModelEntry(name, module, family, learner, objective, about) for name, objective, about in models]
-
-
-_OWN = (
-    *_family(
-        "podium.models.trees.named",
-        "trees",
-        "one tree",
-        (
-            "RegressionTree",
-            "squared error",
-            "One least-squares tree: the score of a document is the mean label of its leaf.",
-        ),
+_OWN: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {  # (module, family): (class, learner, objective)
+    ("podium.models.trees.named", "trees"): (
+        ("RegressionTree", "one tree", "squared error"),
+        ("MART", "boosted trees", "squared error, logistic, ordinal or any other"),
+        ("LambdaMART", "boosted trees", "lambda of a metric"),
+        ("LambdaSMART", "boosted trees on top of an init model", "lambda of a metric"),
+        ("MatrixNet", "boosted oblivious trees", "Plackett-Luce likelihood, lambda or any other"),
+        ("RandomForest", "mean of independent trees", "squared error or any other pointwise objective"),
+        ("Boosted", "boosted trees", "any"),
     ),
-    *_family(
-        "podium.models.trees.named",
-        "trees",
-        "boosted trees",
-        ("MART", "squared error, logistic, ordinal or any other", "Multiple additive regression trees."),
-        ("LambdaMART", "lambda of a metric", "Boosted trees that optimize a ranking metric by lambda gradients."),
+    ("podium.models.linear", "linear"): (
+        ("Linear", "linear scoring function", "any"),
+        ("BayesRank", "linear scoring function", "expected metric under Plackett-Luce"),
     ),
-    *_family(
-        "podium.models.trees.named",
-        "trees",
-        "boosted trees on top of an init model",
-        (
-            "LambdaSMART",
-            "lambda of a metric",
-            "LambdaMART that starts from the scores of an init model; init is required.",
-        ),
+    ("podium.models.pointwise", "estimators"): (
+        ("Pointwise", "any regressor or classifier of scikit-learn", "that of the estimator"),
+        ("Pairwise", "any binary classifier of scikit-learn", "that of the classifier, on pairs"),
     ),
-    *_family(
-        "podium.models.trees.named",
-        "trees",
-        "boosted oblivious trees",
-        ("MatrixNet", "Plackett-Luce likelihood, lambda or any other", "Boosted trees with one split per level."),
+    ("podium.models.svm", "svm"): (("RankSVM", "linear scoring function", "hinge or squared hinge of all pairs"),),
+    ("podium.models.kernel_svm", "svm"): (
+        ("KernelRankSVM", "sum of kernels at training documents", "hinge or squared hinge of all pairs"),
     ),
-    *_family(
-        "podium.models.trees.named",
-        "trees",
-        "mean of independent trees",
-        (
-            "RandomForest",
-            "squared error or any other pointwise objective",
-            "Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.",
-        ),
+    ("podium.models.adarank", "linear"): (("AdaRank", "boosted features", "any metric"),),
+    ("podium.models.coordinate_ascent", "linear"): (("CoordinateAscent", "linear scoring function", "any metric"),),
+    ("podium.models.rankboost", "boosting"): (("RankBoost", "boosted weak rankers", "exponential loss of pairs"),),
+    ("podium.pipelines.ensembles.bagged", "ensembles"): (
+        ("Bagged", "mean of models on samples of the queries", "that of the model"),
     ),
-    *_family(
-        "podium.models.trees.named",
-        "trees",
-        "boosted trees",
-        ("Boosted", "any", "Boosted trees with any objective: a name, an Objective or a Python function."),
+    ("podium.pipelines.ensembles.blend", "ensembles"): (("Blend", "weighted sum of models", "those of the models"),),
+    ("podium.pipelines.ensembles.stack", "ensembles"): (
+        ("Stack", "a model on the scores of models", "those of the models"),
     ),
-    *_family(
-        "podium.models.linear",
-        "linear",
-        "linear scoring function",
-        ("Linear", "any", "One weight per feature, trained by L-BFGS on any objective."),
-        (
-            "BayesRank",
-            "expected metric under Plackett-Luce",
-            "One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.",
-        ),
+    ("podium.pipelines.auto.autoranker", "ensembles"): (
+        ("AutoRanker", "a blend that is chosen by cross-validation", "those of the models"),
     ),
-    *_family(
-        "podium.models.pointwise",
-        "estimators",
-        "any regressor or classifier of scikit-learn",
-        (
-            "Pointwise",
-            "that of the estimator",
-            "Any regressor or classifier of scikit-learn, fitted to the labels of single documents.",
-        ),
+    ("podium.models.nets", "nets"): (
+        ("Net", "neural network", "any"),
+        ("RankNet", "neural network", "logistic loss of pairs"),
+        ("LambdaRank", "neural network", "lambda of a metric"),
+        ("ListNet", "neural network", "cross entropy of top-one probabilities"),
+        ("ListMLE", "neural network", "Plackett-Luce likelihood"),
+        ("XENDCG", "neural network", "XE-NDCG"),
+        ("ApproxNDCG", "neural network", "NDCG of smooth ranks"),
     ),
-    *_family(
-        "podium.models.pointwise",
-        "estimators",
-        "any binary classifier of scikit-learn",
-        (
-            "Pairwise",
-            "that of the classifier, on pairs",
-            "Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
-        ),
+    ("podium.models.attention", "nets"): (
+        ("SelfAttentionRanker", "self-attention over the documents of a query", "any"),
     ),
-    *_family(
-        "podium.models.svm",
-        "svm",
-        "linear scoring function",
-        (
-            "RankSVM",
-            "hinge or squared hinge of all pairs",
-            "One weight per feature; every better document is to score higher by a margin.",
-        ),
-    ),
-    *_family(
-        "podium.models.kernel_svm",
-        "svm",
-        "sum of kernels at training documents",
-        (
-            "KernelRankSVM",
-            "hinge or squared hinge of all pairs",
-            "RankSVM with a kernel: the score is a sum over training documents, with one factor per document.",
-        ),
-    ),
-    *_family(
-        "podium.models.adarank",
-        "linear",
-        "boosted features",
-        ("AdaRank", "any metric", "Boosts single features on a distribution over queries, for any metric."),
-    ),
-    *_family(
-        "podium.models.coordinate_ascent",
-        "linear",
-        "linear scoring function",
-        (
-            "CoordinateAscent",
-            "any metric",
-            "Moves one weight at a time to its exact optimum for any metric, from several starts.",
-        ),
-    ),
-    *_family(
-        "podium.models.rankboost",
-        "boosting",
-        "boosted weak rankers",
-        (
-            "RankBoost",
-            "exponential loss of pairs",
-            "A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.",
-        ),
-    ),
-    *_family(
-        "podium.pipelines.ensembles.bagged",
-        "ensembles",
-        "mean of models on samples of the queries",
-        (
-            "Bagged",
-            "that of the model",
-            "Copies of one model that differ in their queries or in their seed; the mean of their scores.",
-        ),
-    ),
-    *_family(
-        "podium.pipelines.ensembles.blend",
-        "ensembles",
-        "weighted sum of models",
-        (
-            "Blend",
-            "those of the models",
-            "A weighted sum of the scores of different models, normalized within the query.",
-        ),
-    ),
-    *_family(
-        "podium.pipelines.ensembles.stack",
-        "ensembles",
-        "a model on the scores of models",
-        (
-            "Stack",
-            "those of the models",
-            "A second ranker on top of the scores that models give to queries they have not seen.",
-        ),
-    ),
-    *_family(
-        "podium.pipelines.auto.autoranker",
-        "ensembles",
-        "a blend that is chosen by cross-validation",
-        (
-            "AutoRanker",
-            "those of the models",
-            "A blend of linear models, trees and nets that cross-validation chooses for the data.",
-        ),
-    ),
-    *_family(
-        "podium.models.nets",
-        "nets",
-        "neural network",
-        ("Net", "any", "A multilayer perceptron with any objective: a name, an Objective or a Python function."),
-        (
-            "RankNet",
-            "logistic loss of pairs",
-            "A net trained on pairs of documents: the better one should have the higher score.",
-        ),
-        ("LambdaRank", "lambda of a metric", "A net that optimizes a ranking metric by lambda gradients."),
-        (
-            "ListNet",
-            "cross entropy of top-one probabilities",
-            "A net trained on the probability of each document to come first.",
-        ),
-        (
-            "ListMLE",
-            "Plackett-Luce likelihood",
-            "A net trained on the likelihood of the order by labels, under Plackett-Luce.",
-        ),
-        ("XENDCG", "XE-NDCG", "A net trained on XE-NDCG, a cross entropy that bounds NDCG."),
-        ("ApproxNDCG", "NDCG of smooth ranks", "A net trained on NDCG of smooth ranks."),
-    ),
-    *_family(
-        "podium.models.attention",
-        "nets",
-        "self-attention over the documents of a query",
-        (
-            "SelfAttentionRanker",
-            "any",
-            "A small transformer over the documents of a query: scores depend on the whole list, not on its order.",
-        ),
-    ),
-)
-_entries = {entry.class_name: entry for entry in _OWN}
+}
+_ABOUT = {
+    "RegressionTree": "One least-squares tree: the score of a document is the mean label of its leaf.",
+    "MART": "Multiple additive regression trees.",
+    "LambdaMART": "Boosted trees that optimize a ranking metric by lambda gradients.",
+    "LambdaSMART": "LambdaMART that starts from the scores of an init model; init is required.",
+    "MatrixNet": "Boosted trees with one split per level.",
+    "RandomForest": "Each tree is grown on a bootstrap sample of the queries and on a fraction of the features.",
+    "Boosted": "Boosted trees with any objective: a name, an Objective or a Python function.",
+    "Linear": "One weight per feature, trained by L-BFGS on any objective.",
+    "BayesRank": "One weight per feature, which maximises the expected metric of rankings drawn from Plackett-Luce.",
+    "Pointwise": "Any regressor or classifier of scikit-learn, fitted to the labels of single documents.",
+    "Pairwise": "Any binary classifier of scikit-learn, fitted to differences of two documents of a query.",
+    "RankSVM": "One weight per feature; every better document is to score higher by a margin.",
+    "KernelRankSVM": "RankSVM with a kernel: the score is a sum over training documents, with one factor per document.",
+    "AdaRank": "Boosts single features on a distribution over queries, for any metric.",
+    "CoordinateAscent": "Moves one weight at a time to its exact optimum for any metric, from several starts.",
+    "RankBoost": "A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.",
+    "Bagged": "Copies of one model that differ in their queries or in their seed; the mean of their scores.",
+    "Blend": "A weighted sum of the scores of different models, normalized within the query.",
+    "Stack": "A second ranker on top of the scores that models give to queries they have not seen.",
+    "AutoRanker": "A blend of linear models, trees and nets that cross-validation chooses for the data.",
+    "Net": "A multilayer perceptron with any objective: a name, an Objective or a Python function.",
+    "RankNet": "A net trained on pairs of documents: the better one should have the higher score.",
+    "LambdaRank": "A net that optimizes a ranking metric by lambda gradients.",
+    "ListNet": "A net trained on the probability of each document to come first.",
+    "ListMLE": "A net trained on the likelihood of the order by labels, under Plackett-Luce.",
+    "XENDCG": "A net trained on XE-NDCG, a cross entropy that bounds NDCG.",
+    "ApproxNDCG": "A net trained on NDCG of smooth ranks.",
+    "SelfAttentionRanker": "A small transformer over the documents of a query: scores depend on the whole list, "
+    "not on its order.",
+}
+_entries = {
+    name: ModelEntry(name, module, family, learner, objective, _ABOUT[name])
+    for (module, family), models in _OWN.items()
+    for name, learner, objective in models
+}
 
 
 def register_model(

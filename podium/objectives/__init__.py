@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from podium.objectives.base import BoundObjective as BoundObjective
     from podium.objectives.base import Objective as Objective
     from podium.objectives.bayesrank import BayesRank as BayesRank
-    from podium.objectives.centred import QueryRMSE as QueryRMSE
     from podium.objectives.custom import Custom as Custom
     from podium.objectives.lambdas import Lambda as Lambda
     from podium.objectives.likelihood import ListMLE as ListMLE
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from podium.objectives.pairwise import SquaredHinge as SquaredHinge
     from podium.objectives.pointwise import Logistic as Logistic
     from podium.objectives.pointwise import Ordinal as Ordinal
+    from podium.objectives.pointwise import QueryRMSE as QueryRMSE
     from podium.objectives.pointwise import Squared as Squared
     from podium.objectives.registry import OBJECTIVES as OBJECTIVES
     from podium.objectives.registry import parse_objective as parse_objective
@@ -37,13 +37,12 @@ __getattr__, __dir__, __all__ = lazy_names(
         "approximate": ("ApproxNDCG",),
         "base": ("BoundObjective", "Objective"),
         "bayesrank": ("BayesRank",),
-        "centred": ("QueryRMSE",),
         "custom": ("Custom",),
         "lambdas": ("Lambda",),
         "likelihood": ("ListMLE",),
         "listwise": ("ListNet", "XENDCG"),
         "pairwise": ("Exponential", "Hinge", "RankNet", "SquaredHinge"),
-        "pointwise": ("Logistic", "Ordinal", "Squared"),
+        "pointwise": ("Logistic", "Ordinal", "QueryRMSE", "Squared"),
         "registry": ("OBJECTIVES", "parse_objective", "register_objective"),
     },
 )

@@ -1,4 +1,4 @@
-"""Pointwise objectives: the loss of a document does not depend on the scores of the others.
+"""Pointwise objectives: the loss of a document does not depend on the scores of the others, unless centred.
 
 Squared error fits the label. Logistic and ordinal losses fit the side of thresholds: with F the score, the loss of a
 document that belongs between two of them is
@@ -239,3 +239,67 @@ def _point_cost(slope: float | None, weight: float, score: float, lower: float, 
     above = softplus(slope * (score - upper)) if upper < np.inf else 0.0
     below = softplus(slope * (lower - score)) if lower > -np.inf else 0.0
     return weight * (above + below - math.log(-math.expm1(slope * (lower - upper))))
+
+
+# --- centred per query: only differences within a query count
+
+
+@dataclass(frozen=True)
+class QueryRMSE(Objective):
+    """Squared error of scores and labels that are centred per query: that of the best constant for each query.
+
+    With `r_i = F_i - y_i` and their mean `m = sum w_i r_i / sum w_i` over the query, `g_i = w_i (r_i - m)` and
+    `h_i = w_i (1 - w_i / sum w)`. Starts at 0. CatBoost calls it QueryRMSE.
+    """
+
+    name: ClassVar[str] = "query_rmse"
+
+
+class BoundQueryRMSE(BoundPointwise, of=QueryRMSE):
+    """Centred squared error on one data set; weights of documents add up as those of squared error do."""
+
+    def run(self, scores: Array, queries: Array, out: Outputs) -> None:
+        _centred((scores, self.labels, self.row_weights, self.offsets), queries, *out)
+
+    def on_device(self) -> DeviceObjective:
+        rows = {"label": self.labels, "row_weight": self.row_weights}
+        return DeviceObjective.of(centred_gradients, rows, {})
+
+
+def centred_gradients(scores: Any, lists: PaddedLists) -> Any:
+    import jax.numpy as jnp
+
+    weight, distance = jnp.where(lists.mask, lists.rows["row_weight"], 0.0), scores - lists.rows["label"]
+    total = weight.sum(axis=1, keepdims=True)
+    return weight * (distance - (weight * distance).sum(axis=1, keepdims=True) / jnp.where(total > 0, total, 1.0))
+
+
+@kernel
+def _mean_distance(scores: Array, labels: Array, weights: Array) -> tuple[float, float]:
+    """The weighted mean of F - y over one query, and the sum of the weights."""
+    mean, total = 0.0, 0.0
+    for row in range(len(scores)):  # a running mean: the sum of large scores could overflow
+        total += weights[row]
+        if total > 0.0:
+            mean += (scores[row] - labels[row] - mean) * (weights[row] / total)
+    return mean, total
+
+
+@kernel
+def _centred(lists: Lists, queries: Array, gradients: Array, hessians: Array, costs: Array | None) -> None:
+    """g = w (F - y - m), h = w (1 - w / sum w); or the costs. All (n,), float64 in, float32 out."""
+    scores, labels, weights, offsets = lists
+    for k in range(len(queries)):
+        start, stop = offsets[queries[k]], offsets[queries[k] + 1]
+        mean, total = _mean_distance(scores[start:stop], labels[start:stop], weights[start:stop])
+        cost = 0.0
+        for row in range(start, stop):
+            distance = scores[row] - labels[row] - mean
+            if costs is not None:
+                cost += 0.5 * weights[row] * distance**2
+            else:
+                share = weights[row] / total if total > 0.0 else 1.0
+                gradients[row] = np.float32(weights[row] * distance)
+                hessians[row] = np.float32(weights[row] * (1.0 - share))
+        if costs is not None:
+            costs[queries[k]] = cost

@@ -21,7 +21,7 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
         "squared": "podium.objectives.pointwise:Squared",
         "logistic": "podium.objectives.pointwise:Logistic",
         "ordinal": "podium.objectives.pointwise:Ordinal",
-        "query_rmse": "podium.objectives.centred:QueryRMSE",
+        "query_rmse": "podium.objectives.pointwise:QueryRMSE",
         "ranknet": "podium.objectives.pairwise:RankNet",
         "hinge": "podium.objectives.pairwise:Hinge",
         "squared_hinge": "podium.objectives.pairwise:SquaredHinge",

@@ -91,12 +91,12 @@ class Checkpoints:
             write_container(self.path, CHECKPOINT, meta, arrays)
         except OSError as error:
             reason = (error.strerror or str(error)).removesuffix("; nothing was changed")
+            problem = f"the checkpoint cannot be written ({reason})"
+            left = "The last one is still whole." if self.path.exists() else "There is no earlier one."
             if self.errors == "stop":
-                described = (
-                    f"the checkpoint cannot be written ({reason}), and the training stops. {self._what_is_left()}"
-                )
+                described = f"{problem}, and the training stops. {left}"
                 raise OSError(error.errno or errno.EIO, described, str(self.path)) from error
-            self._warn(f"{self.path}: the checkpoint cannot be written ({reason}). {self._what_is_left()}")
+            self._warn(f"{self.path}: {problem}. {left}")
 
     def read(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """What the file holds, all of it checked; None where there is none."""
@@ -131,11 +131,7 @@ class Checkpoints:
             remove_left_over(self.path)
         except OSError as error:
             if self.path.exists():
-                reason = error.strerror or str(error)
-                warn(f"{self.path}: could not be removed ({reason}).")
-
-    def _what_is_left(self) -> str:
-        return "The last one is still whole." if self.path.exists() else "There is no earlier one."
+                warn(f"{self.path}: could not be removed ({error.strerror or error}).")
 
     def _warn(self, sentence: str) -> None:
         """Once: a disk that is full stays so for a while."""
@@ -221,9 +217,8 @@ def _describe_code(value: Any, depth: int = 0) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(_describe_held(value, depth))})"
     if isinstance(value, partial):
-        return (
-            f"partial({', '.join(_describe_held([value.func, *value.args, *sorted(value.keywords.items())], depth))})"
-        )
+        held = [value.func, *value.args, *sorted(value.keywords.items())]
+        return f"partial({', '.join(_describe_held(held, depth))})"
     function = getattr(value, "__func__", value)  # of a method
     if hasattr(function, "__code__"):
         cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]

@@ -47,24 +47,18 @@ def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) 
 
 
 def load(source: FilePath | IO[bytes]) -> Any:
-    """Read a model that `save` wrote, from a path or a binary file object, or the folder of a `Cascade`.
-
-    Nothing in a file is run.
-    """
+    """Read what `save` wrote, from a path or a binary file object, or the folder of a `Cascade`; no code is run."""
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        return _load_folder(Path(source))
+        folder = Path(source)
+        if not (folder / CASCADE_FILE).exists():
+            raise FormatError(folder, f"is a folder without a {CASCADE_FILE}. {CASCADE.make}")
+        return import_module(_CASCADES).load_cascade(folder)
     kind, meta, arrays = load_parts(source)
     try:
         return from_parts(kind, meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", "the file")
         raise FormatError(str(name), f"holds no model this version understands ({error}).") from error
-
-
-def _load_folder(folder: Path) -> Any:
-    if not (folder / CASCADE_FILE).exists():
-        raise FormatError(folder, f"is a folder without a {CASCADE_FILE}. {CASCADE.make}")
-    return import_module(_CASCADES).load_cascade(folder)
 
 
 def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:

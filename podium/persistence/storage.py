@@ -38,14 +38,13 @@ def save_parts(target: FilePath | IO[bytes], kind: str, meta: dict[str, Any], ar
             save_parts(copy, kind, meta, arrays)
             target.write(copy.read_bytes())
         return
-    path = target
-    refuse_bad_model_path(path)
+    refuse_bad_model_path(target)
     if not isinstance(kind, str) or not kind:
-        raise ValueError(f"{os.fspath(path)}: the kind of a model must be its name; got {kind!r}.")
+        raise ValueError(f"{os.fspath(target)}: the kind of a model must be its name; got {kind!r}.")
     if not isinstance(meta, dict):
-        raise ValueError(f"{os.fspath(path)}: meta must be a dict; got {type(meta).__name__}.")
+        raise ValueError(f"{os.fspath(target)}: meta must be a dict; got {type(meta).__name__}.")
     ordered = {name: np.asarray(arrays[name]) for name in sorted(arrays, key=str)}
-    write_container(path, MODEL, {"kind": kind, "meta": meta}, ordered)
+    write_container(target, MODEL, {"kind": kind, "meta": meta}, ordered)
 
 
 def refuse_bad_model_path(path: FilePath) -> None:
@@ -69,10 +68,9 @@ def load_parts(source: FilePath | IO[bytes]) -> tuple[str, dict[str, Any], dict[
             with open(copy, "xb") as stream:
                 shutil.copyfileobj(source, stream)
             return load_parts(copy)
-    path = source
-    with open_container(path, MODEL) as container:
+    with open_container(source, MODEL) as container:
         kind, meta = container.meta.get("kind"), container.meta.get("meta")
         named = isinstance(kind, str) and 0 < len(kind) <= _LONGEST_KIND
         if not named or not isinstance(meta, dict) or len(container.meta) > 2:
-            raise FormatError(path, f"does not say which model it holds. {MODEL.mend}")
+            raise FormatError(source, f"does not say which model it holds. {MODEL.mend}")
         return str(kind), meta, container.read_all()

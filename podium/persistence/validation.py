@@ -55,9 +55,8 @@ def _is_child(value: Any) -> bool:
 
 def _are_names(value: Any) -> bool:
     """Categories of a column: all different, text or numbers."""
-    return _is_list(value, lambda name: isinstance(name, (str, bool)) or is_number(name)) and len(set(value)) == len(
-        value
-    )
+    are_valid = _is_list(value, lambda name: isinstance(name, (str, bool)) or is_number(name))
+    return are_valid and len(set(value)) == len(value)
 
 
 def _is_curve(value: Any) -> bool:

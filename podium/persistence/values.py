@@ -20,7 +20,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -35,8 +35,6 @@ from podium.models.registry import MODELS, is_registered, refuse_unregistered
 from podium.objectives.base import Objective
 from podium.objectives.registry import OBJECTIVES
 from podium.persistence.validation import known_parameters
-
-Made = TypeVar("Made")
 
 # Models of models, objective, metric, policy, table of gains; and what a crafted file can make of it ends here.
 _DEEPEST = 16
@@ -117,9 +115,7 @@ def to_plain(value: Any) -> Any:
         return {"type": "tuple", "items": [to_plain(item) for item in value]}
     if isinstance(value, (set, frozenset)):
         return {"type": "set", "items": sorted(map(to_plain, value), key=lambda item: (str(type(item)), item))}
-    if isinstance(value, list):
-        return [to_plain(item) for item in value]
-    if np.iterable(value) and not isinstance(value, (bytes, type)) and not callable(value):  # an array or index
+    if np.iterable(value) and not isinstance(value, (bytes, type)) and not callable(value):  # a list, array or index
         return [to_plain(item) for item in value]
     what = "is a Python function" if callable(value) else f"is a {type(value).__name__}"
     raise ValueError(f"{_short(value)} {what}, and a model file holds no code")
@@ -135,7 +131,11 @@ def from_plain(plain: Any, where: str = "value", depth: int = 0) -> Any:
         return plain
     kind = str(plain.get("type"))
     check_choice(f"{where}: a type", kind, _READERS)
-    return _READERS[kind](plain, where, depth + 1)
+    keys, read = _READERS[kind]
+    expected = _NAME if kind == "policy" and "fields" not in plain else keys
+    if set(plain) != expected | {"type"}:
+        raise ValueError(f"{where}: a {kind} must have {' and '.join(sorted(expected))}; got {sorted(plain)}")
+    return read(plain, where, depth + 1)
 
 
 def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
@@ -154,18 +154,13 @@ def _plain_model(value: Any) -> dict[str, Any]:
     """A model that is to be trained, a parameter of another one: its own parameters, but not the number of threads."""
     names = [one.name for one in fields(value) if one.name != "n_jobs"]
     parameters = {name: to_plain(getattr(value, name, None)) for name in names if name != "init"}
-    if getattr(value, "init", None) is not None:
-        parameters["init"] = _plain_base(value)
+    init = getattr(value, "init", None)
+    if init is not None:
+        if not isinstance(init, Ranker) or is_fitted(init):  # what a fitted one has learned is not a parameter
+            start = f"{type(value).__name__} starts from a fitted model or from scores (init)"
+            raise ValueError(f"{start}, which parameters do not hold; an init model that is not fitted can be saved")
+        parameters["init"] = to_plain(init)
     return {"type": "model", "name": type(value).__name__, "parameters": parameters}
-
-
-def _plain_base(value: Any) -> dict[str, Any]:
-    """The init model of a model that is to be trained; what a fitted one has learned is not a parameter."""
-    if not isinstance(value.init, Ranker) or is_fitted(value.init):
-        start = f"{type(value).__name__} starts from a fitted model or from scores (init)"
-        raise ValueError(f"{start}, which parameters do not hold; an init model that is not fitted can be saved")
-    plain: dict[str, Any] = to_plain(value.init)
-    return plain
 
 
 def _kind(value: Metric | Objective | Policy) -> tuple[str | None, str]:
@@ -177,26 +172,16 @@ def _kind(value: Metric | Objective | Policy) -> tuple[str | None, str]:
     return ("objective" if OBJECTIVES.get(value.name) is type(value) else None), value.name
 
 
-# --- reading ------------------------------------------------------------------------------------------------------
-
-
 def _items(plain: Mapping[str, Any], where: str, depth: int) -> list[Any]:
-    _check_keys(plain, where, {"items"})
     if not isinstance(plain["items"], list):
         raise ValueError(f"{where}: items must be a list; got {type(plain['items']).__name__}")
     return [from_plain(item, where, depth) for item in plain["items"]]
 
 
 def _read_not_saved(plain: Mapping[str, Any], where: str, depth: int) -> NotSaved:
-    _check_keys(plain, where, {"about"})
     if not isinstance(plain["about"], str):
         raise ValueError(f"{where}: about must be text")
     return NotSaved(plain["about"])
-
-
-def _read_infinity(plain: Mapping[str, Any], where: str, depth: int) -> float:
-    _check_keys(plain, where, set())
-    return math.inf
 
 
 def _read_set(plain: Mapping[str, Any], where: str, depth: int) -> set[Any]:
@@ -220,35 +205,17 @@ def _read_mapping(plain: Mapping[str, Any], where: str, depth: int) -> dict[Any,
     return dict(items)
 
 
-def _read_metric(plain: Mapping[str, Any], where: str, depth: int) -> Metric:
-    kind: type[Metric] = _named(METRICS, plain, where)
-    return _made(kind, plain, where, depth)
-
-
-def _read_objective(plain: Mapping[str, Any], where: str, depth: int) -> Objective:
-    kind: type[Objective] = _named(OBJECTIVES, plain, where)
-    return _made(kind, plain, where, depth)
-
-
 def _read_policy(plain: Mapping[str, Any], where: str, depth: int) -> Policy:
     if "fields" in plain:
-        policy = _made(Policy, plain, where, depth)
+        policy: Policy = _made(Policy, plain, where, depth)
         if policy.name != plain["name"]:
             raise ValueError(f"{where}: policy {plain['name']!r} has the name {policy.name!r} in its fields")
         return policy
-    _check_keys(plain, where, {"name"})
     known: Policy = _named(POLICIES, plain, where)
     return known
 
 
-def _read_class(plain: Mapping[str, Any], where: str, depth: int) -> type[Objective]:
-    _check_keys(plain, where, {"name"})
-    kind: type[Objective] = _named(OBJECTIVES, plain, where)
-    return kind
-
-
 def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
-    _check_keys(plain, where, {"name", "parameters"})
     refuse_unregistered(str(plain["name"]))
     kind: Any = MODELS[plain["name"]]
     if not isinstance(plain["parameters"], dict):
@@ -258,7 +225,6 @@ def _read_model(plain: Mapping[str, Any], where: str, depth: int) -> Any:
 
 
 def _read_estimator(plain: Mapping[str, Any], where: str, depth: int) -> Any:
-    _check_keys(plain, where, {"name", "fields"})
     _named(ESTIMATORS, plain, where)
     made = make_estimator(plain["name"])
     parameters = plain["fields"]
@@ -267,19 +233,20 @@ def _read_estimator(plain: Mapping[str, Any], where: str, depth: int) -> Any:
     return made.set_params(**{name: from_plain(item, f"{where}: {name}", depth) for name, item in parameters.items()})
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any], str, int], Any]] = {
-    "tuple": lambda plain, where, depth: tuple(_items(plain, where, depth)),
-    "set": _read_set,
-    "range": _read_range,
-    "infinity": _read_infinity,
-    "mapping": _read_mapping,
-    "metric": _read_metric,
-    "objective": _read_objective,
-    "objective class": _read_class,
-    "policy": _read_policy,
-    "estimator": _read_estimator,
-    "not saved": _read_not_saved,
-    "model": _read_model,
+_NAME, _FIELDS, _ITEMS = {"name"}, {"name", "fields"}, {"items"}
+_READERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any], str, int], Any]]] = {  # keys besides "type", reader
+    "tuple": (_ITEMS, lambda plain, where, depth: tuple(_items(plain, where, depth))),
+    "set": (_ITEMS, _read_set),
+    "range": (_ITEMS, _read_range),
+    "infinity": (set(), lambda plain, where, depth: math.inf),
+    "mapping": (_ITEMS, _read_mapping),
+    "metric": (_FIELDS, lambda plain, where, depth: _made(_named(METRICS, plain, where), plain, where, depth)),
+    "objective": (_FIELDS, lambda plain, where, depth: _made(_named(OBJECTIVES, plain, where), plain, where, depth)),
+    "objective class": (_NAME, lambda plain, where, depth: _named(OBJECTIVES, plain, where)),
+    "policy": (_FIELDS, _read_policy),
+    "estimator": (_FIELDS, _read_estimator),
+    "not saved": ({"about"}, _read_not_saved),
+    "model": ({"name", "parameters"}, _read_model),
 }
 
 
@@ -299,17 +266,8 @@ def _perhaps_of_a_plugin() -> Iterator[None]:
         raise ValueError(f"{error} If a plugin registers it, import that module first.") from error
 
 
-def _made(kind: type[Made], plain: Mapping[str, Any], where: str, depth: int) -> Made:
-    settings = _read_fields(kind, plain, where, depth)
-    try:
-        return kind(**settings)
-    except (TypeError, ValueError) as error:  # out of its range
-        raise ValueError(f"{where}: {error}") from error
-
-
-def _read_fields(kind: Any, plain: Mapping[str, Any], where: str, depth: int) -> dict[str, Any]:
-    """The fields of a metric, objective or policy: those of its class, each of the type it declares."""
-    _check_keys(plain, where, {"name", "fields"})
+def _made(kind: Any, plain: Mapping[str, Any], where: str, depth: int) -> Any:
+    """A metric, objective or policy: its fields are those of its class, each of the type it declares."""
     if not isinstance(plain["fields"], dict):
         raise ValueError(f"{where}: fields must be an object; got {type(plain['fields']).__name__}")
     hints, known = get_type_hints(kind), [field.name for field in fields(kind)]
@@ -319,12 +277,10 @@ def _read_fields(kind: Any, plain: Mapping[str, Any], where: str, depth: int) ->
         settings[name] = from_plain(item, f"{where}: {name}", depth)
         if not _fits(settings[name], hints[name]):
             raise ValueError(f"{where}: {name} of {plain['name']} has a value of the wrong type: {_short(item)}")
-    return settings
-
-
-def _check_keys(plain: Mapping[str, Any], where: str, expected: set[str]) -> None:
-    if set(plain) != expected | {"type"}:
-        raise ValueError(f"{where}: a {plain['type']} must have {' and '.join(sorted(expected))}; got {sorted(plain)}")
+    try:
+        return kind(**settings)
+    except (TypeError, ValueError) as error:  # out of its range
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -110,22 +110,24 @@ class FeatureFile:
         return f"{self.data.sizes}{left_out}{declared}"
 
 
+@dataclass(frozen=True)
+class FeatureRequest:
+    """Which features of which documents: the best n per query of a file, and judged ones."""
+
+    queries: Path
+    qrels: Path | None = None
+    features: Path | None = None
+    normalize: str | None = None
+    n: int = 1000
+    unjudged: str = "irrelevant"
+    add_judged: bool = False
+    by_position: bool = False
+
+
 def features_file(
-    index: Path,
-    queries: Path,
-    out: Path,
-    *,
-    qrels: Path | None = None,
-    features: Path | None = None,
-    normalize: str | None = None,
-    n: int = 1000,
-    unjudged: str = "irrelevant",
-    add_judged: bool = False,
-    by_position: bool = False,
-    locate: Locate = itself,
-    **first_stage: Any,
+    index: Path, request: FeatureRequest, out: Path, *, locate: Locate = itself, **first_stage: Any
 ) -> FeatureFile:
-    """Write the features of the best n documents per query, and OUT.features.toml, which declares them.
+    """Write the features that are asked for, and OUT.features.toml, which declares them.
 
     LETOR and LightGBM text have labels in any case: without qrels they are 0.
     """
@@ -136,14 +138,15 @@ def features_file(
 
     kind = format_of(out, "letor" if is_stream(out) else None, reading=False)
     refuse_bad_target(out)
-    inputs = [path for path in (queries, qrels, features) if path is not None]
-    refuse_own_input("--out", files_of(out, kind), [str(path) for path in inputs])
-    stage = Stage(features=declared_features(features, normalize, locate), n=n)
+    qrels, inputs = request.qrels, [request.queries, request.qrels, request.features]
+    refuse_own_input("--out", files_of(out, kind), [str(path) for path in inputs if path is not None])
+    stage = Stage(features=declared_features(request.features, request.normalize, locate), n=request.n)
     cascade = Cascade(index, stage, **first_stage)
-    texts = read_queries(locate(queries), by_position=by_position)
+    texts = read_queries(locate(request.queries), by_position=request.by_position)
     judged = None if qrels is None else read_qrels(locate(qrels))
     with progress("features") as report:
-        data = cascade.training_data(texts, judged, unjudged=unjudged, add_judged=add_judged, report=report)
+        rules: dict[str, Any] = {"unjudged": request.unjudged, "add_judged": request.add_judged}
+        data = cascade.training_data(texts, judged, **rules, report=report)
     written = data
     if data.y is None and kind.needs_labels:
         written = replace(data, y=np.zeros(data.n_rows))

@@ -47,11 +47,11 @@ def test_every_model_and_every_parameter_is_described(entry):
     model, page = entry.kind(), pydoc.render_doc(entry.kind, renderer=pydoc.plaintext)
     assert set(entry.parameters) == set(model.get_params())
     for one in entry.parameters.values():
-        assert one.about.endswith("."), one.name
-        assert one.allowed, one.name
+        assert one.declaration.about.endswith("."), one.name
+        assert one.declaration.allowed, one.name
         assert one.default == model.get_params()[one.name]
         assert f"|  {one.name} : " in page
-        assert " ".join(one.about.split()) in " ".join(page.replace("|", " ").split())
+        assert " ".join(one.declaration.about.split()) in " ".join(page.replace("|", " ").split())
 
 
 def test_the_registry_has_every_model_once_and_finds_it_in_any_case():
@@ -172,8 +172,8 @@ def registered():
 def test_a_registered_class_is_named_saved_and_loaded(registered, tmp_path):
     entry = find_model("_switched")
     assert (entry.kind, entry.family, entry.about) == (_Switched, "plugins", "A model with a switch.")
-    assert (entry.step_word, entry.steps_parameter, entry.missing_extra) == ("tree", "n_estimators", None)
-    assert entry.search_space == LambdaMART.search_space
+    assert (entry.kind.step_word, entry.kind.steps_parameter, entry.missing_extra) == ("tree", "n_estimators", None)
+    assert entry.kind.search_space == LambdaMART.search_space
     model = plan_model("_switched", ["switch=true", "n_estimators=2"]).model.fit(X, Y, QID)
     model.save(tmp_path / "model.podium")
     np.testing.assert_array_equal(podium.load(tmp_path / "model.podium").predict(X), model.predict(X))
@@ -212,16 +212,16 @@ def test_every_model_has_a_family_and_a_step_word_and_its_steps_are_a_parameter(
     families = {"trees", "linear", "svm", "boosting", "estimators", "nets", "ensembles"}
     for entry in catalogue():
         assert entry.family in families
-        assert entry.step_word in ("tree", "round", "epoch", "member", "fit")
-        assert entry.steps_parameter is None or entry.steps_parameter in entry.parameters
+        assert entry.kind.step_word in ("tree", "round", "epoch", "member", "fit")
+        assert entry.kind.steps_parameter is None or entry.kind.steps_parameter in entry.parameters
 
 
 def test_a_new_model_needs_only_its_fields_and_an_entry():
     entry = ModelEntry("_Switched", __name__, "trees", "boosted trees", "lambda", "A model with a switch.")
     assert (entry.name, entry.kind) == ("_switched", _Switched)
     assert list(entry.parameters)[:2] == ["switch", "n_estimators"]
-    assert entry.parameters["switch"].about == "On or off."
-    assert entry.parameters["switch"].allowed == "True or False"
+    assert entry.parameters["switch"].declaration.about == "On or off."
+    assert entry.parameters["switch"].declaration.allowed == "True or False"
     assert entry.parameters["n_estimators"].default == _Switched().n_estimators == 7
     assert "n_estimators : an integer from 1 to 1,000,000, default=7\n    Number of trees." in _Switched.__doc__
     assert read_settings(entry, ["switch=True"]) == {"switch": True}

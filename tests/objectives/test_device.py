@@ -98,7 +98,7 @@ import sys
 for name in ("numba", "llvmlite", "scipy", "sklearn", "narwhals", "pandas"):
     sys.modules[name] = None
 import numpy as np
-from podium.objectives import approximate, centred, lambdas, likelihood, listwise, pairwise, pointwise
+from podium.objectives import approximate, lambdas, likelihood, listwise, pairwise, pointwise
 from podium.objectives.device import ListGradients
 scores, mask = np.array([[0.0, 1.0, 0.0]], np.float32), np.array([[True, True, False]])
 rows = {name: np.array([[1.0, 0.0, 0.0]], np.float32) for name in ("label", "value", "target", "gain", "row_weight")}
@@ -110,12 +110,12 @@ settings = {
     pointwise.threshold_gradients: {"slope": 1.0},
     approximate.smooth_gradients: {"alpha": 1.0},
     pointwise.squared_gradients: {},
-    centred.centred_gradients: {},
+    pointwise.centred_gradients: {},
     listwise.softmax_gradients: {},
     likelihood.likelihood_gradients: {},
 }
 for function, given in settings.items():
-    own = rows if function.__module__.endswith(("pointwise", "centred")) else {**rows}
+    own = rows if function.__module__.endswith("pointwise") else {**rows}
     if own is not rows:
         del own["row_weight"]
     gradients = ListGradients(function, tuple(given.items()))(scores, mask, own, queries, table)

@@ -69,9 +69,9 @@ def _validated(model: Ranker, X: Any, *more: Any, **options: Any) -> Any:
         return validate_data(model, X, *more, reset=False, **options, **_VALIDATION)
     except ValueError as error:
         names = getattr(X, "columns", None)
-        difference = None
-        if names is not None and trained is not None:
-            difference = first_difference(list(names), trained, "the model")
+        if names is None or trained is None:
+            raise
+        difference = first_difference(list(names), trained, "the model")
         if difference is None:
             raise
         raise ValueError(f"{error}\n{difference[0].upper()}{difference[1:]}. {SAME_COLUMNS}") from error
@@ -174,11 +174,8 @@ def _plain_rows(X: Any, n_features: int) -> np.ndarray | None:
 
 
 def _as_float32(X: Any) -> FeatureMatrix:
-    """What scikit-learn has looked at, which knows no numbers that only float32 makes infinite.
-
-    A sparse matrix was made float32 before.
-    """
-    if is_sparse(X):
+    """What scikit-learn has looked at, which knows no numbers that only float32 makes infinite."""
+    if is_sparse(X):  # made float32 before
         return X
     return np.ascontiguousarray(X) if X.dtype == np.float32 else as_features(X)
 
@@ -203,9 +200,8 @@ def check_early_stopping(rounds: Any, eval_set: Any) -> None:
 
 def refuse_number_as_qid(qid: Any) -> None:
     if isinstance(qid, Integral):
-        raise ValueError(
-            f"predict: qid must have one id per row; got {qid}. For the first trees only, give n_trees={qid}."
-        )
+        advice = f"For the first trees only, give n_trees={qid}."
+        raise ValueError(f"predict: qid must have one id per row; got {qid}. {advice}")
 
 
 def as_eval_sets(eval_set: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -157,11 +157,8 @@ def clone(model: Model) -> Model:
 
 def check_fitted(model: Any) -> None:
     """Refuse a model that is not fitted, by scikit-learn's error."""
-    if not is_fitted(model):
-        _refuse_unfitted(model)
-
-
-def _refuse_unfitted(model: Any) -> NoReturn:
+    if is_fitted(model):
+        return
     from sklearn.exceptions import NotFittedError
 
     advice = "Call 'fit' with appropriate arguments before using this estimator."

@@ -17,34 +17,26 @@ from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.formats.kinds import CHECKPOINT
 from podium.learners.monitor import Curves, Monitor
-from podium.learners.protocol import Learner
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 from podium.models.frame.arguments import as_eval_sets, check_early_stopping, eval_data, training_data
 from podium.models.frame.constant_features import constant_features
 from podium.models.frame.init_model import fit_init, init_offset, init_scores
 from podium.models.frame.parameters import value_of
-from podium.models.frame.plan import Callback, FitOptions, Interrupted, LearnerT, Progress, TrainingPlan, TrainingRows
+from podium.models.frame.plan import Callback, FitOptions, Interrupted, Progress, TrainingPlan, TrainingRows
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import Transform
 from podium.persistence.checkpoints import Checkpoints, checksum, describe_run
 
 
 def train(
-    model: Ranker,
-    plan: TrainingPlan[LearnerT],
-    X: Any,
-    y: Any,
-    qid: Any,
-    options: FitOptions,
-    more: int | None = None,
+    model: Ranker, plan: TrainingPlan[Any], X: Any, y: Any, qid: Any, options: FitOptions, more: int | None = None
 ) -> None:
     """`fit`, or with `more` so many further steps of the fitted model; its parameters have been checked."""
-    if more is None:
-        model.fitted_parameters_ = {name: value_of(model, name) for name in model.scoring_parameters}
     report = print if options.verbose else None
     checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
     check_early_stopping(options.early_stopping_rounds, options.eval_set)
     if more is None:
+        model.fitted_parameters_ = {name: value_of(model, name) for name in model.scoring_parameters}
         model.categories_ = model.find_names(X)
     data = training_data(model, X, y, qid, options, known=more is not None)
     model.n_queries_ = data.n_queries
@@ -54,31 +46,22 @@ def train(
     for number, part in enumerate(eval_sets):
         model.refuse_unsupported(part.X, f"eval_set[{number}]")
     if more is None:
-        model.transform_ = _fit_transform(model, data)
+        kinds, unchanged = value_of(model, "transform"), model.untransformed_features()
+        model.transform_ = None if kinds is None else Transform.fit(kinds, data, unchanged, model.n_jobs)
     data, eval_sets = model.transformed(data), [model.transformed(part) for part in eval_sets]
     if more is None:
         fit_init(model, X, y, qid, options.weights)
     check_interrupts()
-    _run(model, plan, _rows(model, data, eval_sets, options, more), options, checkpoints, more)
-
-
-def _rows(
-    model: Ranker, data: RankingData, eval_sets: Sequence[RankingData], options: FitOptions, more: int | None
-) -> TrainingRows:
-    rounds = options.early_stopping_rounds
-    return TrainingRows(data, init_scores(model, data), eval_sets, rounds, more is not None, model.n_jobs)
-
-
-def _fit_transform(model: Ranker, data: RankingData) -> Transform | None:
-    kinds = value_of(model, "transform")
-    return None if kinds is None else Transform.fit(kinds, data, model.untransformed_features(), model.n_jobs)
+    start, rounds = init_scores(model, data), options.early_stopping_rounds
+    rows = TrainingRows(data, start, eval_sets, rounds, more is not None, model.n_jobs)
+    _run(model, plan, rows, [*options.callbacks, *_printing(options.verbose)], checkpoints, more)
 
 
 def _run(
     model: Ranker,
-    plan: TrainingPlan[LearnerT],
+    plan: TrainingPlan[Any],
     rows: TrainingRows,
-    options: FitOptions,
+    callbacks: Sequence[Callback],
     checkpoints: Checkpoints | None,
     more: int | None,
 ) -> None:
@@ -90,17 +73,24 @@ def _run(
         planned = plan.n_steps if isinstance(plan.n_steps, int) else plan.n_steps()
         n_steps = planned if more is None else learner.n_steps + more
         check_interrupts()
-        monitor = _monitor(model, plan, learner, rows, options, n_steps)
+
+        def report(steps: int, curves: Curves) -> bool:
+            progress = Progress(model, steps, n_steps, curves)
+            answers = [bool(callback(progress)) for callback in callbacks]  # all are called
+            return any(answers)
+
+        patience = plan.patience(rows.early_stopping_rounds)
+        monitor = Monitor(learner, rows.eval_sets, model.evaluation_metric(), patience, report, model.n_jobs)
         checkpointer = None
         if checkpoints is not None:
             description = describe_run(model, rows.data, rows.eval_sets, rows.early_stopping_rounds)
             described = description | {"steps": str(n_steps)}
-            checkpointer = Checkpointer(checkpoints, learner, monitor, n_steps, described, model.step_word)
+            checkpointer = Checkpointer(checkpoints, monitor, n_steps, described, model.step_word)
             checkpointer.resume()
-        _take_steps(model, plan, learner, monitor, n_steps, checkpointer)
+        _take_steps(model, plan, monitor, n_steps, checkpointer)
         if not _warn_if_constant(model, plan, rows.ungrouped) and plan.explain is not None:
             plan.explain(learner, monitor.steps)  # only then has the learner a better reason to give
-        _keep(model, plan, learner, monitor)
+        _keep(model, plan, monitor)
     finally:
         if plan.close is not None:
             plan.close(learner)
@@ -108,55 +98,36 @@ def _run(
         checkpoints.end()
 
 
-def _monitor(
-    model: Ranker, plan: TrainingPlan[LearnerT], learner: Learner, rows: TrainingRows, options: FitOptions, n_steps: int
-) -> Monitor:
-    callbacks = [*options.callbacks, *([_print_every(options.verbose)] if options.verbose else [])]
-
-    def report(steps: int, curves: Curves) -> bool:
-        progress = Progress(model, steps, n_steps, curves)
-        answers = [bool(callback(progress)) for callback in callbacks]  # all are called
-        return any(answers)
-
-    patience = plan.patience(rows.early_stopping_rounds)
-    return Monitor(learner, rows.eval_sets, model.evaluation_metric(), patience, report, model.n_jobs)
-
-
 def _take_steps(
-    model: Ranker,
-    plan: TrainingPlan[LearnerT],
-    learner: LearnerT,
-    monitor: Monitor,
-    n_steps: int,
-    checkpointer: Checkpointer | None,
+    model: Ranker, plan: TrainingPlan[Any], monitor: Monitor, n_steps: int, checkpointer: Checkpointer | None
 ) -> None:
     try:
         with undisguised_interrupts():
-            run_steps(learner, monitor, n_steps, checkpointer)
+            run_steps(monitor, n_steps, checkpointer)
     except KeyboardInterrupt as interrupt:
         if not monitor.steps:
             raise
-        _keep(model, plan, learner, monitor)
-        stopped = f"stopped after {counted(learner.n_steps, model.step_word)}; what was learned is kept."
+        _keep(model, plan, monitor)
+        stopped = f"stopped after {counted(monitor.learner.n_steps, model.step_word)}; what was learned is kept."
         raise Interrupted(stopped) from interrupt
 
 
-def _keep(model: Ranker, plan: TrainingPlan[LearnerT], learner: LearnerT, monitor: Monitor) -> None:
+def _keep(model: Ranker, plan: TrainingPlan[Any], monitor: Monitor) -> None:
     """What was learned up to the last completed step, or the best one, becomes the fitted state."""
-    snapshot, curves = monitor.result()
+    learner, (snapshot, curves) = monitor.learner, monitor.result()
     learner.keep(snapshot)
     plan.keep(learner)
     model.best_iteration_, model.evals_ = learner.n_steps, curves
 
 
-def _warn_if_nothing_to_learn(plan: TrainingPlan[LearnerT], data: RankingData) -> None:
+def _warn_if_nothing_to_learn(plan: TrainingPlan[Any], data: RankingData) -> None:
     labels = data.labels_for("fit")[data.rows]
     low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
     if plan.uses_labels and plan.learns_from_pairs and not (low < high).any() and data.n_rows > 1:
         warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")
 
 
-def _warn_if_constant(model: Ranker, plan: TrainingPlan[LearnerT], data: RankingData) -> bool:
+def _warn_if_constant(model: Ranker, plan: TrainingPlan[Any], data: RankingData) -> bool:
     """Warn where the columns that the learner sees tell nothing apart that it is to rank; whether they do not."""
     constant = constant_features(data, by_query=plan.learns_from_pairs, by_label=plan.uses_labels)
     if constant is not None:
@@ -164,21 +135,21 @@ def _warn_if_constant(model: Ranker, plan: TrainingPlan[LearnerT], data: Ranking
     return constant is not None
 
 
-def _print_every(steps: int) -> Callback:
+def _printing(every: int | None) -> list[Callback]:
+    """What prints the values of evaluation sets every so many steps."""
+
     def show(progress: Progress) -> None:
-        if progress.iteration % steps == 0:
-            numbers = [
-                f"{part} {metric} {curve[-1]:.4f}"
-                for part, curves in progress.evals.items()
-                for metric, curve in curves.items()
-            ]
+        if every and progress.iteration % every == 0:
+            by_set = [(part, *item) for part, curves in progress.evals.items() for item in curves.items()]
+            numbers = [f"{part} {metric} {curve[-1]:.4f}" for part, metric, curve in by_set]
             print(f"{progress.iteration}/{progress.total}  {'  '.join(numbers)}", flush=True)
 
-    return show
+    return [show] if every else []
 
 
-def run_steps(learner: Learner, monitor: Monitor, n_steps: int, checkpointer: Checkpointer | None = None) -> None:
+def run_steps(monitor: Monitor, n_steps: int, checkpointer: Checkpointer | None = None) -> None:
     """Take steps until there are `n_steps`, or the monitor or the learner ends it."""
+    learner = monitor.learner
     while learner.n_steps < n_steps and not learner.is_done:
         before = learner.n_steps
         learner.step()
@@ -192,14 +163,9 @@ class Checkpointer:
     """Writes the state of a training every few steps, and resumes from it."""
 
     def __init__(
-        self,
-        checkpoints: Checkpoints,
-        learner: Learner,
-        monitor: Monitor,
-        n_steps: int,
-        description: dict[str, str],
-        step_word: str,
+        self, checkpoints: Checkpoints, monitor: Monitor, n_steps: int, description: dict[str, str], step_word: str
     ) -> None:
+        learner = monitor.learner
         self.checkpoints, self.learner, self.monitor, self.n_steps = checkpoints, learner, monitor, n_steps
         self._steps_before, self._step_word = learner.n_steps, step_word
         _, arrays = learner.state(learner.snapshot())

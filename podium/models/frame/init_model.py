@@ -30,10 +30,6 @@ from podium.models.frame.transforms import Queries, queries_of, source_of
 from podium.models.registry import catalogue
 
 
-def _is_init(value: Any) -> bool:
-    return not isinstance(value, (str, bytes, type))
-
-
 def read_init(text: str) -> Any:
     """A fitted model by its file, or one to be trained, written as `linear(max_iter=50)`."""
     from podium.persistence.saving import load
@@ -48,7 +44,7 @@ def read_init(text: str) -> Any:
     return load(text)
 
 
-INIT = Kind("an init model", _is_init, read_init, explains=True)
+INIT = Kind("an init model", lambda value: not isinstance(value, (str, bytes, type)), read_init, explains=True)
 
 
 @parametrized
@@ -60,13 +56,9 @@ class InitParameter:
         "Init model: what is learned is added to its scores. One that is not fitted is trained first, on the same "
         "rows.",
         kind=INIT,
-        optional=True,
         words='a model (as text: "linear(max_iter=50)", or the file of a fitted one), one score per training row, or '
         "None",
     )
-
-
-# --- training and scoring ------------------------------------------------------------------------------------------
 
 
 def fit_init(model: Ranker, X: Any, y: Any, qid: Any, weights: Mapping[str, Any]) -> None:
@@ -77,10 +69,8 @@ def fit_init(model: Ranker, X: Any, y: Any, qid: Any, weights: Mapping[str, Any]
         return
     if not isinstance(init, Ranker):
         kind = type(init).__name__
-        raise ValueError(
-            f"{name}: init is a {kind} that is not fitted, and only models of Podium are trained "
-            f"here. Give init=Pointwise({kind}(...)), or a fitted {kind}."
-        )
+        problem = f"init is a {kind} that is not fitted, and only models of Podium are trained here"
+        raise ValueError(f"{name}: {problem}. Give init=Pointwise({kind}(...)), or a fitted {kind}.")
     try:
         model.init_ = copy_unfitted(init).set_params(n_jobs=model.n_jobs).fit(X, y, qid, **weights)
     except Interrupted as interrupt:  # without an init model there is nothing to keep
@@ -106,10 +96,8 @@ def init_scores(model: Ranker, data: RankingData) -> np.ndarray | None:
     data, init = source_of(data), model.init_
     if init is not None:
         if getattr(init, "categories_", {}) != getattr(model, "categories_", {}):
-            raise ValueError(
-                "init was trained on a table with other names in its columns of categories; "
-                "give both the same categories."
-            )
+            problem = "init was trained on a table with other names in its columns of categories"
+            raise ValueError(f"{problem}; give both the same categories.")
         _refuse_other_columns(model, data)
         return np.asarray(init_predictions(model, data.X, queries_of(data))[data.rows])
     if model.init is None or hasattr(model.init, "predict"):
@@ -136,9 +124,6 @@ def _refuse_other_columns(model: Ranker, data: RankingData) -> None:
         difference = first_difference(list(names), list(trained), "init")
         if difference:
             raise ValueError(f"{type(model).__name__}: {difference}. {SAME_COLUMNS} Train both on the same columns.")
-
-
-# --- the file ------------------------------------------------------------------------------------------------------
 
 
 def unsaved_parameters(model: Ranker) -> tuple[str, ...]:
@@ -168,9 +153,6 @@ def _largest_total(model: Ranker) -> float:
     return model.largest_score() + (0.0 if model.init_ is None else _largest_total(model.init_))
 
 
-# --- models that hold models with an init --------------------------------------------------------------------------
-
-
 def _held(value: Any) -> Iterator[Any]:
     """What a model is made of, one level down: parameters, and items of lists and mappings."""
     if is_estimator(value):
@@ -197,25 +179,17 @@ def refuse_fitted_inits(model: Any, where: str = "") -> None:
             unfitted = f"init=sklearn.base.clone(base) (as text: init={name.lower()})"
             if not isinstance(one.init, Ranker):
                 unfitted = "as a model of Podium, such as init=Pointwise(estimator)"
-            raise ValueError(
-                f"{_prefix(where)}the init of {type(one).__name__} is a fitted {name}, and may have been trained on "
-                f"the rows that it would be judged by. Give it unfitted, {unfitted}: then every fit trains it on its "
-                "own training rows."
-            )
+            problem = f"the init of {type(one).__name__} is a fitted {name}, and may have been trained on the rows that"
+            advice = f"Give it unfitted, {unfitted}: then every fit trains it on its own training rows."
+            raise ValueError(f"{where}{': ' * bool(where)}{problem} it would be judged by. {advice}")
 
 
 def refuse_given_scores(model: Any, where: str = "") -> None:
     """Refuse one score per training row as `init`, where training rows are a part or a sample of what is given."""
     for one in models_with_init(model):
         if not hasattr(one.init, "predict"):
-            raise ValueError(
-                f"{_prefix(where)}{type(one).__name__} starts from one score per training row (init), which parts of "
-                "the data do not have. Give a model that is not fitted as init."
-            )
-
-
-def _prefix(where: str) -> str:
-    return f"{where}: " if where else ""
+            start = f"{where}{': ' * bool(where)}{type(one).__name__} starts from one score per training row (init)"
+            raise ValueError(f"{start}, which parts of the data do not have. Give a model that is not fitted as init.")
 
 
 def copy_unfitted(model: Ranker) -> Ranker:

@@ -140,14 +140,14 @@ def inspect(model: Any) -> Inspection:
     forest, names = model.forest_, column_names(model)
     used, gain = forest.used_features()
     order = np.argsort(-gain, kind="stable")[:_FEATURES_SHOWN]
-    parameters, changed = shown_parameters(model)
     total = gain.sum() or 1.0
+    name, _, parameters, changed = about_model(model)
     return Inspection(
-        model=type(model).__name__,
-        parameters=parameters,
-        changed=changed,
+        name,
+        forest.n_features,
+        parameters,
+        changed,
         trees=[_tree(tree, names, category_names(model)) for tree in forest.split()],
-        n_features=forest.n_features,
         features_used=len(used),
         top_features=[(names[used[rank]], float(gain[rank] / total)) for rank in order if gain[rank] > 0],
         start=float(forest.start),
@@ -310,9 +310,7 @@ class EnsembleInspection(ModelInspection):
     weights: list[float]  # of their scores; empty where another model combines them
 
     def as_dict(self) -> dict[str, Any]:
-        about = {"model": self.model, "n_features": self.n_features, "parameters": self.parameters}
-        members = [member.as_dict() for member in self.members]
-        return about | {"changed": self.changed, "weights": self.weights, "members": members}
+        return asdict(self) | {"members": [member.as_dict() for member in self.members]}
 
     def _details(self) -> list[str]:
         weights = [f" with weight {weight:.4g}" for weight in self.weights] or [""] * len(self.members)
@@ -332,8 +330,9 @@ class NetInspection(ModelInspection):
         return [f"{counted(self.nets, 'net')} with layers {layers}; {self.weights:,} weights per net"]
 
 
-def shown_parameters(model: Any) -> tuple[dict[str, Any], list[str]]:
-    """All parameters of a model as plain values, and which of them are not as by default."""
+def about_model(model: Any) -> tuple[str, int, dict[str, Any], list[str]]:
+    """What every `ModelInspection` has: parameters as plain values, and which of them are not as by default."""
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
     changed = [one.name for one in known if value_of(model, one.name) != one.default]
-    return {one.name: _plain(value_of(model, one.name)) for one in known}, changed
+    plain = {one.name: _plain(value_of(model, one.name)) for one in known}
+    return type(model).__name__, model.n_features_in_, plain, changed

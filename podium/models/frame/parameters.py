@@ -142,24 +142,17 @@ class Parameter:
     default: Any
     declaration: Declaration
 
-    @property
-    def allowed(self) -> str:
-        return self.declaration.allowed
-
-    @property
-    def about(self) -> str:
-        return self.declaration.about
-
     def as_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "default": self.default, "allowed": self.allowed, "about": self.about}
+        shown = self.declaration
+        return {"name": self.name, "default": self.default, "allowed": shown.allowed, "about": shown.about}
 
 
 def parameter(default: Any, about: str, *, kind: Kind | None = None, positional: bool = False, **more: Any) -> Any:
-    """A field with a `Declaration`. `kind` follows from the default unless that is None or a name.
+    """A field with a `Declaration`. `kind` follows from the default unless that is a name or None, which allows None.
 
     `positional` is for the part that a model is made around: `Pointwise(Ridge())`.
     """
-    declaration = Declaration(about, kind or _KINDS[type(default)], **more)
+    declaration = Declaration(about, kind or _KINDS[type(default)], **{"optional": default is None} | more)
     return field(default=default, kw_only=not positional, metadata={_KEY: declaration})
 
 
@@ -195,7 +188,7 @@ def parameters_of(made: type[Any]) -> dict[str, Parameter]:
 
 
 def value_of(model: Any, name: str) -> Any:
-    """A parameter of a model; one that `HiddenWhileNone` hides is None."""
+    """A parameter of a model; one that `HiddenIfNone` hides is None."""
     return getattr(model, name, None)
 
 
@@ -210,7 +203,7 @@ def _typed(default: Any, value: Any) -> Any:
     return type(default)(value) if isinstance(default, (bool, int, float)) else value
 
 
-class HiddenWhileNone:
+class HiddenIfNone:
     """A parameter that an instance has as an attribute only while it is not None.
 
     scikit-learn takes whatever has an attribute `transform` for a transformer, and would call it.
@@ -244,7 +237,7 @@ def _section(made: type) -> str:
     lines = ["Parameters", "----------"]
     for one in parameters_of(made).values():
         lines.append(f"{one.name} : {one.declaration.signature}, default={one.default!r}")
-        lines.append(fill(one.about, _WIDTH, initial_indent="    ", subsequent_indent="    "))
+        lines.append(fill(one.declaration.about, _WIDTH, initial_indent="    ", subsequent_indent="    "))
     return "\n".join(lines)
 
 
@@ -298,8 +291,7 @@ class MetricParameter:
     metric: Any = parameter(
         "ndcg@10",
         'Metric to optimize; where there is an objective, by "lambda" or "bayesrank"; the cutoff limits the pairs of '
-        '"lambda". Evaluation sets '
-        "are judged by it unless eval_metric is given.",
+        '"lambda". Evaluation sets are judged by it unless eval_metric is given.',
         kind=NAME,
         words=f"a metric: {', '.join(METRICS)}, with or without a cutoff",
     )

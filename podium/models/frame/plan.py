@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -133,7 +134,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """A `fit` that leaves the fitted state as it was where it fails; parameters are the caller's affair."""
+    """A `fit` that leaves the fitted state as it was where it fails; parameters are the caller's affair.
+
+    Its signature, which scikit-learn reads, has the fields of `FitOptions` in place of `**options`.
+    """
 
     @wraps(fit)
     def whole_fit(self: Ranker, *args: Any, **options: Any) -> Any:
@@ -148,6 +152,13 @@ def all_or_nothing(fit: _Fit) -> _Fit:
                 self.__dict__ = {name: value for name, value in before.items() if name not in parameters} | now
                 raise
 
+    accepted = signature(fit)
+    shown = [one for one in accepted.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    if len(shown) < len(accepted.parameters):
+        shown += [
+            Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in fields(FitOptions)
+        ]
+    whole_fit.__signature__ = accepted.replace(parameters=shown)  # type: ignore[attr-defined]
     return cast(_Fit, whole_fit)
 
 
@@ -167,10 +178,8 @@ def named_objective(model: object, chosen: Any, **settings: Any) -> Objective:
     if not exponent:
         return objective
     if "pair_exponent" not in {field.name for field in fields(objective)}:
-        raise ValueError(
-            f"{type(model).__name__}: pair_exponent={exponent:g} is for pairwise objectives and lambda; "
-            f"got objective {objective.name!r}. Leave it at 0."
-        )
+        problem = f"pair_exponent={exponent:g} is for pairwise objectives and lambda; got objective {objective.name!r}"
+        raise ValueError(f"{type(model).__name__}: {problem}. Leave it at 0.")
     return parse_objective(objective, pair_exponent=float(exponent))
 
 

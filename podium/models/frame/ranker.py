@@ -22,34 +22,13 @@ from podium.learners.rows import finite_scores
 from podium.metrics.base import Metric
 from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
-from podium.models.frame.arguments import (
-    one_query_warning,
-    refuse_number_as_qid,
-    refuse_unsupported,
-    rows_for,
-)
+from podium.models.frame.arguments import one_query_warning, refuse_number_as_qid, refuse_unsupported, rows_for
 from podium.models.frame.estimator import Estimator, check_fitted, is_fitted
-from podium.models.frame.parameters import (
-    INTEGER,
-    NAME,
-    NAMES,
-    HiddenWhileNone,
-    check_values,
-    parameter,
-    parametrized,
-    value_of,
-)
+from podium.models.frame.parameters import INTEGER, NAME, HiddenIfNone, check_values, parameter, parametrized, value_of
 from podium.models.frame.plan import Callback, FitOptions, TrainingPlan, all_or_nothing
 from podium.models.frame.scoring import RowScorer, Scorer
-from podium.models.frame.transforms import (
-    KINDS,
-    WITHIN_QUERY,
-    Queries,
-    are_transforms,
-    one_query,
-    queries_by_id,
-    queries_of,
-)
+from podium.models.frame.transforms import TRANSFORMS, WITHIN_QUERY, Queries, one_query, queries_by_id, queries_of
+from podium.objectives.base import Objective
 from podium.persistence.validation import Fact
 
 if TYPE_CHECKING:
@@ -75,7 +54,6 @@ class Ranker(Estimator):
         None,
         "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10.",
         kind=NAME,
-        optional=True,
         words="a metric, or None",
     )
     n_jobs: int | None = parameter(
@@ -84,7 +62,6 @@ class Ranker(Estimator):
         kind=INTEGER,
         low=-1,
         high=4096,
-        optional=True,
         words="an integer from 1 to 4,096, or -1 or None for all cores",
     )
     transform: Any = parameter(
@@ -92,10 +69,8 @@ class Ranker(Estimator):
         "Columns made of each feature: within the query zscore, rank and minmax, over the training rows standard, "
         "signed_log and quantile, or raw. With one of the first three, predict needs qid. None: the features as they "
         "are.",
-        kind=NAMES,
-        optional=True,
-        holds=are_transforms,
-        words=f'names such as ("raw", "zscore", "rank"), each once, out of {", ".join(KINDS)}; or None',
+        kind=TRANSFORMS,
+        words=f"{TRANSFORMS.words}; or None",
     )
 
     # What a class says of itself.
@@ -117,10 +92,11 @@ class Ranker(Estimator):
         raise NotImplementedError
 
     def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
-        """One score per row, float64; the columns of X are those that the learner saw.
+        """One score per row, float64, of columns as the learner saw them; `queries` are None unless `needs_queries`."""
+        raise NotImplementedError
 
-        `queries` are None unless `needs_queries`.
-        """
+    def make_objective(self) -> Objective:
+        """What is minimized, of a model whose learner takes any objective."""
         raise NotImplementedError
 
     def fitted_state(self) -> FittedState:
@@ -180,18 +156,8 @@ class Ranker(Estimator):
         from podium.models.frame.fitting import train  # a model that is loaded to score needs none of it
 
         self.check_parameters()
-        options = FitOptions(
-            group=group,
-            sample_weight=sample_weight,
-            query_weight=query_weight,
-            eval_set=eval_set,
-            early_stopping_rounds=early_stopping_rounds,
-            callbacks=callbacks,
-            verbose=verbose,
-            checkpoint=checkpoint,
-            every=every,
-            checkpoint_errors=checkpoint_errors,
-        )
+        watched = eval_set, early_stopping_rounds, callbacks, verbose
+        options = FitOptions(group, sample_weight, query_weight, *watched, checkpoint, every, checkpoint_errors)
         train(self, self.training_plan(), X, y, qid, options)
         return self
 
@@ -268,9 +234,9 @@ class Ranker(Estimator):
             warn(one_query_warning(rows.shape[0]))
             return rows, one_query(rows.shape[0])
         if qid is None:
+            needed = f"predict needs qid, one query id per row, because {self.reason_for_queries()}"
             raise ValueError(
-                f"{type(self).__name__}: predict needs qid, one query id per row, because {self.reason_for_queries()}. "
-                "model.scorer() takes the rows of one query as one list."
+                f"{type(self).__name__}: {needed}. model.scorer() takes the rows of one query as one list."
             )
         return rows, queries_by_id(as_query_ids(qid, None, rows.shape[0]))
 
@@ -283,10 +249,7 @@ class Ranker(Estimator):
         return f"its transform compares the documents of a query ({', '.join(WITHIN_QUERY)})"
 
     def rank(self, X: Any, qid: Any = None) -> np.ndarray:
-        """The rows, best first within each query; queries in order of first appearance.
-
-        Without `qid`, all rows are those of one query.
-        """
+        """Rows, best first per query, queries in order of first appearance; without `qid`, all rows are one query."""
         if isinstance(X, RankingData):
             refuse_beside_data("rank", qid=qid)
             scores = self.predict(X)
@@ -350,10 +313,10 @@ class Ranker(Estimator):
 
     def inspect(self) -> ModelInspection:
         """What the model is made of. Print it."""
-        from podium.models.frame.inspection import ModelInspection, shown_parameters
+        from podium.models.frame.inspection import ModelInspection, about_model
 
         check_fitted(self)
-        return ModelInspection(type(self).__name__, self.n_features_in_, *shown_parameters(self))
+        return ModelInspection(*about_model(self))
 
     def save(self, target: Any, *, score_only: bool = False) -> None:
         """Write the model, to a path or a binary file object, as one checked file without code; `podium.load` reads it.
@@ -389,4 +352,4 @@ class Ranker(Estimator):
         return tags
 
 
-Ranker.transform = HiddenWhileNone("transform")
+Ranker.transform = HiddenIfNone("transform")

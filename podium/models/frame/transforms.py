@@ -27,6 +27,8 @@ from podium.data.query_ids import group_rows
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.data.standardising import Standardisation
+from podium.models.frame.parameters import NAMES
+from podium.models.frame.parameters import Kind as ParameterKind
 from podium.models.frame.query_kernels import feature_ranges, minmax_queries, rank_queries, zscore_queries
 
 KINDS = ("raw", "zscore", "rank", "minmax", "standard", "signed_log", "quantile")  # by number in model files
@@ -115,7 +117,8 @@ class Transform:
 
     def names(self, features: Sequence[str]) -> tuple[str, ...]:
         """`bm25`, `zscore(bm25)`, ...: one per column."""
-        return tuple(_column_name(KINDS[kind], features[feature]) for kind, feature in zip(self.kinds, self.features))
+        columns = ((KINDS[kind], features[feature]) for kind, feature in zip(self.kinds, self.features))
+        return tuple(name if kind == "raw" else f"{kind}({name})" for kind, name in columns)
 
     def columns_of(self, feature: int) -> list[int]:
         """The columns that are made of a feature; none where all were constant."""
@@ -210,10 +213,9 @@ class Transform:
     def _without_constants(self, data: RankingData, n_jobs: int | None) -> Transform:
         varying = _varying(self.apply(data.X, queries_of(data), n_jobs))
         if not varying.any():
-            raise ValueError(
-                f"transform: all columns are constant over the training rows (n_samples={data.n_rows}), so there is "
-                "nothing to learn from. Add features, or transforms that vary within the training rows."
-            )
+            problem = f"all columns are constant over the training rows (n_samples={data.n_rows})"
+            advice = "Add features, or transforms that vary within the training rows."
+            raise ValueError(f"transform: {problem}, so there is nothing to learn from. {advice}")
         return Transform(self.kinds[varying], self.features[varying], self.centre, self.scale, self.quantiles)
 
 
@@ -252,21 +254,21 @@ def transform_queries(
 def refuse_sparse(kinds: Sequence[str], X: FeatureMatrix) -> None:
     changing = [kind for kind in kinds if kind not in _KEEP_ZEROS]
     if changing and is_sparse(X):
-        raise ValueError(
-            f"transform: zeros would not stay zeros under {changing[0]!r}, so sparse rows would be filled up; "
-            f"with sparse rows use {' and '.join(map(repr, _KEEP_ZEROS))}, or X.toarray()."
-        )
+        problem = f"zeros would not stay zeros under {changing[0]!r}, so sparse rows would be filled up"
+        allowed = " and ".join(map(repr, _KEEP_ZEROS))
+        raise ValueError(f"transform: {problem}; with sparse rows use {allowed}, or X.toarray().")
 
 
-def are_transforms(value: Any) -> bool:
-    """Whether a parameter has names of transforms, each once."""
+def _are_transforms(value: Any) -> bool:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         return False
     return all(isinstance(kind, str) and kind in KINDS for kind in value) and len(set(value)) == len(value)
 
 
-def _column_name(kind: str, feature: str) -> str:
-    return feature if kind == "raw" else f"{kind}({feature})"
+_EXAMPLE = '("raw", "zscore", "rank")'
+TRANSFORMS = ParameterKind(
+    f"names such as {_EXAMPLE}, each once, out of {', '.join(KINDS)}", _are_transforms, NAMES.read
+)
 
 
 def _signed_log(values: np.ndarray) -> np.ndarray:

@@ -51,9 +51,7 @@ def _scaled(weights: np.ndarray | None, name: str) -> np.ndarray | None:
 def _refuse_large_ratio(weights: np.ndarray, relative: np.ndarray, name: str) -> None:
     positive = np.flatnonzero(weights > 0)  # of the weights: a relative one may be too small for float64
     smallest, largest = int(positive[weights[positive].argmin()]), int(weights.argmax())
-    if relative[smallest] >= _LEAST:
-        return
-    raise ValueError(
-        f"fit: positive weights may differ by a factor of at most {LARGEST_RATIO:g}; {name}[{smallest}] is "
-        f"{weights[smallest]:g} and {name}[{largest}] is {weights[largest]:g}. Set weights that are negligible to 0."
-    )
+    if relative[smallest] < _LEAST:
+        limit = f"fit: positive weights may differ by a factor of at most {LARGEST_RATIO:g}"
+        two = " and ".join(f"{name}[{row}] is {weights[row]:g}" for row in (smallest, largest))
+        raise ValueError(f"{limit}; {two}. Set weights that are negligible to 0.")

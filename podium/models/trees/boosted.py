@@ -41,7 +41,6 @@ from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.transforms import Queries, one_query, same_transforms
 from podium.models.frame.weights import row_weights
 from podium.models.trees.parameters import BOOSTED_SPACE, STEPS, is_feature_list, is_sign_mapping
-from podium.objectives.base import Objective
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -57,7 +56,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
     max_depth: int | None = parameter(
-        None, "Maximum depth of a tree; None for no limit.", kind=INTEGER, low=1, high=2**16, optional=True
+        None, "Maximum depth of a tree; None for no limit.", kind=INTEGER, low=1, high=2**16
     )
     min_hessian: float = parameter(1e-3, "Minimum sum of hessians per leaf.", low=0, high=LARGE)
     min_gain: float = parameter(0.0, "Minimum gain to split: a split must gain more.", low=0, high=LARGE)
@@ -74,8 +73,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     )
     feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
     extra_trees: bool = parameter(
-        False,
-        "Extremely randomized trees: one random threshold per feature and node is tried instead of all.",
+        False, "Extremely randomized trees: one random threshold per feature and node is tried instead of all."
     )
     max_bins: int = 255
     bundle_features: bool | None = parameter(
@@ -83,7 +81,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         "Exclusive feature bundling (EFB): features that hardly ever have non-default values in the same document "
         "share a histogram. None bundles if X is sparse, or dense with one value nearly everywhere in most columns.",
         kind=SWITCH,
-        optional=True,
     )
     max_conflicts: float = parameter(
         0.0,
@@ -96,7 +93,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         "Monotone constraints, by feature name or number from 0: 1 if the score must not fall as the feature grows, -1 "
         "if it must not rise.",
         kind=STRUCTURE,
-        optional=True,
         holds=is_sign_mapping,
         words='a mapping from features to 1 or -1 such as {"3": 1, "price": -1}, or None',
     )
@@ -105,7 +101,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         "Categorical features, by name or number from 0. Columns of a table that have a categorical type need not be "
         "listed.",
         kind=STRUCTURE,
-        optional=True,
         holds=is_feature_list,
         words='a list of features such as [3, "colour"], or None',
     )
@@ -199,19 +194,9 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
 
         return inspect(self)
 
-    def make_objective(self) -> Objective:
-        """What the trees fit the gradients of."""
-        raise NotImplementedError
-
     def training_plan(self) -> TrainingPlan[Boosting]:
-        return TrainingPlan(
-            self._make_boosting,
-            self._keep_trees,
-            n_steps=self.n_estimators,
-            objective=self.make_objective(),
-            target_metric=target_parameter(self),
-            explain=self._explain,
-        )
+        steps, objective, target = self.n_estimators, self.make_objective(), target_parameter(self)
+        return TrainingPlan(self._make_boosting, self._keep_trees, steps, objective, target, explain=self._explain)
 
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
         from podium.learners.trees.training.boosting import Boosting
@@ -350,10 +335,9 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         if init is not None and not isinstance(init, Ranker):
             raise ValueError(f"init is a {type(init).__name__}; only models of Podium can be explained.")
         if init is not None and not same_transforms(self.transform_, init.transform_):
-            raise ValueError(
-                f"{type(self).__name__} and its init have different transforms, so their scores are sums over "
-                "different columns. Explain them one by one, or train both with the same transform on the same data."
-            )
+            problem = f"{type(self).__name__} and its init have different transforms"
+            advice = "Explain them one by one, or train both with the same transform on the same data."
+            raise ValueError(f"{problem}, so their scores are sums over different columns. {advice}")
         return [self.forest_, *(init.summands() if init is not None else [])]
 
     def _rules(self) -> BoostingRules:
@@ -370,7 +354,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         if self.growth == "oblivious":
             leaves = 2 ** min(depth, 16)
         goss = None if self.goss is None else (float(self.goss[0]), float(self.goss[1]))
-        categorical = self._columns_of(self._categorical())
+        categorical = self._columns_of(self.untransformed_features())
         return rules_for(
             BoostingRules,
             self,
@@ -388,7 +372,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     def find_names(self, X: Any) -> Names:
         return find_names(X, self.categorical or ())
 
-    def _categorical(self) -> tuple[int, ...]:
+    def untransformed_features(self) -> tuple[int, ...]:
         """The columns of categories: those that are asked for, and those that hold names."""
         asked = [*(self.categorical or ()), *getattr(self, "categories_", {})]
         return tuple(sorted({self._feature_number("categorical", name) for name in asked}))
@@ -398,7 +382,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         if not self.monotone:
             return ()
         signs = [0] * self.n_columns
-        named = self._categorical()
+        named = self.untransformed_features()
         for name, sign in self.monotone.items():
             number = self._feature_number("monotone", name)
             if number in named:
@@ -406,9 +390,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             for column in self._columns_of([number]):
                 signs[column] = int(sign)
         return tuple(signs)
-
-    def untransformed_features(self) -> tuple[int, ...]:
-        return self._categorical()
 
     def _columns_of(self, features: Sequence[int]) -> tuple[int, ...]:
         """The columns that the learner sees of these features."""

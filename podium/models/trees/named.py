@@ -34,10 +34,7 @@ class Boosted(BoostingParameters, GrowthParameters, AnyObjectiveParameters, Boos
 
 @parametrized
 class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameters, BoostedTrees):
-    """Multiple additive regression trees.
-
-    They fit squared error, "logistic", "ordinal" or any other objective.
-    """
+    """Multiple additive regression trees. They fit squared error, "logistic", "ordinal" or any other objective."""
 
     objective: Any = "squared"
 
@@ -57,10 +54,7 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
 
 @parametrized
 class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, BoostedTrees):
-    """Boosted trees that optimize a ranking metric by lambda gradients.
-
-    With `init=` a model or its scores this is LambdaSMART.
-    """
+    """Boosted trees that optimize a ranking metric by lambda gradients. With `init=` this is LambdaSMART."""
 
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": ["auto", None]}
 
@@ -81,10 +75,7 @@ class LambdaSMART(LambdaMART):
 
 @parametrized
 class MatrixNet(BoostingParameters, AnyObjectiveParameters, BoostedTrees):
-    """Boosted trees with one split per level.
-
-    They fit the Plackett-Luce likelihood, "lambda" with a metric, or any other objective.
-    """
+    """Boosted trees with one split per level. They fit Plackett-Luce likelihood, "lambda" or any other objective."""
 
     objective: Any = "listmle"
     max_depth: int = parameter(6, "Maximum depth of a tree; no tree has more than 16 levels.", low=1, high=2**16)

@@ -72,7 +72,6 @@ class BoostingParameters(InitParameter):
         "Gradient-based one-side sampling (a, b): each tree is grown on the fraction a of the documents with the "
         "largest gradients and on a random fraction b, which stands for all others. None uses all documents.",
         kind=STRUCTURE,
-        optional=True,
         holds=_is_goss_pair,
         words="two fractions such as [0.2, 0.1], the second above 0, together at most 1, or None",
     )

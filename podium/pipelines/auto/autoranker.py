@@ -6,6 +6,7 @@ another seed, or on other data, without choosing again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,7 +28,7 @@ from podium.models.frame.transforms import Queries
 from podium.persistence.validation import Fact, is_number
 from podium.persistence.values import from_plain, to_plain
 from podium.pipelines.auto.candidates import FAMILIES, make_candidates, nets_each, seeded, with_batches
-from podium.pipelines.auto.choosing import Choice, Report, choose
+from podium.pipelines.auto.choosing import Choice, Report, Trying, choose
 from podium.pipelines.auto.criteria import criterion_words, parse_criterion
 from podium.pipelines.ensembles.ensemble import Ensemble
 from podium.pipelines.ensembles.stack import FoldsParameter
@@ -48,12 +49,6 @@ def _is_plan(value: Any) -> bool:
 
 def _are_families(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and len(set(map(str, value))) == len(value)
-
-
-def _read_json(text: str) -> Any:
-    import json
-
-    return json.loads(text)
 
 
 @parametrized
@@ -96,8 +91,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
     plan: Any = parameter(
         None,
         "The plan_ of a fitted AutoRanker: nothing is chosen, the blend is trained.",
-        kind=Kind("a plan", _is_plan, _read_json),
-        optional=True,
+        kind=Kind("a plan", _is_plan, json.loads),
         words="the plan_ of a fitted AutoRanker, or None",
     )
 
@@ -110,8 +104,6 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         "notes": Fact("sentences", lambda value: isinstance(value, list) and all(isinstance(n, str) for n in value)),
     }
 
-    # --- training
-
     def _n_members(self) -> int:
         return len(self.plan_["members"])
 
@@ -123,37 +115,32 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
             self._choose(pool)
         members, self.weights_ = read_plan(self.plan_)
         rows = pool if self.refit == "all" else data
-        return [partial(self._train_member, member, len(members), rows) for member in members]
+        return [partial(self._train_planned, member, len(members), rows) for member in members]
 
     def _choose(self, pool: RankingData) -> None:
         started = perf_counter()
         candidates, notes = make_candidates(pool, tuple(self.families))
         data, sampled = _sample(pool, self.random_state)
-        options: dict[str, Any] = {"folds": self.folds, "divisions": self.divisions, "budget": float(self.budget)}
-        options |= {"seed": self.random_state, "n_jobs": self.n_jobs, "report": getattr(self, "_report", None)}
-        choice = choose(data, candidates, self._criterion(), **options)
+        rules = self.folds, float(self.budget), self.random_state, self.n_jobs, getattr(self, "_report", None)
+        choice = choose(Trying(data, candidates, self._criterion(), *rules), self.divisions)
         self._set_choice(make_plan(choice), choice.tried, [*notes, *sampled, *choice.notes])
         self.choice_seconds_ = perf_counter() - started
 
     def _set_choice(self, plan: Mapping[str, Any], tried: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
         self.plan_, self.tried_, self.notes_ = dict(plan), list(tried), list(notes)
 
-    def _train_member(self, member: Ranker, n_members: int, data: RankingData) -> Trained:
+    def _train_planned(self, member: Ranker, n_members: int, data: RankingData) -> Trained:
         model = seeded(with_batches(self._copy(member, n_members), data.n_rows), self.random_state)
         return Trained(model.fit(data))
 
     def _criterion(self) -> Metric:
         return parse_criterion(self.criterion, self.policy)
 
-    # --- scoring
-
     def combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return weighted_sum(self.weights_[: len(scores)], scores)
 
     def _weights(self) -> list[float]:
         return [float(weight) for weight in self.weights_]
-
-    # --- what an ensemble asks of its members, before there are any
 
     def _unfitted(self) -> list[Ranker]:
         return [] if self.plan is None else read_plan(self.plan)[0]
@@ -171,8 +158,6 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
             check_choice("AutoRanker: a family", family, FAMILIES)
         refuse_fitted_inits(self.plan, "AutoRanker")
         self._criterion()
-
-    # --- the file
 
     def fitted_state(self) -> FittedState:
         return replace(super().fitted_state(), facts={"plan": self.plan_, "tried": self.tried_, "notes": self.notes_})

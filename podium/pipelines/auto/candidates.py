@@ -78,10 +78,8 @@ def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[
             continue
         if _views(data) is None:
             views = " and ".join(view for view in _VIEWS if view != "raw")
-            notes.append(
-                f"{family}: tried without {views} of the features within the query, which would fill up sparse rows. "
-                "Dense rows (X.toarray()) have all candidates."
-            )
+            tried = f"tried without {views} of the features within the query, which would fill up sparse rows"
+            notes.append(f"{family}: {tried}. Dense rows (X.toarray()) have all candidates.")
         for candidate in _MAKERS[family](data):
             groups.setdefault(candidate.group, []).append(candidate)
     if not groups:
@@ -154,20 +152,13 @@ def _trees(data: RankingData) -> list[Candidate]:
         "transform": _views(data),
     }
     pairs: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5}
-    settings = [
-        ("pairwise, 7 leaves", pairs | {"max_leaf_nodes": 7, "min_samples_leaf": small}),
-        ("pairwise, 12 leaves", pairs | {"max_leaf_nodes": 12, "min_samples_leaf": large}),
-        ("lambda, 12 leaves", {"max_leaf_nodes": 12, "min_samples_leaf": large}),
-    ]
-    models = [
-        Boosted(**values, **common) if "objective" in values else LambdaMART(**values, **common)
-        for _, values in settings
-    ]
-    candidates = [
-        Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for (name, _), model in zip(settings, models)
-    ]
-    plain = LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small))
-    return [candidates[0], Candidate("trees, LambdaMART", "trees", "trees", plain, _EVERY), *candidates[1:]]
+    models = {
+        "pairwise, 7 leaves": Boosted(max_leaf_nodes=7, min_samples_leaf=small, **pairs, **common),
+        "LambdaMART": LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small)),
+        "pairwise, 12 leaves": Boosted(max_leaf_nodes=12, min_samples_leaf=large, **pairs, **common),
+        "lambda, 12 leaves": LambdaMART(max_leaf_nodes=12, min_samples_leaf=large, **common),
+    }
+    return [Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for name, model in models.items()]
 
 
 def _nets(data: RankingData) -> list[Candidate]:

@@ -54,23 +54,11 @@ class Choice:
     notes: list[str] = field(default_factory=list)
 
 
-def choose(
-    data: RankingData,
-    candidates: Sequence[Candidate],
-    metric: Metric,
-    *,
-    folds: int,
-    divisions: int,
-    budget: float,
-    seed: int,
-    n_jobs: int | None,
-    report: Report | None = None,
-) -> Choice:
-    """The blend for these data, all of which may be looked at."""
-    if data.n_queries < 2:
-        return _unjudged(candidates)
-    trying = _Trying(data, candidates, metric, min(folds, data.n_queries), budget, seed, n_jobs, report)
-    trying.divide(range(len(candidates)), 0)
+def choose(trying: Trying, divisions: int) -> Choice:
+    """The blend for data, all of which may be looked at."""
+    if trying.data.n_queries < 2:
+        return _unjudged(trying.candidates)
+    trying.divide(range(len(trying.candidates)), 0)
     for division in range(1, divisions):
         if not trying.divide(trying.survivors(), division):
             break
@@ -85,35 +73,34 @@ def _unjudged(candidates: Sequence[Candidate]) -> Choice:
     return Choice(members, [], ["There is a single query, so nothing could be compared: one candidate per group."])
 
 
-class _Trying:
+@dataclass(eq=False)
+class Trying:
     """Out-of-fold scores by division and candidate."""
 
-    def __init__(
-        self,
-        data: RankingData,
-        candidates: Sequence[Candidate],
-        metric: Metric,
-        folds: int,
-        budget: float,
-        seed: int,
-        n_jobs: int | None,
-        report: Report | None,
-    ) -> None:
-        self.data, self.candidates, self.metric, self.folds = data, candidates, metric, folds
-        self.seed, self.n_jobs, self.report = seed, n_jobs, report
-        self.started = perf_counter()
-        self.limit = _CHOOSING * budget
-        self.scores: list[dict[int, np.ndarray]] = []  # division -> candidate -> (steps, rows), standardised
-        self.cost: dict[int, float] = {}
-        self.tried: list[dict[str, Any]] = []
-        self.notes: list[str] = []
+    data: RankingData
+    candidates: Sequence[Candidate]
+    metric: Metric
+    folds: int
+    limit: float  # seconds
+    seed: int
+    n_jobs: int | None
+    report: Report | None = None
+    started: float = field(default_factory=perf_counter)
+    scores: list[dict[int, np.ndarray]] = field(default_factory=list)  # division: candidate: (steps, rows) standardised
+    cost: dict[int, float] = field(default_factory=dict)
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def n_folds(self) -> int:
+        return min(self.folds, self.data.n_queries)
 
     def divide(self, numbers: Sequence[int], division: int) -> bool:
         """Try candidates on one more division; whether the budget was enough for it."""
         if division and self._elapsed() + sum(self.cost[number] for number in numbers) > self.limit:
             self.notes.append(f"Division {division + 1} was left out: the budget was spent.")
             return False
-        fold_of = divide_queries(self.data, self.folds, self.seed + division)
+        fold_of = divide_queries(self.data, self.n_folds, self.seed + division)
         self.scores.append({})
         for done, number in enumerate(numbers):
             check_interrupts()
@@ -185,8 +172,6 @@ class _Trying:
                 chosen = best
         return chosen
 
-    # --- values
-
     def _elapsed(self) -> float:
         return perf_counter() - self.started
 
@@ -209,7 +194,7 @@ class _Trying:
             for step, scores in enumerate(_staged(model, candidate, held)):
                 out_of_fold[step, rows] = normalize(scores, "zscore", queries_of(held), threads)
 
-        over_folds(work, self.folds, self.n_jobs)
+        over_folds(work, self.n_folds, self.n_jobs)
         return out_of_fold
 
     def _groups(self) -> list[str]:
@@ -245,21 +230,12 @@ class _Trying:
             raise ValueError(f"AutoRanker: {self.metric.name} is undefined for all queries, so nothing can be chosen.")
         return values if self.metric.higher_is_better else -values
 
-    # --- records
-
     def _record(self, number: int, division: int) -> None:
         candidate = self.candidates[number]
         values = [float(np.nanmean(self._per_query(scores))) for scores in self.scores[-1][number]]
         best = int(np.argmax(values))
-        self.tried.append(
-            {
-                "what": candidate.name,
-                "kind": "candidate",
-                "division": division + 1,
-                "trees": candidate.steps[best] or None,
-                "value": self._shown(values[best]),
-            }
-        )
+        record = {"what": candidate.name, "kind": "candidate", "division": division + 1}
+        self.tried.append(record | {"trees": candidate.steps[best] or None, "value": self._shown(values[best])})
 
     def _blend_record(self, blend: tuple[Option, ...], value: float) -> dict[str, Any]:
         names = [self._option_name(option) for option in blend]

@@ -58,11 +58,8 @@ def html_page(model: AutoRanker) -> str:
 
 def markdown_page(model: AutoRanker) -> str:
     head = columns(model)
-    lines = [
-        f"| {' | '.join(head)} |",
-        f"|{' --- |' * len(head)}",
-        *(f"| {' | '.join(r)} |" for r in tried_rows(model)),
-    ]
+    rows = [f"| {' | '.join(row)} |" for row in (head, *tried_rows(model))]
+    lines = [rows[0], f"|{' --- |' * len(head)}", *rows[1:]]
     reasons, members = ([f"- {one}" for one in listed] for listed in (model.why(), _members(model)))
     parts = ["# AutoRanker", "", _about(model), "", "## What was picked", "", *reasons, "", "## Members", "", *members]
     return "\n".join([*parts, "", "## What was tried", "", *lines]) + "\n"

@@ -152,9 +152,8 @@ class Cascade:
         self.stages = tuple(stage if isinstance(stage, Stage) else Stage(stage) for stage in items) or (Stage(),)
         for before, stage in zip(self.stages, self.stages[1:]):
             if stage.n > before.n:
-                raise ValueError(
-                    f"a stage re-ranks at most the {before.n} documents of the one before; got n={stage.n}."
-                )
+                most = f"at most the {before.n} documents of the one before"
+                raise ValueError(f"a stage re-ranks {most}; got n={stage.n}.")
         self.index.ranker(self.weighting, fields)  # refuses bad fields
         self._extractors = [Extractor(self.index, stage.features) for stage in self.stages]
 
@@ -238,10 +237,9 @@ class Cascade:
         parts = _over_queries(rows_of, asked, n_jobs, report)
         names = [name for name, part in zip(asked, parts) for _ in part.ids]
         if not names:
-            known = "no query has judgements" if not asked else "no query has candidates"
-            raise ValueError(
-                f"no training data: {known}. Are the queries, judgements and documents those of one collection?"
-            )
+            known = f"no query has {'candidates' if asked else 'judgements'}"
+            advice = "Are the queries, judgements and documents those of one collection?"
+            raise ValueError(f"no training data: {known}. {advice}")
         return RankingData.from_arrays(
             np.concatenate([part.X for part in parts]),
             None if labels is None else np.concatenate([part.y for part in parts]),

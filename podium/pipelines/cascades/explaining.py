@@ -106,8 +106,7 @@ def _shares(
 ) -> Mapping[int, tuple[FeatureShare, ...]]:
     assert stage.model is not None
     if not with_shares:
-        shares = {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
-        return shares
+        return {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
     columns = as_dense(stage.model.columns(rows, one_query(len(rows))))
     attributions = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))
     values = centre(attributions.values, np.zeros(len(rows), np.int64))

@@ -24,7 +24,6 @@ from podium.search.features.declaring import Features
 from podium.search.index.manifest import write_manifest
 from podium.search.reading import open_index
 from podium.search.retrieval.weightings import WEIGHTINGS, Weighting
-from podium.search.searcher import Fields
 
 if TYPE_CHECKING:
     from podium.search.reading import Index
@@ -84,14 +83,10 @@ def _copy_index(index: Index, target: Path) -> None:
 
 def _facts(cascade: Cascade) -> dict[str, Any]:
     settings = {"variant": cascade.weighting.name, **cascade.weighting.settings}
-    stages = [{"n": int(stage.n)} for stage in cascade.stages]
-    return {"stages": stages, "weighting": settings, "fields": _plain_fields(cascade.fields)}
-
-
-def _plain_fields(fields: Fields) -> Any:
-    if isinstance(fields, str):
-        return fields
-    return dict(fields) if isinstance(fields, Mapping) else list(fields)
+    stages, fields = [{"n": int(stage.n)} for stage in cascade.stages], cascade.fields
+    if not isinstance(fields, str):
+        fields = dict(fields) if isinstance(fields, Mapping) else list(fields)
+    return {"stages": stages, "weighting": settings, "fields": fields}
 
 
 def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
@@ -108,7 +103,7 @@ def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
             raise ValueError(f"fields are {fields!r:.60}")
     except FormatError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CASCADE.damaged(folder / CASCADE_FILE, f"its facts are not understood: {error}") from error
     stages = [_read_stage(folder, number, n) for number, n in enumerate(depths, 1)]
     index = open_index(folder / _INDEX)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from podium.models.frame.nested import MODEL
 from podium.models.frame.parameters import SeedParameter, parameter, parametrized
 from podium.models.frame.ranker import Ranker
 from podium.pipelines.ensembles.ensemble import Ensemble
-from podium.pipelines.ensembles.training import Task, Trained
+from podium.pipelines.ensembles.training import MembersTraining, Trained
 
 SAMPLES = ("queries", "seeds")
 
@@ -32,7 +31,6 @@ class Bagged(SeedParameter, Ensemble):
         None,
         "The model that is copied, with its parameters. None: a LambdaMART.",
         kind=MODEL,
-        optional=True,
         positional=True,
         words='a model such as LambdaMART(n_estimators=50) (as text: "lambdamart(n_estimators=50)"), or None',
     )
@@ -44,10 +42,7 @@ class Bagged(SeedParameter, Ensemble):
         choices=SAMPLES,
     )
 
-    search_space: ClassVar[Mapping[str, Any]] = {
-        "n_members": [5, 10, 20],
-        "normalization": ["zscore", "rank", None],
-    }
+    search_space: ClassVar[Mapping[str, Any]] = {"n_members": [5, 10, 20], "normalization": ["zscore", "rank", None]}
 
     def _unfitted(self) -> list[Ranker]:
         if self.model is not None:
@@ -59,10 +54,6 @@ class Bagged(SeedParameter, Ensemble):
     def _n_members(self) -> int:
         return self.n_members
 
-    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
-        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, options) for number in range(self.n_members)]
-
     def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
         model = self._unfitted()[0]
         seeded = {"random_state": (model.random_state + number) % 2**63} if hasattr(model, "random_state") else {}
@@ -70,9 +61,10 @@ class Bagged(SeedParameter, Ensemble):
         rows = data if self.sample == "seeds" else draw_queries(data, [self.random_state, number])
         return Trained(member.fit(rows, **options))
 
-    def finish(self, trained: Any, scores: Any, data: RankingData, eval_sets: Any) -> None:
-        if self.sample == "seeds" and len(trained) > 1 and _are_alike(trained[0].member, trained[1].member):
-            name = type(trained[0].member).__name__
+    def finish(self, training: MembersTraining) -> None:
+        members = training.members
+        if self.sample == "seeds" and len(members) > 1 and _are_alike(members[0], members[1]):
+            name = type(members[0]).__name__
             advice = 'Let it draw rows or features, or use sample="queries".'
             warn(f"Bagged: all members are alike, because {name} draws nothing at random as it is set. {advice}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from podium.models.frame.ranker import FittedState
 from podium.models.frame.transforms import Queries
 from podium.persistence.validation import Fact, is_number
 from podium.pipelines.ensembles.ensemble import Ensemble, MembersParameter
-from podium.pipelines.ensembles.training import Task, Trained
+from podium.pipelines.ensembles.training import MembersTraining, Task, Trained
 from podium.pipelines.ensembles.weighting import coordinate_weights, greedy_weights, weighted_sum
 
 
@@ -61,29 +61,21 @@ class Blend(MembersParameter, Ensemble):
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
         if self.weights in ("greedy", "coordinate") and not eval_sets:
-            raise ValueError(
-                f'Blend: weights="{self.weights}" are chosen on an evaluation set; got none. Add eval_set=(X, y, qid).'
-            )
-        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
+            chosen = f'Blend: weights="{self.weights}" are chosen on an evaluation set'
+            raise ValueError(f"{chosen}; got none. Add eval_set=(X, y, qid).")
+        return super()._tasks(data, eval_sets, rounds)
 
     def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
         return Trained(self._copy(self._unfitted()[number], self._n_members()).fit(data, **options))
 
-    def finish(
-        self,
-        trained: Sequence[Trained],
-        scores: Sequence[np.ndarray],
-        data: RankingData,
-        eval_sets: Sequence[RankingData],
-    ) -> None:
+    def finish(self, training: MembersTraining) -> None:
         if self.weights in ("greedy", "coordinate"):
             choose = greedy_weights if self.weights == "greedy" else coordinate_weights
-            chosen = choose(scores[0], eval_sets[0], self.evaluation_metric(), self.n_jobs)
+            chosen = choose(np.stack(training.scores[0]), training.eval_sets[0], self.evaluation_metric(), self.n_jobs)
         elif isinstance(self.weights, str):
-            chosen = np.ones(len(trained))
+            chosen = np.ones(training.n_steps)
         else:
-            chosen = np.asarray(self.weights, np.float64)[: len(trained)]
+            chosen = np.asarray(self.weights, np.float64)[: training.n_steps]
         total = chosen.sum()
         self.weights_ = chosen / total if total > 0 else chosen
 
@@ -125,36 +117,19 @@ def yahoo_blend(n_estimators: int = 300, random_state: int = 0, *, max_epochs: i
 
     if nets:
         require_jax("yahoo_blend", otherwise="leave the nets out: yahoo_blend(nets=False)")
-    shapes = [(15, 0.1), (31, 0.1), (63, 0.05), (127, 0.05)]
+    metrics, shapes = ("ndcg@10", "err@10"), [(15, 0.1), (31, 0.1), (63, 0.05), (127, 0.05)]
+    sampled: dict[str, Any] = {"n_estimators": n_estimators, "feature_fraction": 0.7, "query_fraction": 0.8}
     trees = [
         LambdaMART(
-            n_estimators=n_estimators,
-            max_leaf_nodes=leaves,
-            learning_rate=rate,
-            metric=metric,
-            feature_fraction=0.7,
-            query_fraction=0.8,
-            random_state=random_state + number,
+            metric=metric, max_leaf_nodes=leaves, learning_rate=rate, random_state=random_state + number, **sampled
         )
-        for number, (metric, (leaves, rate)) in enumerate(
-            (metric, shape) for metric in ("ndcg@10", "err@10") for shape in shapes
-        )
+        for number, (metric, (leaves, rate)) in enumerate(product(metrics, shapes))
     ]
+    views: dict[str, Any] = {"transform": ("raw", "zscore", "rank")}
+    trained = views | {"dropout": 0.2, "max_epochs": max_epochs, "learning_rate": 2e-3, "schedule": "linear"}
     networks = [
-        LambdaRank(
-            metric=metric,
-            hidden_layer_sizes=widths,
-            dropout=0.2,
-            max_epochs=max_epochs,
-            learning_rate=2e-3,
-            schedule="linear",
-            transform=("raw", "zscore", "rank"),
-            random_state=random_state + len(trees) + number,
-        )
-        for number, (metric, widths) in enumerate([("ndcg@10", (64,)), ("err@10", (128, 64))])
+        LambdaRank(metric=metric, hidden_layer_sizes=widths, random_state=random_state + number, **trained)
+        for number, metric, widths in zip((len(trees), len(trees) + 1), metrics, ((64,), (128, 64)))
     ]
-    regressions = [
-        Linear(objective="logistic", l2_regularization=penalty, transform=("raw", "zscore", "rank"))
-        for penalty in (1e-4, 1e-2)
-    ]
+    regressions = [Linear(objective="logistic", l2_regularization=penalty, **views) for penalty in (1e-4, 1e-2)]
     return Blend(members=[*trees, *(networks if nets else []), *regressions])

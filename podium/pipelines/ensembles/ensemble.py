@@ -7,6 +7,7 @@ own transform), scores the same rows, and is saved in the ensemble's file as a c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from podium.data.sparse import FeatureMatrix
 from podium.evaluation.evaluating import MetricLike
 from podium.models.frame.estimator import is_estimator
 from podium.models.frame.init_model import copy_unfitted
-from podium.models.frame.inspection import EnsembleInspection, shown_parameters
+from podium.models.frame.inspection import EnsembleInspection, about_model
 from podium.models.frame.nested import MODELS
 from podium.models.frame.parameters import check_values, parameter, parametrized
 from podium.models.frame.plan import TrainingPlan, TrainingRows
@@ -47,29 +48,21 @@ class Ensemble(Ranker):
     step_word: ClassVar[str] = "member"
     scoring_parameters: ClassVar[tuple[str, ...]] = ("normalization",)
 
-    # --- what members define
-
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
         """One per member: a function that trains it."""
+        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
+
+    def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
+        """Member `number`, from 0, with these options of `fit`."""
         raise NotImplementedError
 
-    def finish(
-        self,
-        trained: Sequence[Trained],
-        scores: Sequence[np.ndarray],
-        data: RankingData,
-        eval_sets: Sequence[RankingData],
-    ) -> None:
-        """After the last member, `members_`: what else is to be learned, such as weights.
-
-        scores: (members, rows) normalized, one array per evaluation set.
-        """
+    def finish(self, training: MembersTraining) -> None:
+        """After the last member, `members_`: what else is to be learned, such as weights."""
 
     def combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         """(rows,) from the normalized scores of the members, (members, rows)."""
         return np.asarray(scores.mean(axis=0))
-
-    # --- training
 
     def training_plan(self) -> TrainingPlan[MembersTraining]:
         """Members stop early, each for itself; the ensemble always has all of them."""
@@ -101,7 +94,7 @@ class Ensemble(Ranker):
     def _keep(self, learner: MembersTraining) -> None:
         self.members_ = learner.members
         if not learner.is_complete:  # interrupted
-            learner.finish()
+            self.finish(learner)
 
     def _copy(self, model: Ranker, n_members: int, **changed: Any) -> Ranker:
         """An unfitted copy of a model that shares the threads with the other members."""
@@ -109,8 +102,6 @@ class Ensemble(Ranker):
         made = copy_unfitted(model)
         made.set_params(n_jobs=max(1, together // min(together, n_members)), **changed)
         return made
-
-    # --- scoring
 
     def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         scores = np.stack([self.normalized_scores(member, X, queries) for member in self.members_])
@@ -147,8 +138,6 @@ class Ensemble(Ranker):
             member.check_parameters()
         super().check_parameters()
 
-    # --- the file
-
     def fitted_state(self) -> FittedState:
         return FittedState(parts={_MEMBER.format(number): member for number, member in enumerate(self.members_, 1)})
 
@@ -173,11 +162,11 @@ class Ensemble(Ranker):
 
     def inspect(self) -> EnsembleInspection:
         """What the model is made of: its members and its parameters. Print it."""
-        about = type(self).__name__, self.n_features_in_, *shown_parameters(self)
         parts = self.fitted_state().parts.values()
-        return EnsembleInspection(*about, [part.inspect() for part in parts], self._weights())
+        return EnsembleInspection(*about_model(self), [part.inspect() for part in parts], self._weights())
 
     def _weights(self) -> list[float]:
+        """Of the members in their sum, for `inspect`; none where it is no weighted sum."""
         return [1 / len(self.members_)] * len(self.members_)
 
 
@@ -189,7 +178,6 @@ class MembersParameter:
         None,
         "The models: a list of models with their parameters. None: a LambdaMART and a Linear.",
         kind=MODELS,
-        optional=True,
         positional=True,
         words='a list of models such as [LambdaMART(), Linear()] (as text: "lambdamart, linear(max_iter=50)"), or None',
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries, queries_of
 from podium.pipelines.ensembles.ensemble import Ensemble, MembersParameter
 from podium.pipelines.ensembles.normalizing import normalize
-from podium.pipelines.ensembles.training import Task, Trained
+from podium.pipelines.ensembles.training import MembersTraining, Task, Trained
 
 _FINAL = "final"
 
@@ -49,7 +48,6 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
         None,
         "The second ranker, with its parameters. None: a Linear.",
         kind=MODEL,
-        optional=True,
         words='a model such as Linear(objective="lambda") (as text: "linear(objective=lambda)"), or None',
     )
     passthrough: bool = parameter(False, "Whether the second ranker sees the features too, behind the scores.")
@@ -71,8 +69,7 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
         self._refuse_few(data)
-        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
-        return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
+        return super()._tasks(data, eval_sets, rounds)
 
     def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
         model, scores = self._unfitted()[number], np.empty(data.n_rows)
@@ -87,24 +84,16 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
     def _refuse_few(self, data: RankingData) -> None:
         """There must be something in each fold."""
         if data.n_queries == 1 and self.folds > data.n_rows:
-            raise ValueError(
-                f"Stack: folds must be at most the number of documents if there is one query, n_samples={data.n_rows}; "
-                f"got {self.folds}."
-            )
+            limit = f"the number of documents if there is one query, n_samples={data.n_rows}"
+            raise ValueError(f"Stack: folds must be at most {limit}; got {self.folds}.")
         if 1 < data.n_queries < self.folds:
             raise ValueError(f"Stack: folds must be at most the number of queries, {data.n_queries}; got {self.folds}.")
 
-    def finish(
-        self,
-        trained: Sequence[Trained],
-        scores: Sequence[np.ndarray],
-        data: RankingData,
-        eval_sets: Sequence[RankingData],
-    ) -> None:
-        unseen = np.stack([one.unseen for one in trained if one.unseen is not None])
+    def finish(self, training: MembersTraining) -> None:
+        unseen = np.stack([one.unseen for one in training.trained if one.unseen is not None])
         final: Ranker = self._copy(self._last(), 1)
-        sets = [self._as_data(by_member, part) for by_member, part in zip(scores, eval_sets)]
-        self.final_ = final.fit(self._as_data(unseen, data), eval_set=sets or None)
+        sets = [self._as_data(np.stack(scores), part) for scores, part in zip(training.scores, training.eval_sets)]
+        self.final_ = final.fit(self._as_data(unseen, training.data), eval_set=sets or None)
 
     def _as_data(self, scores: np.ndarray, data: RankingData) -> RankingData:
         return replace(data, X=self._features(scores, data.X), feature_names=None)

@@ -40,17 +40,11 @@ class MembersTraining:
 
     is_done = False
 
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        tasks: Sequence[Task],
-        data: RankingData,
-        n_threads: int,
-    ) -> None:
+    def __init__(self, ensemble: Ensemble, tasks: Sequence[Task], data: RankingData, n_threads: int) -> None:
         self.ensemble, self.tasks, self.data = ensemble, tasks, data
         self.trained: list[Trained] = []
         self.eval_sets: list[RankingData] = []
-        self.scores: list[list[np.ndarray]] = []  # of each evaluation set, by each member
+        self.scores: list[list[np.ndarray]] = []  # of each evaluation set, by each member, normalized
         self.followed: list[np.ndarray] = []
         self._n_threads, self._waiting = min(n_threads, len(tasks)), dict[int, Future[Trained]]()
         self._pool: ThreadPoolExecutor | None = None
@@ -71,11 +65,6 @@ class MembersTraining:
         self._add(self._next())
         if self.is_complete:
             self.close()
-
-    def finish(self) -> None:
-        """Let the ensemble learn what depends on all members, of those that are ready."""
-        scores = [np.stack(by_member) for by_member in self.scores]
-        self.ensemble.finish(self.trained, scores, self.data, self.eval_sets)
 
     def follow(self, data: RankingData, offset: np.ndarray | float) -> None:
         self.eval_sets.append(without_source(data))
@@ -140,7 +129,7 @@ class MembersTraining:
         ensemble.members_ = [one.member for one in trained]
         self.trained, self.scores = trained, scores
         if self.is_complete:
-            self.finish()
+            ensemble.finish(self)
         self.followed = [self._together(np.stack(known), part) for known, part in zip(scores, self.eval_sets)]
 
     def _together(self, scores: np.ndarray, part: RankingData) -> np.ndarray:

@@ -17,7 +17,7 @@ from podium.persistence.values import to_plain
 from podium.pipelines.auto import candidates as candidates_module
 from podium.pipelines.auto.autoranker import make_plan, read_plan
 from podium.pipelines.auto.candidates import FAMILIES, make_candidates, with_batches
-from podium.pipelines.auto.choosing import Choice, Member, _Trying, choose
+from podium.pipelines.auto.choosing import Choice, Member, Trying, _Trying, choose
 from podium.pipelines.auto.criteria import parse_criterion
 from podium.pipelines.auto.cross_validation import divide_queries
 from podium.pipelines.auto.page import html_page, markdown_page
@@ -212,8 +212,9 @@ def test_wrong_parameters_are_refused_before_any_work(given, message) -> None:
 def test_metrics_that_are_better_when_lower_are_minimised() -> None:
     data = world()
     tried = make_candidates(data, ("linear",))[0]
-    given = {"folds": 2, "divisions": 1, "budget": 60.0, "seed": 0, "n_jobs": 1}
-    found = choose(data, tried, parse_criterion("inversions"), **given)
+    found = choose(
+        Trying(data, tried, parse_criterion("inversions"), folds=2, limit=60.0, seed=0, n_jobs=1), divisions=1
+    )
     values = {one["what"]: one["value"] for one in found.tried if one["kind"] == "candidate"}
     assert found.members[0].candidate.name == min(values, key=values.__getitem__) == found.tried[-1]["what"]
 
