@@ -19,7 +19,7 @@ print((podium.read_data("small.csv").X == data.X).all())
 # The embedded data set: made by code, in the manner of LETOR; queries of the three parts are different ones.
 train, valid, test = demo_splits()
 print(train, valid.n_queries, test.n_queries)
-# -> RankingData(8323 rows, 180 queries, 24 features) 60 60
+# -> RankingData(8,323 rows, 180 queries, 24 features) 60 60
 
 # The rows of one query. Rows may come in any order; `rows` and `offsets` group them.
 first = train.rows[train.offsets[0] : train.offsets[1]]

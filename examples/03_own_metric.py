@@ -13,7 +13,7 @@ from podium.demo.letor import demo_splits
 class GoodAbove(podium.Metric):
     """The share of the first k places that hold a document of grade 3 or better."""
 
-    spelling: ClassVar[str] = "good"
+    base_name: ClassVar[str] = "good"
     cutoff: int | None = 5
 
     def value(self, ranked_labels, judged=None):

@@ -28,10 +28,10 @@ cascade = podium.Cascade(index, podium.Stage(features=features, n=50))
 train = cascade.training_data(dict(queries[:120]), web.qrels)
 test = cascade.training_data(dict(queries[120:]), web.qrels)
 print(train)
-# -> RankingData(5753 rows, 120 queries, 4 features)
+# -> RankingData(5,753 rows, 120 queries, 4 features)
 
 # What is our feature worth? Train with it and without it, and compare query by query.
 model = podium.LambdaMART(n_estimators=30, max_leaf_nodes=8)
 print(podium.explain.ablation(model, train, test, groups={"title length": ["title length"]}))
-# -> ndcg@10 0.7317 (policy standard); fall when left out of training, with 95% interval:
+# -> ndcg@10 0.7317 (policy standard); drop when left out of training, with 95% interval:
 # -> title length  +0.0145  (-0.0085 to +0.0362)

@@ -9,6 +9,10 @@ from promises import assert_alike, promised
 
 from podium import cli
 from podium.metrics import METRICS, POLICIES
+from podium.models.registry import _entries as MODELS
+from podium.objectives import OBJECTIVES
+from podium.search.features.kinds import _KINDS as FEATURES
+from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,6 +30,16 @@ def demo_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("docs")
     take_tour(folder / "demo")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _members_of_a_page_stay_there():
+    tables = METRICS, OBJECTIVES, MODELS, FEATURES, WEIGHTINGS
+    before = [set(table) for table in tables]
+    yield
+    for table, names in zip(tables, before):
+        for name in set(table) - names:
+            del table[name]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -42,6 +42,7 @@ class Metric:
         It may define its own.
         """
         super().__init_subclass__(**more)
+        cls.base_name = cls.base_name or cls.__name__.lower()
         for name, methods in (("swaps", _VALUE_METHODS), ("closed_form", (*_VALUE_METHODS, "swaps"))):
             owner = next(number for number, base in enumerate(cls.__mro__) if name in vars(base))
             if any(method in vars(base) for base in cls.__mro__[:owner] for method in methods):

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
-from podium.objectives.device import DeviceObjective
+
+if TYPE_CHECKING:
+    from podium.objectives.device import DeviceObjective
 
 NORMALIZATIONS = ("lightgbm", "xgboost")  # of lambdas, per query
 

@@ -146,3 +146,12 @@ def test_a_user_writes_only_value_and_gets_swaps_and_evaluation():
 def test_brute_force_says_where_it_ends():
     with pytest.raises(ValueError, match="bounded at 2000"):
         SecondPlace().swaps(np.zeros(2001), 0)
+
+
+def test_a_metric_without_a_name_is_called_after_its_class():
+    class Nothing(Metric):
+        def value(self, ranked_labels, judged=None):
+            return 0.0
+
+    assert Nothing(cutoff=5).name == "nothing@5"
+    assert type("Mine", (METRICS["ndcg"],), {})(10).name == "ndcg@10"

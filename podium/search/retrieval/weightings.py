@@ -67,7 +67,10 @@ class Weighting:
     @classmethod
     def make(cls, settings: Mapping[str, float]) -> Weighting:
         names = cls.parameters()
-        return cls(**{names[name]: float(value) for name, value in settings.items()})
+        try:
+            return cls(**{names[name]: float(value) for name, value in settings.items()})
+        except OverflowError:  # an integer of hundreds of digits
+            raise ValueError(f"{cls.name}: parameters must be finite numbers.") from None
 
     @property
     def settings(self) -> dict[str, float]:
