@@ -173,8 +173,8 @@ print(sorted(name for name in sys.modules if name.startswith('podium')))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = ["attention", "attention_network", "device", "network", "optimization", "scoring"]
-    shared = ["podium", "podium._runtime", "podium._runtime.once", "podium.data", "podium.data.standardising"]
-    shared += ["podium.learners", "podium.learners.net"]
+    shared = ["podium", "podium._runtime", "podium._runtime.lazy", "podium._runtime.once", "podium.data"]
+    shared += ["podium.data.standardising", "podium.learners", "podium.learners.net"]
     assert done.stdout.strip() == str([*shared, *(f"podium.learners.net.{name}" for name in names)])
     folder = Path(podium.__file__).parent / "learners" / "net"
     for name in [*names, "batches", "../../_runtime/__init__", "../../_runtime/once"]:

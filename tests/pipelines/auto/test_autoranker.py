@@ -17,7 +17,7 @@ from podium.persistence.values import to_plain
 from podium.pipelines.auto import candidates as candidates_module
 from podium.pipelines.auto.autoranker import make_plan, read_plan
 from podium.pipelines.auto.candidates import FAMILIES, make_candidates, with_batches
-from podium.pipelines.auto.choosing import Choice, Member, Trying, _Trying, choose
+from podium.pipelines.auto.choosing import Choice, Member, Trying, choose
 from podium.pipelines.auto.criteria import parse_criterion
 from podium.pipelines.auto.cross_validation import divide_queries
 from podium.pipelines.auto.page import html_page, markdown_page
@@ -37,7 +37,7 @@ def test_out_of_fold_scores_are_those_of_models_that_have_not_seen_the_query() -
     order = np.random.default_rng(0).permutation(data.n_rows)
     data = RankingData.from_arrays(data.X[order], data.y[order], data.qid[order])
     tried = [one for one in make_candidates(data, ("linear", "trees"))[0] if one.name.endswith(("0.03", "7 leaves"))]
-    trying = _Trying(data, tried, parse_criterion("map"), 3, 60.0, 0, 2, None)
+    trying = Trying(data, tried, parse_criterion("map"), 3, 60.0, 0, 2, None)
     fold_of = divide_queries(data, 3, 7)
     for candidate in tried:
         found = trying._out_of_fold(candidate, fold_of)
@@ -219,7 +219,7 @@ def test_metrics_that_are_better_when_lower_are_minimised() -> None:
     assert found.members[0].candidate.name == min(values, key=values.__getitem__) == found.tried[-1]["what"]
 
 
-class FromTable(_Trying):
+class FromTable(Trying):
     """Candidates with scores that are given, not trained."""
 
     def _out_of_fold(self, candidate, fold_of):
