@@ -9,7 +9,8 @@ from pathlib import Path
 from _report import hardware_line, versions_line
 
 HERE = Path(__file__).parent
-PACKAGES = ["lightgbm", "xgboost-cpu", "catboost", "scikit-learn", "torch", "pytrec-eval-terrier", "ranx", "bm25s", "tantivy"]
+PACKAGES = ["lightgbm", "xgboost-cpu", "catboost", "scikit-learn", "torch"]
+PACKAGES += ["pytrec-eval-terrier", "ranx", "bm25s", "tantivy"]
 
 
 def main() -> None:
