@@ -1,19 +1,86 @@
 """What every benchmark prints: the hardware, the versions, the first call (which may compile) and the best of several.
 
-A line that starts with RESULT is a row of `benchmarks/results.md`: what | against | measured | bar.
+A line that starts with RESULT is a row of `benchmarks/results.md`: what | against | measured | bar | met or missed.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+
+TABLE_HEAD = "| what | against | measured | bar |\n| --- | --- | --- | --- |"
+_START = "RESULT |"
+_VERDICTS = {None: "", True: "met", False: "missed"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement beside its bar, and whether that was met; a row without a bar has no verdict."""
+
+    what: str
+    against: str
+    measured: str
+    bar: str = ""
+    met: bool | None = None
+
+    def __post_init__(self) -> None:
+        if (self.met is None) == bool(self.bar):
+            raise ValueError(f"A row has a bar and whether it was met, or neither; got {self}.")
+        if any("|" in cell for cell in self._cells):
+            raise ValueError(f"| divides the cells of a row and is in none of them; got {self}.")
+
+    @property
+    def _cells(self) -> tuple[str, str, str, str]:
+        return self.what, self.against, self.measured, self.bar
+
+    def line(self) -> str:
+        """What a benchmark prints."""
+        return " | ".join(["RESULT", *self._cells, _VERDICTS[self.met]]).rstrip()
+
+    @staticmethod
+    def parse(line: str) -> Row:
+        *cells, verdict = (cell.strip() for cell in line.removeprefix(_START).split("|"))
+        met = {name: met for met, name in _VERDICTS.items()}
+        if len(cells) != 4 or verdict not in met:
+            raise ValueError(f"Expected RESULT | what | against | measured | bar | met or missed; got {line!r}.")
+        return Row(*cells, met=met[verdict])
+
+    def table_line(self) -> str:
+        """What `results.md` has."""
+        bar = f"**missed** {self.bar}" if self.met is False else self.bar
+        return f"| {self.what} | {self.against} | {self.measured} | {bar} |"
+
+
+def rows_of(printed: str) -> tuple[list[Row], list[str]]:
+    """The rows in the output of a benchmark, and what is wrong with lines that should be rows."""
+    rows, faults = [], []
+    for line in printed.splitlines():
+        if line.startswith(_START):
+            try:
+                rows.append(Row.parse(line))
+            except ValueError as error:
+                faults.append(str(error))
+    return rows, faults
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    return "\n".join([TABLE_HEAD, *(row.table_line() for row in rows)])
+
+
+def bars_line(rows: Sequence[Row]) -> str:
+    """How many bars there are and how many were missed."""
+    verdicts = [row.met for row in rows if row.met is not None]
+    missed = verdicts.count(False)
+    return f"{len(verdicts)} bars, {missed or 'none'} missed"
 
 
 @dataclass(frozen=True)
@@ -34,12 +101,25 @@ def versions_line(*packages: str) -> str:
     return ", ".join(f"{name} {_version(name)}" for name in ("podium", "numba", "numpy", *packages))
 
 
+def commit_of(root: Path) -> str:
+    """The commit of a checkout: "abc1234", "abc1234 and uncommitted changes", or "unknown" where there is none."""
+    try:
+        commit, changes = (
+            subprocess.run(["git", *command], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+            for command in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit} and uncommitted changes" if changes else commit
+
+
 def print_header(title: str, packages: Sequence[str]) -> None:
     print(f"# {title}\n{hardware_line()}\n{versions_line(*packages)}")
 
 
-def print_result(what: str, against: str, measured: str, bar: str) -> None:
-    print(f"RESULT | {what} | {against} | {measured} | {bar}")
+def print_result(what: str, against: str, measured: str, bar: str = "", met: Any = None) -> None:
+    """Print a row; `met` says whether the bar was met, computed from the numbers as they were before rounding."""
+    print(Row(what, against, measured, bar, None if met is None else bool(met)).line(), flush=True)
 
 
 def best_of(work: Callable[[], Result], repeat: int = 5) -> tuple[float, Result]:

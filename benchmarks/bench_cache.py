@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _report import best_of, print_header
+from _report import best_of, print_header, print_result
 
 from podium.data.ranking import RankingData
 from podium.formats.cache import read_cache, write_cache
@@ -70,10 +70,9 @@ def report(gigabytes: float, times: dict[str, tuple[float, float]]) -> None:
             f"{what:6} {ours * 1e3:8.1f} ms ({gigabytes / ours:5.2f} GB/s)   "
             f"numpy {numpys * 1e3:8.1f} ms ({gigabytes / numpys:5.2f} GB/s)"
         )
-    print(f"RESULT | open a cached set | np.load, mapped | {times['open'][0]:.3f} s | < {OPEN_BAR} s")
-    print(
-        f"RESULT | check a cached set | {VERIFY_BAR} GB/s | {gigabytes / times['check'][0]:.2f} GB/s | >= {VERIFY_BAR}"
-    )
+    opening, rate = times["open"][0], gigabytes / times["check"][0]
+    print_result("open a cached set", "np.load, mapped", f"{opening:.3f} s", f"< {OPEN_BAR} s", opening < OPEN_BAR)
+    print_result("check a cached set", f"{VERIFY_BAR} GB/s", f"{rate:.2f} GB/s", f">= {VERIFY_BAR}", rate >= VERIFY_BAR)
 
 
 if __name__ == "__main__":

@@ -91,8 +91,8 @@ def main() -> None:
     print(f"{blocks * BLOCK:,} rows x {N_FEATURES}: {size / 1e9:.1f} GB, in a memory of {memory / 1e9:.1f} GB")
     print(f"opened, checked and binned in {binning:.0f} s, {tree:.1f} s per tree, {grown / 1e9:.2f} GB of memory")
     what = f"training on {size / memory:.2f} of the memory, from disk"
-    print_result(f"{what}: memory of its own", "the rows", f"{grown / size:.2f}", "")
-    print_result(f"{what}: until the first tree", "", f"{binning:.0f} s, {size / binning / 1e9:.2f} GB/s", "")
+    print_result(f"{what}: memory of its own", "the rows", f"{grown / size:.2f}")
+    print_result(f"{what}: until the first tree", "", f"{binning:.0f} s, {size / binning / 1e9:.2f} GB/s")
 
 
 if __name__ == "__main__":

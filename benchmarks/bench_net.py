@@ -2,7 +2,8 @@
 
 PyTorch's side is what one writes by hand: lists padded to the longest of the batch, all pairs of lambdas as tensors,
 one backward pass, Adam. Both have the same lists, layers and batches, all cores, and data in memory. `bench_net_gpu.py`
-has the same on a GPU. Quality on MQ2008 needs $PODIUM_DATA/MQ2008 and takes minutes; `--only speed` leaves it out.
+has the same on a GPU. Quality on MQ2008 (`_mq2008.py`), beside LightGBM's rank_xendcg on the same columns, needs
+$PODIUM_DATA/MQ2008 and takes minutes; `--only speed` leaves it out.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import itertools
 import multiprocessing
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _mq2008 import METRICS, XENDCG, Values, criterion, per_query
+from _quality import compare_means, mean_of
 from _report import measure_in_turns, print_header, print_result
 
 import podium
@@ -96,7 +100,8 @@ def measure_epochs(n_rows: int, repeats: int) -> None:
     own, other = found["podium"], found["torch"]
     print(f"LambdaRank(ndcg@10), {len(X):,} rows x {FEATURES}, hidden {HIDDEN}, {BATCH:,} documents per batch")
     print(f"Podium {own.best:.3f} s per epoch (first, with compilation: {own.first:.1f} s), PyTorch {other.best:.3f} s")
-    print_result("CPU epoch of LambdaRank", "eager PyTorch", f"{other.best / own.best:.2f}x", "at least 3x")
+    ratio = other.best / own.best
+    print_result("CPU epoch of LambdaRank", "eager PyTorch", f"{ratio:.2f}x", "at least 3x", ratio >= 3)
 
 
 # --- scoring -------------------------------------------------------------------------------------------------------
@@ -112,7 +117,8 @@ def measure_scoring(repeats: int) -> None:
     found = measure_in_turns(bare, repeats)
     own, other = found["net"].best, found["bare"].best
     print(f"{len(X):,} documents: {own * 1e3:.1f} ms, its matrix products alone {other * 1e3:.1f} ms")
-    print_result("scoring 100k documents by a net", "its matrix products", f"{own / other:.2f}x", "at most 1.5x")
+    what, ratio = "scoring 100k documents by a net", own / other
+    print_result(what, "its matrix products", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5)
 
 
 # --- per-pair updates ----------------------------------------------------------------------------------------------
@@ -127,14 +133,12 @@ def measure_pairs() -> None:
             X, y, qid, callbacks=[lambda progress, marks=marks: marks.append(time.perf_counter())]
         )
         times[update] = min(np.diff(marks))
-    print_result(
-        "RankNet, per-pair updates", "one backward pass per batch", f"{times['pair'] / times['batch']:.0f}x slower", ""
-    )
+    ratio = times["pair"] / times["batch"]
+    print_result("RankNet, per-pair updates", "one backward pass per batch", f"{ratio:.0f}x slower")
 
 
 # --- MQ2008 --------------------------------------------------------------------------------------------------------
 
-METRICS = ("map", "meanndcg")
 INNER_SEEDS = (100, 101)  # for the choice; others than those of the test
 SMALL = {
     "transform": ("zscore", "rank"),
@@ -148,83 +152,105 @@ SMALL = {
 }
 EPOCHS = (20, 30, 40, 50, 60)
 NETS = {
-    "a bag of ten RankNets": ("RankNet", {"pair_exponent": 0.5, "n_nets": 10}, "0.487 / 0.497"),
-    "RankNet": ("RankNet", {"pair_exponent": 0.5}, "0.4696 / 0.4832"),
-    "LambdaRank": ("LambdaRank", {}, "0.4696 / 0.4832"),
-    "ListNet": ("ListNet", {}, "0.4696 / 0.4832"),
-    "ListMLE": ("ListMLE", {}, "0.4696 / 0.4832"),
+    "a bag of ten RankNets": ("RankNet", {"pair_exponent": 0.5, "n_nets": 10}),
+    "RankNet": ("RankNet", {"pair_exponent": 0.5}),
+    "LambdaRank": ("LambdaRank", {}),
+    "ListNet": ("ListNet", {}),
+    "ListMLE": ("ListMLE", {}),
 }
-FOLDED = {"a bag of ten RankNets": "0.489 / 0.501"}  # trained again with the validation part
+BASELINE = "LightGBM rank_xendcg"
+BASELINE_SETTINGS = ((7, 40, 100), (7, 40, 200), (15, 40, 60), (15, 40, 120), (31, 40, 60))
+"""As many as EPOCHS: leaves, documents per leaf, trees."""
+BARS = dict.fromkeys(NETS, (0.4696, 0.4832)) | {"a bag of ten RankNets": (0.487, 0.497)}  # MAP, MeanNDCG
+FOLDED = {"a bag of ten RankNets": (0.489, 0.501)}  # trained again with the validation part
 
 
 def read_parts(folder: Path, numbers: tuple[int, ...]) -> RankingData:
     return RankingData.concat([podium.read_letor(folder / f"S{number % 5 + 1}.txt.xz") for number in numbers])
 
 
-def fit_net(name: str, data: RankingData, seed: int, epochs: int) -> Any:
-    """Features within their query, as z-scores and ranks; 8 batches per epoch."""
-    kind, own, _ = NETS[name]
+def settings_of(name: str) -> Sequence[Any]:
+    return BASELINE_SETTINGS if name == BASELINE else EPOCHS
+
+
+def fit(name: str, data: RankingData, seed: int, setting: Any) -> Any:
+    """Features within their query, as z-scores and ranks, for all; nets have 8 batches per epoch."""
+    if name == BASELINE:
+        return XENDCG(*setting, SMALL["transform"], seed).fit(data)
+    kind, own = NETS[name]
     batch = -(-data.n_rows // 8)
-    return getattr(podium, kind)(**SMALL, **own, max_epochs=epochs, batch_size=batch, random_state=seed).fit(data)
+    return getattr(podium, kind)(**SMALL, **own, max_epochs=setting, batch_size=batch, random_state=seed).fit(data)
 
 
-def judge(model: Any, data: RankingData) -> np.ndarray:
-    found = podium.evaluate(model.predict(data), data, metrics=METRICS, policy="letor4")
-    return np.array([found[name] for name in METRICS])
-
-
-def judge_epochs(folder: Path, name: str, held: tuple[int, int]) -> np.ndarray:
-    """(len(EPOCHS), 2): MAP + MeanNDCG of both held parts for nets that were trained on the three others."""
+def judge_settings(folder: Path, name: str, held: tuple[int, int]) -> np.ndarray:
+    """(settings, 2): MAP + MeanNDCG of both held parts for models that were trained on the three others."""
     train = read_parts(folder, tuple(sorted(set(range(5)) - set(held))))
     parts = [read_parts(folder, (part,)) for part in held]
-    values = np.zeros((len(EPOCHS), 2))
-    for number, epochs in enumerate(EPOCHS):
-        models = [fit_net(name, train, seed, epochs) for seed in INNER_SEEDS]
-        values[number] = [np.mean([judge(model, part).sum() for model in models]) for part in parts]
+    values = np.zeros((len(settings_of(name)), 2))
+    for number, setting in enumerate(settings_of(name)):
+        models = [fit(name, train, seed, setting) for seed in INNER_SEEDS]
+        values[number] = [np.mean([criterion(model.predict(part), part) for model in models]) for part in parts]
     return values
 
 
-def choose_epochs(judged: dict[tuple[int, int], np.ndarray], test: int) -> int:
-    """Those that are best on average over the four parts other than `test`, each judged by models of the rest."""
+def choose_setting(name: str, judged: dict[tuple[int, int], np.ndarray], test: int) -> Any:
+    """The best on average over the four parts other than `test`, each judged by models of the rest."""
     values = [found[:, 1 - held.index(test)] for held, found in judged.items() if test in held]
-    return EPOCHS[int(np.mean(values, axis=0).argmax())]
+    return settings_of(name)[int(np.mean(values, axis=0).argmax())]
 
 
-def measure_test(folder: Path, name: str, parts: tuple[int, ...], test: int, epochs: int, seeds: int) -> np.ndarray:
-    """MAP and MeanNDCG of a test part, for nets that were trained on these parts."""
+def measure_test(folder: Path, name: str, parts: tuple[int, ...], test: int, setting: Any, seeds: int) -> Values:
+    """Values per query of a test part, the mean over seeds, for models that were trained on these parts."""
     train, data = read_parts(folder, parts), read_parts(folder, (test,))
-    return np.mean([judge(fit_net(name, train, seed, epochs), data) for seed in range(seeds)], axis=0)
+    found = [per_query(fit(name, train, seed, setting).predict(data), data) for seed in range(seeds)]
+    return {metric: np.mean([values[metric] for values in found], axis=0) for metric in METRICS}
+
+
+Tested = dict[tuple[str, int], list[Values]]
+"""By name and number of training parts: the values of each fold's test part."""
 
 
 def measure_mq2008(folder: Path, seeds: int, names: list[str]) -> None:
     """Fold k is tested on part k + 4 and trained on k to k + 2, or on k to k + 3 with the validation part.
 
-    The number of epochs is chosen by inner folds over the four parts of training and validation, and the test part is
-    seen after that; the other settings were chosen on validation parts. One process per core, each with one thread:
-    products this small have no work for two.
+    The number of epochs, or LightGBM's setting, is chosen by inner folds over the four parts of training and
+    validation, and the test part is seen after that; the other settings were chosen on validation parts. One process
+    per core, each with one thread: products this small have no work for two.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    started = time.perf_counter()
+    started, tested = time.perf_counter(), {}
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        for name in names:
+        for name in (BASELINE, *names):
             inner = {
-                held: pool.submit(judge_epochs, folder, name, held) for held in itertools.combinations(range(5), 2)
+                held: pool.submit(judge_settings, folder, name, held) for held in itertools.combinations(range(5), 2)
             }
             judged = {held: task.result() for held, task in inner.items()}
-            chosen = [choose_epochs(judged, (fold + 4) % 5) for fold in range(5)]
-            print(f"{name}: epochs by fold {chosen}; {time.perf_counter() - started:.0f} s", flush=True)
-            for what, length, bar in (("", 3, NETS[name][2]), (", validation part folded in", 4, FOLDED.get(name))):
-                if bar is None:
-                    continue
+            chosen = [choose_setting(name, judged, (fold + 4) % 5) for fold in range(5)]
+            for length in (3, 4) if name == BASELINE or name in FOLDED else (3,):
                 tasks = [
                     pool.submit(measure_test, folder, name, tuple(range(k, k + length)), k + 4, chosen[k], seeds)
                     for k in range(5)
                 ]
-                found = np.mean([task.result() for task in tasks], axis=0)
-                shown = f"{found[0]:.4f} / {found[1]:.4f}"
-                print_result(f"MQ2008, {name}{what}, mean of {seeds} seeds", "MAP / MeanNDCG", shown, f"at least {bar}")
-    print(f"{time.perf_counter() - started:.0f} s")
+                tested[name, length] = [task.result() for task in tasks]
+            print(f"{name}: settings by fold {chosen}; {time.perf_counter() - started:.0f} s", flush=True)
+    report(tested, seeds)
+
+
+def report(tested: Tested, seeds: int) -> None:
+    parts = {(*key, metric): [own[metric] for own in values] for key, values in tested.items() for metric in METRICS}
+    own = [key for key in tested if key[0] != BASELINE]
+    titles = {key: f"{key[0]}{', validation part folded in' if key[1] == 4 else ''}" for key in own}
+    for key in own:
+        bar, found = (FOLDED if key[1] == 4 else BARS)[key[0]], [mean_of(parts[*key, metric]) for metric in METRICS]
+        what, met = f"MQ2008, {titles[key]}, mean of {seeds} seeds", found[0] >= bar[0] and found[1] >= bar[1]
+        shown = f"{found[0]:.4f} / {found[1]:.4f}"
+        print_result(what, "MAP / MeanNDCG", shown, f"at least {bar[0]} / {bar[1]}", met)
+    for metric in METRICS:
+        gains = compare_means({key: (parts[*key, metric], parts[BASELINE, key[1], metric]) for key in own})
+        for key, gain in gains.items():
+            shown = f"{mean_of(parts[*key, metric]):.4f}, {gain}"
+            print_result(f"MQ2008 {metric}, {titles[key]}, mean of {seeds} seeds", BASELINE, shown)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _report import Row, bars_line, commit_of, table_of
 
 from podium.metrics.closed_forms import ADDITIVE
 from podium.objectives.device import DeviceObjective
@@ -188,11 +189,11 @@ def flops_and_bytes() -> tuple[int, int]:
     return flops, 2 * (3 * FEATURES + 7 * sum(HIDDEN))
 
 
-def measure(n_queries: int, repeats: int, with_torch: bool = True) -> Iterator[str]:
-    """Lines of results: what, against, measured, bar."""
+def measure(n_queries: int, repeats: int, with_torch: bool = True) -> Iterator[Row]:
     X, labels, offsets = make_lists(n_queries)
     objective, what = make_objective(labels, offsets), f"GPU epoch of LambdaRank, {len(labels):,} rows x {FEATURES}"
-    yield f"lambdas on the GPU | float64 NumPy | {derivative_error(objective, labels, offsets):.1e} relative | 1e-5"
+    error = derivative_error(objective, labels, offsets)
+    yield Row("lambdas on the GPU", "float64 NumPy", f"{error:.1e} relative", "1e-5", bool(error <= 1e-5))
     batch_rows = int(np.ceil(len(X) / np.ceil(n_queries / 512)))
     flops, traffic = flops_and_bytes()
     best = {}
@@ -201,19 +202,17 @@ def measure(n_queries: int, repeats: int, with_torch: bool = True) -> Iterator[s
         best[precision] = side["best"]
         rate, moved = flops * len(X) / side["best"], traffic * len(X) / side["best"]
         shares = f"{rate / PEAK_FLOPS:.0%} of the matrix peak in bf16, {moved / PEAK_BYTES:.0%} of memory bandwidth"
-        yield f"{what}, {precision} | | {side['best'] * 1e3:.1f} ms, median {side['median'] * 1e3:.1f} ms, {shares} | "
-        yield f"first {what}, {precision}, compiling | | {side['first']:.1f} s | below 10 s"
+        measured = f"{side['best'] * 1e3:.1f} ms, median {side['median'] * 1e3:.1f} ms, {shares}"
+        yield Row(f"{what}, {precision}", "", measured)
+        first = side["first"]
+        yield Row(f"first {what}, {precision}, compiling", "", f"{first:.1f} s", "below 10 s", first < 10)
     if not with_torch:
         return
-    for name, mixed, bar in (
-        ("padded eager PyTorch", False, "at least 4x, aim 6x"),
-        ("padded eager PyTorch, bf16 autocast", True, ""),
-    ):
+    for name, mixed in (("padded eager PyTorch", False), ("padded eager PyTorch, bf16 autocast", True)):
         side = torch_side(X, objective, offsets, 512, repeats, mixed=mixed)
-        measured = (
-            f"{side['best'] / best['bfloat16']:.2f}x, {best['bfloat16'] * 1e3:.1f} against {side['best'] * 1e3:.1f} ms"
-        )
-        yield f"{what} | {name} | {measured} | {bar}"
+        own, other = best["bfloat16"], side["best"]
+        measured = f"{other / own:.2f}x, {own * 1e3:.1f} against {other * 1e3:.1f} ms"
+        yield Row(what, name, measured, *(() if mixed else ("at least 4x, aim 6x", other / own >= 4)))
 
 
 def main() -> None:
@@ -229,7 +228,7 @@ def main() -> None:
 
     if options.smoke:
         for row in measure(min(options.queries, 400), 1, with_torch=False):
-            print(f"RESULT | {row}", flush=True)
+            print(row.line(), flush=True)
         return
     if not any(device.platform == "gpu" for device in jax.devices()):
         print("No GPU: nothing to measure.")
@@ -243,12 +242,12 @@ def main() -> None:
     print(machine)
     rows = []
     for row in measure(options.queries, options.repeats):
-        print(f"RESULT | {row}", flush=True)
-        rows.append(f"| {row} |")
+        print(row.line(), flush=True)
+        rows.append(row)
     if options.out:
         head = f"# Benchmarks on a GPU\n\n`benchmarks/bench_net_gpu.py --out` wrote this on {machine}.\n\n"
-        table = "\n".join(["| what | against | measured | bar |", "| --- | --- | --- | --- |", *rows])
-        Path(options.out).write_text(f"{head}{table}\n", encoding="utf-8")
+        about = f"Commit {commit_of(Path(__file__).parent)}. {bars_line(rows)}.\n\n"
+        Path(options.out).write_text(f"{head}{about}{table_of(rows)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

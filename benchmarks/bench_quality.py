@@ -3,7 +3,8 @@
 For each of the five folds all settings are chosen by cross-validation over the queries of the training and validation
 parts (MAP + MeanNDCG, four folds, three times), those of the trees by how well they blend with the linear model; the
 chosen models are trained on these parts, and the test part is looked at once per model and seed. Every look is counted
-in the output. Needs the parts S1 to S5 in $PODIUM_DATA/MQ2008.
+in the output. LightGBM chooses among as many settings as the trees, on the features as they are and on the columns that
+the trees have. Needs the parts S1 to S5 in $PODIUM_DATA/MQ2008, a development set here (`_mq2008.py`).
 
     python benchmarks/bench_quality.py [--seeds N] [--members N]
 """
@@ -21,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _mq2008 import METRICS, XENDCG, Values, criterion, per_query
+from _quality import Parts, compare_means, mean_of
 from _report import print_header, print_result
 
 import podium
 from podium.data.ranking import RankingData
-from podium.evaluation.intervals import mean_interval
 
-METRICS = ("map", "meanndcg")
 VIEWS = ("raw", "zscore", "rank")
 INNER_FOLDS, DIVISIONS, EVERY, TREES = 4, 3, 20, 400
 PENALTIES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
@@ -40,26 +41,17 @@ TREE_SETTINGS = (
     ("xendcg", 7, 120),
 )
 """Objective, leaves, documents per leaf."""
-LIGHTGBM_LEAVES = (7, 15, 31)
-
-Values = dict[str, np.ndarray]
-"""One value per query by metric."""
+LIGHTGBM_SETTINGS = tuple(itertools.product((7, 15, 31), (40, 120)))
+"""Leaves, documents per leaf."""
+FIRST = "LightGBM rank_xendcg"
+LIGHTGBM_COLUMNS = {FIRST: ("raw",), f"{FIRST}, the same columns": VIEWS}
+OWN = ("linear", "bagged trees", "blend")
 
 
 def read_parts(folder: Path, fold: int) -> tuple[RankingData, RankingData]:
     """What settings are chosen on, and the test part: fold 0 is tested on S5, the next ones turn by one."""
     parts = [podium.read_letor(folder / f"S{1 + (fold + k) % 5}.txt.xz") for k in range(5)]
     return RankingData.concat(parts[:4]), parts[4]
-
-
-def per_query(scores: np.ndarray, data: RankingData) -> Values:
-    found = podium.evaluate(scores, data, metrics=METRICS, policy="letor4")
-    return {name: np.asarray(found.per_query[name]) for name in METRICS}
-
-
-def criterion(scores: np.ndarray, data: RankingData) -> float:
-    found = podium.evaluate(scores, data, metrics=METRICS, policy="letor4")
-    return sum(found[name] for name in METRICS)
 
 
 def inner_folds(data: RankingData) -> list[tuple[RankingData, RankingData]]:
@@ -139,25 +131,10 @@ def stages_of_trees(setting: tuple[str, int, int], train: RankingData, held: Ran
     return itertools.islice(staged, EVERY - 1, None, EVERY)
 
 
-def train_lightgbm(leaves: int, n_trees: int, data: RankingData, seed: int) -> Any:
-    import lightgbm
-
-    parameters = {
-        "objective": "rank_xendcg",
-        "num_leaves": leaves,
-        "learning_rate": 0.05,
-        "min_data_in_leaf": 40,
-        "feature_fraction": 0.8,
-        "num_threads": 1,
-        "seed": seed,
-        "verbose": -1,
-    }
-    return lightgbm.train(parameters, lightgbm.Dataset(data.X, data.y, group=data.group), n_trees)
-
-
-def stages_of_lightgbm(leaves: int, train: RankingData, held: RankingData) -> Iterable[np.ndarray]:
-    booster = train_lightgbm(leaves, TREES, train, 0)
-    return (booster.predict(held.X, num_iteration=n) for n in range(EVERY, TREES + 1, EVERY))
+def stages_of_lightgbm(
+    setting: tuple[int, int], train: RankingData, held: RankingData, transform: tuple[str, ...]
+) -> Iterable[np.ndarray]:
+    return XENDCG(*setting, TREES, transform).fit(train).staged_predict(held, EVERY)
 
 
 def run_fold(folder: Path, fold: int, seeds: int, members: int) -> dict[str, list[Values]]:
@@ -166,45 +143,53 @@ def run_fold(folder: Path, fold: int, seeds: int, members: int) -> dict[str, lis
     folds = inner_folds(data)
     penalty, linear_scores = choose_linear(folds)
     setting, trees = choose(stages_of_trees, TREE_SETTINGS, folds, linear_scores)
-    leaves, rounds = choose(stages_of_lightgbm, LIGHTGBM_LEAVES, folds)
+    boosters = {
+        name: choose(partial(stages_of_lightgbm, transform=transform), LIGHTGBM_SETTINGS, folds)
+        for name, transform in LIGHTGBM_COLUMNS.items()
+    }
     objective, own, documents = setting
     forest = f"{objective} x {trees}, {own} leaves of {documents} documents and more"
-    chosen = f"l2 {penalty}, {forest}, LightGBM {leaves} leaves x {rounds}"
-    print(f"fold {fold + 1}: {chosen}", flush=True)
-    found: dict[str, list[Values]] = {"linear": [], "bagged trees": [], "blend": [], "LightGBM": []}
+    theirs = "; ".join(f"{name}: {own} leaves of {least} x {n}" for name, ((own, least), n) in boosters.items())
+    print(f"fold {fold + 1}: l2 {penalty}, {forest}; {theirs}", flush=True)
+    found: dict[str, list[Values]] = {name: [] for name in (*OWN, *LIGHTGBM_COLUMNS)}
     for seed in range(seeds):
         bag = podium.Bagged(model=make_trees(setting, trees), n_members=members, sample="seeds", random_state=seed)
         blend = podium.Blend(members=[make_linear(penalty), bag], n_jobs=1).fit(data)
-        booster = train_lightgbm(leaves, rounds, data, seed)
-        scores = [*(member.predict(test) for member in blend.members_), blend.predict(test), booster.predict(test.X)]
+        scores = [*(member.predict(test) for member in blend.members_), blend.predict(test)]
+        for name, (chosen, rounds) in boosters.items():
+            scores.append(XENDCG(*chosen, rounds, LIGHTGBM_COLUMNS[name], seed).fit(data).predict(test))
         for name, own in zip(found, scores):
             found[name].append(per_query(own, test))
     return found
 
 
-def joined(runs: list[dict[str, list[Values]]], model: str, metric: str) -> np.ndarray:
-    """(seeds, queries of all test parts)."""
-    return np.concatenate([np.stack([values[metric] for values in run[model]]) for run in runs], axis=1)
+def values_of(runs: list[dict[str, list[Values]]], model: str, metric: str) -> Parts:
+    """One value per query, the mean over seeds, for each fold."""
+    return [np.mean([values[metric] for values in run[model]], axis=0) for run in runs]
 
 
-def fold_means(runs: list[dict[str, list[Values]]], model: str, metric: str) -> float:
-    """The mean over folds of the mean over seeds and queries, as LETOR's tables have it."""
-    return float(np.mean([np.mean([np.mean(values[metric]) for values in run[model]]) for run in runs]))
-
-
-BARS = {"linear": ("at least 0.485", "at least 0.494"), "blend": ("at least 0.487", "at least 0.497")}
+BARS = {
+    ("linear", "map"): 0.485,
+    ("linear", "meanndcg"): 0.494,
+    ("blend", "map"): 0.487,
+    ("blend", "meanndcg"): 0.497,
+}
 
 
 def report(runs: list[dict[str, list[Values]]], seeds: int) -> None:
-    for model in ("linear", "bagged trees", "blend"):
-        for metric, bar in zip(METRICS, BARS.get(model, ("", ""))):
-            gain = (joined(runs, model, metric) - joined(runs, "LightGBM", metric)).mean(axis=0)
-            low, high = mean_interval(gain)
-            value, theirs = (fold_means(runs, name, metric) for name in (model, "LightGBM"))
-            measured = f"{value:.4f}, {value - theirs:+.4f} (95 % over queries: {low:+.4f} to {high:+.4f})"
-            what = f"MQ2008 {metric}, {model}, settings by cross-validation, mean of {seeds} seeds"
-            print_result(what, "LightGBM rank_xendcg", measured, bar)
-    print(f"looks at the test parts: one per model, fold and seed, {4 * 5 * seeds} in all")
+    """Each model beside each baseline; a bar is about the model alone and stands in its first row."""
+    means, gains = {}, {}
+    for metric in METRICS:
+        values = {model: values_of(runs, model, metric) for model in (*OWN, *LIGHTGBM_COLUMNS)}
+        means |= {(model, metric): mean_of(own) for model, own in values.items()}
+        pairs = {pair: tuple(values[name] for name in pair) for pair in itertools.product(OWN, LIGHTGBM_COLUMNS)}
+        gains |= {(*pair, metric): gain for pair, gain in compare_means(pairs).items()}
+    for other, model, metric in itertools.product(LIGHTGBM_COLUMNS, OWN, METRICS):
+        value, bar = means[model, metric], BARS.get((model, metric)) if other == FIRST else None
+        what = f"MQ2008 {metric}, {model}, settings by cross-validation, mean of {seeds} seeds"
+        verdict = () if bar is None else (f"at least {bar}", value >= bar)
+        print_result(what, other, f"{value:.4f}, {gains[model, other, metric]}", *verdict)
+    print(f"looks at the test parts: one per model, fold and seed, {len(runs[0]) * 5 * seeds} in all")
 
 
 def main() -> None:
