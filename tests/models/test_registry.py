@@ -347,6 +347,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_epochs": (2, {}),
     "batch_size": (40, {}),
     "optimizer": ("sgd", {}),
+    "momentum": (0.0, {"optimizer": "sgd", "batch_size": 40}),
     "schedule": ("cosine", {"batch_size": 40}),
     "warmup": (0.5, {}),
     "weight_decay": (10.0, {"batch_size": 40}),
