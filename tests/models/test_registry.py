@@ -260,6 +260,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_depth": (1, {}),
     "min_samples_leaf": (60, {}),
     "min_hessian": (60.0, {}),
+    "split_by": ("gradients", {"min_hessian": 60.0}),
     "min_gain": (1e9, {}),
     "max_impurity": (1e9, {}),
     "l2_regularization": (50.0, {}),
