@@ -45,7 +45,7 @@ class Run:
         return self.binning + self.tree * self.trees
 
 
-def train_podium(data: Lists, leaves: int, trees: int, seed: int = 0) -> Run:
+def train_podium(data: Lists, leaves: int, trees: int, seed: int = 0, split_by: str = "newton") -> Run:
     model = podium.LambdaMART(
         n_estimators=trees,
         learning_rate=RATE,
@@ -55,12 +55,17 @@ def train_podium(data: Lists, leaves: int, trees: int, seed: int = 0) -> Run:
         metric=f"ndcg@{TRUNCATION}",
         n_jobs=THREADS,
         random_state=seed,
+        split_by=split_by,
     )
     ends: list[float] = []
     started = time.perf_counter()
     model.fit(data.X, data.y, group=data.sizes, callbacks=[lambda _: ends.append(time.perf_counter())])
     total = time.perf_counter() - started
     return _run(total, ends, trees, model.predict)
+
+
+def train_by_gradients(data: Lists, leaves: int, trees: int, seed: int = 0) -> Run:
+    return train_podium(data, leaves, trees, seed, split_by="gradients")
 
 
 def train_lightgbm(
@@ -160,6 +165,7 @@ def _run(total: float, ends: list[float], trees: int, predict: Callable[[np.ndar
 
 TRAINERS: dict[str, Callable[..., Run]] = {
     "podium": train_podium,
+    "podium by gradients": train_by_gradients,
     "LightGBM": train_lightgbm,
     "LightGBM quantised": train_quantised,
     "XGBoost": train_xgboost,
@@ -212,6 +218,9 @@ def show_speed(rows: int, repeats: int) -> None:
             if name == "podium":
                 continue
             bar = bars[leaves].get(name)
+            if name == "podium by gradients":
+                print_gradients(f"{rows // 1000}k x {data.X.shape[1]}, {leaves} leaves", run, own)
+                continue
             what = f"{rows // 1000}k x {data.X.shape[1]}, {leaves} leaves"
             measured = f"{own.tree / run.tree:.2f} ({own.tree * 1e3:.0f} against {run.tree * 1e3:.0f} ms)"
             print_result(f"time per tree, {what}", name, measured, *at_most(bar, own.tree / run.tree))
@@ -221,6 +230,14 @@ def show_speed(rows: int, repeats: int) -> None:
                 binning = own.binning / run.binning
                 below = ("below 1", binning < 1) if bar else ()
                 print_result(f"binning, {what}", name, f"{binning:.2f}", *below)
+
+
+def print_gradients(what: str, run: Run, own: Run) -> None:
+    """Splits by gradients beside those by Newton's gain."""
+    ratio = run.tree / own.tree
+    measured = f"{ratio:.2f} ({run.tree * 1e3:.0f} against {own.tree * 1e3:.0f} ms)"
+    title = f"split_by='gradients', time per tree, {what}"
+    print_result(title, "split_by='newton'", measured, "at most 1", ratio <= 1)
 
 
 def show_quality(rows: int, seeds: int) -> None:

@@ -24,7 +24,7 @@ from families import NETS, TREE_MODELS
 import podium
 from podium.formats import container
 from podium.formats.cache import read_cache, write_cache
-from podium.formats.kinds import CASCADE, CHECKPOINT, DATA, INDEX, MODEL, SEGMENT
+from podium.formats.kinds import CASCADE, CHECKPOINT, DATA, INDEX, MODEL, SEGMENT, TABLE
 from podium.models.registry import MODELS
 from podium.models.trees.named import LambdaMART, LambdaSMART, MatrixNet, RandomForest
 
@@ -553,6 +553,50 @@ class Cascades:
         return hits is not None
 
 
+class Tables:
+    """Tables in the folder of a cascade: by pairs, queries and documents."""
+
+    kind = TABLE
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.base = folder, folder / "base"
+        podium.search.build_index(PAGES, folder / "pages")
+        rows = [("light beam", "d03", 3, 0.5), ("light beam", "d05", 1, 2), ("laser", "d03", 2, 1), ("ray", "x", 7, 4)]
+        features = podium.search.Features(podium.search.Features.letor().features[:3])
+        for by in ("query_document", "query", "document"):
+            kept = {tuple(row[kind == "document"] for kind in by.split("_")): row for row in rows}
+            lines = ["query,document,clicks,dwell", *(",".join(map(str, row)) for row in kept.values())]
+            (folder / f"{by}.csv").write_text("\n".join(lines))
+            for column in ("clicks", "dwell"):
+                settings = {"file": str(folder / f"{by}.csv"), "by": by, "column": column, "missing": 0.5}
+                features = features.add(f"{column} {by}", "table", **settings)
+        cascade = podium.Cascade(podium.search.open_index(folder / "pages"), podium.Stage(features=features, n=5))
+        data = cascade.training_data({"q": "light beam"}, {"q": {"d03": 1, "d05": 2}})
+        cascade.with_model(podium.MART(n_estimators=2, **SMALL).fit(data)).save(self.base)
+        self.names = sorted(path.name for path in self.base.glob("*.podium-table"))
+        self.bases = [read_parts(self.base / name, TABLE) for name in self.names]
+
+    def obeys(self, path: Path, meta, arrays) -> bool:
+        name = self.names[int("".join(filter(str.isdigit, path.name))) % len(self.names)]
+        work = self.folder / f"{path.name}.cascade"
+        shutil.copytree(self.base, work, copy_function=os.link)
+        (work / name).unlink()
+        write_parts(work / name, TABLE, meta, arrays)
+        try:
+            return refused(work, lambda: self.use(work)) is not None
+        finally:
+            shutil.rmtree(work)
+
+    def use(self, folder: Path) -> bool:
+        """Finite values for queries and documents, whether the table has them or not."""
+        cascade = podium.load(folder)
+        extractor = podium.search.Extractor(cascade.index, cascade.stages[0].features)
+        for query in ("light beam", "LASER", "nothing"):
+            assert np.isfinite(extractor.values(query, np.arange(cascade.index.n_slots))).all()
+            assert np.isfinite(cascade.search(query, 4).scores).all()
+        return True
+
+
 SUBJECTS = {
     "model": Models,
     "other": OtherModels,
@@ -561,6 +605,7 @@ SUBJECTS = {
     "part": Parts,
     "manifest": Manifests,
     "cascade": Cascades,
+    "table": Tables,
 }
 
 

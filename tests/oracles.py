@@ -235,6 +235,31 @@ def grow_tree_slowly(X, gradients, hessians, max_leaves, min_samples, l2=0.0, by
     return [rows for _, rows, _ in leaves]
 
 
+def squares_saved(gradients, weights, left, right):
+    """How much two means lower the weighted squared error of residuals -g / w below that of one."""
+
+    def error(rows):
+        total = sum(weights[row] for row in rows)
+        mean = sum(gradients[row] for row in rows) / total if rows else 0.0
+        return sum(weights[row] * (gradients[row] / weights[row] - mean) ** 2 for row in rows)
+
+    return error([*left, *right]) - error(left) - error(right)
+
+
+def best_partition_gain(X, gradients, weights, rows, min_samples, categorical):
+    """The most squares that a cut of these rows saves; of categories, of all partitions in two."""
+    best = 0.0
+    for f in range(X.shape[1]):
+        values = sorted({float(X[row, f]) for row in rows}) if f in categorical else []
+        subsets = ([v for k, v in enumerate(values) if mask >> k & 1] for mask in range(2 ** len(values)))
+        named = ([row for row in rows if X[row, f] in subset] for subset in subsets)
+        for left in named if f in categorical else cuts_of(X, rows, f):
+            right = sorted(set(rows) - set(left))
+            if min(len(left), len(right)) >= max(1, min_samples):
+                best = max(best, squares_saved(gradients, weights, left, right))
+    return best
+
+
 def grow_oblivious_slowly(X, gradients, hessians, depth, l2=0.0, least=0.0):
     """The leaves of an oblivious tree without missing values: a level's cut gains most in all its leaves together."""
 

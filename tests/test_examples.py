@@ -14,7 +14,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def test_examples_are_numbered_and_short():
     assert [path.name[:3] for path in EXAMPLES] == [f"{number:02}_" for number in range(1, len(EXAMPLES) + 1)]
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
     assert all(len(path.read_text("utf-8").splitlines()) < 40 for path in EXAMPLES)
 
 

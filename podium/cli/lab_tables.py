@@ -30,6 +30,10 @@ def print_outcome(outcome: Outcome) -> None:
         console().print(_beside(table, about["folds"]))
     for name, why in outcome.left_out.items():
         show(f"left out: {name}: {why}")
+    if about.get("development"):
+        show(f"A development set: {about['development']}.")
+    if outcome.results.looks:
+        show(f"The test parts were judged {counted(len(outcome.results.looks), 'time')} in this folder.")
     runs = counted(len(outcome.results.runs), "run")
     show(f"{outcome.folder}: {runs}; results.json, results.csv, queries.csv")
 
@@ -38,6 +42,8 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "folder": str(outcome.folder),
         "runs": len(outcome.results.runs),
+        "looks": len(outcome.results.looks),
+        "development": outcome.results.about.get("development", ""),
         "leaderboard": [line.as_dict() for line in leaderboard(outcome.results)],
         "published": [table.as_dict() for table in _published(outcome)],
         "left_out": outcome.left_out,

@@ -78,6 +78,12 @@ def optional_package(name: str) -> Any:
         raise ImportError(f'{name} is not installed. Install it with: pip install "{wanted}"') from error
 
 
+def no_column(name: Any, columns: Sequence[Any]) -> str:
+    """That a table has no such column, and which ones it has."""
+    shown = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
+    return f"there is no column {name!r}; found: {shown}.{did_you_mean(name, map(str, columns))}"
+
+
 def choose_columns(columns: Sequence[Any], asked: ColumnNames) -> dict[str, Any]:
     """Which column is what: "label" and the `KNOWN` ones by name or None, and "features" as a list.
 
@@ -90,10 +96,8 @@ def choose_columns(columns: Sequence[Any], asked: ColumnNames) -> dict[str, Any]
     wanted = [name for name in (label if used else None, qid, *others.values(), *(features or ())) if name is not None]
     for name in wanted:
         if name not in columns:
-            shown = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
-            hint = did_you_mean(name, map(str, columns))
-            hint += ' For data without labels: label=None, or labels="optional".' if name == label else ""
-            raise ValueError(f"there is no column {name!r}; found: {shown}.{hint}")
+            advice = ' For data without labels: label=None, or labels="optional".' if name == label else ""
+            raise ValueError(no_column(name, columns) + advice)
     free = set(columns) - set(wanted)
     names: dict[str, Any] = {known: others[known] or (known if known in free else None) for known in KNOWN}
     names["label"] = label if used else None

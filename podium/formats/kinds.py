@@ -93,8 +93,19 @@ CASCADE = FileKind(
     largest=1 << 20,
     sealed=True,
 )
+TABLE = FileKind(
+    mark=b"table",
+    name="Podium table",
+    holds="a table of values of queries and documents",
+    use="Declare its columns as features of kind table.",
+    make="Tables are part of a cascade: make one with Cascade.save or podium cascade.",
+    mend="Copy the folder of the cascade again from where it came, or save the cascade again.",
+    upgrade="Load the cascade with a newer Podium, or save it again with this one.",
+    largest=16 << 30,
+    sealed=False,
+)
 CASCADE_FILE = "cascade.podium"  # in the folder of a cascade
-_KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE)
+_KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE, TABLE)
 
 
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:

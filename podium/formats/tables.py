@@ -53,7 +53,7 @@ def read_table(
     `labels` is as in `read_data`: "required", "optional" or "ignored", which `label=None` means too. Columns named
     docid, sample_weight and query_weight are used as such unless they are listed in `features`.
     """
-    kind = _kind_of(path, kind)
+    kind = table_kind(path, kind)
     check_choice("labels", labels, LABELS)
     asked = frames.ColumnNames(label, qid, docid, features, sample_weight, query_weight, labels)
     try:
@@ -70,7 +70,7 @@ def read_table(
 
 def write_table(data: RankingData, path: FilePath, *, kind: str | None = None) -> None:
     """Write `.csv`, `.tsv` (compressed by its suffix) or `.parquet`: all but comments. Numbers read back exactly."""
-    kind = _kind_of(path, kind)
+    kind = table_kind(path, kind)
     if data.n_features == 0:
         raise ValueError("the data has no features; a table needs at least one.")
     if kind == "parquet":
@@ -95,6 +95,16 @@ def rows_of(path: FilePath, delimiter: str) -> Iterator[Record]:
             line = reader.line_num + 1
     except csv.Error as error:
         raise FormatError(path, f"cannot be read as a table: {error}.", line) from error
+
+
+def read_header(path: FilePath, records: Iterator[Record]) -> list[str]:
+    """The names of the columns: the first of the records."""
+    _, header = next(records, (1, []))
+    if not header:
+        raise FormatError(path, "is empty; expected a header line with the names of the columns.")
+    if len(set(header)) < len(header):
+        raise FormatError(path, f"column names must differ; found {', '.join(header)}.", 1)
+    return header
 
 
 class LargeCells:
@@ -180,7 +190,7 @@ def joined(parts: list[Array]) -> Array:
     return result
 
 
-def _kind_of(path: FilePath, kind: str | None) -> str:
+def table_kind(path: FilePath, kind: str | None) -> str:
     format = plain_suffix(path).removeprefix(".") if kind is None else kind
     if format not in TABLE_FORMATS:
         what = f"{path}: a table's name ends in .csv, .tsv or .parquet" if kind is None else "kind must be a known one"
@@ -191,11 +201,7 @@ def _kind_of(path: FilePath, kind: str | None) -> str:
 def _read_text(path: FilePath, delimiter: str, asked: frames.ColumnNames) -> dict[str, Any]:
     """The keyword arguments of `RankingData.from_arrays` from a text table."""
     records = rows_of(path, delimiter)
-    _, header = next(records, (1, []))
-    if not header:
-        raise FormatError(path, "is empty; expected a header line with the names of the columns.")
-    if len(set(header)) < len(header):
-        raise FormatError(path, f"column names must differ; found {', '.join(header)}.", 1)
+    header = read_header(path, records)
     names = frames.choose_columns(header, asked)
     columns = _gather(path, records, header, names | {"qid": asked.qid})
     query_weight = columns["query_weight"]

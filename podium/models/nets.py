@@ -100,7 +100,15 @@ class TrainingParameters:
     )
     batch_size: int = parameter(1024, "Documents per batch; a batch holds whole queries.", low=1, high=2**31)
     optimizer: str = parameter(
-        "adam", '"adamw" decays weights past Adam\'s scaling, "sgd" has a momentum of 0.9.', choices=OPTIMIZERS
+        "adam",
+        '"adamw" decays weights past Adam\'s scaling, "sgd" follows the gradient, with momentum.',
+        choices=OPTIMIZERS,
+    )
+    momentum: float = parameter(
+        0.9,
+        'Share of the last step of "sgd" that is added to the next; 0 for plain gradient descent. Others ignore it.',
+        low=0,
+        high=0.999,
     )
     learning_rate: float = parameter(1e-3, "Step size of the optimizer.", low=ABOVE_0, high=1e3)
     schedule: str = parameter(

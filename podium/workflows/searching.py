@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -139,8 +140,10 @@ def features_file(
     kind = format_of(out, "letor" if is_stream(out) else None, reading=False)
     refuse_bad_target(out)
     qrels, inputs = request.qrels, [request.queries, request.qrels, request.features]
-    refuse_own_input("--out", files_of(out, kind), [str(path) for path in inputs if path is not None])
-    stage = Stage(features=declared_features(request.features, request.normalize, locate), n=request.n)
+    features = declared_features(request.features, request.normalize, locate)
+    tables = [Path(feature.settings["file"]) for feature in features.features if feature.table is not None]
+    refuse_own_input("--out", files_of(out, kind), [str(path) for path in (*inputs, *tables) if path is not None])
+    stage = Stage(features=features, n=request.n)
     cascade = Cascade(index, stage, **first_stage)
     texts = read_queries(locate(request.queries), by_position=request.by_position)
     judged = None if qrels is None else read_qrels(locate(qrels))
@@ -156,7 +159,9 @@ def features_file(
     declaration = None if is_stream(out) else out.with_name(f"{out.name}.features.toml")
     if declaration is not None:
         with write_whole(declaration) as stream:
-            stream.write(stage.features.to_toml().encode())
+            folder = declaration.absolute().parent
+            beside = stage.features.to_toml(lambda feature: os.path.relpath(feature.settings["file"], folder))
+            stream.write(beside.encode())
     return FeatureFile(out, declaration, data, judged is not None, len(texts) - data.n_queries)
 
 
@@ -164,7 +169,10 @@ def declared_features(path: Path | None, normalize: str | None, locate: Locate =
     """The features of a TOML file, or LETOR's 46; `normalize` replaces what the file says."""
     from podium.search import Features
 
-    features = Features.letor() if path is None else Features.read(locate(path))
+    features = Features.letor()
+    if path is not None:
+        located = locate(path)  # what comes through a pipe is read elsewhere
+        features = Features.read(located, path.parent if located == path else Path())
     return features if normalize is None else replace(features, normalize=None if normalize == "none" else normalize)
 
 

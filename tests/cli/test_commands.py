@@ -1166,6 +1166,41 @@ def test_searching_an_index_loads_no_library_of_models(collection):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_tables_of_behaviour_go_from_a_csv_file_to_an_explained_search(podium, collection):
+    (collection / "logs").mkdir()
+    table = collection / "logs" / "clicks.csv"
+    documents = [hit["id"] for hit in json.loads(podium("search", "ix", "tail flow", "--json")[1])["hits"]]
+    rows = [f"Tail  FLOW,{id},{clicks}" for clicks, id in enumerate(documents, 1)]
+    table.write_text("\n".join(["query,document,clicks", *rows]))
+    features = '[[feature]]\nname = "BM25"\nkind = "bm25"\nfield = "whole"\n\n'
+    features += '[[feature]]\nname = "clicks"\nkind = "table"\nfile = "clicks.csv"\n'
+    features += 'by = "query_document"\ncolumn = "clicks"\nmissing = 0\n\n'
+    features += '[[feature]]\nname = "log"\nkind = "log1p"\nof = "clicks"\n'
+    (collection / "logs" / "clicks.toml").write_text(features)
+    options = ["--qrels", "judged", "--features", "logs/clicks.toml", "--n", "25"]
+    code, _, err = podium("features", "ix", "texts.tsv", *options, "--out", "logs/clicks.csv")
+    assert code == 2
+    assert "logs/clicks.csv" in err
+    assert podium("features", "ix", "texts.tsv", *options, "--out", "clicked.csv")[0] == 0
+    written = (collection / "clicked.csv.features.toml").read_text()
+    assert 'file = "logs/clicks.csv"' in written
+    assert podium("train", "linear", "clicked.csv", "--out", "clicked.podium")[0] == 0
+    made = ["cascade", "ix", "clicked.podium", "--features", "clicked.csv.features.toml", "--n", "25", "--out"]
+    assert podium(*made, "clicked.cascade")[0] == 0
+    table.write_text(table.read_text().replace(",1\n", ",2\n"))
+    code, _, err = podium(*made, "other.cascade")
+    assert code == 2
+    assert "clicks.csv has other values than when the feature was declared" in err
+    table.unlink()
+    code, out, _ = podium("search", "clicked.cascade", "TAIL flow", "--explain", "--json", "--k", "25")
+    explained = json.loads(out)
+    values = {hit["id"]: {share["name"]: share["value"] for share in hit["features"]} for hit in explained["hits"]}
+    clicks = {id: own["clicks"] for id, own in values.items()}
+    assert {id: clicks[id] for id in documents} == dict(zip(documents, range(1, 11)))
+    assert sum(clicks.values()) == sum(range(1, 11))
+    assert explained["formulas"]["log"] == "natural logarithm of 1 + another feature: clicks"
+
+
 def test_a_cascade_is_made_searched_and_explained(podium, collection):
     options = ["--features", "more.toml", "--n", "25"]
     assert podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "train.podium-data", *options)[0] == 0

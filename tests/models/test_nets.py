@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from families import NETS
+from sklearn.base import clone
 
 import podium
 from podium import cli
+from podium.models.registry import plan_model
 
 
 def saved(model):
@@ -65,7 +67,43 @@ def test_without_early_stopping_an_evaluation_set_only_watches(splits):
     assert blend.members_[0].best_iteration_ == 15
 
 
-@pytest.mark.parametrize("options", [{}, {"objective": "xendcg", "n_nets": 2, "dropout": 0.2, "optimizer": "sgd"}])
+PLAIN = {"optimizer": "sgd", "momentum": 0}
+
+
+def one_step_of_plain_sgd(update):
+    """Weights of z = -1 and 1 before and after one step of rate 0.5, where the second document is the better one."""
+    given = {"hidden_layer_sizes": [], "activation": "identity", "max_epochs": 1, "update": update}
+    made = [podium.RankNet(**PLAIN, **given, learning_rate=rate) for rate in (1e-12, 0.5)]
+    return [model.fit([[1.0], [3.0]], [0, 1], [7, 7]).net_.weights[0, 0] for model in made]
+
+
+@pytest.mark.parametrize("update", ["batch", "pair"])
+def test_a_step_of_plain_sgd_is_the_rate_times_the_gradient(update):
+    before, after = one_step_of_plain_sgd(update)
+    # dC/dw = lambda (z_i - z_j) with lambda = -1 / (1 + exp(2 w)) for the better document i
+    assert after == pytest.approx(before + 0.5 * 2 / (1 + np.exp(2 * before)), rel=1e-5)
+
+
+def test_momentum_is_checked_saved_cloned_and_read_from_text(splits, tmp_path):
+    model = podium.RankNet(**PLAIN, max_epochs=2).fit(splits.train)
+    model.save(tmp_path / "m.podium")
+    again = podium.load(tmp_path / "m.podium")
+    assert (again.momentum, clone(again).momentum) == (0, 0)
+    np.testing.assert_array_equal(again.predict(splits.test), model.predict(splits.test))
+    assert plan_model("ranknet", ["optimizer=sgd", "momentum=0"]).model.momentum == 0.0
+    for wrong in (-0.1, 1.0, float("nan"), None):
+        with pytest.raises(ValueError, match=r"RankNet: momentum must be from 0 to 0\.999"):
+            podium.RankNet(momentum=wrong).fit(splits.train)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"objective": "xendcg", "n_nets": 2, "dropout": 0.2, "optimizer": "sgd"},
+        {"n_nets": 2, **PLAIN},
+    ],
+)
 def test_a_killed_training_ends_in_the_same_bytes(splits, tmp_path, options):
     class Killed(Exception):
         pass

@@ -23,7 +23,7 @@ FUZZER = Path(fuzz_files.__file__)
     ("what", "edits"),
     [
         *(("model", 1500), ("other", 500), ("checkpoint", 500), ("cache", 1200)),
-        *(("part", 800), ("manifest", 400), ("cascade", 200)),
+        *(("part", 800), ("manifest", 400), ("cascade", 200), ("table", 300)),
     ],
 )
 def test_edited_files_are_refused_or_obey_the_laws_and_never_crash(tmp_path, what, edits):

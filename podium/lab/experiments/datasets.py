@@ -57,6 +57,7 @@ class Dataset:
     rows: int | None = None
     folders: tuple[str, ...] = ()  # other names of its folder
     prefix: str = ""  # of its files: set1.train.txt
+    development: str = ""  # why its test parts are no test any more, where they were used to develop Podium
     archive: Archive | None = None
     contents: dict[str, Content] = field(default_factory=dict)  # by the name of a file without suffixes
 

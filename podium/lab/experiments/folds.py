@@ -73,6 +73,12 @@ class GivenFolds:
         """All files that folds are loaded from; without `test`, those of test parts only where others need them."""
         return tuple(dict.fromkeys(path for fold in self.folds for path in fold.files_read(test=test)))
 
+    @property
+    def turns(self) -> bool:
+        """Whether the validation part of a fold is a test part of another one."""
+        tested = {path for fold in self.folds for path in fold.test}
+        return any(path in tested for fold in self.folds for path in fold.valid)
+
     def load(self, name: str, *, test: bool = True) -> Fold:
         """The fold of this name; without `test`, its test part is not read."""
         check_choice("fold", name, self.names)
@@ -97,6 +103,11 @@ class QueryFolds:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(str(number + 1) for number in range(self.k))
+
+    @property
+    def turns(self) -> bool:
+        """The validation part of a fold is the test part of the next one."""
+        return True
 
     def files_read(self, *, test: bool = True) -> tuple[Path, ...]:
         """All files: each has queries of every part."""

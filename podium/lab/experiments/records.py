@@ -106,6 +106,8 @@ class _Description(_Stored):
     seeds: list[int] = []
     baseline: str | None = None
     on: Literal["test", "valid"] = "test"
+    turns: bool = False  # the validation part of a fold is a test part of another one
+    development: str = ""  # why the data is a development set
     published: list[_PublishedTable] = []
     left_out: dict[str, str] = {}
     experiment: dict[str, Any] = {}

@@ -5,6 +5,7 @@ A run is one model, trained with one seed on one fold and evaluated on its test 
     experiment.json     what was to be run, and on what: data with checksums, versions, hardware
     searches/*.json     one per model and fold: what tuning tried, and what it chose
     runs/*.json         one per model, fold and seed, written whole when the run has finished
+    looks.jsonl         one line per time that a test part was judged
     results.json, results.csv, queries.csv   the tidy tables, made of the files above
 
 so that an interrupted experiment continues with the runs that are missing, and a report needs nothing else.
@@ -26,6 +27,7 @@ import numpy as np
 
 from podium._runtime.files import write_whole
 from podium.evaluation.leaderboard import best_first
+from podium.lab.experiments.looks import Look, read_looks
 from podium.lab.experiments.records import (
     ModelRun,
     Search,
@@ -54,6 +56,7 @@ class Results:
     about: dict[str, Any]
     runs: tuple[ModelRun, ...]
     searches: tuple[Search, ...] = ()
+    looks: tuple[Look, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> Results:
@@ -70,7 +73,7 @@ class Results:
         models, folds = list(about["models"]), list(about["folds"])
         runs = sorted(_runs(folder, about), key=lambda run: (models.index(run.model), folds.index(run.fold), run.seed))
         searches = sorted(_searches(folder, about), key=lambda one: (models.index(one.model), folds.index(one.fold)))
-        return cls(about, tuple(runs), tuple(searches))
+        return cls(about, tuple(runs), tuple(searches), read_looks(folder))
 
     @property
     def models(self) -> list[str]:
@@ -162,7 +165,8 @@ def _searches(folder: Path, about: Mapping[str, Any]) -> list[Search]:
 
 def write_tables(folder: Path, results: Results) -> None:
     """The tidy tables: one line per model, fold, seed, policy and metric, and the same per query, over seeds."""
-    _write(folder / "results.json", {**results.about, "results": list(_lines(results))})
+    lines = {"looks": len(results.looks), "results": list(_lines(results))}
+    _write(folder / "results.json", {**results.about, **lines})
     _write_csv(folder / "results.csv", ("model", "fold", "seed", "policy", "metric", "value"), _lines(results))
     _write_csv(folder / "queries.csv", ("model", "fold", "query", "policy", "metric", "value"), _query_lines(results))
 

@@ -19,7 +19,7 @@ from podium._runtime.files import write_whole
 from podium._runtime.threads import usable_threads
 from podium._runtime.warn import warn
 from podium._runtime.words import check_choice
-from podium.lab.experiments.datasets import find_dataset
+from podium.lab.experiments.datasets import DATASETS, find_dataset
 from podium.lab.experiments.experiment import Experiment, ModelSpec, Published, read_experiment
 from podium.lab.experiments.folds import Folds
 from podium.lab.experiments.making import PICK, entry_of, members_of, needed_by, reason_to_leave_out
@@ -238,6 +238,8 @@ def _about(experiment: Experiment, folds: Folds) -> dict[str, Any]:
         **{key: plain[key] for key in keys},
         "criterion": f"{experiment.judged_by} ({experiment.policies[0]})",
         "folds": list(folds.names),
+        "turns": folds.turns,
+        "development": _development(experiment.data.name),
         "models": {name: _described(experiment.models[name], plain["models"][name]) for name in experiment.models},
         "published": [_table(table, folds) for table in experiment.published],
         "data": data_of(folds, experiment.data.name, test=experiment.on == "test"),
@@ -245,6 +247,10 @@ def _about(experiment: Experiment, folds: Folds) -> dict[str, Any]:
         "hardware": hardware(),
         "experiment": plain,
     }
+
+
+def _development(name: str | None) -> str:
+    return "" if name is None else DATASETS[name.lower()].development
 
 
 def _described(spec: ModelSpec, plain: Mapping[str, Any]) -> dict[str, Any]:

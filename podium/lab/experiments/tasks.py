@@ -19,6 +19,7 @@ from podium.evaluation.leaderboard import best_first
 from podium.explain.permutation import permutation_importance
 from podium.lab.experiments.experiment import Experiment, ModelSpec
 from podium.lab.experiments.folds import Fold, Folds
+from podium.lab.experiments.looks import record_look
 from podium.lab.experiments.making import PICK, make, members_of, needed_by
 from podium.lab.experiments.provenance import peak_memory, reset_peak_memory
 from podium.lab.experiments.records import ModelRun, Search, defined
@@ -143,6 +144,8 @@ class Session:
         started = time.perf_counter()
         scores = model.predict(tested)
         predict_seconds = time.perf_counter() - started
+        if fold.test is not None:
+            record_look(self.folder, task.model, task.fold, task.seed)
         per_query, values = judge(scores, tested, experiment.metrics_of(task.model), experiment.policies)
         trained = experiment.models[source.model]
         fixed = trained.settings | trained.by_fold.get(task.fold, {})

@@ -13,7 +13,19 @@ from podium.metrics.policies import POLICIES
 
 _LINES = 60  # of one part; the rest is in experiment.json
 _PARTS = {"data": "Data, with checksums", "versions": "Versions", "hardware": "Hardware"}
-_SETUP = {"title", "name", "published", "metrics", "policies", "folds", "seeds", "models", "left_out"}
+_SETUP = {
+    "title",
+    "name",
+    "published",
+    "metrics",
+    "policies",
+    "folds",
+    "seeds",
+    "models",
+    "left_out",
+    "turns",
+    "development",
+}
 _LINE_COLUMNS = [Column("what"), Column("value", wide=True)]
 _SHOWN_OF_MODELS = {"description", "about", "settings"}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from podium._runtime.words import counted
 from podium.evaluation.comparison import INTERVAL_WORDS
@@ -50,6 +51,46 @@ def lead(results: Results, board: Leaderboard) -> str:
     return f"{sentence} {apart} (randomisation test, p < 0.05 after Holm's correction)."
 
 
+def evidence(results: Results) -> Section:
+    """What values of the test parts can show: how often they were judged, and what was chosen by looking at them."""
+    blocks = [paragraph(sentence) for sentence in limits_of(results.about)]
+    if results.looks:
+        blocks.append(_looks(results))
+    return Section("evidence", "What was seen of the test parts", blocks)
+
+
+def limits_of(about: Mapping[str, Any]) -> list[str]:
+    """Sentences about how far values of this data can be trusted."""
+    limits = []
+    if about.get("development"):
+        limits.append(
+            f"This data is a development set: {about['development']}. Differences between models are estimates for "
+            "data like this, not a test; confirm a choice on data that nobody has looked at."
+        )
+    if about.get("turns"):
+        limits.append(
+            "The parts turn: the validation part of a fold is the test part of another one. What is chosen within each "
+            "fold has not seen its test part. What is the same in all folds, such as a grid, a constant or a number of "
+            "trees, was chosen with every query in view if it was chosen by validation values of several folds."
+        )
+    return limits
+
+
+def _looks(results: Results) -> Html:
+    rows: Rows = []
+    for fold in results.about["folds"]:
+        looks = [look for look in results.looks if look.fold == fold]
+        kept = len([run for run in results.runs if run.fold == fold])
+        if looks:
+            rows.append([_fold_name(fold), len(looks), kept, looks[0].time, looks[-1].time])
+    columns = [Column("fold"), Column("looks", 0), Column("runs kept", 0), Column("first"), Column("last")]
+    caption = (
+        "How often scores were judged by the labels of each test part, counted before the values were known. More "
+        "looks than runs: some were repeated. A pick copies the values of its member, without a look of its own."
+    )
+    return table(caption, columns, rows)
+
+
 def facts(results: Results, board: Leaderboard) -> dict[str, str]:
     """Numbers of the whole experiment, by what they are of."""
     part = "validation" if results.about.get("on") == "valid" else "test"
@@ -60,6 +101,8 @@ def facts(results: Results, board: Leaderboard) -> dict[str, str]:
         counted(len({run.seed for run in results.runs}), "seed per model", "seeds per model"),
         counted(len(results.runs), "run"),
     ]
+    if results.looks:
+        counts.append(counted(len(results.looks), "look at the test parts", "looks at the test parts"))
     best = {f"{shown_metric(board.metric)} of the best model": number(board.best.mean)}
     return best | {what: count for count, what in (words.split(" ", 1) for words in counts)}
 

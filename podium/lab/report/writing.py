@@ -34,6 +34,7 @@ def _sections(results: Results, boards: list[Leaderboard]) -> list[Section]:
     chosen = _chosen(main, baseline)
     return [
         sections.leaderboards(results, boards),
+        sections.evidence(results),
         sections.published(results),
         sections.cutoffs(results, main, chosen),
         *([] if baseline is None else [query_sections.against_baseline(main, baseline, against)]),

@@ -23,7 +23,7 @@ class OptimizerRules:
     warmup: float = 0.0  # share of the training in which the rate rises from 0
     weight_decay: float = 0.0
     clipping: float | None = None  # largest norm of a gradient
-    momentum: float = 0.9  # of "sgd"
+    momentum: float = 0.9  # of "sgd"; 0: its steps are the gradients
     fixed_bias: bool = False  # the last weight, the bias of scores, stays as it is
 
     def rate(self, done: float) -> float:

@@ -40,7 +40,7 @@ from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.transforms import Queries, one_query, same_transforms
 from podium.models.frame.weights import row_weights
-from podium.models.trees.parameters import BOOSTED_SPACE, STEPS, is_feature_list, is_sign_mapping
+from podium.models.trees.parameters import BOOSTED_SPACE, SPLITS, STEPS, is_feature_list, is_sign_mapping
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -57,6 +57,13 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
     max_depth: int | None = parameter(
         None, "Maximum depth of a tree; None for no limit.", kind=INTEGER, low=1, high=2**16
+    )
+    split_by: str = parameter(
+        "newton",
+        'What splits are chosen by: the "newton" gain, sums of gradients over sums of hessians, or the "gradients" '
+        "alone, by least squares: weights, without them counts, take the place of hessians, and min_hessian is not "
+        "used. Leaf values are those of step in both.",
+        choices=SPLITS,
     )
     min_hessian: float = parameter(1e-3, "Minimum sum of hessians per leaf.", low=0, high=LARGE)
     min_gain: float = parameter(0.0, "Minimum gain to split: a split must gain more.", low=0, high=LARGE)
@@ -106,7 +113,8 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     )
     category_smoothing: float = parameter(
         10.0,
-        "Added to the hessian of each category when categories are ordered for a split: rare ones move to the middle.",
+        "Added to the hessian (splits by gradients: to the weight) of each category when categories are ordered for a "
+        "split: rare ones move to the middle.",
         low=0,
         high=LARGE,
     )
@@ -201,7 +209,6 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
         from podium.learners.trees.training.boosting import Boosting
 
-        weights = row_weights(rows.data)
         return Boosting(
             rows.data.X,
             rows.data.offsets,
@@ -210,7 +217,7 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             base_scores=rows.init_scores,
             forest=self.forest_ if rows.continued else None,
             step_rule=self._line_search(rows.data) if self.step == "line_search" else None,
-            counts=None if weights is None or not weights.any() else weights > 0,
+            weights=row_weights(rows.data),
         )
 
     def _keep_trees(self, learner: Boosting) -> None:

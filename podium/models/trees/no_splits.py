@@ -54,7 +54,9 @@ def _reason(boosting: Boosting) -> str:
 
 def _binding(boosting: Boosting) -> list[str]:
     """The rules that must be lifted, all of them, to let the tree split; none where that does not help."""
-    unused = ("min_samples_leaf", "max_impurity") if boosting.rules.growth.growth == "oblivious" else ()
+    growth = boosting.rules.growth
+    unused = [*(["min_samples_leaf", "max_impurity"] if growth.growth == "oblivious" else [])]
+    unused += ["min_hessian"] if growth.split_by == "gradients" else []
     lifted = [name for name in (*_LIFTED, *_DRAWN) if name not in unused]
     if not _splits(boosting, lifted):
         return []
@@ -89,7 +91,8 @@ def _splits(boosting: Boosting, lifted: Sequence[str]) -> bool:
     free = {name: _LIFTED[name] for name in lifted if name in _LIFTED}
     grower = TreeGrower(boosting.binned, replace(boosting.rules.growth, **free), 1)
     allowed = np.ones(boosting.X.shape[1], np.bool_) if "feature_fraction" in lifted else _drawn_features(boosting)
-    return len(grower.grow(boosting._gradients, boosting._hessians, sample, allowed).feature) > 1
+    derivatives, weights = (boosting._gradients, boosting._hessians), boosting.split_weights
+    return len(grower.grow(*derivatives, sample, allowed, weights=weights).feature) > 1
 
 
 def _drawn_features(boosting: Boosting) -> np.ndarray:

@@ -12,6 +12,7 @@ from podium.models.frame.parameters import ABOVE_0, LARGE, STRUCTURE, TRANSFORM_
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree", "line_search")
+SPLITS = ("newton", "gradients")
 GOSS_UNITS = ("row", "query")
 LEAF_SPACE: dict[str, Any] = {
     "max_leaf_nodes": {"low": 4, "high": 127, "log": True},

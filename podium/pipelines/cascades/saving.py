@@ -2,6 +2,7 @@
 
 cascade.podium      the stages, weighting and fields: a checked container
 stage-1.podium      the model of stage 1, stage-1.toml its features; stage-2...
+table-1.podium-table    values of queries and documents that features look up
 index/              the index as the cascade sees it; its files never change, so they are linked where that works
 """
 
@@ -20,7 +21,9 @@ from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.models.frame.ranker import Ranker
 from podium.persistence.saving import load, save
 from podium.pipelines.cascades.cascade import Cascade, Stage
-from podium.search.features.declaring import Features
+from podium.search.features.behaviour import Table
+from podium.search.features.behaviour_files import SUFFIX, write_behaviour
+from podium.search.features.declaring import Feature, Features
 from podium.search.index.manifest import write_manifest
 from podium.search.reading import open_index
 from podium.search.retrieval.weightings import WEIGHTINGS, Weighting
@@ -36,11 +39,12 @@ def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
     """Write a new folder, wholly or not at all."""
     folder = Path(folder)
     declarations = []
+    tables = _tables(cascade)
     for number, stage in enumerate(cascade.stages, 1):
         if stage.model is None:
             raise ValueError(f"{folder}: stage {number} has no model. Train one on Cascade.training_data first.")
         try:
-            declarations.append(stage.features.to_toml())
+            declarations.append(stage.features.to_toml(lambda feature: _table_name(_table_number(tables, feature))))
         except ValueError as error:
             raise ValueError(f"{folder}: stage {number} cannot be saved: {error}") from error
     refuse_bad_folder(folder)
@@ -51,6 +55,8 @@ def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
             assert stage.model is not None
             save(stage.model, part / f"stage-{number}.podium")
             (part / f"stage-{number}.toml").write_text(text, encoding="utf-8")
+        for number, columns in enumerate(tables):
+            write_behaviour(part / _table_name(number), columns)
         (part / _INDEX).mkdir()
         _copy_index(cascade.index, part / _INDEX)
         write_container(part / CASCADE_FILE, CASCADE, _facts(cascade), {})
@@ -59,6 +65,33 @@ def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _tables(cascade: Cascade) -> list[dict[str, Table]]:
+    """The tables to be stored, by the names of their columns: those with the same keys are one file."""
+    tables: list[dict[str, Table]] = []
+    for feature in (feature for stage in cascade.stages for feature in stage.features.features):
+        if feature.table is not None:
+            number = _table_number(tables, feature)
+            if number == len(tables):
+                tables.append({})
+            tables[number][feature.settings["column"]] = feature.table
+    return tables
+
+
+def _table_number(tables: list[dict[str, Table]], feature: Feature) -> int:
+    """Where a feature's column is or can be stored. Two files may have columns of one name and different values."""
+    table, column = feature.table, feature.settings["column"]
+    assert table is not None
+    for number, columns in enumerate(tables):
+        same_keys = next(iter(columns.values())).keys_digest == table.keys_digest
+        if same_keys and columns.get(column, table).digests[column] == table.digests[column]:
+            return number
+    return len(tables)
+
+
+def _table_name(number: int) -> str:
+    return f"table-{number + 1}{SUFFIX}"
 
 
 def refuse_bad_folder(folder: Path) -> None:
@@ -115,7 +148,7 @@ def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
 
 def _read_stage(folder: Path, number: int, n: Any) -> Stage:
     model = load(folder / f"stage-{number}.podium")
-    features = Features.read(folder / f"stage-{number}.toml")
+    features = Features.read(folder / f"stage-{number}.toml", only_inside=True)
     if not isinstance(model, Ranker):
         raise CASCADE.damaged(folder / f"stage-{number}.podium", "it is no model")
     try:

@@ -5,12 +5,14 @@ Each is prepared once per extractor and feature, and returns one number per docu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.compiler import Array, bare_kernel
 from podium._runtime.words import excerpt
 from podium.search.retrieval.functions import FunctionWeighting
 
@@ -83,6 +85,30 @@ def _checked(name: str, function: Callable[[QueryDocuments], Any], asked: QueryD
         message = f"feature {name!r}: expected one number per document ({len(asked.documents)})"
         raise ValueError(f"{message}, finite as float32 or NaN; got shape {values.shape}.")
     return values
+
+
+def logarithm(feature: Feature, asked: QueryDocuments, values: np.ndarray) -> np.ndarray:
+    """ln x or ln(1 + x) of the values of another feature, before any normalization; a missing one stays missing."""
+    out, plus_one = np.empty(len(values), np.float32), feature.kind == "log1p"
+    bad = fill_logarithms(values.astype(np.float64), plus_one, out)
+    if bad >= 0:
+        value = f"{excerpt(feature.settings['of'])} is {values[bad]:g}"
+        where = f"document {excerpt(asked.ids[bad])} of query {excerpt(asked.text)}"
+        message = f"{feature.kind} needs values above {-1 if plus_one else 0}; {value} for {where}"
+        advice = "" if plus_one else ' Use kind "log1p", or a feature that is larger.'
+        raise ValueError(f"feature {feature.name!r}: {message}.{advice}")
+    return out
+
+
+@bare_kernel
+def fill_logarithms(values: Array, plus_one: bool, out: Array) -> int:
+    """out = ln(values), or ln(1 + values); the place of the first that has no logarithm, or -1."""
+    for row in range(len(values)):
+        value = values[row]
+        if value <= (-1.0 if plus_one else 0.0):
+            return row
+        out[row] = math.log1p(value) if plus_one else math.log(value)
+    return -1
 
 
 def weighted(extractor: Extractor, feature: Feature) -> Column:

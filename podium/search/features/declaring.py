@@ -13,14 +13,23 @@ declarations; further ones come from a TOML table or are Python functions:
     k1 = 0.4
 
     [[feature]]
-    name = "clicks"
+    name = "price"
     kind = "stored"             # a number that the index keeps of each document
-    key = "clicks"
+    key = "price"
+
+    [[feature]]
+    name = "clicks"
+    kind = "table"              # a number that a table has of the query and the document
+    file = "clicks.csv"         # beside the declaration
+    by = "query_document"
+    column = "clicks"
+    missing = 0.0               # where the table has no row
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +39,10 @@ from pathlib import Path
 from typing import Any
 
 from podium._runtime.once import once
-from podium._runtime.words import check_choice, excerpt
+from podium._runtime.words import check_choice, did_you_mean, excerpt
 from podium.formats.errors import FormatError
+from podium.search.features.behaviour import BY, Table
+from podium.search.features.behaviour_files import SUFFIX, read_behaviour
 from podium.search.features.columns import fits_float32
 from podium.search.features.kinds import FUNCTION, FeatureKind, feature_kinds
 from podium.search.index.links import FACTS
@@ -52,6 +63,7 @@ class Feature:
     settings: Mapping[str, Any] = dataclass_field(default_factory=dict)
     function: Callable[[Any], Any] | None = None
     about: str = ""
+    table: Table | None = dataclass_field(default=None, compare=False, repr=False)  # its digest is a setting
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -71,12 +83,16 @@ class Feature:
         if (self.kind == FUNCTION) != callable(self.function):
             raise ValueError(f"feature {self.name!r}: kind function and a Python function belong together.")
         self._check_values()
+        if self.kind == "table":
+            self._read_table()
 
     def _check_values(self) -> None:
         for name, value in self.settings.items():
             if name in self.row.texts:
                 if not isinstance(value, str) or not value:
                     raise ValueError(f"feature {self.name!r}: {name} must be text; got {value!r}.")
+            elif self.kind == "table" and isinstance(value, float) and math.isnan(value):
+                continue  # a missing value, for models that know them
             elif isinstance(value, bool) or not fits_float32(value):
                 raise ValueError(f"feature {self.name!r}: {name} must be a finite number; got {excerpt(value)}.")
         _ = self.weighting  # checks its parameters
@@ -90,6 +106,25 @@ class Feature:
             raise ValueError(
                 f"feature {self.name!r}: feedback reads the documents' own texts; anchor is not among them."
             )
+
+    def _read_table(self) -> None:
+        """Read the table now: whatever becomes of its file, the feature stays what was declared."""
+        settings = dict(self.settings)
+        check_choice(f"feature {self.name!r}: by", settings["by"], BY)
+        for key in ("query", "document"):
+            if key in settings and key not in settings["by"].split("_"):
+                raise ValueError(f"feature {self.name!r}: a table by {settings['by']} has no column of {key}.")
+        settings["file"] = os.path.abspath(settings["file"])
+        if isinstance(settings["missing"], float) and math.isnan(settings["missing"]):
+            settings["missing"] = math.nan  # the one that equals itself in a mapping
+        if self.table is None:
+            object.__setattr__(self, "table", _read_columns(settings, [settings["column"]]))
+        assert self.table is not None
+        digest = self.table.digests[settings["column"]]
+        if settings.setdefault("digest", digest) != digest:
+            message = f"feature {self.name!r}: {settings['file']} has other values than when the feature was declared"
+            raise ValueError(f"{message}. Compute the features and train anew, or leave out its digest.")
+        object.__setattr__(self, "settings", settings)
 
     @property
     def row(self) -> FeatureKind:
@@ -113,7 +148,7 @@ class Feature:
     def formula(self) -> str:
         """In words."""
         formula = self.about or self.row.formula
-        return f"{formula}: {self.settings['fact']}" if self.kind == "fact" and not self.about else formula
+        return f"{formula}: {self.settings[self.row.names]}" if self.row.names and not self.about else formula
 
     def as_dict(self) -> dict[str, Any]:
         """As a row of a TOML table."""
@@ -122,7 +157,7 @@ class Feature:
         return row | dict(self.settings) | ({"about": self.about} if self.about else {})
 
     @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Feature:
+    def from_json(cls, row: Mapping[str, Any], table: Table | None = None) -> Feature:
         rest = dict(row)
         missing = [name for name in ("name", "kind") if name not in rest]
         if missing:
@@ -130,7 +165,7 @@ class Feature:
         name, kind = rest.pop("name"), rest.pop("kind")
         if kind == FUNCTION:
             raise ValueError(f"feature {name!r}: a function cannot be declared in a file; use Features.add in Python.")
-        return cls(name, kind, rest.pop("field", None), about=rest.pop("about", ""), settings=rest)
+        return cls(name, kind, rest.pop("field", None), about=rest.pop("about", ""), settings=rest, table=table)
 
 
 def _letor() -> tuple[Feature, ...]:
@@ -173,6 +208,11 @@ class Features:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"feature {twice!r} is declared more than once; names must differ.")
+        for number, feature in enumerate(self.features):
+            of = feature.settings.get("of")
+            if feature.row.derive is not None and of not in names[:number]:
+                message = f"feature {feature.name!r}: of must name a feature that is declared before it; got {of!r}"
+                raise ValueError(f"{message}.{did_you_mean(of, names[:number])}")
 
     @classmethod
     def letor(cls, normalize: str | None = None) -> Features:
@@ -203,8 +243,11 @@ class Features:
             check_choice("feature", name, by_name)
         return replace(self, features=tuple(by_name[name] for name in names))
 
-    def to_toml(self) -> str:
-        """The declaration as a TOML table, which `from_toml` reads; functions cannot be written."""
+    def to_toml(self, file_of: Callable[[Feature], str] | None = None) -> str:
+        """The declaration as a TOML table, which `from_toml` reads; functions cannot be written.
+
+        Tables are named by their whole path, or as `file_of` says.
+        """
         for feature in self.features:
             if feature.kind == FUNCTION:
                 message = f"feature {feature.name!r} is a Python function, which no file can hold"
@@ -214,11 +257,21 @@ class Features:
         lines += [] if self.normalize is None else [f"normalize = {_toml_value(self.normalize)}"]
         for feature in self.features[len(LETOR) if has_letor else 0 :]:
             lines += ["", "[[feature]]"]
-            lines += [f"{key} = {_toml_value(value)}" for key, value in feature.as_dict().items()]
+            row = feature.as_dict()
+            if feature.table is not None and file_of is not None:
+                row["file"] = file_of(feature)
+            lines += [f"{key} = {_toml_value(value)}" for key, value in row.items()]
         return "\n".join(lines) + "\n"
 
     @classmethod
-    def from_toml(cls, text: str, path: str = "the declaration of features") -> Features:
+    def from_toml(
+        cls,
+        text: str,
+        path: str = "the declaration of features",
+        folder: str | os.PathLike[str] = ".",
+        only_inside: bool = False,
+    ) -> Features:
+        """`folder` is where the files of tables are; `only_inside`: nowhere else, as in a saved cascade."""
         try:
             table = tomllib.loads(text)
             for key in table:
@@ -228,19 +281,23 @@ class Features:
             rows = table.get("feature", [])
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise ValueError("features must be tables: [[feature]].")
-            more = tuple(Feature.from_json(row) for row in rows)
+            rows = [_with_file(row, Path(folder), only_inside) for row in rows]
+            tables = _shared_tables(rows)
+            more = tuple(Feature.from_json(row, tables.get(_table_of(row))) for row in rows)
             return cls((LETOR if table.get("letor", False) else ()) + more, table.get("normalize"))
         except (ValueError, RecursionError) as error:  # tomllib's errors are ValueErrors
             raise FormatError(path, str(error)) from error
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Features:
-        """Read a TOML file."""
+    def read(
+        cls, path: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None, only_inside: bool = False
+    ) -> Features:
+        """Read a TOML file. The files of tables are relative to `folder`, by default that of the TOML file."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise FormatError(path, f"is not valid UTF-8 ({error}).") from error
-        return cls.from_toml(text, os.fspath(path))
+        return cls.from_toml(text, os.fspath(path), Path(path).parent if folder is None else folder, only_inside)
 
     @classmethod
     def of(cls, features: Any) -> Features:
@@ -254,6 +311,44 @@ class Features:
         if isinstance(features, Sequence) and all(isinstance(item, Feature) for item in features):
             return cls(tuple(features))
         raise ValueError(f"features must be 'letor', the path of a TOML file or Features; got {features!r:.80}.")
+
+
+def _with_file(row: dict[str, Any], folder: Path, only_inside: bool) -> dict[str, Any]:
+    """The declaration of a feature, with the file of its table as a path of its own."""
+    file = row.get("file")
+    if row.get("kind") != "table" or not isinstance(file, str) or not file:
+        return row
+    if only_inside and (Path(file).name != file or not file.endswith(SUFFIX)):
+        raise ValueError(f"feature {row.get('name')!r}: expected a table of this folder; found {excerpt(file)}.")
+    return row | {"file": os.path.abspath(folder / file)}
+
+
+def _table_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Features with the same one are columns of one table."""
+    settings = [row.get(key) for key in ("kind", "file", "by", "query", "document")]
+    return tuple(value if isinstance(value, str) else repr(value) for value in settings)
+
+
+def _shared_tables(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], Table]:
+    """Tables with columns of several features, each read once; faults are reported where a feature reads its own."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row.get("kind") == "table" and row.get("by") in BY:
+            texts = all(isinstance(row.get(key, ""), str) for key in ("file", "column", "query", "document"))
+            if texts and row.get("file") and row.get("column"):
+                groups.setdefault(_table_of(row), []).append(row)
+    several = {key: group for key, group in groups.items() if len(group) > 1}
+    columns = {key: list(dict.fromkeys(row["column"] for row in group)) for key, group in several.items()}
+    return {key: _read_columns(group[0], columns[key]) for key, group in several.items()}
+
+
+def _read_columns(settings: Mapping[str, Any], columns: list[str]) -> Table:
+    path = Path(settings["file"])
+    if not path.exists():
+        advice = "A path is relative to the file that declares the feature, in Python to the working directory"
+        raise FileNotFoundError(f"{path}: there is no such table. {advice}.")
+    names = {key: settings[key] for key in ("query", "document") if key in settings}
+    return read_behaviour(path, settings["by"], columns, **names)
 
 
 def _toml_value(value: Any) -> str:

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from podium.search.features.behaviour import lookup
 from podium.search.features.declaring import Feature
+from podium.search.features.extracting import QueryDocuments
 
 if TYPE_CHECKING:
     from podium.search.features.extracting import Extractor
@@ -44,15 +48,24 @@ def explain_features(extractor: Extractor, text: str, document: int, score: floa
             feature.name,
             float(value),
             feature.formula,
-            _inputs(extractor, feature, document),
+            _inputs(extractor, feature, text, document),
             {} if feature.field is None else {term: _facts_of(extractor, feature, term, document) for term in terms},
         )
         for feature, value in zip(extractor.features.features, values)
     ]
 
 
-def _inputs(extractor: Extractor, feature: Feature, document: int) -> dict[str, Any]:
+def _was_seen(extractor: Extractor, feature: Feature, text: str, document: int) -> bool:
+    """Whether the table has a row: its values are finite."""
+    asked = QueryDocuments(extractor.index, text, {}, np.array([document]), np.array([np.nan]))
+    return bool(np.isfinite(lookup(extractor, feature, np.nan)(asked)[0]))
+
+
+def _inputs(extractor: Extractor, feature: Feature, text: str, document: int) -> dict[str, Any]:
     index, inputs = extractor.index, dict(feature.settings)
+    if feature.kind == "table":
+        inputs = {name: inputs[name] for name in ("by", "column", "missing")}
+        return inputs | {"seen": _was_seen(extractor, feature, text, document)}
     if feature.field is None:
         return inputs
     field = index.field(feature.field)

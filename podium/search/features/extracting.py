@@ -88,6 +88,11 @@ class Extractor:
             for column, feature in enumerate(features.features)
             if feature.row.code is None and feature.row.prepare is not None
         ]
+        self._derived = [
+            (column, features.names.index(feature.settings["of"]), feature)
+            for column, feature in enumerate(features.features)
+            if feature.row.derive is not None
+        ]
         self._column_fields = np.array([self._field_names.index(item.field or "") for item in self._text_features])
         self._column_fields = self._column_fields.astype(np.int64)
         self._terms: Memo[str, _Term] = Memo(self.memo_bytes)
@@ -121,11 +126,14 @@ class Extractor:
         terms = self.terms(text)
         if len(self._columns) and len(documents):
             self._fill_text_columns(terms, documents, out)
-        if self._others and len(documents):
+        if (self._others or self._derived) and len(documents):
             before = np.full(len(documents), np.nan) if scores is None else np.asarray(scores, np.float64)
             asked = QueryDocuments(self.index, text, terms, documents, before)
             for column, values in self._others:
                 out[:, column] = values(asked)
+            for column, of, feature in self._derived:
+                assert feature.row.derive is not None
+                out[:, column] = feature.row.derive(feature, asked, out[:, of])
         if self.features.normalize == "minmax" and normalize:
             scale_to_range(out, len(out) if n_ranged is None else n_ranged)
         return out

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.registry import Registry, keyword_parameters
-from podium.search.features import columns, expanding, kernels
+from podium.search.features import behaviour, columns, expanding, kernels
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class FeatureKind:
     prepare: Callable[[Extractor, Feature], Column] | None = None
     function: Callable[..., Any] | None = None  # that a user registered
     expands: bool = False  # it has terms beside those of the query, and keeps them
+    derive: Callable[[Feature, QueryDocuments, np.ndarray], np.ndarray] | None = None  # from the values of another one
+    names: str = ""  # the setting that is printed with the formula
 
 
 _SUM = "sum over the terms of the query of"
@@ -71,6 +73,31 @@ _KINDS: dict[str, FeatureKind] = {
         required=("fact",),
         texts=("fact",),
         prepare=columns.fact,
+        names="fact",
+    ),
+    "table": FeatureKind(
+        "a value of the query, the document or both in a table",
+        settings=("file", "by", "column", "missing", "query", "document", "digest"),
+        required=("file", "by", "column", "missing"),
+        texts=("file", "by", "column", "query", "document", "digest"),
+        prepare=behaviour.table_column,
+        names="column",
+    ),
+    "log": FeatureKind(
+        "natural logarithm of another feature",
+        settings=("of",),
+        required=("of",),
+        texts=("of",),
+        derive=columns.logarithm,
+        names="of",
+    ),
+    "log1p": FeatureKind(
+        "natural logarithm of 1 + another feature",
+        settings=("of",),
+        required=("of",),
+        texts=("of",),
+        derive=columns.logarithm,
+        names="of",
     ),
     "stored": FeatureKind(
         "a number stored with the document",

@@ -17,7 +17,7 @@ from podium._runtime.compiler import Array, bare_kernel
 from podium._runtime.threads import map_blocks, usable_threads
 from podium.data.texts import Texts
 from podium.formats.container import ArrayEntry
-from podium.formats.kinds import SEGMENT
+from podium.formats.kinds import SEGMENT, FileKind
 from podium.search.index.postings import MOST, Postings
 
 PARTS = ("starts", "docs", "tfs", "lengths", "uniques", "places", "positions")  # the arrays of postings
@@ -74,7 +74,11 @@ def segment_layout(n: int, n_terms: int, fields: list[str]) -> tuple[Layout, lis
 
 
 def check_layout(
-    path: Path, entries: Mapping[str, ArrayEntry], required: Layout, optional: list[Layout] | None = None
+    path: Path,
+    entries: Mapping[str, ArrayEntry],
+    required: Layout,
+    optional: list[Layout] | None = None,
+    kind: FileKind = SEGMENT,
 ) -> None:
     """Compare names, dtypes and lengths of all arrays, before any of them is read."""
     columns = dict(required)
@@ -83,11 +87,11 @@ def check_layout(
             columns |= group
     if set(columns) != set(entries):
         names = ", ".join(sorted(set(columns) ^ set(entries))[:3])
-        raise SEGMENT.damaged(path, f"arrays are missing or not known: {names:.200}")
+        raise kind.damaged(path, f"arrays are missing or not known: {names:.200}")
     for name, column in columns.items():
         entry = entries[name]
         if entry.dtype not in column.dtypes or len(entry.shape) != 1 or column.length not in (None, *entry.shape):
-            raise SEGMENT.damaged(path, f"{name} has dtype {entry.dtype} and shape {entry.shape}")
+            raise kind.damaged(path, f"{name} has dtype {entry.dtype} and shape {entry.shape}")
 
 
 def check_number(path: Path, name: str, value: object, most: int) -> int:
@@ -96,19 +100,23 @@ def check_number(path: Path, name: str, value: object, most: int) -> int:
     return value
 
 
-def check_rising(path: Path, name: str, ends: Array, last: int, first: int | None = 0) -> None:
+def check_rising(
+    path: Path, name: str, ends: Array, last: int, first: int | None = 0, kind: FileKind = SEGMENT
+) -> None:
     """Ends of pieces that fill something: they never fall, begin with `first` and end with `last`."""
     begins = len(ends) > 0 and (first is None or ends[0] == first) and ends[0] >= 0
     empty = not len(ends) and first is None and last == 0
     if not empty and not (begins and ends[-1] == last and (ends[1:] >= ends[:-1]).all()):
-        raise SEGMENT.damaged(path, f"{name} must rise to {last}")
+        raise kind.damaged(path, f"{name} must rise to {last}")
 
 
-def checked_texts(path: Path, name: str, data: Array, offsets: Array, *, ascending: bool = False) -> Texts:
+def checked_texts(
+    path: Path, name: str, data: Array, offsets: Array, *, ascending: bool = False, kind: FileKind = SEGMENT
+) -> Texts:
     """Strings; `ascending` ones are sorted, all different, and have no NUL, which separates them in results."""
-    check_rising(path, f"{name}.offsets", offsets, len(data))
+    check_rising(path, f"{name}.offsets", offsets, len(data), kind=kind)
     if ascending and ((data == 0).any() or not is_ascending(data, offsets)):
-        raise SEGMENT.damaged(path, f"{name} must be different from one another, ascending and without NUL")
+        raise kind.damaged(path, f"{name} must be different from one another, ascending and without NUL")
     return Texts(data, offsets)
 
 

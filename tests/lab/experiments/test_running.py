@@ -91,6 +91,7 @@ def test_every_model_fold_and_seed_is_run_and_stored(outcome: Any, place: Path) 
     assert all(len(search.trials) == 3 for search in results.searches)
     assert sorted(path.name for path in (place / "out").iterdir()) == [
         "experiment.json",
+        "looks.jsonl",
         "queries.csv",
         "results.csv",
         "results.json",
@@ -189,6 +190,34 @@ def test_a_second_call_repeats_nothing_and_a_changed_experiment_is_refused(outco
     with pytest.raises(ValueError, match="holds other files"):
         run(experiment(), other, base=place)
     assert stamps(place / "out") == before
+
+
+def test_every_judgement_of_a_test_part_is_counted_also_of_runs_that_were_deleted(place: Path, tmp_path: Path) -> None:
+    given = experiment(
+        models=LINEARS | {"Best": {"kind": "pick", "members": list(LINEARS)}}, baseline=None, published=[]
+    )
+    first = run(given | {"seeds": [0]}, tmp_path / "out", n_jobs=2, base=place, folds=["1", "2"])
+    trained = [one for one in first.results.runs if one.model != "Best"]  # a pick copies what its member was judged by
+    assert len(first.results.looks) == len(trained) > 0
+    assert {(look.model, look.fold, look.seed) for look in first.results.looks} == {
+        (one.model, one.fold, one.seed) for one in trained
+    }
+    run_file(tmp_path / "out", "Linear 1", "2", 0).unlink()
+    again = run(given | {"seeds": [0]}, tmp_path / "out", n_jobs=1, base=place, folds=["1", "2"])
+    assert len(again.results.looks) == len(trained) + 1
+    assert again.results.looks[-1].model == "Linear 1"
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["looks"] == len(trained) + 1
+    file = tmp_path / "out" / "looks.jsonl"
+    file.write_bytes(file.read_bytes() + b"{}\n")
+    with pytest.raises(ValueError, match=rf"looks\.jsonl, line {len(trained) + 2}: expected a look"):
+        Results.load(tmp_path / "out")
+
+
+def test_on_validation_parts_nothing_is_counted(place: Path, tmp_path: Path) -> None:
+    given = experiment(models=LINEARS, baseline=None, published=[], on="valid")
+    found = run(given, tmp_path / "out", n_jobs=1, base=place, folds=["2"])
+    assert found.results.runs
+    assert found.results.looks == ()
 
 
 def test_the_leaderboard_has_means_and_paired_intervals(outcome: Any) -> None:
@@ -410,6 +439,8 @@ def test_a_known_data_set_is_found_rotated_and_compared_with_what_was_published(
         found = run(given, tmp_path / "out", n_jobs=1, folds=["2"], models=["Linear 1"])
     assert found.failures == ()
     assert set(found.results.runs[0].queries) == {"0", "1", "2", "3"}  # S1
+    assert found.results.about["turns"]
+    assert "judged many times" in found.results.about["development"]
     assert list(found.results.about["data"]["files"]) == [f"S{number}.txt.gz" for number in (1, 2, 3, 4, 5)]
 
 

@@ -71,17 +71,19 @@ class Boosting:
         base_scores: Array | None = None,
         forest: Forest | None = None,
         step_rule: StepRule | None = None,
-        counts: Array | None = None,
+        weights: Array | None = None,
     ) -> None:
         """`step_rule` decides the size of each step where the rules ask for a line search.
 
-        counts (rows,) bool: rows whose weight is not 0; trees and bin edges are as if the others were not there. None:
-        all rows count.
+        weights (rows,): trees and bin edges are as if rows whose weight is 0 were not there, and splits by gradients
+        weigh rows by them. None: all are 1.
         """
         self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
         self._step_rule, self.is_done = step_rule, False
         self.n_threads = usable_threads(rules.n_jobs)
-        self._counts = None if counts is None or counts.all() else counts
+        self._counts = None if weights is None or weights.all() or not weights.any() else weights > 0
+        self._row_weights = self._weights_of_splits(weights)
+        self.split_weights = self._row_weights
         self.binned = self._bin(X if self._counts is None else X[self._counts])
         self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
@@ -175,10 +177,9 @@ class Boosting:
         self.target.begin(number)
         self.target.derivatives(self.scores, self._gradients, self._hessians)
         allowed = draw_features(self.rules.sampling, self.X.shape[1], rng)
-        sample = draw_rows(self.rules.sampling, self.offsets, self._gradients, self._hessians, rng)
-        sample = self._that_count(sample)
+        sample = self._that_count(self._draw_rows(rng))
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
-        grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream)
+        grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream, self.split_weights)
         values = self._leaf_values(grown)
         if self._step_rule is not None:
             values = values * self._searched_size(grown, values)
@@ -255,7 +256,17 @@ class Boosting:
             values = self._exact_values(grown, values)
         elif rules.step == "tree":
             values = values * self._best_step_size(grown, values)
-        return limit_step(np.clip(values, grown.low, grown.high), rules)
+        return limit_step(self._within_constraints(grown, values), rules)
+
+    def _within_constraints(self, grown: GrownTree, values: Array) -> Array:
+        """Splits by gradients bound mean residuals, which are no leaf values: then the values decide themselves."""
+        if self.split_weights is None:
+            return np.asarray(np.clip(values, grown.low, grown.high))
+        signs = self.rules.layout.signs
+        if not any(signs):
+            return values
+        tree = finish_tree(grown, values, self.binned.edges)
+        return np.asarray(clip_to_constraints(tree, tree.value, signs)[grown.leaf_node])
 
     def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> Array:
         sums = np.empty((len(grown.leaf_node), 2))
@@ -285,6 +296,21 @@ class Boosting:
         _add_to_leaves(grown.rows, grown.leaf_start, values, direction)
         best = minimize_scalar(lambda size: self.target.loss(self.scores + size * direction), bracket=(0.0, 1.0))
         return float(best.x)
+
+    def _weights_of_splits(self, weights: Array | None) -> Array | None:
+        """(rows,) float32: what splits by gradients divide by; None where they divide by hessians."""
+        if self.rules.growth.split_by != "gradients":
+            return None
+        if weights is None or not weights.any():
+            return np.ones(self.X.shape[0], np.float32)
+        return weights.astype(np.float32)
+
+    def _draw_rows(self, rng: np.random.Generator) -> Array | None:
+        """The rows of a tree, None for all. Where some count more than once, their derivatives and weights change."""
+        sampling = self.rules.sampling
+        if self._row_weights is not None and (sampling.bootstrap or sampling.goss is not None):
+            self.split_weights = self._row_weights.copy()
+        return draw_rows(sampling, self.offsets, self._gradients, self._hessians, rng, self.split_weights)
 
     def _that_count(self, sample: Array | None) -> Array | None:
         """The rows of a sample whose weight is not 0, or the sample where it has none."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel
-from podium._runtime.exact import largest_size, on_grid, units_for
+from podium._runtime.exact import exact_sum, largest_size, on_grid, units_for
 from podium._runtime.machine import memory
 from podium._runtime.threads import make_threads
 from podium.learners.trees.training.binning import MISSING, WORD, BinnedRows
@@ -34,11 +34,12 @@ class GrowthRules:
     max_leaf_nodes: int = 31
     max_depth: int = 0  # 0: no limit
     min_samples_leaf: int = 20
-    min_hessian: float = 1e-3
+    min_hessian: float = 1e-3  # of splits by Newton's gain
     min_gain: float = 0.0
     max_impurity: float = 0.0  # stop once sum |S_i|/|S| * mean 1/2 (y - mean)^2 is not above this; 0: never
     l2_regularization: float = 0.0
     growth: str = "leaf"
+    split_by: str = "newton"  # or "gradients": least squares, weights in place of hessians
     extra_trees: bool = False  # one drawn bin per feature and node
 
 
@@ -57,7 +58,7 @@ class GrownTree:
     leaf_node: Array  # (leaves,) int32: the node of each leaf
     leaf_start: Array  # (leaves + 1,) int64: its range of `rows`, leaves in order of their ranges
     rows: Array  # uint32: the rows of the tree, leaf after leaf, until the next tree is grown
-    low: Array  # (leaves,) float64: the least value a leaf may have
+    low: Array  # (leaves,) float64: the least value a leaf may have, as splits saw values
     high: Array  # (leaves,) float64: the largest
     units: tuple[float, float]  # per gradient and per hessian: the grid on which leaf sums are exact
 
@@ -107,19 +108,26 @@ class TreeGrower:
         return self._workspace.sorted
 
     def grow(
-        self, gradients: Array, hessians: Array, sample: Array | None, allowed: Array, stream: np.uint64 | None = None
+        self,
+        gradients: Array,
+        hessians: Array,
+        sample: Array | None,
+        allowed: Array,
+        stream: np.uint64 | None = None,
+        weights: Array | None = None,
     ) -> GrownTree:
         """One tree. gradients, hessians: float32, one per row; `sample`: the rows to use, rising; `allowed`: features;
-        `stream`: of the draws of extremely randomised trees."""
+        `stream`: of the draws of extremely randomised trees; `weights`: float32, one per row, of splits by gradients.
+        """
         n = self.binned.n_rows if sample is None else len(sample)
         self.index[:n] = np.arange(n, dtype=np.uint32) if sample is None else sample
-        units, scales, squares = self._measure(gradients, hessians, sample, n)
+        units, scales, spread = self._measure(gradients, hessians, weights, sample, n)
         pack = pack_wide if self._kind is WIDE else pack_rows
-        largest = pack(gradients, hessians, scales, self._workspace.packed)
+        largest = pack(gradients, hessians if weights is None else weights, scales, self._workspace.packed)
         if self._can_be_split is not None and self.rules.growth != "oblivious":
             allowed = allowed & self._can_be_split
         nodes, leaves = make_nodes(2 * self._most - 1, n), make_leaves(self._most, n)
-        count = self._run(stream, allowed, scales, squares, largest, nodes, leaves)
+        count = self._run(stream, allowed, scales, spread, largest, nodes, leaves)
         order = np.lexsort((leaves.stop[:count], leaves.start[:count]))  # a leaf without rows before its neighbour
         ratio = scales[1] / scales[0]
         return GrownTree(
@@ -133,27 +141,47 @@ class TreeGrower:
         )
 
     def _measure(
-        self, gradients: Array, hessians: Array, sample: Array | None, n: int
-    ) -> tuple[tuple[float, float], Array, float]:
-        """The grids of exact leaf sums, (gradient, hessian, l2, least hessian of a side) in a histogram's units, and
-        the sum of squared gradients."""
+        self, gradients: Array, hessians: Array, weights: Array | None, sample: Array | None, n: int
+    ) -> tuple[tuple[float, float], Array, tuple[float, float]]:
+        """The grids of exact leaf sums, (gradient, weight, l2, least weight of a side) in a histogram's units, and
+        what the impurity is made of. The weights of splits are hessians, unless they are given."""
         if sample is not None:
             gradients, hessians = gradients[sample], hessians[sample]
+            weights = None if weights is None else weights[sample]
         sizes = refuse_bad_derivatives(gradients, hessians)
-        units = units_for(sizes[0], n), units_for(sizes[1], n)
-        totals = _sum_sizes(gradients, hessians, *units, units_for(sizes[0] * sizes[0], n))
+        units, by_weight = (units_for(sizes[0], n), units_for(sizes[1], n)), hessians if weights is None else weights
+        grid = units[1] if weights is None else units_for(largest_size(weights), n)
+        totals = _sum_sizes(gradients, by_weight, units[0], grid)
         scales = np.zeros(4)
-        scales[0], scales[1] = (units_of(total, n, self._kind) for total in totals[:2])
+        scales[0], scales[1] = (units_of(total, n, self._kind) for total in totals)
         scales[2] = self.rules.l2_regularization * scales[1]
-        scales[3] = max(self.rules.min_hessian * scales[1], 1.0)  # a side with rows has at least one unit
-        return units, scales, totals[2]
+        scales[3] = self._least_weight(weights, scales[1])
+        return units, scales, self._spread(gradients, weights, totals[1])
+
+    def _least_weight(self, weights: Array | None, units: float) -> float:
+        """Of a side, in units: `min_hessian`; by gradients, `min_samples_leaf` rows where all rows weigh the same."""
+        if weights is None:
+            return max(self.rules.min_hessian * units, 1.0)  # a side with rows has at least one unit
+        if self.rules.growth == "oblivious" or len(weights) == 0 or weights.min() < weights.max():
+            return 1.0
+        return self.rules.min_samples_leaf * max(float(np.rint(np.float64(weights[0]) * units)), 1.0)
+
+    def _spread(self, gradients: Array, weights: Array | None, total: float) -> tuple[float, float]:
+        """The sum of squared residuals and the weight of all rows: g^2 and rows, or g^2 / w and the sum of w."""
+        if self.rules.max_impurity <= 0.0:
+            return 0.0, 1.0
+        squares = np.square(gradients, dtype=np.float64)
+        if weights is None:
+            return exact_sum(squares), float(len(gradients))
+        counted = weights > 0
+        return exact_sum(squares[counted] / weights[counted]), total
 
     def _run(
         self,
         stream: np.uint64 | None,
         allowed: Array,
         scales: Array,
-        squares: float,
+        spread: tuple[float, float],
         largest: np.int64,
         nodes: Nodes,
         leaves: Leaves,
@@ -169,7 +197,7 @@ class TreeGrower:
             if self.rules.growth == "oblivious":
                 count = grow_oblivious(layout, stream, bins, workspace, limits, allowed, scales, nodes, leaves, worker)
             else:
-                stop = limits, allowed, scales, squares, largest, int(nodes.size[0])
+                stop = limits, allowed, scales, spread, largest
                 count = grow_leaves(layout, stream, bins, workspace, *stop, nodes, leaves, worker)
             running[worker] = time.thread_time() - started
             return count
@@ -244,14 +272,10 @@ def refuse_bad_derivatives(gradients: Array, hessians: Array) -> tuple[float, fl
 
 
 @kernel
-def _sum_sizes(
-    gradients: Array, hessians: Array, g_units: float, h_units: float, squares_units: float
-) -> tuple[float, float, float]:
-    """Exact sums of |gradient|, of hessian and of gradient^2; units: of their grids."""
-    total_g, total_h, squares = np.int64(0), np.int64(0), np.int64(0)
+def _sum_sizes(gradients: Array, weights: Array, g_units: float, w_units: float) -> tuple[float, float]:
+    """Exact sums of |gradient| and of weights; units: of their grids."""
+    total_g, total_w = np.int64(0), np.int64(0)
     for k in range(len(gradients)):
-        gradient = np.float64(gradients[k])
-        total_g += on_grid(abs(gradient), g_units)
-        total_h += on_grid(np.float64(hessians[k]), h_units)
-        squares += on_grid(gradient * gradient, squares_units)
-    return total_g / g_units, total_h / h_units, squares / squares_units
+        total_g += on_grid(abs(np.float64(gradients[k])), g_units)
+        total_w += on_grid(np.float64(weights[k]), w_units)
+    return total_g / g_units, total_w / w_units

@@ -56,15 +56,15 @@ def grow_leaves(
     limits: Limits,
     allowed: Array,
     scales: Array,
-    squares: float,
+    spread: tuple[float, float],
     largest: np.int64,
-    n: int,
     nodes: Nodes,
     leaves: Leaves,
     worker: int,
 ) -> int:
-    """Fill the tree; returns the number of leaves. `largest`: the largest hessian of a row, in units; `stream`:
-    of the draws of extremely randomised trees.
+    """Fill the tree; returns the number of leaves. `spread`: the sum of squared residuals, and the
+    weight of all rows; `largest`: the largest hessian of a row, in units; `stream`: of the draws of extremely
+    randomised trees.
 
     All workers run this. The first decides which leaf to split, and all share its rows and features.
     """
@@ -77,7 +77,7 @@ def grow_leaves(
         small = count - 1
         phase = evaluate_children(layout, stream, bins, workspace, allowed, scales, leaves, small, leaf, worker, phase)
         if count == 1 and worker == 0:
-            impurity = _impurity_of_root(workspace.histograms[0], bins.n_slots[0], scales, squares, n)
+            impurity = _impurity_of_root(workspace.histograms[0], bins.n_slots[0], scales, spread)
         while True:
             if worker == 0:
                 shared[DECISION] = _choose(
@@ -94,7 +94,7 @@ def grow_leaves(
         if leaf < 0:
             return count
         phase = split_leaf(layout, bins, workspace, nodes, leaves, leaf, count, split, worker, phase)
-        impurity -= split[GAIN] / (2.0 * n)
+        impurity -= split[GAIN] / (2.0 * spread[1])
         count += 1
         if count == len(leaves.node):
             return count
@@ -246,11 +246,12 @@ def _next_leaf(gains: Array, leaves: Leaves, count: int, limits: Limits) -> int:
 
 
 @kernel
-def _impurity_of_root(histogram: Array, n_bins: int, scales: Array, squares: float, n: int) -> float:
-    """mean 1/2 (g - mean)^2 over the rows, for unit hessians."""
+def _impurity_of_root(histogram: Array, n_bins: int, scales: Array, spread: tuple[float, float]) -> float:
+    """mean 1/2 (residual - mean)^2 over the rows; where splits are by hessians, as if these were 1."""
     total = histogram[MISSING]
     for b in range(n_bins):
         total += histogram[b]
     gradient = gradient_of(total) / scales[0]
-    impurity: float = (squares - gradient * gradient / n) / (2.0 * n)
+    squares, weight = spread
+    impurity: float = (squares - gradient * gradient / weight) / (2.0 * weight)
     return impurity

@@ -3,8 +3,8 @@
 Draws come from the seed and the number of the tree alone, so a run that was interrupted draws what it would have drawn.
 
 GOSS, gradient-based one-side sampling, keeps the `a n` rows with the largest gradients and draws `b n` of the others,
-which then stand for all (1 - a) n of them: their gradients and hessians are multiplied by (1 - a) / b. So the expected
-sums are those of all rows. It can also keep and draw whole queries, by the sum of their gradients' sizes.
+which then stand for all (1 - a) n of them: their gradients, hessians and weights are multiplied by (1 - a) / b. So the
+expected sums are those of all rows. It can also keep and draw whole queries, by the sum of their gradients' sizes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,18 @@ def draw_features(rules: SamplingRules, n_features: int, rng: np.random.Generato
 
 
 def draw_rows(
-    rules: SamplingRules, offsets: Array, gradients: Array, hessians: Array, rng: np.random.Generator
+    rules: SamplingRules,
+    offsets: Array,
+    gradients: Array,
+    hessians: Array,
+    rng: np.random.Generator,
+    weights: Array | None = None,
 ) -> Array | None:
-    """The rows of a tree, rising, None for all; the derivatives of rows that count more than once change in place."""
+    """The rows of a tree, rising, None for all; what rows have that count more than once changes in place."""
     if rules.bootstrap:
-        return _draw_bootstrap(offsets, gradients, hessians, rng)
+        return _draw_bootstrap(offsets, [gradients, hessians, *([] if weights is None else [weights])], rng)
     if rules.goss is not None:
-        return draw_by_gradient(rules, offsets, gradients, hessians, rng)
+        return draw_by_gradient(rules, offsets, gradients, hessians, rng, weights)
     return _draw_share(rules, offsets, rng)
 
 
@@ -61,21 +66,26 @@ def _draw_share(rules: SamplingRules, offsets: Array, rng: np.random.Generator) 
     return rows
 
 
-def _draw_bootstrap(offsets: Array, gradients: Array, hessians: Array, rng: np.random.Generator) -> Array:
-    """Queries drawn with replacement: the rows, rising; one drawn twice counts twice, by its derivatives."""
+def _draw_bootstrap(offsets: Array, multiplied: list[Array], rng: np.random.Generator) -> Array:
+    """Queries drawn with replacement: the rows, rising; one drawn twice counts twice, by what is multiplied."""
     n_queries = len(offsets) - 1
     times = np.bincount(rng.integers(0, n_queries, n_queries), minlength=n_queries)
     counts = np.repeat(times, np.diff(offsets))
     with np.errstate(over="ignore", invalid="ignore"):  # the grower refuses what is not finite
-        gradients *= counts
-        hessians *= counts
+        for values in multiplied:
+            values *= counts
     return np.flatnonzero(counts)
 
 
 def draw_by_gradient(
-    rules: SamplingRules, offsets: Array, gradients: Array, hessians: Array, rng: np.random.Generator
+    rules: SamplingRules,
+    offsets: Array,
+    gradients: Array,
+    hessians: Array,
+    rng: np.random.Generator,
+    weights: Array | None = None,
 ) -> Array:
-    """GOSS: the rows, rising; the derivatives of those that were drawn are multiplied in place."""
+    """GOSS: the rows, rising; derivatives and weights of those that were drawn are multiplied in place."""
     assert rules.goss is not None
     sizes = np.abs(gradients)
     if rules.goss_by == "query":
@@ -87,7 +97,7 @@ def draw_by_gradient(
     if rules.goss_by == "query":
         top, drawn = np.repeat(top, np.diff(offsets)), np.repeat(drawn, np.diff(offsets))
     rows = np.empty(np.count_nonzero(top) + np.count_nonzero(drawn) + 1, dtype=np.uint32)
-    _take(top, drawn, np.float32((n - n_top) / max(n_other, 1)), gradients, hessians, rows)
+    _take(top, drawn, np.float32((n - n_top) / max(n_other, 1)), gradients, hessians, weights, rows)
     return rows[:-1]
 
 
@@ -114,8 +124,16 @@ def _mark_smallest(keys: Array, count: int) -> Array:
 
 
 @kernel
-def _take(top: Array, drawn: Array, factor: np.float32, gradients: Array, hessians: Array, rows: Array) -> None:
-    """List the chosen rows and multiply the derivatives of those that were drawn.
+def _take(
+    top: Array,
+    drawn: Array,
+    factor: np.float32,
+    gradients: Array,
+    hessians: Array,
+    weights: Array | None,
+    rows: Array,
+) -> None:
+    """List the chosen rows and multiply the derivatives, and weights if there are any, of those that were drawn.
 
     rows: one longer than needed, for writes that the next row overwrites. No branch: it would be mispredicted often.
     """
@@ -124,5 +142,7 @@ def _take(top: Array, drawn: Array, factor: np.float32, gradients: Array, hessia
         times = factor if drawn[row] else one
         gradients[row] *= times
         hessians[row] *= times
+        if weights is not None:
+            weights[row] *= times
         rows[count] = row  # written over by the next one, if this one stays out
         count += np.uint32(top[row] | drawn[row])
