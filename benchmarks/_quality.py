@@ -33,7 +33,11 @@ class Difference:
 
     def __str__(self) -> str:
         known = not math.isnan(self.low)
-        interval = f"95 % over queries: {self.low:+.4f} to {self.high:+.4f}" if known else TOO_FEW_DIFFERENCES
+        interval = (
+            f"95 % over queries: {self.low:+.4f} to {self.high:+.4f}"
+            if known
+            else f"no interval: {TOO_FEW_DIFFERENCES}"
+        )
         correction = f", by Holm over {self.comparisons}: {self.corrected:.2g}" if self.comparisons > 1 else ""
         return f"{self.mean:+.4f} ({interval}; p = {self.p:.2g}{correction})"
 

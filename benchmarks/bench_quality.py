@@ -189,7 +189,7 @@ def report(runs: list[dict[str, list[Values]]], seeds: int) -> None:
         what = f"MQ2008 {metric}, {model}, settings by cross-validation, mean of {seeds} seeds"
         verdict = () if bar is None else (f"at least {bar}", value >= bar)
         print_result(what, other, f"{value:.4f}, {gains[model, other, metric]}", *verdict)
-    print(f"looks at the test parts: one per model, fold and seed, {len(runs[0]) * 5 * seeds} in all")
+    print(f"looks at the test parts: one per model, fold and seed, {len(runs[0]) * len(runs) * seeds} in all")
 
 
 def main() -> None:
