@@ -80,9 +80,9 @@ def _looks(results: Results) -> Html:
     rows: Rows = []
     for fold in results.about["folds"]:
         looks = [look for look in results.looks if look.fold == fold]
-        kept = len([run for run in results.runs if run.fold == fold])
+        stored = len([run for run in results.runs if run.fold == fold])
         if looks:
-            rows.append([_fold_name(fold), len(looks), kept, looks[0].time, looks[-1].time])
+            rows.append([_fold_name(fold), len(looks), stored, looks[0].time, looks[-1].time])
     columns = [Column("fold"), Column("looks", 0), Column("runs kept", 0), Column("first"), Column("last")]
     caption = (
         "How often scores were judged by the labels of each test part, counted before the values were known. More "

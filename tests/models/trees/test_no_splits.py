@@ -67,6 +67,13 @@ def test_the_reason_and_the_cure_are_named(kind, growth):
     assert impure.endswith("max_impurity=1e+09 as it is. Lower max_impurity.")
 
 
+@pytest.mark.parametrize("growth", ["leaf", "level", "oblivious"])
+def test_splits_by_gradients_are_never_told_of_hessians(growth):
+    assert told(LambdaMART, growth=growth, split_by="gradients", min_hessian=1e9) == []
+    (gain,) = told(LambdaMART, growth=growth, split_by="gradients", min_hessian=1e9, min_gain=1e9)
+    assert gain.endswith("no split gains more than min_gain=1e+09. Lower min_gain.")
+
+
 def test_oblivious_trees_have_their_own_rules():
     assert told(LambdaMART, growth="oblivious", min_samples_leaf=31) == []
     (gain,) = told(MatrixNet, min_gain=1e9)
