@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from podium.lab.worked.boosting import boosting_examples
 from podium.lab.worked.example import SOURCES, Example
 from podium.lab.worked.folds import fold_examples
+from podium.lab.worked.gains_and_bundles import lightgbm_examples
 from podium.lab.worked.lambdas import lambda_examples
 from podium.lab.worked.margins import margin_examples
 from podium.lab.worked.measures import measure_examples
@@ -20,6 +21,7 @@ TOPICS: tuple[Callable[[], Iterator[Example]], ...] = (
     lambda_examples,
     margin_examples,
     boosting_examples,
+    lightgbm_examples,
     fold_examples,
 )
 

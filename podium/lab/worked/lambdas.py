@@ -73,6 +73,8 @@ def _ranknet() -> Iterator[Example]:
     inputs = "at o = 0.37, alpha = 1.7"
     cost = "(1 - 0)/2 * 1.7 * 0.37 + ln(1 + exp(-1.7*0.37))"
     yield formula(SURVEY, f"RankNet's cost {inputs}, S = 0", cost, cost, _loss(alpha, [0.37, 0.0], [1.0, 1.0]))
+    cost, reverse = "(1 + 1)/2 * 1.7 * 0.37 + ln(1 + exp(-1.7*0.37))", "ln(1 + exp(1.7*0.37))"
+    yield formula(SURVEY, f"RankNet's cost {inputs}, S = -1", cost, reverse, _loss(alpha, [0.37, 0.0], [0.0, 1.0]))
     for s, labels in ((1, (1.0, 0.0)), (0, (1.0, 1.0)), (-1, (0.0, 1.0))):
         by_hand = f"1.7 * ((1 - {s})/2 - 1/(1 + exp(1.7*0.37)))".replace("- -", "+ ")
         ours = _derivatives(alpha, [0.37, 0.0], labels)[0, 0]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from podium.lab.worked.example import MARGINS, SURVEY, Example, formula
+from podium.lab.worked.example import MARGINS, SURVEY, Example, formula, number
 from podium.search import Extractor, Feature, Features, Index, build_index, open_index
 
 _PAGES = {"a": "fox fox fox den", "b": "hare den", "c": "hare", "d": "den", "e": "den den"}
@@ -19,6 +19,7 @@ def retrieval_examples() -> Iterator[Example]:
         index = open_index(path)
         yield from _bm25(index)
         yield from _totals(index)
+    yield from _letor()
 
 
 def _bm25(index: Index) -> Iterator[Example]:
@@ -38,3 +39,19 @@ def _totals(index: Index) -> Iterator[Example]:
     for kind, arithmetic, ours in zip(kinds, by_hand, values):
         what = f"{kind.upper()} of a query of two terms, added up: tf 3 and 1, df 1 and 4, N = 5"
         yield formula(MARGINS, what, arithmetic, arithmetic, ours)
+
+
+def _letor() -> Iterator[Example]:
+    """Four counts of five fields each, four models of five fields each, then six of the page."""
+    names = Features().names
+    positions = (
+        ("IDF(body)", "6", "5 + 1"),
+        ("DL(whole)", "20", "4*5"),
+        ("BM25(body)", "21", "4*5 + 1"),
+        ("BM25(anchor)", "25", "4*5 + 4 + 1"),
+        ("LMIR.DIR(whole)", "39", "4*5 + 4*4 + 3"),
+        ("PageRank", "41", "4*5 + 4*5 + 1"),
+        ("child pages", "46", "4*5 + 4*5 + 6"),
+    )
+    for name, printed, by_hand in positions:
+        yield number(MARGINS, f"number of the feature {name} of LETOR", printed, by_hand, names.index(name) + 1)

@@ -1,4 +1,4 @@
-"""Regression trees and boosting: MART on 17 points, impurity, leaf values of classification, LightGBM's ideas."""
+"""Regression trees and boosting: impurity, MART on 17 points, and the start and leaf values of classification."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from podium.lab.worked.example import LIGHTGBM, RANKNET, SURVEY, Example, formula, number
-from podium.learners.trees.training.sampling import SamplingRules, draw_by_gradient
+from podium.lab.worked.example import RANKNET, SURVEY, Example, formula, number
 from podium.models.trees.named import MART, Boosted, RegressionTree
-from podium.objectives import Custom, Logistic, Squared
+from podium.objectives import Logistic, Squared
 
 # The lecture has its points in pictures only; these fall into the same groups.
 POINTS = np.array(
@@ -37,14 +36,6 @@ _SIGN_IN_EXPONENT = (
     "The loss that a leaf minimises is printed as log(1 + exp(2 y alpha (F + gamma))), without the minus sign of the "
     "loss defined before it. Its Newton step goes the other way; the closed form that follows it is right."
 )
-_LEFT_TWICE = (
-    "Both terms of the variance gain sum the gradients of the left child; the second one is to be that of the right "
-    "child, x > d. (1/n multiplies both.)"
-)
-_OF_THE_REST = (
-    "The text draws b times the number of the remaining rows, the algorithm beside it b times the number of all rows. "
-    "The factor (1 - a)/b belongs to the second: 8 * 10 rows stand for 80."
-)
 
 
 def tree_examples() -> Iterator[Example]:
@@ -52,8 +43,6 @@ def tree_examples() -> Iterator[Example]:
     yield from _mart()
     yield from _stump_of_the_survey()
     yield from _logistic_leaf()
-    yield from _variance_gain()
-    yield from _goss()
 
 
 def _stump() -> RegressionTree:
@@ -136,38 +125,11 @@ def _logistic_leaf() -> Iterator[Example]:
     yield formula(SURVEY, f"{what}: closed form", newton, newton, leaf)
     backwards = "-(1 + 1 - 1) / (1 + 1 + 1)"
     yield formula(SURVEY, f"{what}: Newton step of the printed loss", backwards, newton, leaf, _SIGN_IN_EXPONENT)
+    start, by_hand = Logistic().bind([1.0, 1.0, 1.0, 0.0], [0, 4]).start(), "ln((3/4) / (1/4)) / 2"
+    yield formula(SURVEY, "log odds at 3 of 4 positive labels, where boosting starts", by_hand, by_hand, start)
 
 
 def _logistic_gradient() -> float:
     gradients, hessians = np.empty((2, 1), np.float32)
     Logistic().bind([1.0], [0, 1]).derivatives(np.array([0.5]), gradients, hessians)
     return float(gradients[0])
-
-
-def _variance_gain() -> Iterator[Example]:
-    """Three rows with x = 1, 2, 3 and gradients 3, 1, -1; the gain of the split is V without the parent's part."""
-    gradients = np.array([3.0, 1.0, -1.0], np.float32)
-    objective = Custom(lambda scores, labels, offsets: (gradients, np.ones(3, np.float32)))
-    model = Boosted(objective=objective, n_estimators=1, split_by="gradients", min_hessian=0, **_ONE_STUMP)
-    tree = model.fit(np.array([[1.0], [2], [3]]), [0, 1, 2], qid=[1, 1, 1]).forest_.split()[0]
-    ours = (tree.gain[0] + gradients.sum() ** 2 / 3) / 3
-    what, correct = "variance gain V of gradients 3 | 1, -1", "(3**2/1 + (1 - 1)**2/2) / 3"
-    yield formula(LIGHTGBM, what, "(3**2/1 + 3**2/2) / 3", correct, ours, _LEFT_TWICE)
-
-
-def _goss() -> Iterator[Example]:
-    """GOSS of 100 rows, all gradients 1, a = 0.2, b = 0.1."""
-    gradients, hessians = np.ones((2, 100), np.float32)
-    gradients[:20] = 2
-    rng = np.random.Generator(np.random.PCG64(0))
-    rows = draw_by_gradient(SamplingRules(goss=(0.2, 0.1)), np.array([0, 100]), gradients, hessians, rng)
-    drawn = rows[rows >= 20]
-    what = "GOSS of 100 rows, a = 0.2, b = 0.1"
-    yield formula(
-        LIGHTGBM, f"{what}: rows with the largest gradients", "0.2 * 100", "0.2 * 100", len(rows) - len(drawn)
-    )
-    yield formula(LIGHTGBM, f"{what}: rows drawn, by the algorithm", "0.1 * 100", "0.1 * 100", len(drawn))
-    by_text = "0.1 * (100 - 0.2 * 100)"
-    yield formula(LIGHTGBM, f"{what}: rows drawn, by the text", by_text, "0.1 * 100", len(drawn), _OF_THE_REST)
-    factor = "(1 - 0.2) / 0.1"
-    yield formula(LIGHTGBM, f"{what}: factor of a drawn row", factor, factor, gradients[drawn[0]])

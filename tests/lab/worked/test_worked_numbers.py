@@ -1,13 +1,17 @@
 """The worked examples: ours against the arithmetic, agreement against rounding, and slips where sources differ."""
 
 import math
+import tomllib
 from decimal import Decimal
+from fractions import Fraction
 from math import exp, log, log2, sqrt
+from pathlib import Path
 
 import numpy as np
 import oracles
 import pytest
 
+import podium
 from podium.lab.worked import measures, worked_numbers
 from podium.lab.worked.example import DERIVATIVES, LIGHTGBM, MARGINS, RANKNET, SOURCES, SURVEY, formula, number
 from podium.metrics import POLICIES, parse_metric
@@ -76,6 +80,9 @@ def test_a_slip_is_named_where_a_source_differs_and_nowhere_else(examples):
         (DERIVATIVES, "change of what is minimised, when the better document rises from 0.5 to 1"),
         (LIGHTGBM, "variance gain V of gradients 3 | 1, -1"),
         (LIGHTGBM, "GOSS of 100 rows, a = 0.2, b = 0.1: rows drawn, by the text"),
+        (LIGHTGBM, "EFB of features with 3 and 4 bins: bin 2 of the second"),
+        (LIGHTGBM, "EFB of features with 3 and 4 bins: bins of the bundle"),
+        (LIGHTGBM, "EFB of features with 3 and 4 bins: bins 1 and 2, the later wins"),
     }
 
 
@@ -125,6 +132,17 @@ def test_lambdas_equal_the_oracle_that_swaps_every_pair(ours):
     assert ours[DERIVATIVES, f"first derivative of the better {about}"] == pytest.approx(g[0], rel=1e-5)
     assert ours[DERIVATIVES, f"first derivative of the worse {about}"] == pytest.approx(g[1], rel=1e-5)
     assert ours[DERIVATIVES, f"second derivative of either {about}"] == pytest.approx(h[1], rel=1e-5)
+
+
+def test_the_means_of_published_tables_are_those_of_the_tables_that_the_lab_carries(ours):
+    """Read from the text of the preset, by fold."""
+    text = (Path(podium.__file__).parent / "lab/experiments/presets/mq2008.toml").read_text("utf-8")
+    ranksvm, lightgbm = (table["values"] for table in tomllib.loads(text)["published"][:2])
+    assert len(ranksvm) == 22
+    for source, name, table in ((MARGINS, "RankSVM", ranksvm), (LIGHTGBM, "LightGBM", lightgbm)):
+        for metric, values in table.items():
+            mean = sum(Fraction(str(value)) for value in values) / 5
+            assert ours[source, f"{name}, {metric}: mean of the five folds"] == pytest.approx(float(mean))
 
 
 def test_every_source_has_its_numbers_before_its_formulas(examples):
