@@ -11,7 +11,7 @@ from typer import Argument, Option
 from podium._runtime.words import counted
 from podium.cli.application import GROUP, AsJson, Command, say, show
 
-ABOUT = "Run experiments: data sets, folds, tuning, results and their report."
+ABOUT = "Run experiments: data sets, folds, tuning, results and their report; worked examples."
 app: typer.Typer = typer.Typer(name="lab", help=ABOUT, **GROUP)
 
 ExperimentFile = Annotated[str, Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")]
@@ -118,6 +118,23 @@ def download_command(
         located = download_dataset(name, to, accepted=accept, report=report)
     folder, name = str(located.folder), located.dataset.name
     show({"name": name, "folder": folder, "folds": list(located.folds.names)} if as_json else f"{folder}: {name}")
+
+
+@app.command("worked-numbers", cls=Command)
+def worked_numbers_command(as_json: AsJson = False) -> None:
+    """Compute the worked examples of lecture notes and papers again, beside what they print."""
+    from podium.cli import worked_tables
+    from podium.lab.worked import worked_numbers
+
+    examples = worked_numbers()
+    if as_json:
+        show(worked_tables.worked_json(examples))
+    else:
+        worked_tables.print_worked(examples)
+    problems = worked_tables.unexpected(examples)
+    for problem in problems:
+        say(problem)
+    raise typer.Exit(1 if problems else 0)
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -176,3 +177,54 @@ def test_every_command_knows_json(podium_lab: Command, command: str) -> None:
     code, out, _ = podium_lab(command, "--help")
     assert code == 0
     assert "--json" in out
+
+
+def test_worked_numbers_are_printed_with_their_slips(podium_lab: Command) -> None:
+    code, out, err = podium_lab("worked-numbers")
+    assert (code, err) == (0, "")
+    rows = [[cell.strip() for cell in line.split("│")[2:-1]] for line in out.splitlines() if line.startswith("│")]
+    assert ["DCG@5 of labels 0 1 0 1 1", "1.45", "1/log2(3) + 1/log2(5) + 1/log2(6)", "1.4485", "yes"] in rows
+    assert ["MART on 17 points: first tree, left leaf", "-1.027", "13/9 - 42/17", "-1.0261", "no"] in rows
+    assert "Rounded before subtracting: 1.444 - 2.471 is -1.027, but 13/9 - 42/17 is -1.0261." in out
+    agreed, differed = sum(row[-1] == "yes" for row in rows), sum(row[-1] == "no" for row in rows)
+    summary = f"{agreed + differed} examples: {agreed} agree with the source, {differed} do not."
+    assert out.splitlines()[-1] == summary
+
+
+def test_worked_numbers_as_json_have_the_same_examples(podium_lab: Command) -> None:
+    code, out, _ = podium_lab("worked-numbers", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["unexpected"] == 0
+    assert report["agree"] + report["differ"] == len(report["examples"])
+    assert all(one["agrees"] == (one["slip"] == "") for one in report["examples"])
+    auc = next(one for one in report["examples"] if one["what"] == "AUC of labels 1 0 1 0 0")
+    assert auc["printed_value"] == pytest.approx(1 / 6)
+    assert auc["ours"] == auc["expected"] == pytest.approx(5 / 6)
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=["table", "json"])
+def test_a_worked_number_that_podium_misses_is_named_and_ends_in_1(
+    podium_lab: Command, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    from podium.lab.worked import measures
+
+    monkeypatch.setattr(measures, "discounts", lambda n, kind: np.full(n, 0.25))
+    code, out, err = podium_lab("worked-numbers", *words)
+    assert code == 1
+    assert err.splitlines()[0].startswith(
+        "podium: discount of rank 1: expected 1/log2(2) = 1 but Podium computes 0.25."
+    )
+    assert len(err.splitlines()) == 5
+    assert not words or json.loads(out)["unexpected"] == 5
+
+
+def test_asking_the_lab_for_help_loads_no_worked_numbers() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['lab', '--help']; from podium.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print([name for name in sys.modules if name.startswith(('podium.lab', 'podium.models', 'numpy'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "worked-numbers" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
