@@ -160,7 +160,7 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
     sigma: float | None = parameter(
         None,
         "Gaussian and sigmoid basis functions: their width in units of the columns, which then are not standardised: "
-        "exp(-|x - c|^2 / (2 sigma^2)). None: `width`, of standardised columns.",
+        "a Gaussian is exp(-d^2 / (2 sigma^2)) at distance d. None: `width`, of standardised columns.",
         kind=NUMBER,
         low=ABOVE_0,
         high=LARGE,

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from oracles import functions_of_centres, products_of_features
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
@@ -15,7 +16,6 @@ import podium
 from podium import cli
 from podium.data.standardising import Standardisation
 from podium.models.linear import Linear
-from tests.oracles import functions_of_centres, products_of_features
 
 N = 240
 DRAWS = np.random.default_rng(11)

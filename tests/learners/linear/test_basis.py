@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from oracles import functions_of_centres, products_of_features
 from sklearn.preprocessing import PolynomialFeatures
 
 from podium.data.standardising import Standardisation
 from podium.learners.linear import basis as module
 from podium.learners.linear.basis import MOST_FUNCTIONS, Basis, n_products
 from podium.learners.linear.function import LinearFunction
-from tests.oracles import functions_of_centres, products_of_features
 
 
 def products(n_features, degree, interactions=True):
