@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
 from podium.evaluation.significance import correct, paired_differences, randomisation_test, weighted_mean
 
+Key = TypeVar("Key")  # a row of a table
 Parts = Sequence[np.ndarray]
 """One value per query, an array per part; NaN where a metric is undefined."""
 
@@ -42,7 +44,7 @@ class Difference:
         return f"{self.mean:+.4f} ({interval}; p = {self.p:.2g}{correction})"
 
 
-def compare_means(pairs: Mapping[str, tuple[Parts, Parts]]) -> dict[str, Difference]:
+def compare_means(pairs: Mapping[Key, tuple[Parts, Parts]]) -> dict[Key, Difference]:
     """Own minus other for every pair of a table: {"what": (own, other)}."""
     found = {name: _compare(own, other) for name, (own, other) in pairs.items()}
     corrected = correct([p for *_, p in found.values()], "holm")

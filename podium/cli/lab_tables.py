@@ -34,6 +34,9 @@ def print_outcome(outcome: Outcome) -> None:
         show(f"A development set: {about['development']}.")
     if outcome.results.looks:
         show(f"The test parts were judged {counted(len(outcome.results.looks), 'time')} in this folder.")
+    for name, row in outcome.rows.items():
+        if name != row:
+            show(f"{name}: its settings are not those of an earlier protocol; its row is {row}.")
     runs = counted(len(outcome.results.runs), "run")
     show(f"{outcome.folder}: {runs}; results.json, results.csv, queries.csv")
 
@@ -43,6 +46,8 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "folder": str(outcome.folder),
         "runs": len(outcome.results.runs),
         "looks": len(outcome.results.looks),
+        "protocols": outcome.results.about.get("protocols", []),
+        "rows": dict(outcome.rows),
         "development": outcome.results.about.get("development", ""),
         "leaderboard": [line.as_dict() for line in leaderboard(outcome.results)],
         "published": [table.as_dict() for table in _published(outcome)],

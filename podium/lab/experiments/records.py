@@ -94,6 +94,15 @@ class _PublishedTable(_Stored):
     values: dict[str, list[float | None]]
 
 
+class _Protocol(_Stored):
+    """An experiment that was run in the folder, and the rows that began with it."""
+
+    number: int
+    started: str  # UTC, to the second
+    digest: str
+    rows: list[str]
+
+
 class _Description(_Stored):
     """What other parts of the lab rely on in experiment.json; it has more."""
 
@@ -110,6 +119,7 @@ class _Description(_Stored):
     development: str = ""  # why the data is a development set
     published: list[_PublishedTable] = []
     left_out: dict[str, str] = {}
+    protocols: list[_Protocol] = []
     experiment: dict[str, Any] = {}
     data: dict[str, Any] = {}
     versions: dict[str, Any] = {}

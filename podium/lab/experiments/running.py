@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from podium.lab.experiments.datasets import DATASETS, find_dataset
 from podium.lab.experiments.experiment import Experiment, ModelSpec, Published, read_experiment
 from podium.lab.experiments.folds import Folds
 from podium.lab.experiments.making import PICK, entry_of, members_of, needed_by, reason_to_leave_out
+from podium.lab.experiments.protocols import MAY_CHANGE, digest_of, joined, plain_of, protocol_of, rows_of
 from podium.lab.experiments.provenance import data_of, hardware, versions
 from podium.lab.experiments.results import Results, save_about, write_tables
 from podium.lab.experiments.tasks import Session, Task
@@ -56,6 +57,7 @@ class Outcome:
     failures: tuple[Failure, ...]
     left_out: dict[str, str]  # models that need what is not installed, and what that is
     done: int  # tasks of this call; those of earlier ones were finished already
+    rows: Mapping[str, str] = field(default_factory=dict)  # model of the experiment -> its row in the results
 
     @property
     def is_complete(self) -> bool:
@@ -94,7 +96,8 @@ def run(
     _warn_of_other_content(experiment)
     target.mkdir(parents=True, exist_ok=True)
     with _alone_in(target):
-        about = _begin(target, experiment, known_folds)
+        about, experiment, rows = _begin(target, experiment, known_folds)
+        chosen = [rows[name] for name in chosen]
         left_out = {name: why for name in chosen if (why := reason_to_leave_out(experiment, name)) is not None}
         if left_out != about.get("left_out"):
             save_about(target, about | {"left_out": left_out})
@@ -107,7 +110,7 @@ def run(
         finally:
             failures = tuple(map(_failure, failed.values()))
             _finish(target, failures)
-        return Outcome(target, Results.load(target), failures, left_out, len(missing))
+        return Outcome(target, Results.load(target), failures, left_out, len(missing), rows)
 
 
 def _warn_of_other_content(experiment: Experiment) -> None:
@@ -211,28 +214,46 @@ def _refuse_bad_folder(folder: Path) -> None:
         raise ValueError(f"{folder}: holds other files and no results of an experiment. Choose a new folder.")
 
 
-def _begin(folder: Path, experiment: Experiment, folds: Folds) -> dict[str, Any]:
-    """Begin a folder of results, or make sure that the one that is there is of this experiment and data."""
+def _begin(folder: Path, experiment: Experiment, folds: Folds) -> tuple[dict[str, Any], Experiment, dict[str, str]]:
+    """Begin a folder of results, or go on in the one that is there: its description, all rows, and those asked for."""
     about = _about(experiment, folds)
     if not (folder / _ABOUT).is_file():
+        about["protocols"] = [protocol_of(experiment, 1, list(experiment.models))]
         save_about(folder, about)
-        return about
+        return about, experiment, {name: name for name in experiment.models}
     before: dict[str, Any] = Results.load(folder).about
-    for key in ("experiment", "data"):
-        difference = _first_difference(before.get(key), about[key], "" if key == "experiment" else "data")
-        if difference is not None:
-            path, old, new = difference
-            raise ValueError(
-                f"{folder}: holds results of another experiment: {path} is {old} there and {new} here. Choose another "
-                "folder, or delete this one."
-            )
+    _refuse_other_rules(folder, before, about)
+    stored = Experiment(source=str(folder / _ABOUT), **before["experiment"])
+    rows = rows_of(experiment, stored)
+    together = joined(experiment, stored, rows)
+    protocols, digest = before.get("protocols", []), digest_of(experiment)
+    if digest not in [protocol["digest"] for protocol in protocols]:
+        new = [row for row in rows.values() if row not in stored.models]
+        protocols = [*protocols, protocol_of(experiment, len(protocols) + 1, new)]
+    stays = {key: before[key] for key in ("versions", "hardware", "left_out") if key in before}
+    about = _about(together, folds) | stays | {"protocols": protocols}
+    if about != before:
+        save_about(folder, about)
     for part in [*folder.glob("*/.*.part"), *folder.glob(".*.part")]:  # of a run that was killed while it wrote
         part.unlink(missing_ok=True)
-    return before
+    return about, together, rows
+
+
+def _refuse_other_rules(folder: Path, before: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Refuse what would not be comparable with the rows that are there."""
+    for key in ("experiment", "data"):
+        old, new = ({name: one[key][name] for name in one[key] if name not in MAY_CHANGE} for one in (before, about))
+        difference = _first_difference(old, new, "" if key == "experiment" else "data")
+        if difference is not None:
+            path, there, here = difference
+            raise ValueError(
+                f"{folder}: holds results of another experiment: {path} is {there} there and {here} here. Choose "
+                "another folder, or delete this one."
+            )
 
 
 def _about(experiment: Experiment, folds: Folds) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(experiment.to_plain()))
+    plain = plain_of(experiment)
     keys = ("name", "title", "metrics", "policies", "seeds", "baseline", "on")
     return {
         **{key: plain[key] for key in keys},

@@ -56,6 +56,8 @@ def evidence(results: Results) -> Section:
     blocks = [paragraph(sentence) for sentence in limits_of(results.about)]
     if results.looks:
         blocks.append(_looks(results))
+    if len(results.about.get("protocols", [])) > 1:
+        blocks.append(_protocols(results))
     return Section("evidence", "What was seen of the test parts", blocks)
 
 
@@ -87,6 +89,19 @@ def _looks(results: Results) -> Html:
     caption = (
         "How often scores were judged by the labels of each test part, counted before the values were known. More "
         "looks than runs: some were repeated. A pick copies the values of its member, without a look of its own."
+    )
+    return table(caption, columns, rows)
+
+
+def _protocols(results: Results) -> Html:
+    rows: Rows = [
+        [protocol["number"], protocol["started"], protocol["digest"], ", ".join(protocol["rows"]) or NOTHING]
+        for protocol in results.about["protocols"]
+    ]
+    columns = [Column("protocol", 0), Column("started"), Column("digest"), Column("rows that began with it", wide=True)]
+    caption = (
+        "The experiment was changed while its results were there. A model whose settings changed is a new row, such as "
+        "“Linear (2)”; the row before it stays, with its runs and its looks."
     )
     return table(caption, columns, rows)
 

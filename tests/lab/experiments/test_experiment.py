@@ -298,6 +298,31 @@ def test_presets_are_complete(preset: str) -> None:
         assert len(experiment.seeds) == 5
 
 
+SAME_COLUMNS = [
+    f"{name}, same columns" for name in ("LightGBM lambdarank", "LightGBM rank_xendcg", "XGBoost rank:ndcg")
+]
+
+
+def test_rows_of_the_preset_that_are_compared_have_equal_rights() -> None:
+    """The same columns, as many settings, trees and seeds, and the same share of the columns per tree."""
+    experiment, _ = read_experiment("mq2008")
+    plain = experiment.to_plain()["models"]
+    columns = plain["LambdaMART"]["transform"]
+    for name in [*SAME_COLUMNS, "LambdaMART, LightGBM's grid, same columns"]:
+        different = {key: value for key, value in plain[name].items() if key != "about"}
+        assert different.pop("transform") == columns
+        raw = plain[name.removesuffix(", same columns")]
+        assert different == {key: value for key, value in raw.items() if key != "about"}
+    ours = {name for name in plain if name.startswith("LambdaMART")}
+    rivals = {*SAME_COLUMNS, *(name.removesuffix(", same columns") for name in SAME_COLUMNS)}
+    for name in ours | rivals:
+        assert math.prod(len(values) for values in plain[name]["space"].values()) == experiment.budget.trials == 12
+        assert plain[name]["n_estimators"] == 300
+        assert experiment.seeds_of(name) == experiment.seeds
+    newton, gradients = (plain[f"LambdaMART, {words}"] for words in ("LightGBM's grid", "split by gradients"))
+    assert {key for key in gradients if gradients[key] != newton.get(key)} == {"split_by", "about"}
+
+
 def test_folds_follow_from_the_data(tmp_path: Path) -> None:
     def folds(data: dict[str, Any], **rules: Any) -> Any:
         return Experiment(**changed(data=data, folds=rules)).folds_in(tmp_path)

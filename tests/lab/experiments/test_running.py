@@ -174,14 +174,15 @@ def test_the_pick_is_the_best_on_validation_data_in_each_fold(outcome: Any) -> N
         assert one.per_query == same.per_query
 
 
-def test_a_second_call_repeats_nothing_and_a_changed_experiment_is_refused(outcome: Any, place: Path) -> None:
+def test_a_second_call_repeats_nothing_and_other_data_or_rules_are_refused(outcome: Any, place: Path) -> None:
     before = stamps(place / "out")
     again = run(experiment(), place / "out", n_jobs=2, base=place)
     assert again.done == 0
     assert stamps(place / "out") == before
-    models = MODELS | {"Linear": MODELS["Linear"] | {"max_iter": 21}}
-    with pytest.raises(ValueError, match=r"another experiment: models\.Linear\.max_iter is 20 there and 21 here"):
-        run(experiment(models=models), place / "out", base=place)
+    with pytest.raises(ValueError, match=r"another experiment: folds\.seed is 0 there and 1 here"):
+        run(experiment(folds={"k": 3, "seed": 1}), place / "out", base=place)
+    with pytest.raises(ValueError, match=r'another experiment: criterion is "map\+ndcg@5" there and "" here'):
+        run(experiment(criterion=""), place / "out", base=place)
     other = place / "other"
     other.mkdir(exist_ok=True)
     write_data(other / "all.txt", seed=1)
