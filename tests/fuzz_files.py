@@ -307,6 +307,8 @@ class OtherModels:
             if name not in TREE_MODELS:
                 yield MODELS[name](**settings.get(name, {}))
         yield podium.Linear(basis="gaussian", transform=("raw", "zscore", "rank"))
+        yield podium.Linear(basis="polynomial", interactions=True, degree=2, max_iter=3)
+        yield podium.Linear(basis="sigmoid", centres=np.eye(3, self.X.shape[1]), sigma=2.0, max_iter=3)
         yield podium.Linear(transform=("signed_log", "quantile", "minmax"), max_iter=3)
         yield podium.Net(hidden_layer_sizes=(3,), layer_norm=True, residual=True, n_nets=2, max_epochs=1)
         yield podium.KernelRankSVM(kernel="polynomial", max_iter=2, n_landmarks=20)

@@ -576,6 +576,31 @@ def standardised(X):
     return [list(row) for row in zip(*columns)]
 
 
+def products_of_features(row, degree):
+    """x_f, x_f x_g, x_f x_g x_h, ... with f <= g <= h <= ..., in loops within loops."""
+    values = []
+    for size in range(1, degree + 1):
+        for features in itertools.product(range(len(row)), repeat=size):
+            if list(features) == sorted(features):
+                value = 1.0
+                for f in features:
+                    value *= float(row[f])
+                values.append(value)
+    return values
+
+
+def functions_of_centres(kind, rows, centres, sigma):
+    values = [[0.0] * len(centres) for _ in rows]
+    for i, row in enumerate(rows):
+        for j, centre in enumerate(centres):
+            total = 0.0
+            for x, c in zip(row, centre):
+                total += (float(x) - float(c)) ** 2 if kind == "gaussian" else float(x) * float(c)
+            power = total / (2 * sigma**2) if kind == "gaussian" else total / sigma**2
+            values[i][j] = math.exp(-power) if kind == "gaussian" else 1 / (1 + math.exp(-power))
+    return values
+
+
 def adarank(X, performance, n_queries, rounds, signs=(1,)):
     """Weights of standardised features; `performance(scores)`: E of each query, from -1 to 1."""
     Z = standardised(X)

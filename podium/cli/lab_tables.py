@@ -81,6 +81,8 @@ def print_data(lines: Sequence[dict[str, Any]]) -> None:
     for line in lines:
         if line["advice"]:
             show(f"{line['name']}: {line['advice']}")
+        if line["note"]:
+            show(f"{line['name']}: {line['note']}")
 
 
 def _leaderboard(lines: Sequence[Summary], about: dict[str, Any], policy: str, *, main: bool) -> Table:

@@ -89,6 +89,16 @@ _BUILT_IN = (
         side_files=_late("lightgbm", "side_files"),
     ),
     _format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments")),
+    Format(
+        "letor-comments",
+        (),
+        "LETOR text with the query id as its comment: label 1:value ... # ID",
+        (_ORDER, "query_ids"),
+        _late("letor", "read_letor_comments"),
+        None,
+        passed=("progress",),
+        needs_labels=True,
+    ),
 )
 _FORMATS = Registry("a format", {row.name: row for row in _BUILT_IN}, any_name=True)
 

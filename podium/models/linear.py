@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
-from podium.learners.linear.basis import BASES, Basis
+from podium.learners.linear.basis import BASES, MOST_FUNCTIONS, Basis
+from podium.learners.linear.centres import are_centres, as_centres
 from podium.learners.linear.function import LinearFunction
 from podium.models.frame.inspection import LinearInspection, about_model
 from podium.models.frame.parameters import (
+    ABOVE_0,
     LARGE,
     NAME,
+    NUMBER,
+    STRUCTURE,
     TRANSFORM_SPACE,
     AnyObjectiveParameters,
     MetricParameter,
     RoundsParameter,
     SeedParameter,
+    check_values,
     parameter,
     parametrized,
     rules_for,
@@ -135,8 +141,29 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         choices=BASES,
     )
     degree: int = parameter(3, "Basis functions: the largest power of polynomials.", low=1, high=10)
+    interactions: bool = parameter(
+        False,
+        "Polynomial basis functions: whether products of different features are among them, all of up to `degree` "
+        f"factors, as in scikit-learn's PolynomialFeatures; at most {MOST_FUNCTIONS:,} functions.",
+    )
     n_centres: int = parameter(
         100, "Gaussian and sigmoid basis functions: how many training rows are centres.", low=1, high=10**5
+    )
+    centres: Any = parameter(
+        None,
+        "Gaussian and sigmoid basis functions: their centres, one row of numbers per centre and one number per column, "
+        "in units of the columns as they are (features, or what `transform` makes of them). None: training rows.",
+        kind=STRUCTURE,
+        words="one row of finite numbers per centre, such as [[0, 1], [2, 0.5]]; or None",
+        holds=are_centres,
+    )
+    sigma: float | None = parameter(
+        None,
+        "Gaussian and sigmoid basis functions: their width in units of the columns, which then are not standardised: "
+        "a Gaussian is exp(-d^2 / (2 sigma^2)) at distance d. None: `width`, of standardised columns.",
+        kind=NUMBER,
+        low=ABOVE_0,
+        high=LARGE,
     )
     width: float = parameter(
         1.0,
@@ -147,8 +174,30 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
 
     step_word: ClassVar[str] = "round"
     search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE
-    scoring_parameters: ClassVar[tuple[str, ...]] = ("basis", "degree", "width")
+    scoring_parameters: ClassVar[tuple[str, ...]] = ("basis", "degree", "width", "interactions", "sigma")
     state_arrays: ClassVar[tuple[str, ...]] = ("coef", "centre", "basis_mean", "basis_scale", "basis_centres")
+
+    def check_parameters(self) -> None:
+        if self.centres is not None:
+            try:
+                as_centres(self.centres)
+            except ValueError as error:
+                raise ValueError(f"{type(self).__name__}: centres: {error}") from error
+        super().check_parameters()
+        self._refuse_beside_basis()
+
+    def _refuse_beside_basis(self) -> None:
+        """Refuse what would be ignored, and is for functions of another kind."""
+        centred, known = self.basis in ("gaussian", "sigmoid"), "gaussian and sigmoid basis functions"
+        for name, is_set, applies, kinds in (
+            ("interactions", self.interactions, self.basis == "polynomial", "polynomial basis functions"),
+            ("centres", self.centres is not None, centred, known),
+            ("sigma", self.sigma is not None, centred, known),
+        ):
+            if is_set and not applies:
+                default = type(self).__dataclass_fields__[name].default
+                problem = f"{name} is for {kinds}; got basis={self.basis!r}"
+                raise ValueError(f"{type(self).__name__}: {problem}. Leave it at {default}, or set basis.")
 
     def training_plan(self) -> TrainingPlan[LinearTraining]:
         objective, target = self.make_objective(), target_parameter(self)
@@ -160,30 +209,55 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         objective, data, weights = self.make_objective(), rows.data, row_weights(rows.data)
         l2, fit_intercept = float(self.l2_regularization), not objective.needs_pairs
         rules = rules_for(LinearRules, self, l2=l2, fit_intercept=fit_intercept)
-        return LinearTraining(data.X, rows.bind(objective), rules, self._make_basis(data.X, weights), weights)
+        return LinearTraining(data.X, rows.bind(objective), rules, self._make_basis(data, weights), weights)
 
     def _keep(self, learner: LinearTraining) -> None:
         self.keep_weights(learner)
         self.basis_ = learner.basis
 
-    def _make_basis(self, X: np.ndarray, weights: np.ndarray | None) -> Basis | None:
+    def _make_basis(self, data: RankingData, weights: np.ndarray | None) -> Basis | None:
+        """The basis functions of training rows, whose columns are as the learner sees them."""
         if self.basis is None:
             return None
-        scaling, none = Standardisation.fit(X, weights), np.empty((0, X.shape[1]))
-        basis = Basis(self.basis, self.degree, float(self.width), scaling, none)
-        return basis.centred(X, self.n_centres, self.random_state)
+        n_columns, is_raw = data.X.shape[1], self.sigma is not None
+        scaling = Standardisation.identity(n_columns) if is_raw else Standardisation.fit(data.X, weights)
+        basis = self._basis(self.basis, scaling, np.empty((0, n_columns)))
+        basis.refuse_too_many(n_columns)
+        if self.centres is None:
+            basis = basis.centred(data.X, self.n_centres, self.random_state)
+        else:
+            basis = basis.around(self._centres_for(n_columns))
+        basis.refuse_too_large(data.n_rows)
+        return basis
+
+    def _basis(self, kind: str, scaling: Standardisation, centres: np.ndarray) -> Basis:
+        """With the parameters of `fit`."""
+        degree, width, interactions, sigma = map(self.scoring_parameter, self.scoring_parameters[1:])
+        sigma = None if sigma is None else float(sigma)
+        return Basis(kind, int(degree), float(width), scaling, centres, bool(interactions), sigma)
+
+    def _centres_for(self, n_columns: int) -> np.ndarray:
+        centres = as_centres(self.centres)
+        if centres.shape[1] != n_columns:
+            columns = "features" if self.transform_ is None else "columns, which transform made of the features"
+            made = "" if self.transform_ is None else "; a model fitted without centres lists them as column_names_"
+            problem = f"centres have {centres.shape[1]:,} numbers each, but the rows have {n_columns:,} {columns}"
+            raise ValueError(f"{type(self).__name__}: {problem}. Give one number per column{made}.")
+        return centres
 
     def score_columns(self, X: FeatureMatrix, queries: Queries | None) -> np.ndarray:
-        columns = X if self.basis_ is None else self.basis_.expand(np.asarray(X), self.n_jobs)
-        return super().score_columns(columns, queries)
+        if self.basis_ is None:
+            return super().score_columns(X, queries)
+        return self.basis_.scores(np.asarray(X), self._function(), self.n_jobs)
 
     def summands(self) -> list[Any]:
         return super().summands() if self.basis_ is None else Ranker.summands(self)
 
     def _sizes(self) -> np.ndarray:
         """Of powers, those of a feature are added up."""
-        if self.basis_ is not None and self.basis_.kind != "polynomial":
-            raise AttributeError(f"weights of {self.basis_.kind} basis functions do not belong to single features.")
+        if self.basis_ is not None and (self.basis_.kind != "polynomial" or self.basis_.interactions):
+            functions = "products" if self.basis_.interactions else f"{self.basis_.kind} basis functions"
+            raise AttributeError(f"weights of {functions} do not belong to single features.")
         return np.asarray(super()._sizes().reshape(self.n_columns, -1).sum(axis=1))
 
     def _function_names(self) -> Sequence[str]:
@@ -200,17 +274,17 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
 
     def restore_state(self, state: FittedState) -> None:
         super().restore_state(state)
-        self.basis_ = None
-        kind, degree, width = map(self.scoring_parameter, self.scoring_parameters)
+        self.basis_, kind = None, self.scoring_parameter("basis")
         if kind is not None:
             centres = state.arrays["basis_centres"].reshape(-1, max(self.n_columns, 1))
             scaling = Standardisation(state.arrays["basis_mean"], state.arrays["basis_scale"])
-            self.basis_ = Basis(str(kind), degree, float(width), scaling, centres)
+            self.basis_ = self._basis(str(kind), scaling, centres)
 
     def _n_functions(self) -> int:
         return super()._n_functions() if self.basis_ is None else self.basis_.n_functions
 
     def check_state(self) -> None:
+        check_values(self)  # of which the basis is made
         if self.basis_ is not None:
             self.basis_.check(self.n_columns)
         super().check_state()

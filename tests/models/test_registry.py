@@ -251,7 +251,7 @@ def plan_of(*models):
 EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "objective": ("logistic", {}),
     "metric": ("dcg@3", {"objective": "lambda"}),
-    "sigma": (3.0, {}),
+    "sigma": (3.0, {"basis": "gaussian"}),
     "normalize": (None, {"normalize": "lightgbm"}),
     "pair_exponent": (0.5, {"objective": "ranknet", "normalize": None}),
     "n_estimators": (3, {}),
@@ -313,7 +313,9 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "transform": (("raw", "rank"), {}),
     "basis": ("polynomial", {}),
     "degree": (2, {"basis": "polynomial", "kernel": "polynomial"}),
+    "interactions": (True, {"basis": "polynomial"}),
     "n_centres": (7, {"basis": "gaussian"}),
+    "centres": ([[0, 0, 0, 0, 0, 0], [1, -1, 0, 2, 0, 0]], {"basis": "gaussian"}),
     "width": (2.0, {"basis": "gaussian"}),
     "samples": (3, {}),
     "estimator": ("lasso", {}),

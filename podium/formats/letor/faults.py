@@ -11,6 +11,7 @@ from podium.formats.letor.pieces import Piece
 
 _BLANKS = re.compile(rb"[ \t\r]*")
 _FIELD = re.compile(rb"[^ \t\r#]*")
+_COMMENT_OF_ONE_WORD = re.compile(rb"[^#]*#[ \t]*[^ \t\r#]+[ \t\r]*")
 
 
 def explain(piece: Piece, rules: Rules, lines_before: int, row: int, fault: int, position: int) -> FormatError:
@@ -24,7 +25,11 @@ def explain(piece: Piece, rules: Rules, lines_before: int, row: int, fault: int,
     message = _not_text(piece.buffer, start, newline)
     if message is None:
         text, last = _field_at(piece.buffer, start, newline, position)
+        if fault == kernels.NO_ID:
+            text = bytes(piece.buffer[position:newline]).strip()
         message = _words(rules, fault, text, unterminated=last and piece.unterminated and newline == piece.end - 1)
+        if fault == kernels.NO_QID and _COMMENT_OF_ONE_WORD.fullmatch(piece.buffer, position, newline):
+            message += ' If it stands behind "#", read the file with format="letor-comments" (--from letor-comments).'
     return FormatError(rules.path, message, line)
 
 
@@ -68,6 +73,9 @@ def _words(rules: Rules, fault: int, text: bytes, unterminated: bool) -> str:
         return f"expected 'qid:<id>' as 2nd field, found {shown}. Every line needs its query there."
     if fault in (kernels.NO_QID, kernels.BAD_QID):
         return f"expected 'qid:<id>' as 2nd field, found {shown if text else 'the end of the line'}. Name the query."
+    if fault == kernels.NO_ID:
+        shown = shown if text else "the end of the line"
+        return f"expected '# <query id>' after the features, found {shown}. One word behind '#' names the query."
     if unterminated and fault in (kernels.NO_FIELD, kernels.BAD_VALUE):
         return f"the line ends inside 'feature:value', with {shown}. Is the file cut off?"
     if fault == kernels.NO_FIELD:

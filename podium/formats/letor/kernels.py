@@ -37,7 +37,7 @@ from podium.formats.decimals import (
 
 # What can be wrong with a row. The last two are no faults: a number waits for Python, the list of such is full.
 FINE, BAD_LABEL, LABEL_RANGE, NO_QID, BAD_QID, NO_FIELD, LOW_INDEX, HIGH_INDEX = 0, 1, 2, 3, 4, 5, 6, 7
-BAD_VALUE, VALUE_RANGE, TWICE, BAD_COMMENT, LATER, LIST_FULL = 8, 9, 10, 11, 12, 13
+BAD_VALUE, VALUE_RANGE, TWICE, BAD_COMMENT, NO_ID, LATER, LIST_FULL = 8, 9, 10, 11, 12, 13, 14
 
 # `lines`, (rows, 6) int32: where a row begins, its features, what comes after them, and its newline; the number of
 # its line in the piece, from 0; and whether its indices do not rise.
@@ -392,6 +392,31 @@ def read_endings(text: Array, lines: Array, notes: Array, counts: Array) -> Endi
         notes[row, 0], notes[row, 1] = np.int64(start), np.int64(end)
         notes[row, 2], notes[row, 3] = _find_docid(text, start, end)
         counts[NOTED] += np.int64(end - start)
+    return len(lines), FINE, 0
+
+
+@kernel
+def read_comment_ids(text: Array, lines: Array, notes: Array, runs: Array, counts: Array) -> Ending:
+    """Read comments of one word as query ids. notes: of `read_endings`; runs, counts[RUNS]: see `read_heads`."""
+    run, id_start, id_end = -1, U(0), U(0)
+    for row in range(len(lines)):
+        start, stop = U(notes[row, 0]), U(notes[row, 1])
+        while start < stop and _is_blank(text[start]):
+            start += U(1)
+        while start < stop and _is_blank(text[stop - U(1)]):
+            stop -= U(1)
+        end = start
+        while end < stop and text[end] > _BLANK and text[end] != _HASH:
+            end += U(1)
+        if start == stop or end < stop:
+            return row, NO_ID, lines[row, ENDING]
+        if run < 0 or not _equal(text, id_start, id_end, start, end):
+            run += 1
+            runs[run, 0], runs[run, 1], runs[run, 2] = row, np.int64(start), np.int64(end)
+            runs[run, 3] = lines[row, NUMBER]
+        runs[run, 4] = lines[row, NUMBER]
+        id_start, id_end = start, end
+        counts[RUNS] = run + 1
     return len(lines), FINE, 0
 
 

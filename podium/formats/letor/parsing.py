@@ -29,6 +29,7 @@ class Rules:
     limit_name: str
     width: int  # columns that X has at least
     absent: np.float32
+    in_comment: bool = False  # whether the query id is the comment, in the place of `qid:`
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ def parse_piece(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules) -> Row
         width=int(scratch.counts[kernels.WIDEST]),
         tokens=_tokens(copied_texts(piece.text, np.ascontiguousarray(runs[:, 1:3]))),
         runs=runs[:, [0, 3, 4]],
-        docids=_gather(piece, scratch, 2),
-        comments=_gather(piece, scratch, 0),
+        docids=None if rules.in_comment else _gather(piece, scratch, 2),
+        comments=None if rules.in_comment else _gather(piece, scratch, 0),
         fault=None if fault == kernels.FINE else (row, fault, position),
     )
 
@@ -112,6 +113,9 @@ def _run_kernels(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules, scrat
         later = kernels.refuse_twice(text, lines[: end[0]], base, limit, np.zeros(X.shape[1], dtype=np.int64))
         end = end if later[1] == kernels.FINE else later
     later = kernels.read_endings(text, lines[: end[0]], scratch.notes, counts)
+    if rules.in_comment:
+        end = end if later[1] == kernels.FINE else later
+        later = kernels.read_comment_ids(text, lines[: end[0]], scratch.notes, scratch.runs, counts)
     row, fault, position = end if later[1] == kernels.FINE else later
     return int(row), int(fault), int(position)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,22 @@ def read_letor(
     or an error if `strict`. `progress` is called with the bytes of the file that were read and with all of them.
     """
     rules = make_rules(path, True, missing, n_features, max_features, zero_based)
+    return group_by_qid(read_whole(rules, n_jobs, progress), rules.path, strict)
+
+
+def read_letor_comments(
+    path: FilePath,
+    *,
+    missing: str = "zero",
+    n_features: int | None = None,
+    max_features: int = 100_000,
+    zero_based: bool = False,
+    strict: bool = False,
+    n_jobs: int | None = None,
+    progress: Report | None = None,
+) -> RankingData:
+    """Read the same text with the query id behind `#`: `label 1:value 2:value ... # id`, a comment of one word."""
+    rules = replace(make_rules(path, False, missing, n_features, max_features, zero_based), in_comment=True)
     return group_by_qid(read_whole(rules, n_jobs, progress), rules.path, strict)
 
 

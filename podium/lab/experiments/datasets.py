@@ -57,6 +57,9 @@ class Dataset:
     rows: int | None = None
     folders: tuple[str, ...] = ()  # other names of its folder
     prefix: str = ""  # of its files: set1.train.txt
+    note: str = ""  # what else is known, and what is not
+    convert: str = ""  # how its files, which no layout has, become those that are looked for
+    has_test: bool = True  # whether labels of a test part are published; without, queries of all files are divided
     development: str = ""  # why its test parts are no test any more, where they were used to develop Podium
     archive: Archive | None = None
     contents: dict[str, Content] = field(default_factory=dict)  # by the name of a file without suffixes
@@ -69,6 +72,8 @@ class Dataset:
                 f"Read its terms at {self.page} ({self.terms}), then run: "
                 f"podium lab download {self.name} --accept-licence, which writes to {target}."
             )
+        if self.convert:
+            return f"Get its files by hand; its page was {self.page} ({self.terms}). Then run: {self.convert}"
         return (
             f"Download it by hand from {self.page} ({self.terms}) and unpack it to the folder {target}, "
             "so that it holds S1 to S5, or Fold1 to Fold5, or train, vali and test."
@@ -128,7 +133,7 @@ def locate(dataset: Dataset, root: str | os.PathLike[str] | None = None, *, test
         return None
     for folder in _folders_called({dataset.name, *dataset.folders}, Path(parent)):
         for inner in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-            folds = layout_of(inner, dataset.prefix, test=test)
+            folds = layout_of(inner, dataset.prefix, test=test and dataset.has_test)
             if folds is not None:
                 return Located(dataset, inner, folds)
     return None
@@ -183,6 +188,7 @@ def overview(root: str | os.PathLike[str] | None = None, *, check: bool = False)
         located = locate(dataset, root)
         sizes = {"features": dataset.features, "queries": dataset.queries, "rows": dataset.rows}
         line: dict[str, Any] = {"name": dataset.name, "about": dataset.about, **sizes, "page": dataset.page}
+        line |= {"note": dataset.note or None}
         line |= {"folder": None if located is None else str(located.folder), "advice": dataset.advice()}
         if located is not None:
             line |= {"folds": list(located.folds.names), "files": [str(path) for path in located.files], "advice": None}

@@ -396,20 +396,24 @@ def _listed(names: Any, what: str = "Known") -> str:
 
 
 def _folds(data: Data, rules: FoldRules, base: Path, *, test: bool) -> Folds:
+    known = DATASETS.get(data.name.lower()) if data.name else None
+    has_test = known is None or known.has_test
     if data.name is not None and data.folder is None:
         layout: GivenFolds | None = find_dataset(data.name, test=test).folds
     elif data.folder is not None:
         folder = base / data.folder
         if not folder.is_dir():
             raise FileNotFoundError(f"data.folder: {folder} is no folder.")
-        layout = layout_of(folder, DATASETS[data.name.lower()].prefix if data.name else "", test=test)
+        layout = layout_of(folder, "" if known is None else known.prefix, test=test and has_test)
         if layout is None:
             raise ValueError(f"{folder}: expected S1 to S5, Fold1 to Fold5, or train, vali and test, but found none.")
     else:
         layout = None
     if layout is not None:
-        if rules.kind == "k-fold":
-            return QueryFolds(layout.files_read(), rules.k, rules.seed)
+        if not has_test:
+            _refuse_kind(rules.kind, "k-fold", f"the test part of {data.name} has no labels")
+        if rules.kind == "k-fold" or not has_test:
+            return QueryFolds(layout.files_read(test=has_test), rules.k, rules.seed)
         return GivenFolds(layout.folds, rules.seed)
     if data.train is not None and data.test is not None:
         _refuse_kind(rules.kind, "given", "train and test are files")

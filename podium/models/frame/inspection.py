@@ -23,6 +23,7 @@ _TREES_SHOWN = 5
 _VALUES_SHOWN = 6  # of a set of categories
 _BUNDLES_SHOWN = 5
 _RANGES_SHOWN = 6  # of the features of a bundle
+_LONGEST_VALUE = 200  # characters of a list
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class ModelInspection:
         return []
 
     def _parameters(self) -> str:
-        shown = [f"{name}={self.parameters[name]}" for name in self.changed]
+        shown = [f"{name}={_excerpt(self.parameters[name])}" for name in self.changed]
         return f"parameters: {', '.join(shown) if shown else 'all as by default'}"
 
     def __str__(self) -> str:
@@ -155,6 +156,12 @@ def inspect(model: Any) -> Inspection:
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
         base=inspect(model.init_) if hasattr(model.init_, "forest_") else None,
     )
+
+
+def _excerpt(value: Any) -> str:
+    """A parameter in one line: of a long list of numbers, its beginning."""
+    text = str(value)
+    return text if len(text) <= _LONGEST_VALUE or not isinstance(value, list) else f"{text[:_LONGEST_VALUE]}..."
 
 
 def _plain(value: Any) -> Any:
@@ -333,6 +340,6 @@ class NetInspection(ModelInspection):
 def about_model(model: Any) -> tuple[str, int, dict[str, Any], list[str]]:
     """What every `ModelInspection` has: parameters as plain values, and which of them are not as by default."""
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
-    changed = [one.name for one in known if value_of(model, one.name) != one.default]
     plain = {one.name: _plain(value_of(model, one.name)) for one in known}
+    changed = [one.name for one in known if plain[one.name] != _plain(one.default)]
     return type(model).__name__, model.n_features_in_, plain, changed

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import podium
 from podium.lab.experiments.datasets import (
     DATASETS,
     Content,
@@ -20,6 +21,7 @@ from podium.lab.experiments.datasets import (
     locate,
     overview,
 )
+from podium.lab.experiments.experiment import Experiment
 
 ROW = "1 qid:{} 1:0.5\n"
 MQ2008 = Path(os.environ.get("PODIUM_DATA", "")) / "MQ2008"
@@ -113,3 +115,64 @@ def test_mq2008_is_as_published() -> None:
     queries = fold.train.n_queries + fold.valid.n_queries + fold.test.n_queries
     assert queries == found.dataset.queries
     assert fold.train.n_rows + fold.valid.n_rows + fold.test.n_rows == found.dataset.rows
+
+
+# --- Internet Mathematics 2009: labels are fractions, the query id is a comment, no test part has labels --------------
+
+
+def write_imat(root: Path, n_queries: int = 15) -> Path:
+    """A file as its publisher writes it, converted as the advice says, and the folder of the data sets."""
+    rows = [(q, d) for q in range(n_queries) for d in range(4)]
+    lines = [f"{(q + 3 * d) % 5 / 2 + 0.07:.2f} {1 + d}:{q / 7:.6f} 245:0.5 # {q}\n" for q, d in rows]
+    learning = root / "imat2009_learning.txt"
+    write(learning, "".join(lines))
+    (root / "sets" / "imat2009").mkdir(parents=True)
+    data = podium.read_data(learning, format="letor-comments")
+    podium.write_data(data, root / "sets" / "imat2009" / "train.txt")
+    return root / "sets"
+
+
+def test_a_data_set_without_labels_of_its_test_part_is_found_by_its_training_file(tmp_path: Path) -> None:
+    root = write_imat(tmp_path)
+    found = find_dataset("imat2009", root)
+    assert [path.name for path in found.files] == ["train.txt"]
+    lines = {line["name"]: line for line in overview(root)}
+    assert lines["imat2009"]["advice"] is None
+    assert "labels were not published" in lines["imat2009"]["note"]
+    assert "Not known: checksums" in lines["imat2009"]["note"]
+    missing = {line["name"]: line for line in overview(tmp_path / "nothing")}["imat2009"]
+    assert "podium convert imat2009_learning.txt $PODIUM_DATA/imat2009/train.txt" in missing["advice"]
+    assert (missing["features"], missing["queries"], missing["rows"]) == (245, 9_124, 97_290)
+    assert missing["note"] == lines["imat2009"]["note"]
+    assert lines["mq2007"]["note"] is None
+
+
+@pytest.mark.parametrize("on", ["test", "valid"])
+@pytest.mark.parametrize("by_folder", [False, True])
+def test_its_experiments_divide_the_queries_of_the_training_file(
+    on: str, by_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_imat(tmp_path)
+    write(root / "imat2009" / "test.txt", "0 qid:999 245:1\n")  # without labels: a 0 stands for what is not known
+    monkeypatch.setenv("PODIUM_DATA", str(root))
+    data = {"name": "imat2009"} | ({"folder": str(root / "imat2009")} if by_folder else {})
+    made = {"name": "x", "data": data, "models": {"Linear": {}}, "metrics": ["ndcg@10"], "on": on}
+    folds = Experiment(**made, folds={"k": 3}).folds_in()
+    assert folds.names == ("1", "2", "3")
+    for name in folds.names:
+        fold = folds.load(name)
+        assert fold.test is not None
+        parts = [set(part.query_ids.tolist()) for part in (fold.train, fold.valid, fold.test)]
+        assert sorted(query for part in parts for query in part) == list(range(15))
+        assert fold.train.n_features == 245
+    with pytest.raises(ValueError, match="expected 'k-fold', because the test part of imat2009 has no labels"):
+        Experiment(**made, folds={"kind": "given"}).folds_in()
+
+
+def test_an_experiment_on_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PODIUM_DATA", str(write_imat(tmp_path)))
+    text = 'name = "imat"\nmetrics = ["ndcg@10"]\ndata = { name = "imat2009" }\nfolds = { k = 3 }\n'
+    write(tmp_path / "imat.toml", f"{text}[models.Linear]\nmax_iter = 3\n")
+    outcome = podium.lab.run(tmp_path / "imat.toml", tmp_path / "results", n_jobs=1)
+    assert len(outcome.results.runs) == 3
+    assert not outcome.failures

@@ -307,6 +307,8 @@ def kernel_machine(kernel):
 SETTINGS = {
     **{f"KernelRankSVM {kernel}": kernel_machine(kernel) for kernel in ("linear", "polynomial", "sigmoid")},
     **{f"Linear {basis}": podium.Linear(basis=basis, max_iter=3) for basis in ("polynomial", "gaussian", "sigmoid")},
+    "Linear products": podium.Linear(basis="polynomial", interactions=True, degree=2, max_iter=3),
+    "Linear raw centres": podium.Linear(basis="gaussian", sigma=3.0, n_centres=9, max_iter=3),
     "Linear transformed": podium.Linear(transform=("standard", "signed_log", "quantile"), max_iter=3),
     "Linear within the query": podium.Linear(transform=("raw", "zscore", "rank", "minmax"), max_iter=3),
     "Pointwise svr": podium.Pointwise("svr"),
