@@ -33,6 +33,7 @@ class Objective:
     # "exact": the second derivative of the loss; "surrogate": a positive number in its place where it is 0 or negative
     hessian: ClassVar[Literal["exact", "surrogate"]] = "exact"
     needs_pairs: ClassVar[bool] = True  # whether a query with a single label teaches nothing
+    takes_pairs: ClassVar[bool] = False  # whether given pairs can take the place of labels
     bound_class: ClassVar[type[BoundObjective]]  # declared there, by `of=`
 
     @property
@@ -182,8 +183,12 @@ class BoundObjective:
         """About how long lists of these lengths take, counted in rows: it decides how threads share them."""
         return lengths
 
+    def effort(self, queries: Array) -> Array:
+        """About how long these queries take."""
+        return self.work(self.data.lengths[queries])
+
     def _share_out(self, queries: Array, work: Callable[[Array], None]) -> None:
-        effort = self.work(self.data.lengths[queries])
+        effort = self.effort(queries)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
 

@@ -48,6 +48,7 @@ Settings = tuple[int, float, bool]  # pair loss, slope, whether equal labels mak
 class PairwiseObjective(Objective):
     """The frame: a member names its formula and may set the slope and whether equal labels make pairs."""
 
+    takes_pairs: ClassVar[bool] = True
     pair_loss: ClassVar[int] = LOGISTIC
 
     pair_exponent: float = field(default=0.0, kw_only=True)
