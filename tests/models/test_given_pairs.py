@@ -254,6 +254,8 @@ def test_no_warning_speaks_of_labels():
             podium.Linear().fit(X, labels, QID, pairs=pairs_of(Y, QID))
     with pytest.warns(UserWarning, match="constant or missing within every query, so there is nothing to learn"):
         podium.Linear().fit(np.column_stack([QID, QID**2]), qid=QID, pairs=pairs_of(Y, QID))
+    with pytest.warns(UserWarning, match="all of 2 pairs have the probability 1/2; no document is above another"):
+        podium.Linear().fit(X, qid=np.zeros(N), pairs=([0, 1, 2], [1, 2, 3], [0.5, 0.5, 1.0], [1, 2, 0]))
     with pytest.warns(UserWarning, match="qid not given: all 72 rows are treated as one query"):
         podium.Linear().fit(X, pairs=([0], [1]))
 
@@ -315,6 +317,17 @@ def test_trees_are_added_and_refitted_from_pairs(rng):
         podium.MART(n_estimators=1).fit(X, Y, QID).refit(X, qid=QID, pairs=pairs)
     with pytest.raises(ValueError, match=r"^LambdaMART takes no pairs"):
         podium.LambdaMART(n_estimators=1).fit(X, Y, QID).fit_more(X, Y, QID, n_estimators=1, pairs=pairs)
+
+
+def test_trees_that_cannot_split_say_what_the_features_do_not_tell():
+    i, j = np.nonzero((QID[:, None] == QID) & (X[:, :1] > X[:, 0]))
+    order = np.argsort(QID, kind="stable")
+    column = np.zeros((N, 1))
+    column[order[QID[order] == 5][:3]] = 1.0  # differs in a query without pairs
+    others = QID[i] != 5
+    model = podium.Boosted(objective="ranknet", n_estimators=1, min_samples_leaf=1)
+    with pytest.warns(UserWarning, match="no feature tells the documents of the pairs apart. Check the features"):
+        model.fit(column, qid=QID, pairs=(i[others], j[others]))
 
 
 class Killed(Exception):

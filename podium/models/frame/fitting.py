@@ -14,6 +14,7 @@ import numpy as np
 from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
+from podium.data.given_pairs import GivenPairs
 from podium.data.ranking import RankingData
 from podium.formats.kinds import CHECKPOINT
 from podium.learners.monitor import Curves, Monitor
@@ -43,8 +44,7 @@ def train(
     data = training_data(model, X, y, qid, options, known=more is not None)
     model.n_queries_ = data.n_queries
     pairs = read_pairs(options.pairs, data)
-    if pairs is None:
-        _warn_if_nothing_to_learn(plan, data)
+    _warn_if_nothing_to_learn(plan, data, pairs)
     model.refuse_unsupported(data.X, "the training data")
     eval_sets = [eval_data(model, part, number) for number, part in enumerate(as_eval_sets(options.eval_set))]
     for number, part in enumerate(eval_sets):
@@ -124,7 +124,12 @@ def _keep(model: Ranker, plan: TrainingPlan[Any], monitor: Monitor) -> None:
     model.best_iteration_, model.evals_ = learner.n_steps, curves
 
 
-def _warn_if_nothing_to_learn(plan: TrainingPlan[Any], data: RankingData) -> None:
+def _warn_if_nothing_to_learn(plan: TrainingPlan[Any], data: RankingData, pairs: GivenPairs | None) -> None:
+    if pairs is not None:
+        if (pairs.target[pairs.weight > 0] == 0.5).all():
+            n = int((pairs.weight > 0).sum())
+            warn(f"all of {counted(n, 'pair')} have the probability 1/2; no document is above another.")
+        return
     labels = data.labels_for("fit")[data.rows]
     low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
     if plan.uses_labels and plan.learns_from_pairs and not (low < high).any() and data.n_rows > 1:
