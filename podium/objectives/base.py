@@ -33,8 +33,12 @@ class Objective:
     # "exact": the second derivative of the loss; "surrogate": a positive number in its place where it is 0 or negative
     hessian: ClassVar[Literal["exact", "surrogate"]] = "exact"
     needs_pairs: ClassVar[bool] = True  # whether a query with a single label teaches nothing
-    takes_pairs: ClassVar[bool] = False  # whether given pairs can take the place of labels
     bound_class: ClassVar[type[BoundObjective]]  # declared there, by `of=`
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether given pairs can take the place of labels."""
+        return False
 
     @property
     def has_loss(self) -> bool:

@@ -30,7 +30,7 @@ def bind_pairs(
     n_jobs: int | None = None,
 ) -> BoundPairs:
     """A pairwise objective on given pairs; `weights` of documents and `query_weights` multiply those of the pairs."""
-    if not isinstance(objective, PairwiseObjective):
+    if not isinstance(objective, PairwiseObjective) or not objective.takes_pairs:
         raise ValueError(f"objective {objective.name!r} takes no pairs; use a pairwise one, such as ranknet or hinge.")
     no_labels = np.zeros(int(offsets[-1]))
     return BoundPairs(objective, bind_labels(no_labels, offsets, weights, query_weights), pairs, n_jobs)

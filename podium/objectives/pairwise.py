@@ -48,13 +48,17 @@ Settings = tuple[int, float, bool]  # pair loss, slope, whether equal labels mak
 class PairwiseObjective(Objective):
     """The frame: a member names its formula and may set the slope and whether equal labels make pairs."""
 
-    takes_pairs: ClassVar[bool] = True
     pair_loss: ClassVar[int] = LOGISTIC
 
     pair_exponent: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         check_fraction(f"{self.name}: pair_exponent", self.pair_exponent)
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Unless a subclass binds labels in a way of its own, which pairs would not follow."""
+        return self.bound_class is BoundPairwise
 
     @property
     def slope(self) -> float:

@@ -119,7 +119,8 @@ def train(
     """
     model, started, interrupted = plan.model, perf_counter(), False
     with progress(f"training {type(model).__name__}") as report:
-        watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints, "pairs": pairs}
+        watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints}
+        watched |= {} if pairs is None else {"pairs": pairs}  # a plugin's fit may have no such argument
         try:
             model.fit(data, eval_set=[*valid.values()] or None, early_stopping_rounds=early_stopping_rounds, **watched)
         except KeyboardInterrupt:

@@ -1,12 +1,17 @@
 """Pairwise objectives on given pairs: the costs and derivatives of a double loop, whatever the pairs and weights."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from oracles import given_pair_cost
 
 from podium.data.given_pairs import GivenPairs
 from podium.objectives import parse_objective
+from podium.objectives.base import BoundObjective
 from podium.objectives.given_pairs import bind_pairs
+from podium.objectives.pairwise import PairwiseObjective
 
 OFFSETS = np.array([0, 5, 6, 13, 20])
 LOSSES = {"ranknet": "logistic", "hinge": "hinge", "squared_hinge": "squared_hinge", "exponential": "exponential"}
@@ -119,6 +124,27 @@ def test_scores_that_are_far_apart_stay_finite(name):
         scores[:3] = np.array([0.0, 1e4, -1e4]) * scale
         assert np.isfinite(bound.loss(scores))
         assert np.isfinite(derivatives(bound, scores)).all()
+
+
+@dataclass(frozen=True)
+class Own(PairwiseObjective):
+    name: ClassVar[str] = "own"
+
+
+@dataclass(frozen=True)
+class OwnBinding(PairwiseObjective):
+    name: ClassVar[str] = "own_binding"
+
+
+class BoundOwn(BoundObjective, of=OwnBinding):
+    pass
+
+
+def test_a_pairwise_objective_that_binds_labels_in_its_own_way_refuses_pairs():
+    assert Own().takes_pairs
+    assert not OwnBinding().takes_pairs
+    with pytest.raises(ValueError, match="objective 'own_binding' takes no pairs"):
+        bind_pairs(OwnBinding(), read(([0], [1])), OFFSETS)
 
 
 def test_objectives_of_labels_refuse_pairs():
