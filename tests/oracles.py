@@ -353,6 +353,17 @@ def even_derivatives(scores, labels, sigma=1.0):
     return g, h
 
 
+def given_pair_cost(loss, margin, p, weight):
+    """A pair of documents i and j with `margin = s_i - s_j`: i is the better one with probability p."""
+    cost = {
+        "logistic": lambda o: math.log(1.0 + math.exp(-o)),
+        "hinge": lambda o: max(0.0, 1.0 - o),
+        "squared_hinge": lambda o: max(0.0, 1.0 - o) ** 2,
+        "exponential": lambda o: math.exp(-o),
+    }[loss]
+    return weight * (p * cost(margin) + (1 - p) * cost(-margin))
+
+
 def sigmoid(x):
     return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
 

@@ -78,6 +78,7 @@ PUBLIC = [
     "parse_objective",
     "read_data",
     "read_letor",
+    "read_pairs",
     "read_qrels",
     "read_run",
     "search",

@@ -145,6 +145,7 @@ def train_command(
     train: DataFile,
     out: Annotated[Path, Option(help="The file for the model; - for standard output.")],
     valid: Annotated[list[Path], Option(help="Data to evaluate after each tree; the first file stops early.")] = [],
+    pair_file: Annotated[Path | None, Option(help="Train on pairs: lines of qid docA docB probability weight.")] = None,
     settings: Annotated[list[str], Option("--set", metavar="NAME=VALUE", help="podium models MODEL lists them.")] = [],
     early_stopping: Annotated[int | None, Option(min=1, help="Stop after so many trees without improvement.")] = None,
     jobs: Annotated[int | None, Option(help="The number of threads; no model depends on it. Default: all.")] = None,
@@ -164,6 +165,7 @@ def train_command(
     plan = plan_model(model, settings, jobs, seed)
     checkpoints = training.plan_checkpoints(checkpoint, every, checkpoint_errors, out)
     options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
+    options["pair_file"] = pair_file
     trained = training.train_files(plan, train, valid, out, locate=inputs.path_of, **options)
     if as_json:
         show(trained.as_dict())

@@ -201,7 +201,8 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
 
     def training_plan(self) -> TrainingPlan[LinearTraining]:
         objective, target = self.make_objective(), target_parameter(self)
-        return TrainingPlan(self._make_learner, self._keep, self.max_iter, objective, target)
+        takes_pairs = objective.takes_pairs
+        return TrainingPlan(self._make_learner, self._keep, self.max_iter, objective, target, takes_pairs=takes_pairs)
 
     def _make_learner(self, rows: TrainingRows) -> LinearTraining:
         from podium.learners.linear.lbfgs import LinearRules, LinearTraining  # scoring needs neither

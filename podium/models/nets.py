@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from podium._runtime.warn import warn
-from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.learners.net.scoring import ACTIVATIONS, Inputs, NetFunction, NetShape
 from podium.models.frame.init_model import InitParameter
@@ -32,22 +29,19 @@ from podium.models.frame.parameters import (
     rules_for,
 )
 from podium.models.frame.plan import (
-    FitOptions,
     TrainingPlan,
     TrainingRows,
-    all_or_nothing,
     named_objective,
     target_parameter,
 )
 from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries
-from podium.objectives.base import Objective, bind_labels
+from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
 from podium.persistence.validation import Fact
 
 if TYPE_CHECKING:
     from podium.learners.net.training import NetRules, NetTraining
-    from podium.learners.protocol import Target
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = ("constant", "linear", "cosine")
@@ -149,12 +143,13 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
 
     def training_plan(self) -> TrainingPlan[NetTraining]:
         steps, objective, target = self.max_epochs, self.make_objective(), target_parameter(self)
-        return TrainingPlan(self._make_learner, self._keep, steps, objective, target, default_rounds=_PATIENCE)
+        options: dict[str, Any] = {"takes_pairs": objective.takes_pairs, "default_rounds": _PATIENCE}
+        return TrainingPlan(self._make_learner, self._keep, steps, objective, target, **options)
 
-    def _make_learner(self, rows: TrainingRows, pairs: Any = None) -> NetTraining:
+    def _make_learner(self, rows: TrainingRows) -> NetTraining:
         require_jax(type(self).__name__)
         data, start, rules = rows.data, rows.init_scores, self._rules()
-        inputs, target = Inputs.of(data.X), self._target(rows, pairs)
+        inputs, target = Inputs.of(data.X), rows.bind(self.make_objective())
         shape = self._shape(inputs)
         runner = self._runner((inputs.columns(data.X), data.offsets, target, shape, rules, start))
         intercept = target.start() if start is None else 0.0
@@ -167,10 +162,6 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
 
     def _shape(self, inputs: Inputs) -> Any:
         raise NotImplementedError
-
-    def _target(self, rows: TrainingRows, pairs: Any) -> Target:
-        """The objective on the training rows; `pairs` are for RankNet."""
-        return rows.bind(self.make_objective())
 
     def _runner(self, parts: tuple[Any, ...]) -> Any:
         from podium.learners.net.training import DeviceEpochs
@@ -303,42 +294,8 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
 
     search_space: ClassVar[Mapping[str, Any]] = NET_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None, qid: Any = None, *, pairs: Any = None, **options: Any) -> Self:
-        """`Ranker.fit`, or on given pairs: `pairs=(i, j, p)` has rows i and j of X, which are documents of one query.
-
-        p, 1 if it is left out, is the probability that row i is the better one. Labels are then neither needed nor
-        used, and no checkpoint can be kept.
-        """
-        from podium.models.frame.fitting import train
-
-        if pairs is None:
-            return super().fit(X, y, qid, **options)
-        if options.get("checkpoint") is not None:
-            raise ValueError("fit: a checkpoint cannot be kept with pairs; leave out one of the two.")
-        self.check_parameters()
-        train(self, self.training_plan(pairs), *_with_labels(X, y), qid, FitOptions(**options))
-        return self
-
-    def training_plan(self, pairs: Any = None) -> TrainingPlan[NetTraining]:
-        """`pairs` are those of `fit`, which take the place of labels."""
-        if pairs is None:
-            return super().training_plan()
-        make_learner = partial(self._make_learner, pairs=pairs)
-        return replace(super().training_plan(), make_learner=make_learner, uses_labels=False)
-
     def make_objective(self) -> Objective:
         return named_objective(self, "ranknet", sigma=float(self.sigma), ties=bool(self.ties))
-
-    def _target(self, rows: TrainingRows, pairs: Any) -> Target:
-        if pairs is None:
-            return super()._target(rows, pairs)
-        from podium.objectives.given_pairs import BoundPairs, GivenPairs
-
-        data = rows.data
-        labels = bind_labels(np.zeros(data.n_rows), data.offsets, data.sample_weight, data.query_weight)
-        objective: Any = self.make_objective()
-        return BoundPairs(objective, labels, GivenPairs.read(pairs, rows.order, data.offsets), self.n_jobs)
 
     def _runner(self, parts: tuple[Any, ...]) -> Any:
         if self.update == "batch":
@@ -348,18 +305,11 @@ class RankNet(PairExponent, SigmaParameter, NetRanker):
 
         columns, offsets, target, shape, rules, base = parts
         if isinstance(target, BoundPairs):
-            pairs_of = given_pairs(target.pairs.first, target.pairs.second, target.pairs.target, offsets)
+            pairs_of, weights = given_pairs(target.pairs), (np.empty(0), np.ones(target.n_queries))  # pairs have all
         else:
             pairs_of = label_pairs(target.labels, offsets, bool(self.ties))
-        weights = target.data.weights, target.data.query_weights
+            weights = target.data.weights, target.query_weights
         return PairRunner(columns, offsets, pairs_of, shape, rules, base, PairGradient(float(self.sigma)), weights)
-
-
-def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
-    """The rows and labels that `fit` was given beside pairs; labels of 0 where there are none."""
-    if isinstance(X, RankingData):
-        return (X if X.y is not None else replace(X, y=np.zeros(X.n_rows))), y
-    return X, np.zeros(np.shape(X)[0]) if y is None else y
 
 
 @parametrized

@@ -72,13 +72,14 @@ class _EstimatorRanker(SeedParameter, Ranker):
         return made
 
     def training_plan(self) -> TrainingPlan[EstimatorTraining]:
-        return TrainingPlan(self._make_learner, lambda learner: None, 1, needs_pairs=self._NEEDS_PAIRS)
+        needed = self._NEEDS_PAIRS
+        return TrainingPlan(self._make_learner, lambda learner: None, 1, needs_pairs=needed, takes_pairs=needed)
 
     def _make_learner(self, rows: TrainingRows) -> EstimatorTraining:
         self.estimator_: Any = self._estimator()
-        return EstimatorTraining(lambda: self._fit_estimator(rows.data), lambda X: self.score_columns(X, None))
+        return EstimatorTraining(lambda: self._fit_estimator(rows), lambda X: self.score_columns(X, None))
 
-    def _fit_estimator(self, data: RankingData) -> None:
+    def _fit_estimator(self, training: TrainingRows) -> None:
         """Fit `estimator_`; set its `form_` as arrays or None, and what it takes to score with it then."""
         raise NotImplementedError
 
@@ -182,7 +183,8 @@ class Pointwise(_EstimatorRanker):
         **TRANSFORM_SPACE,
     }
 
-    def _fit_estimator(self, data: RankingData) -> None:
+    def _fit_estimator(self, training: TrainingRows) -> None:
+        data = training.data
         made, weights = self.estimator_, row_weights(data)
         scaling = self._scaling(data.X)
         Z = scaling.apply(data.X)
@@ -261,12 +263,12 @@ class Pairwise(_EstimatorRanker):
             raise ValueError(f"Pairwise: classifier must be a classifier; got {self.classifier!r}. {advice}")
         return made
 
-    def _fit_estimator(self, data: RankingData) -> None:
-        made = self.estimator_
+    def _fit_estimator(self, training: TrainingRows) -> None:
+        made, data = self.estimator_, training.data
         scale = self._scaling(data.X).scale
         rng = np.random.Generator(np.random.PCG64(self.random_state))
-        better, worse, query = sample_pairs(data, self.max_pairs, rng)
-        self.n_pairs_, self.form_ = len(better), None
+        better, worse, weights = self._directed_pairs(training, rng)
+        self.form_ = None
         rows = np.sort(rng.permutation(data.n_rows)[: self.references])
         self.scaling_ = Standardisation(np.zeros(len(scale)), scale)  # of differences, whose mean is 0
         self.reference_rows_ = data.X[rows]
@@ -274,11 +276,27 @@ class Pairwise(_EstimatorRanker):
             self.form_ = self._linear_form("identity", np.zeros(len(scale)), 0.0, _NO_NUMBERS, self.scaling_)
             return
         differences = self.scaling_.apply(data.X[better].astype(np.float64) - data.X[worse])
-        classes, weights = np.repeat([1.0, 0.0], len(better)), _pair_weights(data, better, worse, query)
-        self._call_fit(made, np.concatenate([differences, -differences]), classes, weights)
+        classes, both = np.repeat([1.0, 0.0], len(better)), None if weights is None else np.tile(weights, 2)
+        self._call_fit(made, np.concatenate([differences, -differences]), classes, both)
         if name_of(made) is not None:  # an intercept is the same for all documents
             form = self._linear_form("identity", made.coef_, 0.0, _NO_NUMBERS, self.scaling_)
             self.form_ = _explained_from(form, data.X)
+
+    def _directed_pairs(
+        self, training: TrainingRows, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Rows of better and worse documents, and weights of the pairs, or None where all are 1."""
+        data = training.data
+        if training.pairs is None:
+            better, worse, query = sample_pairs(data, self.max_pairs, rng)
+            self.n_pairs_ = len(better)
+            return better, worse, _pair_weights(data, better, worse, query)
+        pairs = training.pairs.weighted(data.sample_weight, data.query_weight)
+        counting = np.flatnonzero(pairs.weight)
+        pairs = pairs.take(counting[_spread(len(counting), self.max_pairs, rng)])
+        self.n_pairs_ = len(pairs)
+        better, worse, weights, _ = pairs.directed()
+        return better, worse, None if (weights == 1.0).all() else weights
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         total = np.zeros(len(X))
@@ -321,17 +339,21 @@ def sample_pairs(data: RankingData, most: int, rng: np.random.Generator) -> tupl
     first = np.asarray(data.offsets)[queries]
     ends = np.cumsum(run_start - first)  # how many pairs there are up to each place of the order
     total = int(ends[-1]) if len(ends) else 0
-    if total <= most:
-        numbers = np.arange(total)
-    else:
-        numbers = np.minimum(((np.arange(most) + rng.random(most)) * (total / most)).astype(np.int64), total - 1)
+    numbers = _spread(total, most, rng)
     position = np.searchsorted(ends, numbers, side="right")
     below = numbers - (ends[position] - (run_start - first)[position])
     return order[position], order[first[position] + below], queries[position]
 
 
+def _spread(total: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """The numbers below `total`, or one from each of `most` equal ranges of them."""
+    if total <= most:
+        return np.arange(total)
+    return np.minimum(((np.arange(most) + rng.random(most)) * (total / most)).astype(np.int64), total - 1)
+
+
 def _pair_weights(data: RankingData, better: np.ndarray, worse: np.ndarray, query: np.ndarray) -> np.ndarray | None:
-    """The product of two documents' weights times their query's, for both rows of each pair; None where all are 1."""
+    """The product of two documents' weights times their query's; None where all are 1."""
     if data.sample_weight is None and data.query_weight is None:
         return None
     weights = np.ones(len(better))
@@ -339,7 +361,7 @@ def _pair_weights(data: RankingData, better: np.ndarray, worse: np.ndarray, quer
         weights *= data.sample_weight[better] * data.sample_weight[worse]
     if data.query_weight is not None:
         weights *= data.query_weight[query]
-    return np.tile(weights, 2)
+    return weights
 
 
 def _prediction(made: Any, Z: np.ndarray) -> np.ndarray:

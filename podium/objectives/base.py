@@ -36,6 +36,11 @@ class Objective:
     bound_class: ClassVar[type[BoundObjective]]  # declared there, by `of=`
 
     @property
+    def takes_pairs(self) -> bool:
+        """Whether given pairs can take the place of labels."""
+        return False
+
+    @property
     def has_loss(self) -> bool:
         """Whether there is a `loss` with these derivatives."""
         return True
@@ -182,8 +187,12 @@ class BoundObjective:
         """About how long lists of these lengths take, counted in rows: it decides how threads share them."""
         return lengths
 
+    def effort(self, queries: Array) -> Array:
+        """About how long these queries take."""
+        return self.work(self.data.lengths[queries])
+
     def _share_out(self, queries: Array, work: Callable[[Array], None]) -> None:
-        effort = self.work(self.data.lengths[queries])
+        effort = self.effort(queries)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
 

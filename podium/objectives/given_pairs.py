@@ -1,85 +1,78 @@
-"""Pairs given one by one, each with the probability that its first document is the better one.
+"""Pairwise objectives on given pairs, each with the probability p that its first document is the better one.
 
-With `o = sigma (s_i - s_j)` and `P = 1 / (1 + e^-o)`, a pair with target p costs the cross entropy
-`-p log P - (1 - p) log(1 - P)`, so `g_i = sigma (P - p)`, `g_j = -g_i`, and both hessians grow by `sigma^2 P (1 - P)`.
+A pair counts as i above j with weight p and as j above i with weight 1 - p. With C the cost of a pair and
+`o = slope (s_i - s_j)`, it costs `p C(o) + (1 - p) C(-o)`. RankNet's C makes this the cross entropy
+`-p log P - (1 - p) log(1 - P)` of `P = 1 / (1 + e^-o)`, so `g_i = slope (P - p)` and both hessians grow by
+`slope^2 P (1 - P)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
-from podium.objectives.base import BoundLabels, BoundObjective, Lists, Outputs
-from podium.objectives.pair_losses import sigmoid, softplus
-from podium.objectives.pairwise import RankNet
+from podium._runtime.exact import exact_sum
+from podium.data.given_pairs import GivenPairs
+from podium.objectives.base import BoundLabels, BoundObjective, Lists, Objective, Outputs, bind_labels
+from podium.objectives.pair_losses import LOGISTIC, pair_cost, pair_terms64, sigmoid, softplus
+from podium.objectives.pairwise import PairwiseObjective
+
+
+def bind_pairs(
+    objective: Objective,
+    pairs: GivenPairs,
+    offsets: Array,
+    weights: Array | None = None,
+    query_weights: Array | None = None,
+    n_jobs: int | None = None,
+) -> BoundPairs:
+    """A pairwise objective on given pairs; `weights` of documents and `query_weights` multiply those of the pairs."""
+    if not isinstance(objective, PairwiseObjective) or not objective.takes_pairs:
+        raise ValueError(f"objective {objective.name!r} takes no pairs; use a pairwise one, such as ranknet or hinge.")
+    no_labels = np.zeros(int(offsets[-1]))
+    return BoundPairs(objective, bind_labels(no_labels, offsets, weights, query_weights), pairs, n_jobs)
 
 
 class BoundPairs(BoundObjective):
-    """RankNet's cost of given pairs."""
+    """A pairwise objective on given pairs."""
 
-    objective: RankNet
+    objective: PairwiseObjective
 
-    def __init__(self, objective: RankNet, data: BoundLabels, pairs: GivenPairs, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, objective: PairwiseObjective, data: BoundLabels, pairs: GivenPairs, n_jobs: int | None = None
+    ) -> None:
         super().__init__(objective, data, n_jobs)
-        self.pairs = pairs
-        query = np.searchsorted(data.offsets, pairs.first, side="right") - 1
-        order = np.argsort(query, kind="stable")
-        counts = np.bincount(query, minlength=self.n_queries)
-        self._starts = readonly(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
-        weights = np.ones(len(query))
-        if len(data.weights):
-            weights = data.weights[pairs.first] * data.weights[pairs.second]
-        parts = pairs.first, pairs.second, pairs.target, weights * data.query_weights[query]
-        self._sorted = [readonly(np.ascontiguousarray(part[order])) for part in parts]
+        documents = pairs.weighted(data.weights if len(data.weights) else None, None)
+        if objective.pair_exponent:
+            factors = _pair_factors(documents, objective.pair_exponent)
+            self.query_weights = readonly(data.query_weights * factors)
+        self.pairs = documents.weighted(None, self.query_weights)
 
-    def work(self, lengths: Array) -> Array:
-        return np.asarray(8 * lengths)
+    @property
+    def total_weight(self) -> float:
+        """The sum of the pairs' weights."""
+        return exact_sum(self.pairs.weight)
+
+    def effort(self, queries: Array) -> Array:
+        """Pairs cost more than rows, and a query has any number of them."""
+        return np.asarray(self.data.lengths[queries] + 8 * np.diff(self.pairs.starts)[queries])
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
-        lists = scores, *self._sorted, self._starts, self.offsets
-        _run_pairs(float(self.objective.sigma), lists, queries, *out)
+        pairs, settings = self.pairs, (self.objective.pair_loss, float(self.objective.slope))
+        lists = scores, pairs.first, pairs.second, pairs.target, pairs.weight, pairs.starts, self.offsets
+        if out.costs is None:
+            _run_pairs(settings, lists, queries, out.gradients, out.hessians)
+        else:
+            _sum_costs(settings, lists, queries, out.costs)
 
 
-class GivenPairs:
-    """Rows of both documents, and the target of each pair."""
-
-    def __init__(self, first: Array, second: Array, target: Array) -> None:
-        self.first, self.second, self.target = first, second, target
-
-    @classmethod
-    def read(cls, pairs: Any, rows: Array, offsets: Array) -> GivenPairs:
-        """Check (i, j) or (i, j, p), whose rows are the caller's; `rows` groups them by query, as offsets say."""
-        if not isinstance(pairs, Sequence) or len(pairs) not in (2, 3):
-            raise ValueError(f"pairs must be (i, j) or (i, j, p), three lists; got {type(pairs).__name__}.")
-        first, second = (_row_numbers(name, part, len(rows)) for name, part in zip("ij", pairs))
-        target = np.ones(len(first)) if len(pairs) == 2 else np.asarray(pairs[2], dtype=np.float64)
-        if not first.shape == second.shape == target.shape:
-            shapes = f"{first.shape}, {second.shape} and {target.shape}"
-            raise ValueError(f"pairs: i, j and p must be as long as one another; got shapes {shapes}.")
-        bad = np.flatnonzero(~((target >= 0) & (target <= 1)))
-        if len(bad):
-            raise ValueError(f"pairs: p must be from 0 to 1; p[{bad[0]}] is {target[bad[0]]}.")
-        position = np.empty(len(rows), np.int64)
-        position[rows] = np.arange(len(rows))
-        query = np.searchsorted(offsets, position, side="right") - 1
-        bad = np.flatnonzero((query[first] != query[second]) | (first == second))
-        if len(bad):
-            rows_of_pair = f"pair {bad[0]} has rows {first[bad[0]]} and {second[bad[0]]}"
-            raise ValueError(f"pairs: a pair must be two documents of one query; {rows_of_pair}.")
-        return cls(position[first], position[second], target)
-
-
-def _row_numbers(name: str, part: Any, n_rows: int) -> Array:
-    numbers = np.asarray(part)
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise ValueError(f"pairs: {name} must be a list of row numbers; got {numbers.dtype} of shape {numbers.shape}.")
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= n_rows):
-        raise ValueError(f"pairs: {name} must be from 0 to {n_rows - 1}; got {numbers.min()} to {numbers.max()}.")
-    return numbers.astype(np.int64)
+def _pair_factors(pairs: GivenPairs, exponent: float) -> Array:
+    """(queries,) `n_pairs**-exponent`, of pairs whose weight is not 0; 1 where there are none."""
+    counts = np.bincount(pairs.queries[pairs.weight > 0], minlength=pairs.n_queries)
+    return np.asarray(np.maximum(counts, 1.0) ** -float(exponent))
 
 
 @dataclass(frozen=True)
@@ -95,32 +88,53 @@ class PairGradient:
 
 
 @kernel
-def _run_pairs(
-    sigma: float, lists: Lists, queries: Array, gradients: Array, hessians: Array, costs: Array | None
-) -> None:
-    """The sums at the top of this module; pairs (p,) lie by query, from `starts[q]`; gradients, hessians float32.
-
-    Or costs[q] = sum of w (log(1 + e^-o) + (1 - p) o).
-    """
-    scores, first, second, target, weights, starts, offsets = lists
+def _run_pairs(settings: tuple[int, float], lists: Lists, queries: Array, gradients: Array, hessians: Array) -> None:
+    """The derivatives of the cost at the top of this module; pairs (p,) lie by query, from `starts[q]`."""
+    (loss, slope), (scores, first, second, target, weights, starts, offsets) = settings, lists
     for k in range(len(queries)):
-        begin, end, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
+        begin, end = offsets[queries[k]], offsets[queries[k] + 1]
         gradient_sums, hessian_sums = np.zeros(end - begin), np.zeros(end - begin)
         for pair in range(starts[queries[k]], starts[queries[k] + 1]):
             i, j = first[pair] - begin, second[pair] - begin
-            o = sigma * (scores[begin + i] - scores[begin + j])
-            if costs is not None:
-                total += weights[pair] * (softplus(-o) + (1.0 - target[pair]) * o)
-                continue
-            above = sigmoid(o)
-            gradient, hessian = weights[pair] * (above - target[pair]), weights[pair] * above * (1.0 - above)
-            gradient_sums[i] += gradient
-            gradient_sums[j] -= gradient
-            hessian_sums[i] += hessian
-            hessian_sums[j] += hessian
-        if costs is not None:
-            costs[queries[k]] = total
-            continue
+            o = slope * (scores[begin + i] - scores[begin + j])
+            gradient, hessian = _derivatives(loss, o, target[pair])
+            gradient_sums[i] += weights[pair] * gradient
+            gradient_sums[j] -= weights[pair] * gradient
+            hessian_sums[i] += weights[pair] * hessian
+            hessian_sums[j] += weights[pair] * hessian
         for row in range(begin, end):
-            gradients[row] = np.float32(sigma * gradient_sums[row - begin])
-            hessians[row] = np.float32(sigma * sigma * hessian_sums[row - begin])
+            gradients[row] = np.float32(slope * gradient_sums[row - begin])
+            hessians[row] = np.float32(slope * slope * hessian_sums[row - begin])
+
+
+@kernel
+def _derivatives(loss: int, o: float, p: float) -> tuple[float, float]:
+    """Of `p C(o) + (1 - p) C(-o)` by o; a direction of weight 0 is not asked for: its loss could overflow."""
+    if loss == LOGISTIC:
+        above = sigmoid(o)
+        return above - p, above * (1.0 - above)
+    gradient, hessian = 0.0, 0.0
+    if p > 0.0:
+        slope, bend = pair_terms64(loss, o)
+        gradient, hessian = -p * slope, p * bend
+    if p < 1.0:
+        slope, bend = pair_terms64(loss, -o)
+        gradient += (1.0 - p) * slope
+        hessian += (1.0 - p) * bend
+    return gradient, hessian
+
+
+@kernel
+def _sum_costs(settings: tuple[int, float], lists: Lists, queries: Array, costs: Array) -> None:
+    """costs[q] = sum of w (p C(o) + (1 - p) C(-o)); of logistic ones w (log(1 + e^-o) + (1 - p) o)."""
+    (loss, slope), (scores, first, second, target, weights, starts, _) = settings, lists
+    for k in range(len(queries)):
+        total = 0.0
+        for pair in range(starts[queries[k]], starts[queries[k] + 1]):
+            o, p = slope * (scores[first[pair]] - scores[second[pair]]), target[pair]
+            if loss == LOGISTIC:
+                total += weights[pair] * (softplus(-o) + (1.0 - p) * o)
+                continue
+            cost = p * pair_cost(loss, o) if p > 0.0 else 0.0
+            total += weights[pair] * (cost + ((1.0 - p) * pair_cost(loss, -o) if p < 1.0 else 0.0))
+        costs[queries[k]] = total

@@ -120,6 +120,28 @@ def _where(condition: bool, yes: np.float32, no: np.float32) -> np.float32:
 _pair_terms = inlined_kernel(pair_terms)
 
 
+@kernel
+def _exp64(x: float) -> float:
+    return math.exp(x)
+
+
+@kernel
+def _sigmoids64(o: float) -> tuple[float, float]:
+    return sigmoid(-o), sigmoid(o)
+
+
+@kernel
+def _where64(condition: bool, yes: float, no: float) -> float:
+    return yes if condition else no
+
+
+@kernel
+def pair_terms64(loss: int, o: float) -> tuple[float, float]:
+    """`pair_terms` of one pair, in float64."""
+    slope, bend = _pair_terms(loss, o, _exp64, _sigmoids64, _where64)
+    return np.float64(slope), np.float64(bend)
+
+
 @inlined_kernel
 def pair_terms32(loss: int, o: np.float32) -> tuple[np.float32, np.float32]:
     return _pair_terms(loss, o, _exp_down, _sigmoids, _where)

@@ -56,6 +56,11 @@ class PairwiseObjective(Objective):
         check_fraction(f"{self.name}: pair_exponent", self.pair_exponent)
 
     @property
+    def takes_pairs(self) -> bool:
+        """Unless a subclass binds labels in a way of its own, which pairs would not follow."""
+        return self.bound_class is BoundPairwise
+
+    @property
     def slope(self) -> float:
         return 1.0
 

@@ -25,7 +25,8 @@ from podium import __version__
 from podium._runtime.files import COMPRESSIONS, real_path, refuse_bad_target, remove_left_over
 from podium._runtime.threads import map_blocks
 from podium._runtime.warn import warn
-from podium._runtime.words import check_choice
+from podium._runtime.words import check_choice, counted
+from podium.data.given_pairs import GivenPairs
 from podium.data.ranking import RankingData
 from podium.data.sparse import arrays_of
 from podium.formats.container import open_container, write_container
@@ -141,7 +142,11 @@ class Checkpoints:
 
 
 def describe_run(
-    model: Any, data: RankingData, eval_sets: Sequence[RankingData], early_stopping_rounds: int | None
+    model: Any,
+    data: RankingData,
+    eval_sets: Sequence[RankingData],
+    early_stopping_rounds: int | None,
+    pairs: GivenPairs | None = None,
 ) -> dict[str, str]:
     """What a training is, in words that can be compared: all that its trees depend on, so not the number of threads.
 
@@ -154,6 +159,7 @@ def describe_run(
         **{name: _describe(value) for name, value in parameters.items() if name not in ("n_jobs", "init")},
         "early_stopping_rounds": _describe(early_stopping_rounds),
         "the training data": _describe_data(data, model.n_jobs),
+        **({} if pairs is None else {"the list of given pairs": _describe_pairs(pairs, model.n_jobs)}),
         "the number of evaluation sets": str(len(eval_sets)),
         **{f"evaluation set {number}": _describe_data(part, model.n_jobs) for number, part in enumerate(eval_sets)},
         "the version of Podium": __version__,
@@ -188,8 +194,14 @@ def checksum(arrays: Sequence[np.ndarray], n_jobs: int | None = None) -> str:
 def _describe_data(data: RankingData, n_jobs: int | None) -> str:
     weights = [np.empty(0) if weight is None else weight for weight in (data.sample_weight, data.query_weight)]
     names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
-    total = checksum([*arrays_of(data.X), data.labels_for("a checkpoint"), data.offsets, *weights, names], n_jobs)
+    labels = [] if data.y is None else [data.y]  # pairs take their place
+    total = checksum([*arrays_of(data.X), *labels, data.offsets, *weights, names], n_jobs)
     return f"{data.sizes}, checksum {total}"
+
+
+def _describe_pairs(pairs: GivenPairs, n_jobs: int | None) -> str:
+    arrays = [pairs.first, pairs.second, pairs.target, pairs.weight, pairs.starts]
+    return f"{counted(len(pairs), 'pair')}, checksum {checksum(arrays, n_jobs)}"
 
 
 def _describe(value: Any) -> str:

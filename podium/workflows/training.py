@@ -9,12 +9,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from podium._runtime.compiler import Array
 from podium._runtime.progress import NotedReport, progress
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, evaluate
+from podium.formats.pairs import read_pairs
 from podium.models.frame.estimator import is_fitted
 from podium.models.frame.plan import Callback, Progress
+from podium.models.frame.taking_pairs import check_takes_pairs
 from podium.models.registry import Plan
 from podium.persistence.checkpoints import Checkpoints
 from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
@@ -28,17 +31,24 @@ def train_files(
     *,
     early_stopping_rounds: int | None = None,
     checkpoints: Checkpoints | None = None,
+    pair_file: Path | None = None,
     locate: Locate = itself,
 ) -> Training:
-    """Train the model on one file, evaluated on the others after each step, and write it to `out`."""
-    refuse_bad_out(out, [train_file, *valid_files], model=True)
-    data = read_file(train_file, locate)
+    """Train the model on one file, evaluated on the others after each step, and write it to `out`.
+
+    pair_file: pairs of documents of the first file, which take the place of its labels.
+    """
+    pair_files = [] if pair_file is None else [pair_file]
+    refuse_bad_out(out, [train_file, *valid_files, *pair_files], model=True)
+    check_takes_pairs(plan.model, plan.model.training_plan(), pair_file)
+    data = read_file(train_file, locate, labels="required" if pair_file is None else "ignored")
+    pairs = None if pair_file is None else read_pairs(locate(pair_file), data)
     base = getattr(plan.model, "init", None)
     if base is not None and is_fitted(base):
         data = Columns.of_model(base, plan.parameters["init"]).give(data, train_file)
     columns = Columns.of_data(data, train_file)
     valid = {str(path): columns.give(read_file(path, locate), path) for path in valid_files}
-    return train(plan, data, valid, out, early_stopping_rounds, checkpoints)
+    return train(plan, data, valid, out, early_stopping_rounds, checkpoints, pairs)
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ class Training:
     evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
     seconds: float
     interrupted: bool = False  # by Ctrl-C, before it was done
+    n_pairs: int | None = None  # that were given in place of labels
 
     @property
     def steps(self) -> int:
@@ -70,12 +81,14 @@ class Training:
             "seconds": self.seconds,
             "parameters": self.plan.parameters,
             "interrupted": self.interrupted,
+            **({} if self.n_pairs is None else {"pairs": self.n_pairs}),
         }
 
     def sentences(self) -> list[str]:
         model = self.plan.model
         best = f", the best of {self.tried} tried" if self.tried > self.steps else ""
         source = f"{counted(self.n_rows, 'document')} of {counted(self.n_queries, 'query', 'queries')}"
+        source = source if self.n_pairs is None else f"{counted(self.n_pairs, 'pair')} in {source}"
         stopped = ["stopped by Ctrl-C; what was trained until then is kept"] if self.interrupted else []
         return [
             *stopped,
@@ -96,14 +109,18 @@ def train(
     out: Path,
     early_stopping_rounds: int | None = None,
     checkpoints: Checkpoints | None = None,
+    pairs: tuple[Array, Array, Array, Array] | None = None,
 ) -> Training:
     """Train the model on the data, write it to `out`, then judge what was written by the validation sets.
+
+    `pairs` of rows take the place of labels.
 
     Ctrl-C ends the training; the trees so far are written. Without any there is nothing to write, and it is raised.
     """
     model, started, interrupted = plan.model, perf_counter(), False
     with progress(f"training {type(model).__name__}") as report:
         watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints}
+        watched |= {} if pairs is None else {"pairs": pairs}  # a plugin's fit may have no such argument
         try:
             model.fit(data, eval_set=[*valid.values()] or None, early_stopping_rounds=early_stopping_rounds, **watched)
         except KeyboardInterrupt:
@@ -120,7 +137,8 @@ def train(
     metric = model.evaluation_metric()
     evaluations = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
     tried = max([model.best_iteration_, *(len(curves[metric.name]) for curves in model.evals_.values())])
-    return Training(plan, out, data.n_rows, data.n_queries, tried, evaluations, seconds, interrupted)
+    n_pairs = None if pairs is None else len(pairs[0])
+    return Training(plan, out, data.n_rows, data.n_queries, tried, evaluations, seconds, interrupted, n_pairs)
 
 
 def _show_on(report: NotedReport) -> Callback:

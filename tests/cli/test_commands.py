@@ -332,6 +332,77 @@ def test_train_needs_no_validation_data(podium, work):
     assert json.loads(out)["metrics"] == {}
 
 
+def write_pairs(path):
+    """In every query: document d0 above d1 for sure, d2 above d3 for three judges of four, twice as important."""
+    lines = [f"{query} d0 d1\n{query} d2 d3 0.75 2  # four judges\n" for query in range(1, 41)]
+    path.write_text("# judged in May\n" + "".join(lines))
+
+
+def test_training_on_a_pair_file_writes_the_model_that_python_writes(podium, work):
+    import podium as package
+
+    write_pairs(work / "pairs.txt")
+    words = ["train", "boosted", "train.txt", "--out", "m.podium", *SMALL, "--set", "objective=hinge"]
+    code, out, err = podium(*words, "--pair-file", "pairs.txt", "--valid", "valid.txt", "--json")
+    trained = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (trained["pairs"], list(trained)[-1]) == (80, "pairs")
+    data = package.read_letor("train.txt")
+    first, second = (np.arange(40)[:, None] * 8 + np.array(pair) for pair in ([0, 2], [1, 3]))
+    pairs = first.ravel(), second.ravel(), np.tile([1.0, 0.75], 40), np.tile([1.0, 2.0], 40)
+    model = package.Boosted(objective="hinge", n_estimators=6, max_leaf_nodes=4, min_samples_leaf=3)
+    model.fit(data.X, qid=data.qid, pairs=pairs, eval_set=package.read_letor("valid.txt")).save("python.podium")
+    assert (work / "m.podium").read_bytes() == (work / "python.podium").read_bytes()
+    code, out, _ = podium(*words, "--pair-file", "pairs.txt")
+    assert out.splitlines()[0] == "Boosted: 6 trees; trained on 80 pairs in 320 documents of 40 queries"
+
+
+def test_a_table_without_labels_has_pairs(podium, work):
+    write_pairs(work / "pairs.txt")
+    rows = [f"{query},d{place},{place % 3}.5" for query in range(1, 41) for place in range(8)]
+    (work / "train.csv").write_text("qid,docid,x\n" + "\n".join(rows) + "\n")
+    words = ["train", "linear", "train.csv", "--out", "m.podium"]
+    assert podium(*words, "--pair-file", "pairs.txt")[0] == 0
+    code, _, err = podium(*words)
+    assert (code, "label" in err) == (2, True)
+
+
+def test_checkpoints_of_a_pair_file_know_its_pairs(podium, work):
+    write_pairs(work / "pairs.txt")
+    (work / "other.txt").write_text("1 d0 d1\n")
+    words = ["train", "linear", "train.txt", "--out", "m.podium", "--checkpoint", "run.check", "--every", "1"]
+    import podium as package
+
+    def stop_at_2(progress):
+        if progress.iteration == 2:
+            raise KeyError("stopped")
+
+    data = package.read_letor("train.txt")
+    pairs = package.read_pairs("pairs.txt", data)
+    with pytest.raises(KeyError):
+        package.Linear().fit(data, pairs=pairs, checkpoint="run.check", every=1, callbacks=[stop_at_2])
+    code, _, err = podium(*words, "--pair-file", "other.txt")
+    assert (code, "the list of given pairs is 1 pair, checksum" in err) == (2, True)
+    assert podium(*words, "--pair-file", "pairs.txt")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 d0 d9", "pairs.txt, line 1: there is no document 'd9' in query '1'"),
+        ("99 d0 d1", "pairs.txt, line 1: there is no query '99'"),
+        ("1 d0 d1 2", "pairs.txt, line 1: the probability (column 4"),
+    ],
+)
+def test_a_bad_line_of_a_pair_file_is_one_sentence_and_exit_code_2(podium, work, line, message):
+    (work / "pairs.txt").write_text(line + "\n")
+    code, out, err = podium("train", "linear", "train.txt", "--out", "m.podium", "--pair-file", "pairs.txt")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert not (work / "m.podium").exists()
+
+
 def test_the_number_of_threads_does_not_change_the_model_file(podium, work):
     files = []
     for jobs in ("1", "2"):
@@ -386,6 +457,8 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["lambdamart", "--out", "."], "is a folder"),
         (["lambdamart", "--out", "m.podium.gz"], "a model file cannot be compressed"),
         (["lambdamart", "--valid", "good.txt", "--out", "good.txt"], "--out good.txt would replace good.txt"),
+        (["lambdamart", "--pair-file", "good.txt"], "LambdaMART takes no pairs with the objective 'lambda'"),
+        (["linear", "--pair-file", "good.txt", "--out", "good.txt"], "--out good.txt would replace good.txt"),
         (["lambdamart"], "none.txt: No such file"),
     ],
 )

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from podium.data.given_pairs import GivenPairs
 from podium.learners.net.batches import shuffled_batches
 from podium.learners.net.network import make_network, over_nets
 from podium.learners.net.optimization import OptimizerRules, make_optimizer, step_of
@@ -22,8 +23,8 @@ from podium.learners.net.training import NetRules
 
 _CHUNK = 1024  # pairs per call
 
-Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Rows of both documents, and the probability that the first one is better."""
+Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Rows of both documents, the probability that the first one is better, and weights besides those of `PairRunner`."""
 
 
 class PairRunner:
@@ -63,7 +64,7 @@ class PairRunner:
 
     def _chunks(self, queries: np.ndarray, generator: np.random.Generator) -> Iterator[Pairs]:
         pairs = [self.pairs_of(int(query)) for query in queries]
-        first, second, target = (np.concatenate(parts) for parts in zip(*pairs))
+        first, second, target, weight = (np.concatenate(parts) for parts in zip(*pairs))
         order = generator.permutation(len(first))
         for start in range(0, len(order), _CHUNK):
             chosen = order[start : start + _CHUNK]
@@ -72,6 +73,7 @@ class PairRunner:
                 np.pad(first[chosen], (0, rest)).astype(np.int32),
                 np.pad(second[chosen], (0, rest)).astype(np.int32),
                 np.pad(target[chosen], (0, rest), constant_values=-1.0).astype(np.float32),  # -1: no pair
+                np.pad(weight[chosen], (0, rest)).astype(np.float32),
             )
 
 
@@ -86,21 +88,21 @@ def pair_program(
     @jax.jit
     def program(
         weights: Any, memory: Any, columns: Any, base: Any, importance: Any, first: Any, second: Any, target: Any,
-        rate: Any, key: Any,
+        factor: Any, rate: Any, key: Any,
     ) -> Any:  # fmt: skip
         def one(carry: Any, inputs: Any) -> Any:
-            i, j, p, number = inputs
+            i, j, p, more, number = inputs
             rows = jnp.stack([i, j])
             pair_key = jax.random.fold_in(key, number)
             scores, backward = jax.vjp(lambda moved: network(moved, columns[rows], pair_key), carry[0])
             difference = (scores + base[rows]) @ jnp.array([1.0, -1.0])
-            weight = importance[i, 0] * importance[j, 0] * importance[i, 1]
+            weight = importance[i, 0] * importance[j, 0] * importance[i, 1] * more
             (gradient,) = backward((weight * derive(difference, p))[:, None] * jnp.array([1.0, -1.0]))
             moved = step(*carry, gradient, rate)
             return jax.tree.map(lambda new, old: jnp.where(p >= 0, new, old), moved, carry), None
 
         numbers = jnp.arange(len(first))
-        carry, _ = jax.lax.scan(one, (weights, memory), (first, second, target, numbers))
+        carry, _ = jax.lax.scan(one, (weights, memory), (first, second, target, factor, numbers))
         return carry
 
     return program
@@ -117,21 +119,16 @@ def label_pairs(labels: np.ndarray, offsets: np.ndarray, ties: bool) -> Callable
             one, other = np.nonzero(np.triu(query_labels[:, None] == query_labels, 1))
             first, second = np.append(first, one), np.append(second, other)
             target = np.append(target, np.full(len(one), 0.5))
-        return start + first, start + second, target
+        return start + first, start + second, target, np.ones(len(target))
 
     return pairs_of
 
 
-def given_pairs(
-    first: np.ndarray, second: np.ndarray, target: np.ndarray, offsets: np.ndarray
-) -> Callable[[int], Pairs]:
+def given_pairs(pairs: GivenPairs) -> Callable[[int], Pairs]:
     """The given pairs of each query."""
-    query = np.searchsorted(offsets, first, side="right") - 1
-    order = np.argsort(query, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(offsets) - 1))])
 
-    def pairs_of(number: int) -> Pairs:
-        chosen = order[starts[number] : starts[number + 1]]
-        return first[chosen], second[chosen], target[chosen]
+    def pairs_of(query: int) -> Pairs:
+        of_query = slice(pairs.starts[query], pairs.starts[query + 1])
+        return pairs.first[of_query], pairs.second[of_query], pairs.target[of_query], pairs.weight[of_query]
 
     return pairs_of

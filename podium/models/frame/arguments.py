@@ -6,6 +6,7 @@ merges, sparse indices, categories as text) is checked here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -101,24 +102,39 @@ def training_data(model: Ranker, X: Any, y: Any, qid: Any, options: FitOptions, 
     if isinstance(X, RankingData):
         refuse_beside_data("fit", y=y, qid=qid, **options.weights)
         _refuse_empty(X)
-        X.labels_for("fit")
+        if options.pairs is None:
+            X.labels_for("fit")
+        else:
+            X = replace(X, y=None)
         if known:
             refuse_other_columns(model, X, "the data")
         else:
             _note_columns(model, X)
         return with_scaled_weights(X)
     _warn_of_merged(model, X)
+    X, y = _rows_and_labels(model, X, y, known) if options.pairs is None else (_rows(model, X, known), None)
+    weights = options.weights
+    if qid is None and options.group is None:
+        warn(one_query_warning(X.shape[0]))
+        weights |= {"group": [X.shape[0]]}
+    return with_scaled_weights(RankingData.from_arrays(_as_float32(X), y, qid, **weights))
+
+
+def _rows_and_labels(model: Ranker, X: Any, y: Any, known: bool) -> tuple[Any, Any]:
+    from sklearn.utils.validation import validate_data
+
     if known:
         X, y = _validated(model, X, y, y_numeric=True)
     else:
-        from sklearn.utils.validation import validate_data
-
         X, y = validate_data(model, _known_to_sklearn(model, X, None), y, y_numeric=True, **_VALIDATION)
-    weights = options.weights
-    if qid is None and options.group is None:
-        warn(one_query_warning(len(y)))
-        weights |= {"group": [len(y)]}
-    return with_scaled_weights(RankingData.from_arrays(_as_float32(X), y, qid, **weights))
+    return X, y
+
+
+def _rows(model: Ranker, X: Any, known: bool) -> Any:
+    """Rows whose labels are not looked at, because pairs take their place."""
+    from sklearn.utils.validation import validate_data
+
+    return _validated(model, X) if known else validate_data(model, _known_to_sklearn(model, X, None), **_VALIDATION)
 
 
 def _warn_of_merged(model: Ranker, X: Any) -> None:

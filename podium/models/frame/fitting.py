@@ -14,6 +14,7 @@ import numpy as np
 from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
+from podium.data.given_pairs import GivenPairs
 from podium.data.ranking import RankingData
 from podium.formats.kinds import CHECKPOINT
 from podium.learners.monitor import Curves, Monitor
@@ -24,6 +25,7 @@ from podium.models.frame.init_model import fit_init, init_offset, init_scores
 from podium.models.frame.parameters import value_of
 from podium.models.frame.plan import Callback, FitOptions, Interrupted, Progress, TrainingPlan, TrainingRows
 from podium.models.frame.ranker import Ranker
+from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Transform
 from podium.persistence.checkpoints import Checkpoints, checksum, describe_run
 
@@ -35,12 +37,14 @@ def train(
     report = print if options.verbose else None
     checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
     check_early_stopping(options.early_stopping_rounds, options.eval_set)
+    check_takes_pairs(model, plan, options.pairs)
     if more is None:
         model.fitted_parameters_ = {name: value_of(model, name) for name in model.scoring_parameters}
         model.categories_ = model.find_names(X)
     data = training_data(model, X, y, qid, options, known=more is not None)
     model.n_queries_ = data.n_queries
-    _warn_if_nothing_to_learn(plan, data)
+    pairs = read_pairs(options.pairs, data)
+    _warn_if_nothing_to_learn(plan, data, pairs)
     model.refuse_unsupported(data.X, "the training data")
     eval_sets = [eval_data(model, part, number) for number, part in enumerate(as_eval_sets(options.eval_set))]
     for number, part in enumerate(eval_sets):
@@ -50,10 +54,10 @@ def train(
         model.transform_ = None if kinds is None else Transform.fit(kinds, data, unchanged, model.n_jobs)
     data, eval_sets = model.transformed(data), [model.transformed(part) for part in eval_sets]
     if more is None:
-        fit_init(model, X, y, qid, options.weights)
+        fit_init(model, X, y, qid, options.weights | ({} if pairs is None else {"pairs": options.pairs}))
     check_interrupts()
     start, rounds = init_scores(model, data), options.early_stopping_rounds
-    rows = TrainingRows(data, start, eval_sets, rounds, more is not None, model.n_jobs)
+    rows = TrainingRows(data, start, eval_sets, rounds, more is not None, model.n_jobs, pairs)
     _run(model, plan, rows, [*options.callbacks, *_printing(options.verbose)], checkpoints, more)
 
 
@@ -83,12 +87,12 @@ def _run(
         monitor = Monitor(learner, rows.eval_sets, model.evaluation_metric(), patience, report, model.n_jobs)
         checkpointer = None
         if checkpoints is not None:
-            description = describe_run(model, rows.data, rows.eval_sets, rows.early_stopping_rounds)
+            description = describe_run(model, rows.data, rows.eval_sets, rows.early_stopping_rounds, rows.pairs)
             described = description | {"steps": str(n_steps)}
             checkpointer = Checkpointer(checkpoints, monitor, n_steps, described, model.step_word)
             checkpointer.resume()
         _take_steps(model, plan, monitor, n_steps, checkpointer)
-        if not _warn_if_constant(model, plan, rows.ungrouped) and plan.explain is not None:
+        if not _warn_if_constant(model, plan, rows) and plan.explain is not None:
             plan.explain(learner, monitor.steps)  # only then has the learner a better reason to give
         _keep(model, plan, monitor)
     finally:
@@ -120,16 +124,22 @@ def _keep(model: Ranker, plan: TrainingPlan[Any], monitor: Monitor) -> None:
     model.best_iteration_, model.evals_ = learner.n_steps, curves
 
 
-def _warn_if_nothing_to_learn(plan: TrainingPlan[Any], data: RankingData) -> None:
+def _warn_if_nothing_to_learn(plan: TrainingPlan[Any], data: RankingData, pairs: GivenPairs | None) -> None:
+    if pairs is not None:
+        if (pairs.target[pairs.weight > 0] == 0.5).all():
+            n = int((pairs.weight > 0).sum())
+            warn(f"all of {counted(n, 'pair')} have the probability 1/2; no document is above another.")
+        return
     labels = data.labels_for("fit")[data.rows]
     low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
     if plan.uses_labels and plan.learns_from_pairs and not (low < high).any() and data.n_rows > 1:
         warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")
 
 
-def _warn_if_constant(model: Ranker, plan: TrainingPlan[Any], data: RankingData) -> bool:
+def _warn_if_constant(model: Ranker, plan: TrainingPlan[Any], rows: TrainingRows) -> bool:
     """Warn where the columns that the learner sees tell nothing apart that it is to rank; whether they do not."""
-    constant = constant_features(data, by_query=plan.learns_from_pairs, by_label=plan.uses_labels)
+    by_label = plan.uses_labels and rows.pairs is None
+    constant = constant_features(rows.ungrouped, by_query=plan.learns_from_pairs, by_label=by_label)
     if constant is not None:
         warn(f"{type(model).__name__}: {constant}, so there is nothing to learn. Check the features.")
     return constant is not None

@@ -61,8 +61,11 @@ class InitParameter:
     )
 
 
-def fit_init(model: Ranker, X: Any, y: Any, qid: Any, weights: Mapping[str, Any]) -> None:
-    """Set `init_`, trained here unless it is fitted; a copy, as what is given may be fitted again."""
+def fit_init(model: Ranker, X: Any, y: Any, qid: Any, options: Mapping[str, Any]) -> None:
+    """Set `init_`, trained here unless it is fitted; a copy, as what is given may be fitted again.
+
+    options: weights, sizes of queries and pairs; an init model that takes no pairs refuses them.
+    """
     init, name = model.init, type(model).__name__
     model.init_ = copy(init) if hasattr(init, "predict") else None
     if model.init_ is None or is_fitted(init):
@@ -72,7 +75,7 @@ def fit_init(model: Ranker, X: Any, y: Any, qid: Any, weights: Mapping[str, Any]
         problem = f"init is a {kind} that is not fitted, and only models of Podium are trained here"
         raise ValueError(f"{name}: {problem}. Give init=Pointwise({kind}(...)), or a fitted {kind}.")
     try:
-        model.init_ = copy_unfitted(init).set_params(n_jobs=model.n_jobs).fit(X, y, qid, **weights)
+        model.init_ = copy_unfitted(init).set_params(n_jobs=model.n_jobs).fit(X, y, qid, **options)
     except Interrupted as interrupt:  # without an init model there is nothing to keep
         raise KeyboardInterrupt(str(interrupt)) from interrupt
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from podium._runtime.interrupts import deferred_interrupts, undisguised_interrupts
 from podium._runtime.once import once
+from podium.data.given_pairs import GivenPairs
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import MetricLike
 from podium.objectives.base import BoundObjective, Objective
@@ -40,6 +41,7 @@ class TrainingRows:
     early_stopping_rounds: int | None = None
     continued: bool = False  # further steps of the fitted model
     n_jobs: int | None = None
+    pairs: GivenPairs | None = None  # in place of labels; rows as in `data`
 
     @once
     def data(self) -> RankingData:
@@ -52,8 +54,12 @@ class TrainingRows:
         return self.ungrouped.rows
 
     def bind(self, objective: Objective) -> BoundObjective:
-        """The objective with the labels and weights of the grouped rows."""
+        """The objective with the labels, or the given pairs, and the weights of the grouped rows."""
         data = self.data
+        if self.pairs is not None:
+            from podium.objectives.given_pairs import bind_pairs
+
+            return bind_pairs(objective, self.pairs, data.offsets, data.sample_weight, data.query_weight, self.n_jobs)
         weights = {"weights": data.sample_weight, "query_weights": data.query_weight}
         return objective.bind(data.labels_for("fit"), data.offsets, **weights, n_jobs=self.n_jobs)
 
@@ -69,6 +75,7 @@ class TrainingPlan(Generic[LearnerT]):
     target_metric: MetricLike | None = None  # None: that of the objective, or ndcg@10
     needs_pairs: bool | None = None  # whether queries with one label teach nothing; None: as the objective says
     uses_labels: bool = True
+    takes_pairs: bool = False  # whether `fit` may be given pairs, with their probabilities, in place of labels
     default_rounds: int | None = None  # early_stopping_rounds unless given
     stops_itself: bool = False  # early stopping is the learner's affair, not that of the monitor
     explain: Callable[[LearnerT, int], None] | None = None  # warns of what went wrong in so many steps
@@ -115,6 +122,7 @@ class FitOptions:
     group: Any = None
     sample_weight: Any = None
     query_weight: Any = None
+    pairs: Any = None
     eval_set: Any = None
     early_stopping_rounds: int | None = None
     callbacks: Sequence[Callback] = ()

@@ -127,6 +127,7 @@ class Ranker(Estimator):
         group: Any = None,
         sample_weight: Any = None,
         query_weight: Any = None,
+        pairs: Any = None,
         eval_set: Any = None,
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Callback] = (),
@@ -143,6 +144,10 @@ class Ranker(Estimator):
         the first one stops the training after `early_stopping_rounds` steps without progress (None: never, nets after
         10; False: never). `verbose=k` prints a line every k steps.
 
+        With `pairs=(i, j)`, `(i, j, p)` or `(i, j, p, weight)` a model that learns from pairs takes these in place of
+        labels: rows i and j of X are documents of one query, p is the probability that row i is the better one; p and
+        weight are 1 if they are left out. Labels are then neither needed nor used.
+
         With `checkpoint=path` the training is kept in that file every few steps. If the file is there already, from the
         same training that was killed, it is resumed, and the model has the same bytes as one of a run that never
         stopped; a file of another training is refused. The file is removed when the training comes to its end, as the
@@ -157,7 +162,7 @@ class Ranker(Estimator):
 
         self.check_parameters()
         watched = eval_set, early_stopping_rounds, callbacks, verbose
-        options = FitOptions(group, sample_weight, query_weight, *watched, checkpoint, every, checkpoint_errors)
+        options = FitOptions(group, sample_weight, query_weight, pairs, *watched, checkpoint, every, checkpoint_errors)
         train(self, self.training_plan(), X, y, qid, options)
         return self
 

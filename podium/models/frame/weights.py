@@ -1,9 +1,4 @@
-"""Weights of documents and queries as training sees them: the mean of the positive ones is 1.
-
-A common factor of all weights means nothing, but penalties, least sums of hessians and float32 would see it. So weights
-are scaled before anything else sees them, and no factor changes a model. Weights of 0 do not count in the mean: they
-say that a row is not to be learned from, and there may be any number of these.
-"""
+"""Weights of documents and queries as training sees them: on the common scale of `data/weights.py`."""
 
 from __future__ import annotations
 
@@ -11,11 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from podium._runtime.exact import exact_sum
 from podium.data.ranking import RankingData
-
-LARGEST_RATIO = 1e12  # products of two documents' weights and their query's stay within float32
-_LEAST = (1 - 1e-9) / LARGEST_RATIO  # the ratio itself is allowed, however it is rounded
+from podium.data.weights import scaled_weights
 
 
 def with_scaled_weights(data: RankingData) -> RankingData:
@@ -24,8 +16,8 @@ def with_scaled_weights(data: RankingData) -> RankingData:
         return data
     return replace(
         data,
-        sample_weight=_scaled(data.sample_weight, "sample_weight"),
-        query_weight=_scaled(data.query_weight, "query_weight"),
+        sample_weight=scaled_weights(data.sample_weight, "sample_weight"),
+        query_weight=scaled_weights(data.query_weight, "query_weight"),
     )
 
 
@@ -35,23 +27,3 @@ def row_weights(data: RankingData) -> np.ndarray | None:
         return data.sample_weight
     of_query = data.query_weight[data.query_numbers]
     return np.asarray(of_query if data.sample_weight is None else data.sample_weight * of_query)
-
-
-def _scaled(weights: np.ndarray | None, name: str) -> np.ndarray | None:
-    """Divided by the largest first, so that no sum of them overflows and equal weights become 1 exactly."""
-    if weights is None or not 0 < weights.max(initial=0.0) < np.inf:  # none, or a part of the queries that all have 0
-        return weights
-    relative = weights / weights.max()
-    positive = relative > 0
-    _refuse_large_ratio(weights, relative, name)
-    mean = exact_sum(relative[positive]) / int(positive.sum())
-    return np.asarray(relative / mean)
-
-
-def _refuse_large_ratio(weights: np.ndarray, relative: np.ndarray, name: str) -> None:
-    positive = np.flatnonzero(weights > 0)  # of the weights: a relative one may be too small for float64
-    smallest, largest = int(positive[weights[positive].argmin()]), int(weights.argmax())
-    if relative[smallest] < _LEAST:
-        limit = f"fit: positive weights may differ by a factor of at most {LARGEST_RATIO:g}"
-        two = " and ".join(f"{name}[{row}] is {weights[row]:g}" for row in (smallest, largest))
-        raise ValueError(f"{limit}; {two}. Set weights that are negligible to 0.")

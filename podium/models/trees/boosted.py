@@ -38,6 +38,7 @@ from podium.models.frame.parameters import (
 from podium.models.frame.plan import FitOptions, TrainingPlan, TrainingRows, all_or_nothing, target_parameter
 from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.scoring import RowScorer, Scorer
+from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
 from podium.models.frame.weights import row_weights
 from podium.models.trees.parameters import BOOSTED_SPACE, SPLITS, STEPS, is_feature_list, is_sign_mapping
@@ -150,12 +151,13 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         group: Any = None,
         sample_weight: Any = None,
         query_weight: Any = None,
+        pairs: Any = None,
         decay: float = 0.9,
     ) -> BoostedTrees:
         """A new model with the same trees and values for other data: `decay` of the old value, the rest of the new one.
 
         Trees are gone through in their order, each leaf taking Newton's step for the rows that reach it; a leaf that
-        none reaches keeps its value.
+        none reaches keeps its value. `pairs` take the place of labels, as in `fit`.
         """
         from podium.learners.trees.training.boosting import refit_values
 
@@ -163,9 +165,11 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         if not 0 <= decay <= 1:
             raise ValueError(f"refit: decay must be from 0 to 1; got {decay!r}.")
         self.check_parameters()
-        model, options = copy(self), FitOptions(group=group, sample_weight=sample_weight, query_weight=query_weight)
-        data = self.transformed(training_data(self, X, y, qid, options, known=True))
-        rows = TrainingRows(data, init_scores(self, data), n_jobs=self.n_jobs)
+        check_takes_pairs(self, self.training_plan(), pairs)
+        model, options = copy(self), FitOptions(group, sample_weight, query_weight, pairs)
+        data = training_data(self, X, y, qid, options, known=True)
+        read, data = read_pairs(pairs, data), self.transformed(data)
+        rows = TrainingRows(data, init_scores(self, data), n_jobs=self.n_jobs, pairs=read)
         target, start = rows.bind(self.make_objective()), rows.init_scores
         model.forest_ = refit_values(self.forest_, rows.data.X, target, self._rules(), decay, start)
         return model
@@ -204,7 +208,8 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
 
     def training_plan(self) -> TrainingPlan[Boosting]:
         steps, objective, target = self.n_estimators, self.make_objective(), target_parameter(self)
-        return TrainingPlan(self._make_boosting, self._keep_trees, steps, objective, target, explain=self._explain)
+        options: dict[str, Any] = {"takes_pairs": objective.takes_pairs, "explain": self._explain}
+        return TrainingPlan(self._make_boosting, self._keep_trees, steps, objective, target, **options)
 
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
         from podium.learners.trees.training.boosting import Boosting
@@ -216,18 +221,21 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
             self._rules(),
             base_scores=rows.init_scores,
             forest=self.forest_ if rows.continued else None,
-            step_rule=self._line_search(rows.data) if self.step == "line_search" else None,
+            step_rule=self._line_search(rows) if self.step == "line_search" else None,
             weights=row_weights(rows.data),
         )
 
     def _keep_trees(self, learner: Boosting) -> None:
         self.bundles_, self.forest_ = learner.bundles(), learner.finished()
 
-    def _line_search(self, data: RankingData) -> StepRule:
+    def _line_search(self, rows: TrainingRows) -> StepRule:
         """The step that the training metric likes best, up to nine times Newton's."""
         from podium.models.trees.steps import metric_steps
 
-        return metric_steps(data, self._training_metric(), self.n_jobs)
+        if rows.pairs is not None:
+            problem = "step='line_search' searches a metric of labels, and pairs take their place"
+            raise ValueError(f"{type(self).__name__}: {problem}. Choose another step.")
+        return metric_steps(rows.data, self._training_metric(), self.n_jobs)
 
     def _training_metric(self) -> Metric:
         """The metric that the model optimizes; where it has none, that of evaluation sets."""

@@ -48,8 +48,14 @@ def _reason(boosting: Boosting) -> str:
             f"{named} allow none together. Lower them{' (raise feature_fraction)' * ('feature_fraction' in binding)}."
         )
     if any(boosting.rules.layout.signs):
-        return "the monotone constraints allow none, or no feature tells rows apart that differ in their labels."
-    return "no feature tells rows apart that differ in their labels. Check the features."
+        return f"the monotone constraints allow none, or {_nothing_to_tell(boosting)}."
+    return f"{_nothing_to_tell(boosting)}. Check the features."
+
+
+def _nothing_to_tell(boosting: Boosting) -> str:
+    if hasattr(boosting.target, "pairs"):
+        return "no feature tells the documents of the pairs apart"
+    return "no feature tells rows apart that differ in their labels"
 
 
 def _binding(boosting: Boosting) -> list[str]:

@@ -1,7 +1,5 @@
 """One move per pair follows the gradient of the batch in expectation; pairs can be given, with probabilities."""
 
-import inspect
-
 import numpy as np
 import pytest
 import sklearn
@@ -9,13 +7,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import podium
+from podium.data.given_pairs import GivenPairs
 from podium.learners.net.optimization import OptimizerRules, make_optimizer, start_memory
 from podium.learners.net.pairs import PairRunner, given_pairs, label_pairs
 from podium.learners.net.scoring import NetShape
 from podium.learners.net.training import HostRunner, NetRules
 from podium.objectives import RankNet, parse_objective
-from podium.objectives.base import bind_labels
-from podium.objectives.given_pairs import BoundPairs, GivenPairs, PairGradient
+from podium.objectives.given_pairs import PairGradient, bind_pairs
 
 
 def lists(rng, lengths=(6, 9, 1, 4)):
@@ -51,7 +49,7 @@ def test_pairs_of_labels_are_the_pairs_of_a_double_loop(rng):
     _, y, offsets = lists(rng)
     for ties in (False, True):
         expected = [
-            (i, j, 1.0 if y[i] > y[j] else 0.5)
+            (i, j, 1.0 if y[i] > y[j] else 0.5, 1.0)
             for i in range(6, 15)
             for j in range(6, 15)
             if y[i] > y[j] or (ties and i < j and y[i] == y[j])
@@ -66,7 +64,7 @@ def test_given_pairs_cost_their_cross_entropy_and_pull_by_its_slope(rng):
     target, scores = np.array([1.0, 0.3, 0.0, 0.5, 0.9]), rng.standard_normal(20)
     pairs = GivenPairs.read((first, second, target), np.arange(20), offsets)
     weights, query_weights = rng.random(20) + 0.5, rng.random(4) + 0.5
-    bound = BoundPairs(RankNet(sigma=1.7), bind_labels(np.zeros(20), offsets, weights, query_weights), pairs)
+    bound = bind_pairs(RankNet(sigma=1.7), pairs, offsets, weights, query_weights)
 
     def slow_loss(s):
         total = 0.0
@@ -85,8 +83,8 @@ def test_given_pairs_cost_their_cross_entropy_and_pull_by_its_slope(rng):
         assert gradients[row] == pytest.approx(expected, abs=1e-5)
         curve = (slow_loss(scores + 100 * step) + slow_loss(scores - 100 * step) - 2 * slow_loss(scores)) / 1e-6
         assert hessians[row] == pytest.approx(curve, abs=1e-4)
-    own = given_pairs(pairs.first, pairs.second, pairs.target, offsets)(1)
-    assert sorted(zip(*(part.tolist() for part in own))) == [(7, 9, 0.3), (8, 7, 0.9)]
+    of_query = given_pairs(pairs)(1)
+    assert sorted(zip(*(part.tolist() for part in of_query))) == [(7, 9, 0.3, 1.0), (8, 7, 0.9, 1.0)]
 
 
 @pytest.mark.parametrize("update", ["batch", "pair"])
@@ -102,7 +100,7 @@ def test_a_model_learns_from_given_pairs_in_any_order_of_rows(rng, update):
 def test_pairs_with_target_1_are_the_pairs_of_labels(splits):
     train = splits.train.grouped()
     found = [label_pairs(train.y, train.offsets, False)(q) for q in range(train.n_queries)]
-    i, j, _ = (np.concatenate(parts) for parts in zip(*found))
+    i, j, _, _ = (np.concatenate(parts) for parts in zip(*found))
     by_pairs = podium.RankNet(max_epochs=1).fit(train.X, qid=train.qid, pairs=(i, j))
     by_labels = podium.RankNet(max_epochs=1).fit(train.X, train.y, train.qid)
     np.testing.assert_allclose(by_pairs.net_.weights, by_labels.net_.weights, atol=1e-4)
@@ -111,11 +109,11 @@ def test_pairs_with_target_1_are_the_pairs_of_labels(splits):
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (([0, 1],), r"pairs must be \(i, j\) or \(i, j, p\)"),
+        (([0, 1],), r"pairs must be \(i, j\), \(i, j, p\) or \(i, j, p, weight\), one list each; got 1 list"),
         (([0], [5]), "a pair must be two documents of one query; pair 0 has rows 0 and 5"),
         (([0], [0]), "two documents of one query"),
         (([0], [1], [1.5]), r"p must be from 0 to 1; p\[0\] is 1.5"),
-        (([0], [99]), "j must be from 0 to 7; got 99 to 99"),
+        (([0], [99]), r"j must be row numbers of X, from 0 to 7 \(8 rows\); j\[0\] is 99"),
         (([0.5], [1]), "i must be a list of row numbers; got float64"),
         (([0, 1], [1]), "as long as one another"),
     ],
@@ -138,12 +136,6 @@ def test_labels_beside_pairs_change_nothing_and_data_without_labels_has_pairs(rn
         np.testing.assert_array_equal(other.predict(X), fits[0].predict(X))
 
 
-def test_fit_has_the_options_of_every_model_and_pairs():
-    own, every = (inspect.signature(kind.fit).parameters for kind in (podium.RankNet, podium.Net))
-    assert set(own) - set(every) == {"pairs"}
-    assert {name: str(own[name]) for name in every} == {name: str(part) for name, part in every.items()}
-
-
 def test_a_fit_on_pairs_that_fails_leaves_the_model_as_it_was(rng):
     X, qid = rng.standard_normal((12, 3)).astype(np.float32), np.arange(12) // 4
     model = podium.RankNet(max_epochs=1).fit(X, qid=qid, pairs=([0], [1]))
@@ -161,8 +153,3 @@ def test_pairs_are_routed_by_scikit_learn(rng):
         pipeline = make_pipeline(StandardScaler(), net).fit(X, None, qid=qid, pairs=(i, j))
     direct = podium.RankNet(max_epochs=2).fit(StandardScaler().fit_transform(X), qid=qid, pairs=(i, j))
     np.testing.assert_array_equal(pipeline[-1].predict(X), direct.predict(X))
-
-
-def test_a_checkpoint_beside_pairs_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="a checkpoint cannot be kept with pairs"):
-        podium.RankNet().fit(np.eye(4), qid=[0] * 4, pairs=([0], [1]), checkpoint=tmp_path / "x.check")
