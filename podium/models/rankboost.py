@@ -86,7 +86,7 @@ class RankBoost(BinParameter, Ranker):
         bound = bind_labels(data.y, data.offsets, data.sample_weight, data.query_weight)
         weights = bound.weights if len(bound.weights) else np.ones(data.n_rows)
         rules = rules_for(RankBoostRules, self, largest_alpha=float(self.max_alpha))
-        return RankBoosting(data.X, bound.labels, bound.offsets, weights, bound.query_weights, rules)
+        return RankBoosting.of_labels(data.X, bound.labels, bound.offsets, weights, bound.query_weights, rules)
 
     def _keep(self, learner: RankBoosting) -> None:
         self.rankers_ = learner.rankers
