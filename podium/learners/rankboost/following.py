@@ -189,5 +189,4 @@ def _follow_pairs(
             changes[1, low] -= weight
         if high != MISSING and (high > low or low == MISSING):
             changes[0, high] += weight
-            if low != MISSING:
-                changes[0, low] -= weight
+            changes[0, low] -= weight  # of a missing value, which passes no threshold: nobody reads it
