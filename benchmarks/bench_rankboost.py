@@ -21,7 +21,7 @@ from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules
 def make_learner(rows: int, features: int, per_query: int, rules: RankBoostRules) -> RankBoosting:
     data = make_lists(rows, max(1, rows // per_query), n_features=features)
     ones = np.ones(rows), np.ones(len(data.offsets) - 1)
-    return RankBoosting(data.X, data.y.astype(np.float64), data.offsets, *ones, rules)
+    return RankBoosting.of_labels(data.X, data.y.astype(np.float64), data.offsets, *ones, rules)
 
 
 def seconds_per_round(learner: RankBoosting, rounds: int, repeats: int) -> float:

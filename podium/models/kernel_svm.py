@@ -71,7 +71,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
     state_arrays: ClassVar[tuple[str, ...]] = ("columns", "factors", "vectors")
 
     def training_plan(self) -> TrainingPlan[KernelTraining]:
-        return TrainingPlan(self._make_learner, self._keep, self.max_iter, explain=self._explain)
+        return TrainingPlan(self._make_learner, self._keep, self.max_iter, takes_pairs=True, explain=self._explain)
 
     def _make_learner(self, rows: TrainingRows) -> KernelTraining:
         from podium.learners.svm.kernel_training import KernelTraining  # scoring needs none of it
@@ -83,7 +83,7 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         kernel = Kernel(self.kernel, self._resolved_gamma(data.X), self.degree, float(self.coef0))
         vectors = data.X[:0] if self.kernel == "precomputed" else data.X
         documents = Documents(kernel, vectors, columns)
-        return KernelTraining(data.X, self._landmarks(data.n_rows), documents, self._pairs(data), self._rules())
+        return KernelTraining(data.X, self._landmarks(data.n_rows), documents, self._pairs(rows), self._rules())
 
     def _resolved_gamma(self, X: np.ndarray) -> float:
         if self.gamma is not None:

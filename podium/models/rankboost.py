@@ -19,7 +19,8 @@ from podium.models.frame.transforms import Queries
 from podium.objectives.base import bind_labels
 
 if TYPE_CHECKING:
-    from podium.learners.rankboost.boosting import RankBoosting
+    from podium.data.given_pairs import GivenPairs
+    from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules
 
 RANKERS = ("threshold", "value")
 SELECTIONS = ("r", "z")
@@ -33,7 +34,7 @@ class RankBoost(BinParameter, Ranker):
     """A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.
 
     `rankers_` has the weak rankers with `alpha` and `z` of each round; `bound_`, the product of all Z, bounds the share
-    of training pairs that are not in order.
+    of training pairs that are not in order: by weight, where pairs are given.
     """
 
     n_estimators: int = parameter(100, "Number of rounds, one weak ranker each.", low=1, high=10**6)
@@ -77,16 +78,29 @@ class RankBoost(BinParameter, Ranker):
     state_arrays: ClassVar[tuple[str, ...]] = RANKER_ARRAYS
 
     def training_plan(self) -> TrainingPlan[RankBoosting]:
-        return TrainingPlan(self._make_learner, self._keep, self.n_estimators)
+        return TrainingPlan(self._make_learner, self._keep, self.n_estimators, takes_pairs=True)
 
     def _make_learner(self, rows: TrainingRows) -> RankBoosting:
         from podium.learners.rankboost.boosting import RankBoosting, RankBoostRules  # scoring needs none of it
 
-        data = rows.data
+        data, rules = rows.data, rules_for(RankBoostRules, self, largest_alpha=float(self.max_alpha))
+        if rows.pairs is not None:
+            return self._boost_given(rows, rows.pairs, rules)
         bound = bind_labels(data.y, data.offsets, data.sample_weight, data.query_weight)
         weights = bound.weights if len(bound.weights) else np.ones(data.n_rows)
-        rules = rules_for(RankBoostRules, self, largest_alpha=float(self.max_alpha))
-        return RankBoosting(data.X, bound.labels, bound.offsets, weights, bound.query_weights, rules)
+        return RankBoosting.of_labels(data.X, bound.labels, bound.offsets, weights, bound.query_weights, rules)
+
+    def _boost_given(self, rows: TrainingRows, pairs: GivenPairs, rules: RankBoostRules) -> RankBoosting:
+        from podium.learners.rankboost.boosting import RankBoosting
+
+        if self.preference == "difference":
+            problem = 'preference="difference" is that of labels, and given pairs have none'
+            raise ValueError(f'RankBoost: {problem}. Use preference="equal" and pairs=(i, j, p, weight).')
+        data = rows.data
+        pairs.weighted(data.sample_weight, data.query_weight)  # refuses pairs that all have the weight 0
+        weights = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+        query_weights = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
+        return RankBoosting.of_given(data.X, pairs.directed(), data.offsets, weights, query_weights, rules)
 
     def _keep(self, learner: RankBoosting) -> None:
         self.rankers_ = learner.rankers

@@ -11,7 +11,6 @@ import numpy as np
 
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
-from podium.data.ranking import RankingData
 from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.linear.products import multiply_transposed
@@ -32,6 +31,7 @@ from podium.models.linear import LinearScores
 from podium.persistence.validation import Fact, is_number
 
 if TYPE_CHECKING:
+    from podium.learners.svm.given_pairs import GivenMargins
     from podium.learners.svm.newton import SvmRules, SvmTraining
     from podium.learners.svm.pairs import Pairs
 
@@ -87,12 +87,17 @@ class MarginRanker(RoundsParameter, Ranker):
 
         return SvmRules(float(self.C), self.loss == "squared_hinge", float(self.max_gap), self.n_jobs)
 
-    def _pairs(self, data: RankingData) -> Pairs:
+    def _pairs(self, rows: TrainingRows) -> Pairs | GivenMargins:
+        """The pairs that follow from labels, or those that `fit` was given."""
+        from podium.learners.svm.given_pairs import GivenMargins
         from podium.learners.svm.pairs import Pairs
 
-        return Pairs(
-            data.labels_for("fit"), data.offsets, data.sample_weight, data.query_weight, self.scaling, self.n_jobs
-        )
+        data = rows.data
+        counted = data.sample_weight, data.query_weight, self.scaling, self.n_jobs
+        if rows.pairs is None:
+            return Pairs(data.labels_for("fit"), data.offsets, *counted)
+        rows.pairs.weighted(data.sample_weight, data.query_weight)  # refuses pairs that all have the weight 0
+        return GivenMargins(rows.pairs.directed(), *counted)
 
     def _note_solution(self, learner: SvmTraining) -> None:
         """`objective_`: the value of what was minimised; `duality_gap_`: its excess, at most, relative to it."""
@@ -142,12 +147,12 @@ class RankSVM(MarginRanker, LinearScores):
     state_facts: ClassVar[Mapping[str, Fact]] = {**LinearScores.state_facts, **MarginRanker.state_facts}
 
     def training_plan(self) -> TrainingPlan[SvmTraining]:
-        return TrainingPlan(self._make_learner, self._keep, self.max_iter, explain=self._explain)
+        return TrainingPlan(self._make_learner, self._keep, self.max_iter, takes_pairs=True, explain=self._explain)
 
     def _make_learner(self, rows: TrainingRows) -> SvmTraining:
         from podium.learners.svm.newton import SvmTraining
 
-        return SvmTraining(rows.data.X, self._pairs(rows.data), self._rules())
+        return SvmTraining(rows.data.X, self._pairs(rows), self._rules())
 
     def _keep(self, learner: SvmTraining) -> None:
         self.coef_, self.intercept_ = learner.solution.weights, 0.0

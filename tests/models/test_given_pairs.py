@@ -40,6 +40,12 @@ TAKING = {
     "other classifier": partial(podium.Pairwise, HistGradientBoostingClassifier(max_iter=5), references=4),
     "net": partial(podium.RankNet, max_epochs=2, hidden_layer_sizes=(4,)),
     "net by pairs": partial(podium.RankNet, max_epochs=1, hidden_layer_sizes=(4,), update="pair", pair_exponent=0.5),
+    "margin": partial(podium.RankSVM, max_gap=1e-6),
+    "margin in a mean": partial(podium.RankSVM, loss="squared_hinge", scaling="mean_queries", max_gap=1e-6),
+    "margin of kernels": partial(podium.KernelRankSVM, max_gap=1e-4),
+    "thresholds": partial(podium.RankBoost, n_estimators=4),
+    "thresholds by z": partial(podium.RankBoost, n_estimators=4, selection="z"),
+    "scaled features": partial(podium.RankBoost, n_estimators=4, weak_ranker="value"),
     "any net": partial(podium.Net, objective="squared_hinge", max_epochs=2, hidden_layer_sizes=(4,)),
 }
 CONVEX = [name for name in TAKING if name.startswith("linear")]
@@ -70,9 +76,12 @@ def saved(model, folder):
 # --- which models take pairs
 
 
+NEEDED = {"LambdaSMART": {"init": np.zeros(N)}, "KernelRankSVM": {"max_gap": 0.01}}  # 20 rounds end at twice its gap
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_takes_pairs_or_refuses_them_and_names_those_that_do(name):
-    model = small_model(name, **({"init": np.zeros(N)} if name == "LambdaSMART" else {}))
+    model = small_model(name, **NEEDED.get(name, {}))
     before = dict(model.__dict__)
     if model.training_plan().takes_pairs:
         assert name in models_that_take_pairs()

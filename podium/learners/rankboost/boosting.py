@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from podium._runtime.compiler import Array
 from podium._runtime.exact import exact_sum
 from podium.data.ranking import RankingData
 from podium.learners.rankboost.alphas import bound_alpha, closed_alpha, search_alpha
+from podium.learners.rankboost.following import MOST_GRADES, Distribution
+from podium.learners.rankboost.given_pairs import Directed, GivenDistribution, counting_pairs
 from podium.learners.rankboost.pairs import Grades, PairDistribution
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
-from podium.learners.rankboost.selection import MOST_GRADES, Selection, Thresholds, Values, Weighing
+from podium.learners.rankboost.selection import Selection, Thresholds, Values, Weighing
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 
@@ -46,21 +48,39 @@ class RankBoostRules:
 class RankBoosting:
     """The learner of RankBoost."""
 
-    def __init__(
-        self, X: Array, labels: Array, offsets: Array, weights: Array, query_weights: Array, rules: RankBoostRules
-    ) -> None:
-        """X (n, features) float32 and labels (n,) of grouped rows; weights (n,), query_weights (queries,)."""
-        self.rules, self.n_features = rules, X.shape[1]
-        X, labels, offsets, weights = _that_count(X, labels, offsets, weights, query_weights)
-        grades = Grades.of(labels, offsets)
-        by_difference = rules.preference == "difference"
-        self.pairs = PairDistribution(grades, weights[grades.order], query_weights, by_difference, rules.n_jobs)
-        self._refuse_many_grades(grades)
+    def __init__(self, X: Array, pairs: Distribution, rules: RankBoostRules) -> None:
+        """X (n, features) float32, the rows that `pairs.order` arranges."""
+        self.rules, self.n_features, self.pairs = rules, X.shape[1], pairs
         self._selection = self._prepare(X)
         self._rounds: list[tuple[WeakRanker, float, float]] = []
         self.is_done = not self.pairs.has_pairs
         self.followed: list[Array] = []
         self._followed_rows: list[Array] = []
+
+    @classmethod
+    def of_labels(
+        cls, X: Array, labels: Array, offsets: Array, weights: Array, query_weights: Array, rules: RankBoostRules
+    ) -> Self:
+        """X (n, features) float32 and labels (n,) of grouped rows; weights (n,), query_weights (queries,)."""
+        counts = _that_count(offsets, weights, query_weights)
+        if not counts.all():
+            X, labels, weights = X[counts], labels[counts], weights[counts]
+            offsets = np.append(0, np.cumsum(counts))[offsets]
+        grades = Grades.of(labels, offsets)
+        by_difference = rules.preference == "difference"
+        pairs = PairDistribution(grades, weights[grades.order], query_weights, by_difference, rules.n_jobs)
+        _refuse_many_grades(grades, rules)
+        return cls(X, pairs, rules)
+
+    @classmethod
+    def of_given(
+        cls, X: Array, directed: Directed, offsets: Array, weights: Array, query_weights: Array, rules: RankBoostRules
+    ) -> Self:
+        """As `of_labels`, from pairs by query in place of labels."""
+        counts = _that_count(offsets, weights, query_weights)
+        directed = counting_pairs(directed, counts, weights, query_weights)
+        X = X if counts.all() else X[counts]
+        return cls(X, GivenDistribution(directed, len(X), rules.n_jobs), rules)
 
     @property
     def n_steps(self) -> int:
@@ -129,21 +149,13 @@ class RankBoosting:
         return best
 
     def _prepare(self, X: Array) -> Selection:
-        rules, order, by_z = self.rules, self.pairs.grades.order, self.rules.selection == "z"
+        rules, order, by_z = self.rules, self.pairs.order, self.rules.selection == "z"
         weighing = Weighing(rules.alpha == "bound", rules.largest_alpha)
         if rules.weak_ranker == "value":
             return Values(X[order], by_z, rules.n_jobs, weighing)
         edges = find_bin_edges(X, rules.max_bins, n_jobs=rules.n_jobs)
         binned = bin_rows(X, edges, rules.n_jobs)
         return Thresholds(binned.columns[:, order], binned.edges, self.pairs, by_z, rules.n_jobs, weighing)
-
-    def _refuse_many_grades(self, grades: Grades) -> None:
-        most = grades.most_per_query
-        if self.rules.weak_ranker == "threshold" and self.rules.selection == "z" and most > MOST_GRADES:
-            raise ValueError(
-                f'selection="z" takes queries with at most {MOST_GRADES} different labels; one has {most:,}. '
-                'Use selection="r", which takes any number.'
-            )
 
     def _weigh(self, values: Array) -> tuple[float, bool]:
         """alpha, and whether the weak ranker orders every pair with u = 1 (or -1): then the next would be the same."""
@@ -164,11 +176,15 @@ class RankBoosting:
         return search_alpha(slope, largest), is_perfect
 
 
-def _that_count(
-    X: Array, labels: Array, offsets: Array, weights: Array, query_weights: Array
-) -> tuple[Array, Array, Array, Array]:
-    """The rows without those of weight 0, which would still move bin edges and scales."""
-    counts = (weights > 0) & np.repeat(query_weights > 0, np.diff(offsets))
-    if counts.all():
-        return X, labels, offsets, weights
-    return X[counts], labels[counts], np.append(0, np.cumsum(counts))[offsets], weights[counts]
+def _that_count(offsets: Array, weights: Array, query_weights: Array) -> Array:
+    """(n,) which rows count: all without those of weight 0, which would still move bin edges and scales."""
+    return (weights > 0) & np.repeat(query_weights > 0, np.diff(offsets))
+
+
+def _refuse_many_grades(grades: Grades, rules: RankBoostRules) -> None:
+    most = grades.most_per_query
+    if rules.weak_ranker == "threshold" and rules.selection == "z" and most > MOST_GRADES:
+        raise ValueError(
+            f'selection="z" takes queries with at most {MOST_GRADES} different labels; one has {most:,}. '
+            'Use selection="r", which takes any number.'
+        )

@@ -94,6 +94,11 @@ class PairDistribution:
         self.better, self.worse = better * scale, worse * scale
 
     @property
+    def order(self) -> Array:
+        """(n,) the row at each place."""
+        return self.grades.order
+
+    @property
     def log_bound(self) -> float:
         """The logarithm of sum D0 exp(s_j - s_i), which is the product of all Z so far."""
         return self.shift + math.log(self.total)

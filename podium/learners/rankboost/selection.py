@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -22,25 +22,12 @@ from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import on_grid, units_for
 from podium._runtime.threads import map_blocks, map_slices
 from podium.learners.rankboost.alphas import bound_alpha, search_alpha
-from podium.learners.rankboost.pairs import Grades, PairDistribution
+from podium.learners.rankboost.following import STRIDE, Distribution, Follower, follower_of
 from podium.learners.rankboost.rankers import WeakRanker, rank_value
 from podium.learners.trees.training.binning import MISSING, BinEdges
 
-MOST_GRADES = 256  # per query, where weak rankers are chosen by Z
 _CLEARLY = 1.0 + 1e-9  # a gain must be larger by this factor; among equal ones the first counts, not a rounding error
 _BLOCK = 8  # features that share one reading of the documents
-_STRIDE = 264  # slots per feature: a power of two would make features share cache sets
-
-
-class Factors(NamedTuple):
-    """D in factors, each relative to the largest of its grade."""
-
-    as_better: Array  # (n,)
-    as_worse: Array  # (n,)
-    low: Array  # (grades,) the least score, of the better one
-    high: Array  # (grades,) the largest score, of the worse one
-    constants: Array  # (queries,)
-    grade: Array  # (n,) int64
 
 
 @dataclass(frozen=True)
@@ -54,7 +41,7 @@ class Weighing:
 class Selection(Protocol):
     """How the weak ranker of a round is chosen."""
 
-    def best(self, pairs: PairDistribution) -> WeakRanker | None:
+    def best(self, pairs: Distribution) -> WeakRanker | None:
         """The best one; None where no feature tells two documents of a pair apart."""
 
     def values(self, ranker: WeakRanker) -> Array:
@@ -68,7 +55,7 @@ class Thresholds:
         self,
         columns: Array,
         edges: BinEdges,
-        pairs: PairDistribution,
+        pairs: Distribution,
         by_z: bool,
         n_jobs: int | None,
         weighing: Weighing,
@@ -77,10 +64,10 @@ class Thresholds:
         self.columns, self.edges, self.n_jobs = readonly(np.ascontiguousarray(columns)), edges, n_jobs
         self.weighing = weighing
         self.n_bins, self.has_missing = readonly(self.edges.n_bins), readonly(self.edges.has_missing)
-        self._orders = self._sorted_places(pairs.grades.offsets) if by_z else None
+        self._follower = follower_of(pairs, self.columns, self.has_missing, n_jobs) if by_z else None
 
-    def best(self, pairs: PairDistribution) -> WeakRanker | None:
-        gains = self._by_r(pairs) if self._orders is None else self._by_z(pairs)
+    def best(self, pairs: Distribution) -> WeakRanker | None:
+        gains = self._by_r(pairs) if self._follower is None else self._by_z(pairs, self._follower)
         feature = _first_of_the_largest(gains[:, 0])
         if feature is None:
             return None
@@ -94,20 +81,20 @@ class Thresholds:
         bin_ = -1 if ranker.low == -np.inf else int(np.searchsorted(edges, np.float32(ranker.low)))
         return np.where(column == MISSING, float(ranker.default), (column > bin_).astype(np.float64))
 
-    def _by_r(self, pairs: PairDistribution) -> Array:
+    def _by_r(self, pairs: Distribution) -> Array:
         """(features, 3): the largest |r|, and the bin and default of its threshold."""
         sums, units = self._potential_sums(pairs)
         gains = np.zeros((len(self.columns), 3))
         _choose_by_r(sums, units, self.n_bins, self.has_missing, gains)
         return gains
 
-    def _potential_sums(self, pairs: PairDistribution) -> tuple[Array, float]:
+    def _potential_sums(self, pairs: Distribution) -> tuple[Array, float]:
         """(features, slots) int64 sums of potentials per bin, in units of a grid; and units per 1."""
         potentials = pairs.potentials
         units = units_for(float(np.abs(potentials).max(initial=0.0)), len(potentials))
         rounded = np.empty(len(potentials), np.int64)
         _round_all(potentials, units, rounded)
-        sums = np.zeros((len(self.columns), _STRIDE), np.int64)
+        sums = np.zeros((len(self.columns), STRIDE), np.int64)
 
         def work(part: slice) -> None:
             _add_potentials(self.columns[part], rounded, sums[part])
@@ -115,43 +102,14 @@ class Thresholds:
         map_slices(work, len(sums), _BLOCK, self.n_jobs)
         return sums, units
 
-    def _by_z(self, pairs: PairDistribution) -> Array:
+    def _by_z(self, pairs: Distribution, follower: Follower) -> Array:
         """(features, 3): the largest 1 - Z, and the bin and default of its threshold."""
-        assert self._orders is not None
         sums, units = self._potential_sums(pairs)
-        factors, orders = _factors(pairs), self._orders
-        changes, gains = np.zeros((len(sums), 2, _STRIDE)), np.zeros((len(sums), 3))
-
-        def work(part: slice) -> None:
-            features = orders[part], self.columns[part], self.has_missing[part]
-            _follow_thresholds(features, factors, pairs.grades, pairs.by_difference, changes[part])
-
-        map_slices(work, len(sums), _BLOCK, self.n_jobs)
+        changes, gains = follower.changes(), np.zeros((len(sums), 3))
         limit = math.exp(self.weighing.largest)
         bins, weighing = (self.n_bins, self.has_missing), (self.weighing.is_bound, limit)
         _choose_by_z(sums, units, changes, bins, weighing, gains)
         return gains
-
-    def _sorted_places(self, offsets: Array) -> Array:
-        """(features, n) int32: the places of each query, the largest bin first, missing values before all."""
-        orders = np.empty(self.columns.shape, np.int32)
-
-        def work(f: int) -> None:
-            _sort_places(self.columns[f], readonly(offsets), orders[f])
-
-        map_blocks(work, len(orders), self.n_jobs)
-        return readonly(orders)
-
-
-def _factors(pairs: PairDistribution) -> Factors:
-    grades, scores = pairs.grades, pairs.scores
-    starts, sizes = grades.starts[:-1], np.diff(grades.starts)
-    high, low = np.maximum.reduceat(scores, starts), np.minimum.reduceat(scores, starts)
-    as_worse = pairs.weights * np.exp(scores - np.repeat(high, sizes))
-    as_better = pairs.weights * np.exp(np.repeat(low, sizes) - scores)
-    grade = np.repeat(np.arange(len(starts)), sizes)
-    constants = pairs.log_constants - pairs.log_bound
-    return Factors(*map(readonly, (as_better, as_worse, low, high, constants, grade)))
 
 
 class Values:
@@ -166,7 +124,7 @@ class Values:
         empty = self.low > self.high  # all values are missing
         self.low[empty], self.high[empty] = 0.0, 0.0
 
-    def best(self, pairs: PairDistribution) -> WeakRanker | None:
+    def best(self, pairs: Distribution) -> WeakRanker | None:
         r = self._potential_sums(pairs)
         if self.by_z:
             gains = np.array(map_blocks(lambda f: self._by_z(pairs, f, r[f]), len(r), self.n_jobs)).reshape(-1, 2)
@@ -181,7 +139,7 @@ class Values:
     def _ranker(self, feature: int, default: int) -> WeakRanker:
         return WeakRanker(feature, float(self.low[feature]), float(self.high[feature]), default)
 
-    def _potential_sums(self, pairs: PairDistribution) -> Array:
+    def _potential_sums(self, pairs: Distribution) -> Array:
         """(features, 2): r with the default 0 and 1; 0 for the latter where nothing is missing."""
         potentials, r = pairs.potentials, np.zeros((len(self.low), 2))
 
@@ -192,7 +150,7 @@ class Values:
         r[:, 1] = np.where(self.has_missing, r[:, 0] + r[:, 1], 0.0)
         return r
 
-    def _by_z(self, pairs: PairDistribution, feature: int, r: Array) -> tuple[float, float]:
+    def _by_z(self, pairs: Distribution, feature: int, r: Array) -> tuple[float, float]:
         """1 - Z at the alpha it would have, with the default 0 and 1, for which r is known."""
         gains, largest = [0.0, 0.0], self.weighing.largest
         for default in range(2 if self.has_missing[feature] else 1):
@@ -276,75 +234,6 @@ def _choose_by_z(
                 gain = _gain(max(ordered, 0.0), max(reversed_, 0.0), is_bound, limit)
                 if gain > gains[f, 0] * _CLEARLY:
                     gains[f, 0], gains[f, 1], gains[f, 2] = gain, b, default
-
-
-@kernel
-def _sort_places(column: Array, offsets: Array, order: Array) -> None:
-    """The places by query, then by falling bin: by bins first, then handed out to the queries, which keeps that."""
-    counts = np.zeros(257, np.int64)
-    for k in range(len(column)):
-        counts[256 - np.int64(column[k])] += 1
-    for b in range(256):
-        counts[b + 1] += counts[b]
-    by_bin, query = np.empty(len(column), np.int32), np.empty(len(column), np.int32)
-    for k in range(len(column)):
-        slot = 255 - np.int64(column[k])
-        by_bin[counts[slot]] = k
-        counts[slot] += 1
-    for q in range(len(offsets) - 1):
-        query[offsets[q] : offsets[q + 1]] = q
-    ends = offsets[:-1].copy()
-    for position in range(len(by_bin)):
-        k = by_bin[position]
-        order[ends[query[k]]] = k
-        ends[query[k]] += 1
-
-
-@kernel
-def _follow_thresholds(
-    features: tuple[Array, Array, Array], factors: Factors, grades: Grades, by_difference: bool, changes: Array
-) -> None:
-    """changes[f, default, b]: by how much W+ rises when the documents of bin b of feature f pass the threshold.
-
-    W+ of a query is sum over grades g > l of pair[g, l] inside[g] outside[l], with inside[g] the sum of as_better over
-    documents above the threshold, outside[l] that of as_worse over the others, pair[g, l] = p exp(high_l - low_g + c).
-    """
-    as_better, as_worse, low, high, constants, grade = factors
-    (orders, columns, has_missing), (_, offsets, starts, labels, of_query) = features, grades
-    most = 0
-    for q in range(len(offsets) - 1):
-        most = max(most, of_query[q + 1] - of_query[q])
-    pair, total = np.zeros((most, most)), np.zeros(most)
-    inside, outside = np.zeros(most), np.zeros(most)
-    for q in range(len(offsets) - 1):
-        base, n = of_query[q], of_query[q + 1] - of_query[q]
-        if n < 2:
-            continue
-        for g in range(n):
-            total[g] = 0.0
-            for k in range(starts[base + g], starts[base + g + 1]):
-                total[g] += as_worse[k]
-            for worse in range(g):
-                share = labels[base + g] - labels[base + worse] if by_difference else 1.0
-                pair[g, worse] = share * math.exp(high[base + worse] - low[base + g] + constants[q])
-        for f in range(len(columns)):
-            for default in range(2 if has_missing[f] else 1):
-                inside[:n] = 0.0
-                outside[:n] = total[:n]
-                for position in range(offsets[q], offsets[q + 1]):
-                    k = orders[f, position]
-                    b = columns[f, k]
-                    if b == MISSING and default == 0:
-                        continue
-                    here = grade[k] - base
-                    below, above = 0.0, 0.0
-                    for g in range(here):
-                        below += pair[here, g] * outside[g]
-                    for g in range(here + 1, n):
-                        above += pair[g, here] * inside[g]
-                    changes[f, default, b] += as_better[k] * below - as_worse[k] * above
-                    inside[here] += as_better[k]
-                    outside[here] -= as_worse[k]
 
 
 @kernel

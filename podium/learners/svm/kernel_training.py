@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import eigh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from podium.learners.svm.given_pairs import GivenMargins
 from podium.learners.svm.kernels import Documents
 from podium.learners.svm.newton import SvmRules, SvmTraining
 from podium.learners.svm.pairs import Pairs
@@ -26,7 +27,12 @@ class KernelTraining(SvmTraining):
     """The learner of KernelRankSVM."""
 
     def __init__(
-        self, X: np.ndarray, landmarks: np.ndarray, documents: Documents, pairs: Pairs, rules: SvmRules
+        self,
+        X: np.ndarray,
+        landmarks: np.ndarray,
+        documents: Documents,
+        pairs: Pairs | GivenMargins,
+        rules: SvmRules,
     ) -> None:
         """X: the training rows; documents: all of them; landmarks: their numbers, in rising order."""
         chosen = documents.take(landmarks)

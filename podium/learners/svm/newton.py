@@ -35,6 +35,7 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.learners.linear.products import multiply, multiply_transposed
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
+from podium.learners.svm.given_pairs import GivenMargins
 from podium.learners.svm.pairs import Pairs, Violations
 from podium.learners.svm.scatter import Preconditioner
 
@@ -86,7 +87,7 @@ class Solution:
 class SvmTraining:
     """The learner of RankSVM; features are taken as they are."""
 
-    def __init__(self, X: np.ndarray, pairs: Pairs, rules: SvmRules) -> None:
+    def __init__(self, X: np.ndarray, pairs: Pairs | GivenMargins, rules: SvmRules) -> None:
         self.X, self.pairs, self.rules = X, pairs, rules
         self._preconditioner = Preconditioner.of(X, pairs)
         self.is_hard = np.isinf(rules.C)

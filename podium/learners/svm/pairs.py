@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -66,9 +66,20 @@ class Violations:
     curvature: Curvature
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
+class Curvature(Protocol):
     """Which pairs are on the quadratic part of the loss: its second derivatives."""
+
+    @property
+    def share(self) -> float:
+        """Of all pairs, those on the quadratic part."""
+
+    def multiply(self, values: Array) -> Array:
+        """The second derivatives of the loss in the scores, times values (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCurvature:
+    """The curvature of pairs that follow from labels."""
 
     pairs: Pairs
     levels: Levels
@@ -110,7 +121,7 @@ class Pairs:
         lists = Lists(grades, weights, bits, costs, np.asarray(offsets, np.int64))
         _grade_queries(np.asarray(labels, np.float64), lists, self.counts, totals)
         importance = np.ones(n_queries) if query_weights is None else np.array(query_weights, np.float64)
-        costs[:] = _SCALINGS[scaling](importance, totals)
+        costs[:] = SCALINGS[scaling](importance, totals)
         self.lists = Lists(*map(readonly, lists))
 
     def violations(self, scores: Array, width: float = np.inf) -> Violations:
@@ -125,7 +136,7 @@ class Pairs:
         over_queries(work, lists.offsets, self.n_jobs)
         loss, slack, dual_sum = (float((lists.costs * sums[:, k]).sum()) for k in range(3))
         margin = float(sums[:, 3].min(initial=np.inf))
-        return Violations(loss, slack, dual_sum, margin, gradient, Curvature(self, levels))
+        return Violations(loss, slack, dual_sum, margin, gradient, LabelCurvature(self, levels))
 
 
 def _mean_over_pairs(importance: Array, totals: Array) -> Array:
@@ -140,7 +151,7 @@ def _mean_over_queries(importance: Array, totals: Array) -> Array:
 
 
 # From the weights of queries and the sums of their pair weights: what a pair costs, but for C.
-_SCALINGS: dict[str, Callable[[Array, Array], Array]] = {
+SCALINGS: dict[str, Callable[[Array, Array], Array]] = {
     "pairs": lambda importance, _: importance,
     "mean_pairs": _mean_over_pairs,
     "mean_queries": _mean_over_queries,
