@@ -98,6 +98,8 @@ OTHER_MEANINGS = {
     ("MatrixNet", "max_depth"),
     ("Linear", "l2_regularization"),
     ("BayesRank", "l2_regularization"),
+    ("Linear", "sigma"),  # of basis functions
+    ("BayesRank", "sigma"),
     ("RankBoost", "n_estimators"),
     ("KernelRankSVM", "degree"),
 }

@@ -10,6 +10,7 @@ features that were missing in training have a further input that is 1 where they
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +23,8 @@ NORM_EPSILON = 1e-5
 GELU_SLOPE, GELU_CUBE = 0.7978845608028654, 0.044715  # of the approximation by tanh
 _BLOCK_ROWS = 2048  # at a time, where columns are made
 _SCORED_ROWS = 4096  # per thread and step of scoring: fewer are bound by Python, more do not fit the cache
-_WHOLE_ROWS = 128  # per product, no more and no less: the bits of BLAS depend on the shape of a product
+_PRODUCT_ROWS = (128, 16, 8, 4, 2, 1)  # per product, the first that gives every row the same bits at every place
+_PROBES = 16
 _FAR = 16.0  # standard deviations from 0: a mean this far is subtracted before the product, where digits would be lost
 _LARGEST, _SMALLEST = 1e30, 1e-30  # means and scales outside: float32 would not hold weights that they are folded into
 
@@ -205,13 +207,13 @@ class NetFunction:
             return np.asarray(h[..., 0].mean(axis=0, dtype=np.float64)[: len(X)])
 
     def _first(self, X: np.ndarray) -> np.ndarray:
-        """The first layer, (nets, rows, width); rows are filled up to a whole number of `_WHOLE_ROWS`."""
-        rows, whole = len(X), -len(X) % _WHOLE_ROWS
+        """The first layer, (nets, rows, width); rows are filled up to a whole number of products."""
+        matrix, bias, _ = self._folded
+        rows, whole = len(X), -len(X) % product_rows(*matrix.shape)
         if whole or len(self._far) or len(self._extreme):
             X = np.concatenate([X, np.zeros((whole, X.shape[1]), np.float32)])
             X[:, self._far] -= self.inputs.centre[self._far].astype(np.float32)
             X[:, self._extreme] = self.inputs.take(self._extreme).apply(X[:, self._extreme])
-        matrix, bias, _ = self._folded
         z = multiply_rows(X, matrix)
         missing = np.flatnonzero(np.isnan(z[:rows, 0]))  # NaN times any weight is NaN
         if len(missing):
@@ -311,12 +313,32 @@ class NetFunction:
 
 def multiply_rows(h: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """h (..., rows, inputs) times matrix (..., inputs, outputs), of which a row has the same bits in any batch."""
-    rows, whole = h.shape[-2], -h.shape[-2] % _WHOLE_ROWS
-    if whole:
-        h = np.concatenate([h, np.zeros((*h.shape[:-2], whole, h.shape[-1]), h.dtype)], axis=-2)
-    blocks = h.reshape(*h.shape[:-2], h.shape[-2] // _WHOLE_ROWS, _WHOLE_ROWS, h.shape[-1])
+    size, rows = product_rows(*matrix.shape[-2:]), h.shape[-2]
+    missing = -rows % size
+    if missing:
+        h = np.concatenate([h, np.zeros((*h.shape[:-2], missing, h.shape[-1]), h.dtype)], axis=-2)
+    blocks = h.reshape(*h.shape[:-2], h.shape[-2] // size, size, h.shape[-1])
     products = blocks @ matrix[..., None, :, :]
     return np.asarray(products.reshape(*h.shape[:-1], matrix.shape[-1])[..., :rows, :])
+
+
+@cache
+def product_rows(inputs: int, outputs: int) -> int:
+    """How many rows a product has, no more and no less: the bits of BLAS depend on its shape.
+
+    On some processors they depend on the place of the row as well, because BLAS takes the last rows by other
+    instructions than the first ones. Rows that are equal show it.
+    """
+    if not inputs * outputs:
+        return _PRODUCT_ROWS[0]
+    generator = np.random.default_rng(0)
+    rows = generator.standard_normal((_PROBES, 1, inputs), np.float32)
+    matrix = generator.standard_normal((inputs, outputs), np.float32)
+    for size in _PRODUCT_ROWS:
+        products = np.repeat(rows, size, axis=1) @ matrix
+        if (products == products[:, :1]).all():
+            return size
+    return 1  # a row alone has one place
 
 
 def activate(name: str, z: np.ndarray) -> None:

@@ -1,5 +1,9 @@
 """Scoring in NumPy is the net that JAX trained, row by row, with missing values and far means."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from oracles import net_score
@@ -54,6 +58,31 @@ def test_a_row_has_the_same_bits_whatever_is_scored_with_it(rng):
     assert function.scores(X[:0]).shape == (0,)
     for n_jobs in (1, 2, 5):
         np.testing.assert_array_equal(function.scores(X, n_jobs), whole)
+
+
+PLACES = """
+import numpy as np
+from podium.learners.net.scoring import multiply_rows, product_rows
+
+rng = np.random.default_rng(1)
+for inputs in (1, 2, 5, 16, 31, 46, 136):
+    for outputs in (1, 3, 4, 8, 12, 17, 32, 100):
+        h = rng.standard_normal((257, inputs), np.float32)
+        matrix = rng.standard_normal((inputs, outputs), np.float32)
+        order = rng.permutation(257)
+        assert (multiply_rows(h[order], matrix) == multiply_rows(h, matrix)[order]).all(), (inputs, outputs)
+        np.testing.assert_allclose(multiply_rows(h, matrix), h @ matrix, rtol=1e-4, atol=1e-4)
+        print(product_rows(inputs, outputs), end=" ")
+"""
+
+
+@pytest.mark.parametrize("processor", ["", "Haswell", "Sandybridge", "Nehalem"])
+def test_a_row_has_the_same_bits_at_any_place_on_any_processor(processor):
+    """OpenBLAS has one set of instructions per kind of processor; older ones run on newer ones too."""
+    environment = dict(os.environ) | ({"OPENBLAS_CORETYPE": processor} if processor else {})
+    done = subprocess.run([sys.executable, "-c", PLACES], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 7 * 8
 
 
 def test_standardised_columns_have_mean_0_and_variance_1(rng):
