@@ -795,6 +795,57 @@ def bm25f_scores(documents, query, weights, k1=1.2, b=0.75):
     return scores
 
 
+def rm3_scores(documents, parts, settings, allowed=None, field="whole"):
+    """{id: score} of BM25 with feedback; documents are {id: {field: list of terms}}; `whole` is title and body.
+
+    parts: [(tuple of terms in a row, field)], with repetitions; allowed: the ids that may be ranked.
+    """
+    k1, b, share = settings["k1"], settings["b"], settings["original_query_weight"]
+    n, postings = len(documents), {}
+
+    def count(own, name, part):  # a phrase is within one field
+        fields = [own[other] for other in (("title", "body") if name == "whole" else (name,))]
+        return sum(tuple(terms[i : i + len(part)]) == part for terms in fields for i in range(len(terms)))
+
+    def bm25(part, name):
+        if (part, name) not in postings:
+            postings[part, name] = {id: tf for id, own in documents.items() if (tf := count(own, name, part))}
+        average, df = sum(len(own[name]) for own in documents.values()) / n, len(postings[part, name])
+        idf = math.log(1 + (n - df + 0.5) / (df + 0.5))
+        return {
+            id: idf * tf / (tf + k1 * (1 - b + b * len(documents[id][name]) / average))
+            for id, tf in postings[part, name].items()
+        }
+
+    def ranked(weights):
+        scores = {}
+        for (part, name), weight in weights.items():
+            for id, score in bm25(part, name).items():
+                if allowed is None or id in allowed:
+                    scores[id] = scores.get(id, 0.0) + weight * score
+        return scores
+
+    query = {}
+    for part, name in parts:
+        if any(count(own, name, part) for own in documents.values()):
+            query[part, name] = query.get((part, name), 0) + 1
+    first = ranked(query)
+    best = sorted(first, key=lambda id: (-round(first[id], 9), id))[: settings["fb_docs"]]
+    relevance = {}
+    for id in best:
+        for term in set(documents[id][field]):
+            likelihood = documents[id][field].count(term) / len(documents[id][field])
+            relevance[term] = relevance.get(term, 0.0) + likelihood * first[id] / sum(first[other] for other in best)
+    kept = sorted(relevance, key=lambda term: (-round(relevance[term], 12), term))[: settings["fb_terms"]]
+    if not kept:
+        return first
+    total, weights = sum(relevance[term] for term in kept), {part: share * times for part, times in query.items()}
+    for term in kept:
+        extra = (1 - share) * sum(query.values()) * relevance[term] / total
+        weights[(term,), field] = weights.get(((term,), field), 0.0) + extra
+    return ranked({part: weight for part, weight in weights.items() if weight})
+
+
 def phrase_count(positions, phrase):
     """How often terms stand at these positions: `positions` {position: term}, phrase [(term, offset)]."""
     return sum(all(positions.get(start + offset) == term for term, offset in phrase) for start in positions)

@@ -51,7 +51,9 @@ def index_command(
     raise typer.Exit(0 if built.read else 1)
 
 
-Weighting = Annotated[str | None, Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25f, tfidf, lmir-dir, ...")]
+Weighting = Annotated[
+    str | None, Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25-rm3, bm25f, tfidf, lmir-dir, ...")
+]
 SearchedFields = Annotated[
     list[str], Option("--field", metavar="NAME[=WEIGHT]", help="whole (default), body, title, anchor, url.")
 ]

@@ -23,6 +23,7 @@ from podium.search.index.manifest import Manifest, read_manifest
 from podium.search.index.opening import open_segment, read_deleted
 from podium.search.index.segments import FIELDS, find_text
 from podium.search.index.storing import Store
+from podium.search.retrieval.feedback import make_ranker
 from podium.search.retrieval.fields import Field
 from podium.search.retrieval.impacts import NO_DELETIONS
 from podium.search.retrieval.ranking import BestDocuments, Ranker
@@ -144,7 +145,7 @@ class Index:
                 if ranker is None:
                     if len(self._rankers) >= _MOST_RANKERS:
                         self._rankers = {}
-                    ranker = self._rankers[key] = Ranker(self, parse_weighting(weighting), _weights(fields))
+                    ranker = self._rankers[key] = make_ranker(self, parse_weighting(weighting), _weights(fields))
         return ranker
 
     def _checked_k(self, k: Any) -> int:

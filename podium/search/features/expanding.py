@@ -8,8 +8,6 @@ feedback    terms that are typical of the best documents so far (pseudo-relevanc
 from __future__ import annotations
 
 import math
-import sys
-from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ import numpy as np
 
 from podium._runtime.memo import Memo
 from podium.search.features.columns import frequencies
+from podium.search.retrieval.document_terms import DocumentTerms, largest_shares
 from podium.search.retrieval.formulas import saturated
 from podium.search.retrieval.terms import query_terms
 
@@ -66,7 +65,7 @@ class Feedback:
         self.index, self.settings = extractor.index, feature.settings
         self.field = self.index.field(feature.field or "")
         self._bm25 = extractor.bm25_sums(feature)
-        self._counts: Memo[int, Counter[str]] = Memo(extractor.memo_bytes)
+        self._documents = DocumentTerms(self.index, self.field.name, extractor.memo_bytes)
 
     def __call__(self, asked: QueryDocuments) -> np.ndarray:
         return self._bm25(self.terms(asked.documents), asked.documents)[:, 0]
@@ -76,26 +75,14 @@ class Feedback:
         first = documents[: self.settings.get("documents", FEEDBACK_DOCUMENTS)]
         weights: dict[str, float] = {}
         for document in first.tolist():
-            counts = self._terms_of(document)
+            counts = self._documents.counts(document)
             length = sum(counts.values())
             for term, count in counts.items():
                 weights[term] = weights.get(term, 0.0) + count / length / len(first)
         for term in weights:
             statistics = self.field.statistics(term)
             weights[term] *= math.log(statistics.n_documents / statistics.df) if statistics.df else 0.0
-        best = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))
-        best = best[: self.settings.get("terms", FEEDBACK_TERMS)]
-        total = math.fsum(weight for _, weight in best)
-        return {term: weight / total for term, weight in best if weight > 0.0}
-
-    def _terms_of(self, document: int) -> Counter[str]:
-        counts = self._counts.values.get(document)
-        if counts is None:
-            texts = self.index.stored(document)
-            names = ("title", "body") if self.field.name == "whole" else (self.field.name,)
-            counts = Counter(term for name in names for term, _ in self.index.analyser.terms(texts.get(name, "")))
-            self._counts.keep(document, counts, sys.getsizeof(counts) + sum(map(sys.getsizeof, counts)))
-        return counts
+        return largest_shares(weights, self.settings.get("terms", FEEDBACK_TERMS))
 
 
 def neighbours(index: Index, text: str) -> list[tuple[str, str, int]]:

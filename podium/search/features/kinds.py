@@ -114,7 +114,7 @@ _KINDS: dict[str, FeatureKind] = {
 
 def feature_kinds() -> dict[str, FeatureKind]:
     """All kinds by name, with those that were registered."""
-    return {**_KINDS, **{name: _weighting_kind(name) for name, row in WEIGHTINGS.items() if not row.joins_fields}}
+    return {**_KINDS, **{name: _weighting_kind(name) for name, row in WEIGHTINGS.items() if row.is_of_postings}}
 
 
 @cache

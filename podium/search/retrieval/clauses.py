@@ -31,19 +31,28 @@ Asked = tuple[Part, str | None]  # a part, and the field that it was asked for i
 
 def search_clauses(ranker: Ranker, clauses: list[ClauseTerms], k: int) -> BestDocuments:
     """The k best documents for the clauses of a query."""
-    scored = Counter(asked for clause in clauses if not clause.clause.must_not for asked in _asked(clause))
-    allowed = _allowed(ranker, clauses)
     n_query, add = _language_model_parts(ranker, clauses)
-    main = ranker.main
-    if main is not None and all(_is_word_of(main, asked) for asked in scored):
-        counts = Counter({part[0][0]: 0 for part, _ in scored})
-        for (part, _), count in scored.items():
-            counts[part[0][0]] += count
-        work, n = _best_of_words(ranker, main, counts, allowed, n_query, k)
-    else:
-        work, n = _best_of_sums(ranker, scored, allowed, n_query, k)
-    offset = 0.0 if main is None else n_query * main.largest_prior
+    work, n = best_of_parts(ranker, scored_parts(clauses), allowed_documents(ranker, clauses), n_query, k)
+    offset = 0.0 if ranker.main is None else n_query * ranker.main.largest_prior
     return ranker.finish(work, n, add + offset)
+
+
+def scored_parts(clauses: list[ClauseTerms]) -> Counter[Asked]:
+    """What adds to scores, and how often it is in the query."""
+    return Counter(asked for clause in clauses if not clause.clause.must_not for asked in _asked(clause))
+
+
+def best_of_parts(
+    ranker: Ranker, scored: Mapping[Asked, int], allowed: list[Array], n_query: int, k: int
+) -> tuple[SearchWorkspace, int]:
+    """The k best of the allowed documents: a workspace, and how many entries its heap has."""
+    main = ranker.main
+    if main is None or not all(_is_word_of(main, asked) for asked in scored):
+        return _best_of_sums(ranker, scored, allowed, n_query, k)
+    counts = Counter({part[0][0]: 0 for part, _ in scored})
+    for (part, _), count in scored.items():
+        counts[part[0][0]] += count
+    return _best_of_words(ranker, main, counts, allowed, n_query, k)
 
 
 def _asked(clause: ClauseTerms) -> list[Asked]:
@@ -79,7 +88,7 @@ def _language_model_parts(ranker: Ranker, clauses: list[ClauseTerms]) -> tuple[i
     return n_query, add
 
 
-def _allowed(ranker: Ranker, clauses: list[ClauseTerms]) -> list[Array]:
+def allowed_documents(ranker: Ranker, clauses: list[ClauseTerms]) -> list[Array]:
     """Per segment and document whether it meets the conditions; empty without any."""
     musts = dict.fromkeys(asked for clause in clauses if clause.clause.must for asked in _asked(clause))
     nots = dict.fromkeys(asked for clause in clauses if clause.clause.must_not for asked in _asked(clause))

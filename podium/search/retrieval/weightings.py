@@ -26,6 +26,7 @@ from podium.search.retrieval import formulas
 from podium.search.retrieval.formulas import SATURATION_TEXT, document_number, document_prior, fill_impacts
 
 LARGEST_SCORE = 256.0  # that impacts can hold, of one term
+MOST_FEEDBACK = 1000  # documents, and terms, of pseudo-relevance feedback
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Weighting:
     uses_average: ClassVar[bool] = False  # length of the documents
     has_prior: ClassVar[bool] = False  # each document has a score, also without any term of the query
     joins_fields: ClassVar[bool] = False
+    is_of_postings: ClassVar[bool] = True  # its formula gives a term a value on a posting, so that it is a feature too
 
     @classmethod
     def parameters(cls) -> dict[str, str]:
@@ -211,6 +213,37 @@ class BM25F(BM25):
     name: ClassVar[str] = "bm25f"
     formula: ClassVar[str] = "bm25 of the weighted sum of tf / (1 - b + b dl / avgdl) over the fields"
     joins_fields: ClassVar[bool] = True
+    is_of_postings: ClassVar[bool] = False
+
+    @property
+    def plain(self) -> Weighting:
+        return BM25(self.k1, self.b)
+
+
+@dataclass(frozen=True)
+class RM3(Weighting):
+    """BM25 of the query and of the terms of its best documents (pseudo-relevance feedback); `feedback.py` expands."""
+
+    name: ClassVar[str] = "bm25-rm3"
+    formula: ClassVar[str] = (
+        "(w c + (1 - w) n p) bm25, w = original_query_weight, c = how often the term is in the query of n terms, "
+        "p = sum over the fb_docs best documents of bm25 of the query of tf / dl times their share of these scores, "
+        "of the fb_terms terms with the largest p, which add up to 1"
+    )
+    code: ClassVar[int] = formulas.SATURATION
+    uses_average: ClassVar[bool] = True
+    is_of_postings: ClassVar[bool] = False
+    k1: float = 1.2
+    b: float = 0.75
+    fb_terms: float = 10.0
+    fb_docs: float = 10.0
+    original_query_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        _ = self.plain  # checks k1 and b
+        _check_integer("fb_terms", self.fb_terms, MOST_FEEDBACK)
+        _check_integer("fb_docs", self.fb_docs, MOST_FEEDBACK)
+        _check_range("original_query_weight", self.original_query_weight, 0.0, 1.0)
 
     @property
     def plain(self) -> Weighting:
@@ -295,7 +328,7 @@ class AbsoluteDiscounting(LanguageModel):
 
 
 _BUILT_IN: tuple[type[Weighting], ...] = (
-    *(BM25, BM25Robertson, BM25Atire, BM25Plus, BM25L, BM25F, TFIDF),
+    *(BM25, BM25Robertson, BM25Atire, BM25Plus, BM25L, BM25F, RM3, TFIDF),
     *(Dirichlet, JelinekMercer, AbsoluteDiscounting),
 )
 WEIGHTINGS = Registry("a weighting", {row.name: row for row in _BUILT_IN}, any_name=True)
@@ -327,3 +360,8 @@ def _number(text: str, word: str) -> float:
 def _check_range(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high or value == math.inf:
         raise ValueError(f"{name} must be a number from {low:g} to {high:g}; got {value}.")
+
+
+def _check_integer(name: str, value: float, most: int) -> None:
+    if not (1 <= value <= most and value == int(value)):
+        raise ValueError(f"{name} must be an integer from 1 to {most:,}; got {value:g}.")
