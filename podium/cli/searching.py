@@ -1,4 +1,4 @@
-"""Commands of search: `podium index`, `search`, `features` and `cascade`."""
+"""Commands of search: `podium index`, `search`, `tune-bm25`, `features` and `cascade`."""
 
 from __future__ import annotations
 
@@ -104,6 +104,32 @@ def search_command(
         show({"query": text, "hits": hits.as_dicts()})
     else:
         _print_hits(hits)
+
+
+@command("tune-bm25")
+def tune_bm25_command(
+    index: Annotated[Path, Argument(help="A folder that podium index made.")],
+    queries: Annotated[Path, Option(help="TSV, JSON lines, TREC topics or SMART.")],
+    qrels: Annotated[Path, Option(help="TREC judgements.")],
+    weighting: Annotated[str, Option(help="A weighting with k1 and b: bm25, bm25-rm3, bm25+, ...")] = "bm25",
+    field: SearchedFields = [],
+    metric: Annotated[str, Option(help="What is maximised.")] = "ndcg@10",
+    folds: Annotated[int, Option(min=2, help="The number of parts that the queries are divided into.")] = 5,
+    seed: Annotated[int, Option(min=0, help="The random seed of the division into folds.")] = 0,
+    by_position: ByPosition = False,
+    as_json: AsJson = False,
+) -> None:
+    """Choose k1 and b, and the parameters of feedback, on judged queries, by cross-validation."""
+    from podium.cli.terminal import print_table
+    from podium.workflows import searching
+
+    options: dict[str, Any] = {"metric": metric, "folds": folds, "random_state": seed, "by_position": by_position}
+    options |= _first_stage(weighting, field) | {"locate": inputs.path_of}
+    tuned = searching.tune_files(index, queries, qrels, **options)
+    if as_json:
+        show(tuned.as_dict())
+    else:
+        print_table(("queries", "weighting", tuned.metric), tuned.rows())
 
 
 @command("features")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from podium.search.retrieval.weightings import WEIGHTINGS as WEIGHTINGS
     from podium.search.retrieval.weightings import parse_weighting as parse_weighting
     from podium.search.searcher import Searcher as Searcher
+    from podium.search.tuning import tune_weighting as tune_weighting
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -44,5 +45,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "retrieval.functions": ("register_weighting",),
         "retrieval.weightings": ("WEIGHTINGS", "parse_weighting"),
         "searcher": ("Searcher",),
+        "tuning": ("tune_weighting",),
     },
 )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # one query to an index needs neither data nor models
     from podium.search.features.declaring import Features
     from podium.search.indexing import Built
     from podium.search.searcher import Searcher
+    from podium.search.tuning import TunedWeighting
 
 
 def index_files(
@@ -85,6 +86,19 @@ def search_file(
         run = search_run(searched, texts, k, report=report, **options)
     write_run(run, out, tag)
     return run
+
+
+def tune_files(
+    folder: Path, queries: Path, qrels: Path, *, by_position: bool = False, locate: Locate = itself, **options: Any
+) -> TunedWeighting:
+    """Tune a weighting on the queries and judgements of files; `options` are those of `tune_weighting`."""
+    from podium.formats.trec import read_qrels
+    from podium.search import open_index, read_queries, tune_weighting
+
+    if is_cascade(folder):
+        raise ValueError(f"{folder} is a cascade, whose weighting is set. Tune that of its index, and make it anew.")
+    index, texts = open_index(folder), read_queries(locate(queries), by_position=by_position)
+    return tune_weighting(index, texts, read_qrels(locate(qrels)), **options)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from podium._runtime.memo import Memo
@@ -37,6 +38,7 @@ class DocumentTerms:
 def largest_shares(weights: Mapping[str, float], n: int) -> dict[str, float]:
     """The n largest weights, of equal ones those of the first terms, divided by their sum; {"a": 3, "b": 1}, 2 ->
     {"a": 0.75, "b": 0.25}."""
-    best = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
+    least = min(nlargest(n, weights.values()), default=0.0)  # most terms need no comparison of texts
+    best = sorted((pair for pair in weights.items() if pair[1] >= least), key=lambda pair: (-pair[1], pair[0]))[:n]
     total = math.fsum(weight for _, weight in best)
     return {term: weight / total for term, weight in best if weight > 0.0}

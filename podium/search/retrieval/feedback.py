@@ -84,9 +84,9 @@ class FeedbackRanker(Ranker):
         total, weights = math.fsum(scores), dict[str, float]()
         for document, score in zip(documents.tolist(), scores):
             counts = self._documents.counts(document)
-            length = counts.total()
+            length, score_share = counts.total(), score / total
             for term, count in counts.items():
-                weights[term] = weights.get(term, 0.0) + score / total * (count / length)
+                weights[term] = weights.get(term, 0.0) + score_share * (count / length)
         return largest_shares(weights, min(int(self.rm3.fb_terms), MOST_TERMS - len(parts)))
 
     def _weights(self, parts: Counter[Asked], shares: Mapping[str, float]) -> dict[Asked, float]:
