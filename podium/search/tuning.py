@@ -96,6 +96,10 @@ def tune_weighting(
         raise ValueError(f"expected a weighting with k1 and b, such as bm25 or bm25-rm3; got {start.name}.")
     judged = (qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)).to_dict()
     texts = {query: text for query, text in queries.items() if query in judged}
+    if len(texts) < 2:
+        raise ValueError(
+            f"tuning needs two judged queries or more; found {len(texts)}. Are the ids those of the qrels?"
+        )
     if type(folds) is not int or not 2 <= folds <= len(texts):
         raise ValueError(
             f"folds must be an integer from 2 to {len(texts)}, the number of judged queries; got {folds!r}."
@@ -134,13 +138,17 @@ def _candidates(values: Values, start: Weighting, queries: np.ndarray) -> list[W
         names = [name for name in step if name in start.parameters()]
         grid = product(*(step[name] for name in names)) if names else ()
         tried += [best.make({**best.settings, **dict(zip(names, point))}) for point in grid]
-        best = max(dict.fromkeys(tried), key=lambda one: _mean(values(one), queries))
+        best = _best(values, tried, queries)
     return list(dict.fromkeys(tried))
 
 
 def _choose(values: Values, start: Weighting, queries: np.ndarray) -> Weighting:
-    """The best on these queries; of equal ones the first."""
-    return max(_candidates(values, start, queries), key=lambda one: _mean(values(one), queries))
+    return _best(values, _candidates(values, start, queries), queries)
+
+
+def _best(values: Values, tried: Sequence[Weighting], queries: np.ndarray) -> Weighting:
+    """The best on these queries; of equal ones the first, and what differs by rounding is equal."""
+    return max(tried, key=lambda one: round(_mean(values(one), queries), 12))
 
 
 def _folds(values: Values, start: Weighting, numbers: np.ndarray) -> tuple[list[Fold], np.ndarray]:

@@ -1,0 +1,180 @@
+"""Tuning of a weighting: values, choices and folds are those of plain loops over the same grid."""
+
+import itertools
+import json
+import sys
+
+import numpy as np
+import pytest
+from collection import WORDS, index_of, random_documents
+
+from podium import cli
+from podium.search import build_index, open_index, parse_weighting, tune_weighting
+
+FIRST = [
+    dict(zip(("k1", "b"), point)) for point in itertools.product((0.6, 0.9, 1.2, 1.6, 2), (0.2, 0.4, 0.6, 0.75, 0.9))
+]
+SECOND = [
+    dict(zip(("fb_docs", "fb_terms", "original_query_weight"), point))
+    for point in itertools.product((5, 10, 20), (10, 20, 40), (0.3, 0.5, 0.7, 0.9))
+]
+
+
+def weighting_of(name, *settings):
+    joined = {key: value for part in settings for key, value in part.items()}
+    return parse_weighting(f"{name}({', '.join(f'{key}={value}' for key, value in joined.items())})")
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    """Documents are relevant by chance, those with the words of the query in the title more often."""
+    rng = np.random.default_rng(3)
+    documents = random_documents(rng, 80)
+    index = index_of(documents, tmp_path_factory.mktemp("index"), "segments", rng)
+    queries = {f"q{number}": " ".join(rng.choice(WORDS[:12], 3)) for number in range(14)}
+    queries |= {"unjudged": WORDS[0], "no results": "nowhere"}
+    qrels = {
+        query: {
+            id: int(rng.random() < (0.5 if set(text.split()) & set(own["title"].split()) else 0.1))
+            for id, own in documents.items()
+        }
+        for query, text in queries.items()
+        if query != "unjudged"
+    }
+    return index, queries, qrels | {"not asked": {"d1": 1}}
+
+
+def precisions(collection, weighting):
+    """P@5 of each judged query: relevant ones of the first five, divided by five; of ties the larger ids."""
+    index, queries, qrels = collection
+    return {
+        query: sum(qrels[query][id] for id in first_five(index.search(text, 80, weighting=weighting))) / 5
+        for query, text in queries.items()
+        if query in qrels
+    }
+
+
+def first_five(hits):
+    return [id for _, id in sorted(zip(hits.scores, hits.ids), reverse=True)[:5]]
+
+
+def mean(values, queries):
+    return float(np.mean([values[query] for query in queries]))
+
+
+def best(name, collection, queries, memo):
+    """The best of both steps for some queries, of equal ones the first; k1 and b first, then feedback."""
+
+    def value(weighting):
+        if weighting not in memo:
+            memo[weighting] = precisions(collection, weighting)
+        return round(mean(memo[weighting], queries), 12)
+
+    chosen, tried = parse_weighting(name), [parse_weighting(name)]
+    for step in [FIRST, SECOND] if name == "bm25-rm3" else [FIRST]:
+        tried += [weighting_of(name, chosen.settings, point) for point in step]
+        chosen = max(tried, key=value)
+    return chosen, set(tried)
+
+
+@pytest.mark.parametrize("name", ["bm25", "bm25-rm3"])
+def test_the_choice_is_that_of_plain_loops_and_each_fold_is_searched_with_what_the_others_chose(collection, name):
+    index, queries, qrels = collection
+    tuned = tune_weighting(index, queries, qrels, name, metric="p@5", folds=3)
+    judged, memo = [query for query in queries if query in qrels], {}
+    chosen, tried = best(name, collection, judged, memo)
+    assert (tuned.weighting, set(tuned.tried), tuned.n_queries) == (chosen, tried, 15)
+    assert tuned.tried == pytest.approx({one: mean(memo[one], judged) for one in tried})
+    assert tuned.tried[chosen] > tuned.tried[tuned.start]
+    folds, held_out = np.random.default_rng(0).permutation(15) % 3, {}
+    for number, fold in enumerate(tuned.folds):
+        inside = [query for query, own in zip(judged, folds) if own == number]
+        own, _ = best(name, collection, [query for query in judged if query not in inside], memo)
+        held_out |= {query: memo[own][query] for query in inside}
+        assert (fold.weighting, fold.n_queries) == (own, 5)
+        assert fold.value == pytest.approx(mean(memo[own], inside))
+    assert tuned.cross_validated == pytest.approx(mean(held_out, judged))
+
+
+def test_what_is_given_stays_if_nothing_is_better(tmp_path):
+    """One document: any parameters find it."""
+    build_index([("a", "laser"), ("b", "sound")], tmp_path / "i")
+    queries, qrels = {"1": "laser", "2": "sound"}, {"1": {"a": 1}, "2": {"b": 1}}
+    tuned = tune_weighting(open_index(tmp_path / "i"), queries, qrels, "bm25(k1=1.7)", folds=2)
+    assert tuned.weighting == tuned.start == parse_weighting("bm25(k1=1.7)")
+    assert tuned.tried[tuned.weighting] == tuned.cross_validated == 1.0
+
+
+def test_fields_of_bm25f_are_those_of_the_search(collection):
+    index, queries, qrels = collection
+    fields = {"title": 2.0, "body": 1.0}
+    tuned = tune_weighting(index, queries, qrels, "bm25f", fields=fields, metric="p@5", folds=2)
+    asked = [query for query in queries if query in qrels]
+    hits = [index.search(queries[query], 80, weighting=tuned.weighting, fields=fields) for query in asked]
+    values = [sum(qrels[query][id] for id in first_five(own)) / 5 for query, own in zip(asked, hits)]
+    assert tuned.tried[tuned.weighting] == pytest.approx(np.mean(values))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weighting": "lmir-dir"}, "expected a weighting with k1 and b, such as bm25 or bm25-rm3; got lmir-dir"),
+        ({"folds": 16}, "folds must be an integer from 2 to 15, the number of judged queries; got 16"),
+        ({"folds": True}, "folds must be an integer from 2 to 15, the number of judged queries; got True"),
+        ({"metric": "inversions"}, "expected a metric of which more is better, such as ndcg@10; got inversions"),
+        ({"metric": "ndgc@10"}, "Did you mean 'ndcg"),
+        ({"weighting": "bm25-rm3", "fields": "anchor"}, "field anchor is not among them"),
+    ],
+)
+def test_bad_arguments_are_named(collection, options, message):
+    with pytest.raises(ValueError, match=message):
+        tune_weighting(*collection, **options)
+
+
+def test_without_two_judged_queries_it_says_so(collection):
+    index, queries, qrels = collection
+    with pytest.raises(ValueError, match="tuning needs two judged queries or more; found 1"):
+        tune_weighting(index, {"q0": queries["q0"]}, qrels)
+
+
+@pytest.fixture
+def podium(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["podium", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def test_the_command_prints_the_table_or_all_as_json(collection, podium, tmp_path):
+    index, queries, qrels = collection
+    (tmp_path / "queries.tsv").write_text("".join(f"{id.replace(' ', '')}\t{text}\n" for id, text in queries.items()))
+    lines = [f"{query.replace(' ', '')} 0 {id} {label}\n" for query, own in qrels.items() for id, label in own.items()]
+    (tmp_path / "qrels").write_text("".join(lines))
+    words = ("tune-bm25", index.folder, "--queries", "queries.tsv", "--qrels", "qrels", "--metric", "p@5", "--folds", 3)
+    tuned = tune_weighting(index, queries, qrels, metric="p@5", folds=3)
+    code, out, _ = podium(*words)
+    assert code == 0
+    assert [str(tuned.weighting) in line for line in out.splitlines() if "chosen on all" in line] == [True]
+    code, out, _ = podium(*words, "--json")
+    assert json.loads(out) == tuned.as_dict()
+    chosen = json.loads(out)["weighting"]
+    code, out, _ = podium("search", index.folder, queries["q0"], "--k", 3, "--json", "--weighting", chosen)
+    assert [hit["id"] for hit in json.loads(out)["hits"]] == index.search(queries["q0"], 3, weighting=chosen).ids
+
+
+def test_a_run_with_feedback_is_that_of_single_searches(collection, podium, tmp_path):
+    index, queries, _ = collection
+    (tmp_path / "queries.tsv").write_text("".join(f"{id.replace(' ', '')}\t{text}\n" for id, text in queries.items()))
+    weighting = "bm25-rm3(fb_docs=4, fb_terms=3)"
+    assert podium("search", index.folder, "--queries", "queries.tsv", "--out", "run", "--weighting", weighting)[0] == 0
+    rows = [line.split() for line in (tmp_path / "run").read_text().splitlines()]
+    for query, text in queries.items():
+        hits = index.search(text, 1000, weighting=weighting)
+        written = [(row[2], float(row[4])) for row in rows if row[0] == query.replace(" ", "")]
+        assert sorted(written) == sorted(zip(hits.ids, hits.scores))
