@@ -8,6 +8,8 @@ import pytest
 from collection import WORDS, index_of, random_documents
 
 import podium
+from podium.formats.container import write_container
+from podium.formats.kinds import CASCADE
 from podium.search import Analyser, IndexWriter, build_index, open_index, parse_weighting, search_run
 from podium.search.features.kinds import feature_kinds
 from podium.search.retrieval import clauses
@@ -67,6 +69,30 @@ def test_scores_are_those_of_plain_dictionaries(documents, indexes, history, fie
         expected = oracles.rm3_scores(fields, [((word,), field) for word in words], DEFAULTS | settings, field=field)
         hits = indexes[history].search(" ".join(words), k, weighting=named(settings), fields=field)
         assert_ranked(hits, expected, k)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_small_collection_is_ranked_as_by_plain_dictionaries(tmp_path, seed):
+    """Few documents, many ties, empty fields; queries with repeated, unknown and required words."""
+    rng = np.random.default_rng(seed)
+    own = random_documents(rng, int(rng.integers(1, 25)))
+    index, fields = index_of(own, tmp_path, HISTORIES[seed % 3], rng), by_field(own)
+    for _ in range(15):
+        settings = {
+            "fb_docs": int(rng.integers(1, 6)),
+            "fb_terms": int(rng.integers(1, 8)),
+            "original_query_weight": round(float(rng.random()), 2),
+            "b": round(float(rng.random()), 2),
+        }
+        words = rng.choice([*WORDS[:8], "unknown"], rng.integers(1, 5)).tolist()
+        must = rng.random() < 0.3
+        allowed = {id for id, parts in fields.items() if words[0] in parts["body"]} if must else None
+        field, k = str(rng.choice(["body", "title"])) if not must else "body", int(rng.integers(1, 30))
+        expected = oracles.rm3_scores(
+            fields, [((word,), field) for word in words], DEFAULTS | settings, allowed, field=field
+        )
+        text = ("+" if must else "") + " ".join(words)
+        assert_ranked(index.search(text, k, weighting=named(settings), fields=field), expected, k)
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=named)
@@ -236,3 +262,31 @@ def test_a_cascade_keeps_the_parameters_of_its_first_stage(indexes, documents, t
         hits = loaded.search(text, 20)
         first = indexes["built"].search(text, 20, weighting=weighting)
         assert sorted(zip(hits.first_ranks, hits.ids)) == list(enumerate(first.ids, 1))
+
+
+def test_an_index_without_live_documents_finds_nothing(tmp_path):
+    build_index([("a", "laser light")], tmp_path / "i")
+    with IndexWriter(tmp_path / "i") as writer:
+        writer.delete("a")
+    assert open_index(tmp_path / "i").search("laser +light", weighting="bm25-rm3").ids == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"fb_docs": 0.0}, "fb_docs must be an integer from 1 to 1,000; got 0"),
+        ({"fb_terms": "many"}, "could not convert string to float"),
+        ({"mu": 3.0}, "'mu'"),
+    ],
+)
+def test_a_cascade_with_bad_parameters_is_refused_when_it_is_opened(indexes, documents, tmp_path, facts, message):
+    qrels = {WORDS[0]: {id: int(WORDS[1] in own["body"]) for id, own in documents.items()}}
+    cascade = podium.Cascade(indexes["built"], podium.Stage(n=20), weighting="bm25-rm3")
+    model = podium.Linear().fit(cascade.training_data({WORDS[0]: WORDS[0]}, qrels))
+    cascade.with_model(model).save(tmp_path / "cascade")
+    assert podium.load(tmp_path / "cascade").weighting == parse_weighting("bm25-rm3")
+    weighting = {"variant": "bm25-rm3", "k1": 1.2, **facts}
+    changed = {"stages": [{"n": 20}], "weighting": weighting, "fields": "whole"}
+    write_container(tmp_path / "cascade" / "cascade.podium", CASCADE, changed, {})
+    with pytest.raises(ValueError, match=message):
+        podium.load(tmp_path / "cascade")
