@@ -947,3 +947,27 @@ def feedback_scores(documents, ranked, n_documents, n_terms, k1, b):
         facts = [(t, (terms.count(t), len(terms), 0, n, df[t], 1, total, total / n)) for t in best]
         scores[name] = sum(weights[t] / scale * weigh("bm25", *own, k1=k1, b=b) for t, own in facts)
     return scores
+
+
+def choose_by_one_standard_error(ranked_by_name, pools, first, cutoff=10):
+    """NDCG with the ideal of all judged documents: (chosen, {name: (mean, gain over `first`, standard error)}).
+
+    ranked_by_name: {name: one list of labels in ranked order per query}; pools: all labels of each query.
+    """
+    values = {
+        name: [dcg(ranked, cutoff) / dcg(sorted(pool, reverse=True), cutoff) for ranked, pool in zip(of_queries, pools)]
+        for name, of_queries in ranked_by_name.items()
+    }
+    n, chosen, largest, numbers = len(pools), first, 0.0, {}
+    for name, of_queries in values.items():
+        mean = sum(of_queries) / n
+        if name == first:
+            numbers[name] = (mean, None, None)
+            continue
+        differences = [one - other for one, other in zip(of_queries, values[first])]
+        gain = sum(differences) / n
+        error = math.sqrt(sum((one - gain) ** 2 for one in differences) / (n - 1) / n)
+        numbers[name] = (mean, gain, error)
+        if gain > error and gain > largest:
+            chosen, largest = name, gain
+    return chosen, numbers

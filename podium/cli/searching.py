@@ -14,6 +14,7 @@ from podium.cli.application import AsJson, command, output, say, show
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
+    from podium.pipelines.cascades.cascade import Cascade
     from podium.search import Hits
 
 
@@ -162,31 +163,65 @@ def features_command(
     show(written.as_dict() if as_json else f"{out}: {written.sentence()}", file=report)
 
 
+_JUDGED = "--queries FILE with --qrels FILE"
+
+
 @command("cascade")
 def cascade_command(
     index: Annotated[Path, Argument(help="A folder that podium index made.")],
-    models: Annotated[list[Path], Argument(metavar="MODEL...", help="Model files, one per stage.")],
     out: Annotated[Path, Option(help="The new folder for the cascade.")],
+    models: Annotated[list[Path] | None, Argument(metavar="[MODEL...]", help="Model files, one per stage.")] = None,
+    queries: Annotated[Path | None, Option(help="Instead of MODEL: judged queries, by which one is chosen.")] = None,
+    qrels: Annotated[Path | None, Option(help="TREC judgements of these queries.")] = None,
     features: Annotated[list[Path], Option(help="A TOML table of the model's features; default: LETOR's 46.")] = [],
     normalize: Normalize = None,
     n: Annotated[list[int], Option("--n", min=1, help="Documents that the model re-ranks; default 1000.")] = [],
     weighting: Weighting = None,
     field: SearchedFields = [],
+    metric: Annotated[str | None, Option(help="With --qrels: what is maximised; default ndcg@10.")] = None,
+    policy: Annotated[str | None, Option(help="With --qrels: details of the metric; default standard.")] = None,
+    folds: Annotated[int | None, Option(min=2, help="With --qrels: parts of the queries; default 5.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="With --qrels: the random seed; default 0.")] = None,
+    jobs: Annotated[int | None, Option(help="With --qrels: the number of threads; default: all cores.")] = None,
+    by_position: ByPosition = False,
     as_json: AsJson = False,
 ) -> None:
-    """Save an index and the models that re-rank what it finds as one folder."""
+    """Save an index and the models that re-rank what it finds as one folder, or choose a model by judged queries."""
     from podium.workflows import searching
 
-    options: dict[str, Any] = {"features": features, "normalize": normalize, "n": n, "locate": inputs.path_of}
-    made = searching.make_cascade(index, models, out, **options, **_first_stage(weighting, field))
-    stages = [(type(stage.model).__name__.lower(), len(stage.features), stage.n) for stage in made.stages]
+    rules = {"metric": metric, "policy": policy, "folds": folds, "random_state": seed, "n_jobs": jobs}
+    rules = {name: value for name, value in rules.items() if value is not None}
+    options = {"locate": inputs.path_of, "normalize": normalize, **_first_stage(weighting, field)}
+    if queries is None and qrels is None:
+        if not models or rules or by_position:
+            raise ValueError(f"Give one MODEL or more, or {_JUDGED}, which --metric, --folds and the like belong to.")
+        made = searching.make_cascade(index, models, out, features=features, n=n, **options)
+    else:
+        if models or queries is None or qrels is None or len(features) > 1 or len(n) > 1:
+            raise ValueError(f"Give {_JUDGED} and no MODEL, --features and --n at most once: one model is chosen.")
+        judgements = searching.Judgements(queries, qrels, by_position, rules)
+        options |= {"features": features[0] if features else None, "n": n[0] if n else 1000}
+        made = searching.fit_cascade(index, judgements, out, **options)
+    _print_cascade(made, out, as_json)
+
+
+def _print_cascade(made: Cascade, out: Path, as_json: bool) -> None:
+    """What was tried, if a model was chosen; then the stages."""
+    names = [None if stage.model is None else type(stage.model).__name__.lower() for stage in made.stages]
+    stages = [(name, len(stage.features), stage.n) for name, stage in zip(names, made.stages)]
+    choice = made.choice_
     if as_json:
         listed = [dict(zip(("model", "features", "n"), stage)) for stage in stages]
-        about = {"documents": len(made.index), "weighting": str(made.weighting)}
-        show(about | {"stages": listed, "written": str(out)})
-    else:
-        lines = [f"{name} re-ranks {n:,} by {counted(features, 'feature')}" for name, features, n in stages]
-        show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.name}; {'; '.join(lines)}")
+        about = {"documents": len(made.index), "weighting": str(made.weighting), "stages": listed}
+        show(about | ({} if choice is None else {"choice": choice.as_dict()}) | {"written": str(out)})
+        return
+    if choice is not None:
+        show(str(choice))
+    lines = [
+        "the order of the first stage" if name is None else f"{name} re-ranks {n:,} by {counted(features, 'feature')}"
+        for name, features, n in stages
+    ]
+    show(f"{out}: {counted(len(made.index), 'document')}, {made.weighting.name}; {'; '.join(lines)}")
 
 
 def _print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None:

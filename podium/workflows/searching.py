@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +179,16 @@ def features_file(
     return FeatureFile(out, declaration, data, judged is not None, len(texts) - data.n_queries)
 
 
+@dataclass(frozen=True)
+class Judgements:
+    """Judged queries, and the rules that `Cascade.fit` chooses by: metric, policy, folds, random_state, n_jobs."""
+
+    queries: Path
+    qrels: Path
+    by_position: bool = False
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+
 def declared_features(path: Path | None, normalize: str | None, locate: Locate = itself) -> Features:
     """The features of a TOML file, or LETOR's 46; `normalize` replaces what the file says."""
     from podium.search import Features
@@ -218,6 +228,33 @@ def make_cascade(
     cascade = Cascade(index, stages, **first_stage)
     cascade.save(out)
     return cascade
+
+
+def fit_cascade(
+    index: Path,
+    judgements: Judgements,
+    out: Path,
+    *,
+    features: Path | None = None,
+    normalize: str | None = None,
+    n: int = 1000,
+    locate: Locate = itself,
+    **first_stage: Any,
+) -> Cascade:
+    """Choose a re-ranker, or none, by judged queries, and save the cascade."""
+    from podium.formats.trec import read_qrels
+    from podium.pipelines.cascades.cascade import Cascade, Stage
+    from podium.pipelines.cascades.saving import refuse_bad_folder
+    from podium.search import read_queries
+
+    refuse_bad_folder(out)
+    cascade = Cascade(index, Stage(features=declared_features(features, normalize, locate), n=n), **first_stage)
+    texts = read_queries(locate(judgements.queries), by_position=judgements.by_position)
+    qrels = read_qrels(locate(judgements.qrels))
+    with progress("choosing a re-ranker") as report:
+        fitted = cascade.fit(texts, qrels, report=report, **judgements.rules)
+    fitted.save(out)
+    return fitted
 
 
 def _one_per_model(option: str, values: list[Any], models: Sequence[Path]) -> list[Any]:

@@ -1318,3 +1318,55 @@ def test_a_cascade_is_made_searched_and_explained(podium, collection):
     code, out, _ = podium("cascade", "ix", "m.podium", "m.podium", "--out", "two", *options, "--n", "5", "--json")
     assert [stage["n"] for stage in json.loads(out)["stages"]] == [25, 5]
     assert podium("search", "two", "tail flow")[0] == 0
+
+
+def test_a_cascade_is_chosen_by_judged_queries_or_keeps_the_first_stage(podium, collection):
+    judged = ["--queries", "texts.tsv", "--qrels", "judged", "--n", "25"]
+    code, out, err = podium("cascade", "ix", *judged, "--out", "chosen")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "ndcg@10 (standard) on 5 queries that the models had not seen, 5 folds"
+    names = ["first stage", "z-score sum", "linear", "small trees", "blend"]
+    assert [line.startswith(name) for line, name in zip(lines[2:], names)] == [True] * 5
+    assert lines[7].startswith("Chosen: ")
+    assert re.fullmatch(r"chosen: 40 documents, bm25; (linear|blend|lambdamart) re-ranks 25 by 47 features", lines[-1])
+    assert podium("search", "chosen", "tail flow", "--explain", "--k", "3")[0] == 0
+    options = ["--features", "more.toml", "--metric", "map", "--folds", "3", "--seed", "4", "--jobs", "1", "--json"]
+    code, out, _ = podium("cascade", "ix", *judged, *options, "--out", "other", "--weighting", "lmir-jm")
+    found = json.loads(out)
+    assert (code, found["written"], found["choice"]["metric"], found["choice"]["folds"]) == (0, "other", "map", 3)
+    assert [one["name"] for one in found["choice"]["tried"]] == names
+    texts = dict(line.split("\t") for line in (collection / "texts.tsv").read_text().splitlines())
+    hits = {name: searched_hits(podium, "ix", text) for name, text in texts.items()}
+    (collection / "best").write_text("\n".join(f"{name} 0 {found[0][0]} 1" for name, found in hits.items()))
+    code, out, _ = podium("cascade", "ix", *judged[:2], "--qrels", "best", "--n", "25", "--out", "same")
+    assert (code, out.splitlines()[-1]) == (0, "same: 40 documents, bm25; the order of the first stage")
+    assert {name: searched_hits(podium, "same", text) for name, text in texts.items()} == hits
+    code, out, _ = podium("cascade", "ix", *judged[:2], "--qrels", "best", "--n", "25", "--out", "json", "--json")
+    assert json.loads(out)["stages"] == [{"model": None, "features": 46, "n": 25}]
+    assert "No stage has a model" in podium("search", "same", "tail flow", "--explain")[1]
+
+
+def searched_hits(podium, folder, text):
+    """(id, score) of the documents, best first."""
+    hits = json.loads(podium("search", folder, text, "--k", "30", "--json")[1])["hits"]
+    return [(hit["id"], hit["score"]) for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["m.podium", "--queries", "texts.tsv", "--qrels", "judged"], "and no MODEL"),
+        (["--queries", "texts.tsv"], "--queries FILE with --qrels FILE"),
+        (["--qrels", "judged"], "--queries FILE with --qrels FILE"),
+        ([], "Give one MODEL or more, or --queries FILE with --qrels FILE"),
+        (["m.podium", "--folds", "3"], "which --metric, --folds and the like belong to"),
+        (["--queries", "texts.tsv", "--qrels", "judged", "--n", "5", "--n", "3"], "at most once"),
+        (["--queries", "texts.tsv", "--qrels", "judged", "--metric", "ndgc"], "Did you mean"),
+    ],
+)
+def test_models_and_judgements_for_a_cascade_are_not_mixed(podium, collection, words, message):
+    code, out, err = podium("cascade", "ix", *words, "--out", "mixed")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (collection / "mixed").exists()

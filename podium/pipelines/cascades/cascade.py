@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from podium._runtime.words import check_choice, counted
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
 from podium.formats.trec import Qrels, Run
+from podium.metrics.base import Metric
+from podium.metrics.policies import Policy
 from podium.models.frame.estimator import check_fitted
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import one_query
@@ -30,6 +32,9 @@ from podium.search.reading import Hit, Hits, Index, open_index
 from podium.search.retrieval.weightings import Weighting, parse_weighting
 from podium.search.searcher import Fields
 
+if TYPE_CHECKING:
+    from podium.pipelines.cascades.choosing import CascadeChoice
+
 _QUERIES_PER_BLOCK = 8
 _UNJUDGED = ("irrelevant", "skip")
 
@@ -39,7 +44,7 @@ class Stage:
     """Re-ranks the best `n` documents by a model of their features; those behind keep their order, behind.
 
     `features` are `podium.search.Features`, "letor" or the path of a TOML file. Without a model, the order stays:
-    `Cascade.training_data` has what one can be trained on.
+    `Cascade.training_data` has what one can be trained on, and `Cascade.fit` chooses one.
     """
 
     model: Ranker | None = None
@@ -135,7 +140,8 @@ class Cascade:
     """An index and the stages that re-rank what it finds.
 
     `stages` is a list of `Stage`s, or of models for LETOR's 46 features; without any there is one without a model, for
-    `training_data`. `weighting` and `fields` are those of the first stage, as in `Index.search`.
+    `training_data` and `fit`. `weighting` and `fields` are those of the first stage, as in `Index.search`. `choice_` is
+    what `fit` tried, of a cascade that it returned.
     """
 
     def __init__(
@@ -156,6 +162,7 @@ class Cascade:
                 raise ValueError(f"a stage re-ranks {most}; got n={stage.n}.")
         self.index.ranker(self.weighting, fields)  # refuses bad fields
         self._extractors = [Extractor(self.index, stage.features) for stage in self.stages]
+        self.choice_: CascadeChoice | None = None
 
     def __repr__(self) -> str:
         names = ", ".join(f"{type(stage.model).__name__} of {stage.n}" for stage in self.stages if stage.model)
@@ -166,6 +173,29 @@ class Cascade:
         stages = list(self.stages)
         stages[stage] = replace(stages[stage], model=model)
         return Cascade(self.index, stages, weighting=self.weighting, fields=self.fields)
+
+    def fit(
+        self,
+        queries: Mapping[str, str],
+        qrels: Qrels | Mapping[str, Mapping[str, float]],
+        *,
+        metric: str | Metric = "ndcg@10",
+        policy: str | Policy = "standard",
+        folds: int = 5,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+        report: Any = None,
+    ) -> Cascade:
+        """The same cascade, re-ranked by what gains on queries that it was not trained on, or not at all.
+
+        Cross-validation over queries tries a z-score sum of the first stage and a linear model, the linear model, small
+        trees and a blend. The first stage stays as it is unless one of them gains more than one standard error of the
+        differences per query. `choice_` of the new cascade has what was tried; print it. `report(done, of, ...)` is
+        called while features are computed, and after each candidate.
+        """
+        from podium.pipelines.cascades.choosing import Rules, fit_cascade
+
+        return fit_cascade(self, queries, qrels, Rules(metric, policy, folds, random_state, n_jobs), report)
 
     def search(
         self, text: str, k: int = 10, *, weighting: str | Weighting | None = None, fields: Fields | None = None

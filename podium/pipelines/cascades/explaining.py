@@ -74,7 +74,8 @@ def explain_search(cascade: Cascade, text: str, k: int) -> ExplainedSearch:
     shares: Mapping[int, tuple[FeatureShare, ...]] = {}
     if len(before.documents):
         rows = cascade.rows(number, text, before)
-        mean, note = float(stage.scores(rows).mean()), _why_not(stage)
+        scores = before.scores if stage.model is None else stage.scores(rows)
+        mean, note = float(scores.mean()), _why_not(stage)
         shares = _shares(stage, rows, before.documents, note == "")
     columns = zip(hits.ids, hits.scores, hits.first_ranks, hits.first_scores, hits.documents.tolist())
     explained = (
@@ -86,14 +87,14 @@ def explain_search(cascade: Cascade, text: str, k: int) -> ExplainedSearch:
 
 
 def _last_stage(cascade: Cascade) -> tuple[int, Stage]:
-    stages = [(number, stage) for number, stage in enumerate(cascade.stages) if stage.model is not None]
-    if not stages:
-        raise ValueError("no stage of the cascade has a model, so there is nothing to explain.")
-    return stages[-1]
+    """The last stage with a model; the last of all where none has one: its features are shown without shares."""
+    stages = list(enumerate(cascade.stages))
+    return ([one for one in stages if one[1].model is not None] or stages)[-1]
 
 
 def _why_not(stage: Stage) -> str:
-    assert stage.model is not None
+    if stage.model is None:
+        return "No stage has a model: the order is that of the first stage, and no feature has a share in it."
     try:
         stage.model.summands()
     except ValueError as error:
@@ -104,8 +105,7 @@ def _why_not(stage: Stage) -> str:
 def _shares(
     stage: Stage, rows: np.ndarray, documents: np.ndarray, with_shares: bool
 ) -> Mapping[int, tuple[FeatureShare, ...]]:
-    assert stage.model is not None
-    if not with_shares:
+    if stage.model is None or not with_shares:
         return {doc: _feature_shares(stage.features.names, row, None) for doc, row in zip(documents.tolist(), rows)}
     columns = as_dense(stage.model.columns(rows, one_query(len(rows))))
     attributions = attribute(stage.model, columns, columns_for(stage.model, names=stage.features.names))

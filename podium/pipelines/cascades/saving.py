@@ -1,7 +1,7 @@
 """A cascade on disk: one folder.
 
 cascade.podium      the stages, weighting and fields: a checked container
-stage-1.podium      the model of stage 1, stage-1.toml its features; stage-2...
+stage-1.podium      the model of stage 1, if it has one; stage-1.toml its features; stage-2...
 table-1.podium-table    values of queries and documents that features look up
 index/              the index as the cascade sees it; its files never change, so they are linked where that works
 """
@@ -41,8 +41,6 @@ def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
     declarations = []
     tables = _tables(cascade)
     for number, stage in enumerate(cascade.stages, 1):
-        if stage.model is None:
-            raise ValueError(f"{folder}: stage {number} has no model. Train one on Cascade.training_data first.")
         try:
             declarations.append(stage.features.to_toml(lambda feature: _table_name(_table_number(tables, feature))))
         except ValueError as error:
@@ -52,8 +50,8 @@ def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
     part.mkdir()
     try:
         for number, (stage, text) in enumerate(zip(cascade.stages, declarations), 1):
-            assert stage.model is not None
-            save(stage.model, part / f"stage-{number}.podium")
+            if stage.model is not None:
+                save(stage.model, part / f"stage-{number}.podium")
             (part / f"stage-{number}.toml").write_text(text, encoding="utf-8")
         for number, columns in enumerate(tables):
             write_behaviour(part / _table_name(number), columns)
@@ -116,10 +114,14 @@ def _copy_index(index: Index, target: Path) -> None:
 
 def _facts(cascade: Cascade) -> dict[str, Any]:
     settings = {"variant": cascade.weighting.name, **cascade.weighting.settings}
-    stages, fields = [{"n": int(stage.n)} for stage in cascade.stages], cascade.fields
+    stages, fields = [_stage_facts(stage) for stage in cascade.stages], cascade.fields
     if not isinstance(fields, str):
         fields = dict(fields) if isinstance(fields, Mapping) else list(fields)
     return {"stages": stages, "weighting": settings, "fields": fields}
+
+
+def _stage_facts(stage: Stage) -> dict[str, Any]:
+    return {"n": int(stage.n)} | ({} if stage.model is not None else {"model": False})
 
 
 def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
@@ -128,9 +130,12 @@ def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
     with open_container(folder / CASCADE_FILE, CASCADE) as file:
         facts = file.meta
     try:
-        weighting, depths = _read_weighting(folder, facts["weighting"]), [item["n"] for item in facts["stages"]]
-        if set(facts) != {"stages", "weighting", "fields"} or not 1 <= len(depths) <= _MOST_STAGES:
+        weighting, listed = _read_weighting(folder, facts["weighting"]), [dict(item) for item in facts["stages"]]
+        if set(facts) != {"stages", "weighting", "fields"} or not 1 <= len(listed) <= _MOST_STAGES:
             raise ValueError("it does not list its stages")
+        for item in listed:
+            if item != {"n": item["n"]} | ({"model": False} if "model" in item else {}):
+                raise ValueError(f"a stage is {item!r:.60}")
         fields: Any = facts["fields"]
         if not isinstance(fields, (str, list, dict)):
             raise ValueError(f"fields are {fields!r:.60}")
@@ -138,7 +143,7 @@ def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
         raise
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CASCADE.damaged(folder / CASCADE_FILE, f"its facts are not understood: {error}") from error
-    stages = [_read_stage(folder, number, n) for number, n in enumerate(depths, 1)]
+    stages = [_read_stage(folder, number, item) for number, item in enumerate(listed, 1)]
     index = open_index(folder / _INDEX)
     try:
         return Cascade(index, stages, weighting=weighting, fields=fields)
@@ -146,13 +151,13 @@ def load_cascade(folder: str | os.PathLike[str]) -> Cascade:
         raise CASCADE.damaged(folder / CASCADE_FILE, str(error)) from error
 
 
-def _read_stage(folder: Path, number: int, n: Any) -> Stage:
-    model = load(folder / f"stage-{number}.podium")
+def _read_stage(folder: Path, number: int, facts: dict[str, Any]) -> Stage:
+    model = None if "model" in facts else load(folder / f"stage-{number}.podium")
     features = Features.read(folder / f"stage-{number}.toml", only_inside=True)
-    if not isinstance(model, Ranker):
+    if model is not None and not isinstance(model, Ranker):
         raise CASCADE.damaged(folder / f"stage-{number}.podium", "it is no model")
     try:
-        return Stage(model, features, n)
+        return Stage(model, features, facts["n"])
     except ValueError as error:
         raise CASCADE.damaged(folder / f"stage-{number}.toml", str(error)) from error
 

@@ -229,7 +229,7 @@ def test_what_cannot_be_saved_is_refused_with_the_reason(indexes, qrels, tmp_pat
         return [len(id) for id in query.ids]
 
     cascade = Cascade(indexes["built"], Stage(features=FEATURES.add("letters", letters), n=N))
-    with pytest.raises(ValueError, match="stage 1 has no model"):
+    with pytest.raises(ValueError, match=r"stage 1 cannot be saved: feature 'letters' is a Python function"):
         cascade.save(tmp_path / "c")
     cascade = cascade.with_model(models()["trees"].fit(cascade.training_data(QUERIES, qrels)))
     assert cascade.search(QUERIES["q0"])
