@@ -160,6 +160,7 @@ def test_a_first_stage_that_is_kept_is_saved_searched_and_explained(cascade, ind
     assert {share.share for share in explained.hits[0].features} == {None}
 
 
+@pytest.mark.slow
 def test_random_judgements_mostly_keep_the_first_stage_and_no_choice_breaks_the_rule(cascade, pages):
     kept = 0
     for seed in range(6):
