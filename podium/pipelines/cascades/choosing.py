@@ -43,7 +43,7 @@ class Tried:
     name: str
     settings: str  # the model as it would be written in Python
     mean: float | None = None  # None: it could not be trained
-    gain: float | None = None
+    gain: float | None = None  # above 0 where it is better, also if lower values are
     error: float | None = None  # the standard error of the gain
     seconds: float | None = None  # of one training, the median over folds: the first one of a process compiles
     microseconds: float | None = None  # more per query, for features and scores; the median of some queries
@@ -242,7 +242,7 @@ class Trying:
 
     def _compared(self, name: str) -> tuple[float, float | None, float | None]:
         values = self.per_query[name]
-        mean = float(np.nanmean(values)) * (1 if self.metric.higher_is_better else -1)
+        mean = float(np.nanmean(values if self.metric.higher_is_better else 0.0 - values))
         return (
             (mean, None, None) if name == FIRST_STAGE else (mean, *gain_and_error(values, self.per_query[FIRST_STAGE]))
         )

@@ -160,6 +160,7 @@ def test_a_first_stage_that_is_kept_is_saved_searched_and_explained(cascade, ind
     assert {share.share for share in explained.hits[0].features} == {None}
 
 
+@pytest.mark.slow
 def test_random_judgements_mostly_keep_the_first_stage_and_no_choice_breaks_the_rule(cascade, pages):
     kept = 0
     for seed in range(6):
@@ -257,6 +258,36 @@ def test_candidates_that_cannot_be_trained_are_left_out_with_the_reason(index, q
     assert [one.name for one in left_out] == ["small trees", "blend"]
     assert all("its trees need 40" in one.note and one.note in choice.notes for one in left_out)
     assert str(choice).count("left out, because it failed") == 2
+
+
+def test_missing_values_leave_the_trees_only_and_the_model_can_be_chosen_again(index, qrels, tmp_path):
+    rng = np.random.default_rng(1)
+    rows = [
+        f"{text},{d},{rng.random():.3f}"
+        for text in QUERIES.values()
+        for d in qrels.to_dict()["q0"]
+        if rng.random() < 0.3
+    ]
+    (tmp_path / "clicks.csv").write_text("\n".join(["query,document,clicks", *rows]))
+    table = {"file": str(tmp_path / "clicks.csv"), "by": "query_document", "column": "clicks", "missing": float("nan")}
+    fitted = Cascade(index, Stage(features=FEATURES.add("clicks", "table", **table), n=N)).fit(QUERIES, qrels)
+    assert [one.name for one in fitted.choice_.tried if one.mean is None] == ["z-score sum", "linear", "blend"]
+    assert fitted.choice_.chosen == "small trees"
+    fitted.save(tmp_path / "c")
+    loaded = podium.load(tmp_path / "c")
+    again = loaded.fit(QUERIES, qrels)
+    assert again.stages[0].features.names == (*FEATURES.names, "clicks", SCORE)
+    assert numbers_of(again.choice_) == numbers_of(fitted.choice_)
+    assert again.search(QUERIES["q0"], N).scores == loaded.search(QUERIES["q0"], N).scores
+
+
+def test_a_metric_that_is_better_when_lower_gains_by_falling(cascade, qrels):
+    choice = cascade.fit(QUERIES, qrels, metric="inversions").choice_
+    first, *others = choice.tried
+    for one in others:
+        assert one.gain == pytest.approx(first.mean - one.mean)
+    chosen = next(one for one in others if one.name == choice.chosen)
+    assert chosen.mean == min(one.mean for one in choice.tried) < first.mean
 
 
 def test_what_was_tried_is_printed_and_plain(fitted):
