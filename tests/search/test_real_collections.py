@@ -33,6 +33,7 @@ def test_cranfield(real_data, tmp_path):
     assert (len(index), len(queries)) == (1400, 225)
     qrels = podium.read_qrels(real_data / "cran" / "QRelsCorrectedforTRECeval")
     assert ndcg(index, queries, qrels) > 0.5
+    assert ndcg(index, queries, qrels, weighting="bm25-rm3") > ndcg(index, queries, qrels)
 
 
 def test_a_re_ranker_chosen_by_few_queries_of_cranfield_is_not_worse_on_the_others(real_data, tmp_path):
@@ -75,7 +76,9 @@ def test_nfcorpus(real_data, tmp_path):
     build_index([(name, text) for name, text in documents], tmp_path / "i")
     queries = dict(line.split("\t", 1) for line in text_of(folder / "test.titles.queries.xz").splitlines())
     (tmp_path / "qrels").write_text(text_of(folder / "test.2-1-0.qrel.xz"))
-    assert ndcg(open_index(tmp_path / "i"), queries, podium.read_qrels(tmp_path / "qrels")) > 0.25
+    index, qrels = open_index(tmp_path / "i"), podium.read_qrels(tmp_path / "qrels")
+    assert ndcg(index, queries, qrels) > 0.25
+    assert ndcg(index, queries, qrels, weighting="bm25-rm3") > ndcg(index, queries, qrels)
 
 
 def test_a_cascade_ranks_cranfield_better_than_its_first_stage(real_data, tmp_path):
