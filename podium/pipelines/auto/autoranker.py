@@ -21,7 +21,7 @@ from podium.data.sparse import FeatureMatrix
 from podium.evaluation.evaluating import MetricLike
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES
-from podium.models.frame.init_model import refuse_fitted_inits
+from podium.models.frame.init_model import copy_unfitted, refuse_fitted_inits
 from podium.models.frame.parameters import NAME, NAMES, Kind, SeedParameter, parameter, parametrized
 from podium.models.frame.plan import Progress
 from podium.models.frame.ranker import FittedState, Ranker
@@ -145,6 +145,16 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
             model.set_params(n_jobs=usable_threads(self.n_jobs))
         return Trained(model.fit(data, callbacks=[ending]))
 
+    def check_member(self, member: Ranker, width: int | None = None) -> None:
+        """A member of a checkpoint must be one that was chosen: with little time, the next run may choose others."""
+        super().check_member(member, width)
+        if hasattr(self, "_ending") and not any(_is_trained_by(one, member) for one in read_plan(self.plan_)[0]):
+            chosen = f"{type(member).__name__} is not among the members that were chosen this time"
+            advice = (
+                "a choice depends on time where the budget is small. Give a larger budget, or remove the checkpoint"
+            )
+            raise ValueError(f"{chosen}; {advice}")
+
     def finish(self, training: MembersTraining) -> None:
         """The plan says what was trained, also where the budget ended the training."""
         for number, (ending, member) in enumerate(zip(self._ending, training.members)):
@@ -247,6 +257,15 @@ def shortened(model: Ranker, steps: int) -> Ranker:
             model.set_params(**{name: steps})
             break
     return model
+
+
+def _is_trained_by(planned: Ranker, member: Ranker) -> bool:
+    """Whether they have the same parameters, but for seeds, threads and batches, which are set for the training."""
+    planned, member = (seeded(copy_unfitted(one), 0) for one in (planned, member))
+    for one in (planned, member):
+        several = {"n_jobs", "model__n_jobs", "batch_size"} & set(one.get_params())
+        one.set_params(**dict.fromkeys(several - {"batch_size"}, 1), **dict.fromkeys(several & {"batch_size"}, 32))
+    return bool(to_plain(planned) == to_plain(member))
 
 
 def make_plan(choice: Choice) -> dict[str, Any]:

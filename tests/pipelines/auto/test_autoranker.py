@@ -258,7 +258,8 @@ def judged_by_table(signal: dict[str, float], n_queries: int = 200) -> tuple[lis
     draws = np.random.default_rng(0)
     labels = draws.integers(0, 3, n_queries * 10).astype(float)
     data = RankingData.from_arrays(np.zeros((len(labels), 1)), labels, np.repeat(np.arange(n_queries), 10))
-    tried = [one for one in make_candidates(data, FAMILIES)[0] if one.family in signal][: len(signal)]
+    candidates = make_candidates(data, FAMILIES)[0]
+    tried = [next(one for one in candidates if one.family == family) for family in signal]
     trying = FromTable(data, tried, parse_criterion("ndcg@10"), 2, Budget(1e6), 0, 1)
     trying.table = {
         one.name: (labels * signal[one.family] + draws.standard_normal(len(labels))).astype(np.float32) for one in tried

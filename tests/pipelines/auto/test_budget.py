@@ -235,6 +235,41 @@ def test_a_budget_that_ends_the_final_training_changes_the_plan_and_is_noted(mon
     np.testing.assert_array_equal(again.predict(data), model.predict(data))
 
 
+def test_a_checkpoint_resumes_the_members_that_were_chosen_and_no_others(monkeypatch, tmp_path) -> None:
+    """The training dies after its first member, a linear model; resumed, it has the bytes of one that did not."""
+    data, path = world(3, 40), tmp_path / "auto.check"
+    quick = {"families": ("linear", "trees"), "divisions": 1, "folds": 2, "n_jobs": 1, "random_state": 2}
+    chosen = [podium.Linear(objective="ranknet", max_iter=9), podium.Boosted(objective="ranknet", n_estimators=5)]
+    choose_members(monkeypatch, chosen)
+    whole = podium.AutoRanker(**quick).fit(data)
+
+    def dies(progress):
+        if progress.iteration == 2:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        podium.AutoRanker(**quick).fit(data, checkpoint=path, every=1, callbacks=[dies])
+    choose_members(monkeypatch, [podium.MART(n_estimators=3), chosen[1]])
+    with pytest.raises(ValueError, match="Linear is not among the members that were chosen this time"):
+        podium.AutoRanker(**quick).fit(data, checkpoint=path, every=1)
+    choose_members(monkeypatch, chosen)
+    resumed = podium.AutoRanker(**quick).fit(data, checkpoint=path, every=1)
+    for name, model in (("whole", whole), ("resumed", resumed)):
+        model.save(tmp_path / name)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
+
+
+def choose_members(monkeypatch, members) -> None:
+    """Every choice from now on is this one."""
+    plan = {"members": [to_plain(one) for one in members], "weights": [1 / len(members)] * len(members)}
+
+    def chooses(self, pool, n_final_rows, budget):
+        self._set_choice(plan, [], ["Chosen by the test."])
+        return True
+
+    monkeypatch.setattr(podium.AutoRanker, "_choose", chooses)
+
+
 def test_timing_says_what_was_spent_on_choosing_training_and_compiling() -> None:
     model = podium.AutoRanker(families=("linear",), divisions=1, folds=2, n_jobs=1).fit(world())
     assert set(model.timing_) == {"choosing", "training", "compiling"}
