@@ -1,6 +1,7 @@
 """Costs: how long candidates take, in seconds, as measured on the same data or predicted from that.
 
-Within a family, the seconds of a training are taken as proportional to rows x columns x steps.
+Within a family, the seconds of a training are taken as proportional to rows x columns x steps; those of nets, which are
+spent on compiling their programs as well, never as less than what was measured.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Costs:
             return self.measured[number]
         candidate, work = self.candidates[number], self._work(number)
         known = (n for n in self.measured if self.candidates[n].family == candidate.family)
-        predictions = (self.measured[n] * work / self._work(n) for n in known)
+        least = 1.0 if candidate.family == "nets" else 0.0  # programs of smaller nets are not compiled faster
+        predictions = (self.measured[n] * max(least, work / self._work(n)) for n in known)
         return max(predictions, default=_UNMEASURED.get(candidate.family, 0.0))
 
     def trying(self, number: int) -> float:
