@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from small_worlds import world
 
 import podium
+from podium._runtime.compiler import _CompileTimer, compile_seconds
 from podium.data.ranking import RankingData
 from podium.persistence.values import from_plain, to_plain
 from podium.pipelines.auto.autoranker import Ending, make_plan, shortened
 from podium.pipelines.auto.budget import Budget, OutOfTime, Watch
 from podium.pipelines.auto.candidates import FAMILIES, make_candidates
 from podium.pipelines.auto.choosing import Trying, choose
+from podium.pipelines.auto.costs import SLACK, Costs
 from podium.pipelines.auto.criteria import parse_criterion
 
 N_QUERIES, N_DOCUMENTS = 24, 5
@@ -285,3 +288,67 @@ def test_a_real_choice_keeps_a_small_budget() -> None:
     podium.AutoRanker(budget=600, divisions=1, **options).fit(data)
     model = podium.AutoRanker(budget=5, **options).fit(data)
     assert sum(model.timing_[part] for part in ("choosing", "training")) < 10
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), max_size=6), st.integers(0, 4))
+def test_kernels_compiled_inside_of_others_count_once(intervals, last) -> None:
+    """Each interval has one inside; what has not ended counts up to now."""
+    clock = Clock()
+    timer = _CompileTimer(clock)
+    for outer, inner in intervals:
+        clock.now += 1  # nothing is compiled
+        timer.start()
+        clock.now += outer
+        timer.start()
+        clock.now += inner
+        timer.end()
+        timer.end()
+    ended = sum(outer + inner for outer, inner in intervals)
+    assert timer.seconds() == ended
+    timer.start()
+    clock.now += last
+    assert timer.seconds() == ended + last
+
+
+def test_seconds_of_compiling_are_those_that_numba_reports() -> None:
+    numba = pytest.importorskip("numba")
+    before, began = compile_seconds(), perf_counter()
+    numba.njit(lambda number: number + before)(1)
+    passed = perf_counter() - began
+    assert 0 <= compile_seconds() - before <= passed
+    if not numba.config.DISABLE_JIT:
+        assert compile_seconds() > before
+
+
+def test_a_training_is_predicted_by_rows_columns_and_steps() -> None:
+    """Two threads, 4 folds: two rounds. 3 columns per feature take three times as long; forests are rounded up."""
+    candidates, _ = make_candidates(world(), ("linear", "trees", "nets"))
+    number = {one.name: n for n, one in enumerate(candidates)}
+    columns, bare = number["trees, pairwise, 7 leaves"], number["trees, pairwise, 7 leaves, features as they are"]
+    costs = Costs(candidates, n_rows=400, n_final_rows=600, n_features=5, n_folds=4, n_threads=2)
+    assert costs.training(columns) == 0
+    assert costs.training(number["nets, RankNet 32"]) == 3
+    costs.measured[bare] = 2.0
+    assert costs.training(columns) == 3 * 2.0
+    assert costs.trying(columns) == 2 * 3 * 2.0
+    rows = 600 / (400 * 3 / 4)
+    assert costs.final([(bare, 100)]) == pytest.approx(SLACK * 3 * (100 / 300) * rows * 2.0)  # 5 forests in 3 rounds
+    assert costs.final([(bare, 100)], (2, 4)) == pytest.approx(SLACK * 1 * (100 / 300) * rows * 2.0)
+    assert costs.final([(number["nets, RankNet 32"], 0)]) == pytest.approx(SLACK * 10 / 4 * rows * 3.0)
+    costs.measured[number["nets, RankNet 32"]] = 8.0
+    assert costs.training(number["nets, RankNet 32, features as they are"]) == 8.0
+    assert costs.training(number["linear, penalty 0.1"]) == 0
+
+
+def test_a_candidate_that_was_stopped_tells_what_others_cost() -> None:
+    """What is not begun names the seconds that it needs; nets come last, so that linear models and trees are tried."""
+    candidates, _ = make_candidates(world(), FAMILIES)
+    durations = {one.name: (8.0, 0.1) if one.family == "nets" else (0.01, 1e-4) for one in candidates}
+    trying = timed(30.0, durations, candidates)
+    choice = choose(trying, 1)
+    assert {one["what"].split(",")[0] for one in choice.tried} >= {"linear", "trees"}
+    nets = [note for note in choice.notes if note.startswith("nets, ")]
+    assert len(nets) == sum(one.family == "nets" for one in candidates)
+    assert "it was clear that it needs" in nets[0]
+    assert all("by prediction" in note for note in nets[1:])
+    assert trying.clock.now < 30
