@@ -195,8 +195,8 @@ class Trying:
     def _is_enough(self, left: float, needed: float, what: str) -> bool:
         if left > 0 and needed <= left:
             return True
-        prediction = f"it needs {needed:.2f} s by prediction, and " if needed > 0 else ""
-        self._leave_out(what, f"{prediction}there were {max(left, 0.0):.2f} s for it")
+        reason = f"it needs {needed:.2f} s by prediction, and there were {left:.2f} s for it"
+        self._leave_out(what, reason if left > 0 else "no time was left for it")
         return False
 
     def _leave_out(self, what: str, reason: object) -> None:
@@ -207,7 +207,18 @@ class Trying:
         reserved, group = self._reserved(), self.candidates[number].group
         of_group = reserved.pop(group, 0.0)
         finals = self.costs.finals(number, averaged=LEAST)
-        return Watch(self.budget, self.costs.rounds, finals, of_group, sum(reserved.values()))
+        others = sum(reserved.values()) + self._reserved_for_first(number)
+        return Watch(self.budget, self.costs.rounds, finals, of_group, others)
+
+    def _reserved_for_first(self, number: int) -> float:
+        """As long as there is no result: seconds of the first candidate, which is trained if nothing can be compared.
+
+        A family that has been measured needs no reserve: its predictions say beforehand whether there is enough time.
+        """
+        families = {self.candidates[n].family for n in self.costs.measured}
+        if self.best or self.candidates[number].family in families or not families:
+            return 0.0
+        return self.costs.final([(0, 0)], LEAST)
 
     def _reserved(self) -> dict[str, float]:
         """Seconds of the final training of the best of each group so far, and of comparing blends."""

@@ -352,3 +352,14 @@ def test_a_candidate_that_was_stopped_tells_what_others_cost() -> None:
     assert "it was clear that it needs" in nets[0]
     assert all("by prediction" in note for note in nets[1:])
     assert trying.clock.now < 30
+
+
+def test_where_the_first_candidate_is_too_slow_other_families_leave_it_the_time_to_be_trained() -> None:
+    """3 s per training, budget 10 s: 3 folds and a final training are too long; the final one alone is not."""
+    candidates, _ = make_candidates(world(), ("linear", "trees"))
+    durations = {one.name: (0.5, 0.0125 if one.family == "linear" else 0.1) for one in candidates}
+    trying = timed(10.0, durations, candidates)
+    choice = choose(trying, 1)
+    assert [member.candidate.name for member in choice.members] == ["linear, penalty 0.03"]
+    final = 1.5 * (0.5 + 200 * 0.0125)
+    assert trying.clock.now + final <= 1.1 * 10
