@@ -81,6 +81,9 @@ def print_auto(model: AutoRanker, report: IO[str]) -> None:
 
     print_table(columns(model), tried_rows(model), report)
     show("\n".join(model.why()), file=report)
+    spent = {word: model.timing_[word] for word in ("choosing", "training", "compiling") if word in model.timing_}
+    about = ", ".join(f"{word} {seconds:.1f} s" for word, seconds in spent.items())
+    show(f"Spent: {about}; compiling, on first use only, is not part of the budget.", file=report)
 
 
 def print_folds(validated: CrossValidation, metrics: list[str]) -> None:

@@ -83,7 +83,7 @@ def auto_command(
     train: DataFile,
     out: Annotated[Path, Option(help="The file for the model; - for standard output.")],
     valid: Annotated[Path | None, Option(help="More data for the choice. Never test data.")] = None,
-    budget: Annotated[float, Option(help="Seconds.")] = 600.0,
+    budget: Annotated[float, Option(help="Seconds of choosing and training, without compiling on first use.")] = 600.0,
     metric: Criterion = "ndcg@10",
     policy: CriterionPolicy = "standard",
     refit: Annotated[str, Option(help="Final training: train, or all, with the rows of --valid too.")] = "train",
@@ -105,6 +105,7 @@ def auto_command(
     seconds = perf_counter() - started
     if as_json:
         content = {"plan": chosen.plan_, "tried": chosen.tried_, "why": chosen.why(), "seconds": seconds}
+        content |= {"left_out": chosen.left_out(), "timing": chosen.timing_}
         show(content | paths(written=out, page=page))
         return
     _terminal.print_auto(chosen, report)

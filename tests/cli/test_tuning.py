@@ -131,8 +131,10 @@ def test_auto_writes_a_model_and_a_page(run, folder) -> None:
     code, out, err = run(*words, "--page", "auto.html", "--metric", "map+ndcg@10")
     assert code == 0, err
     assert "map+ndcg@10 (standard)" in out
-    assert "Chosen: " in out
+    assert "linear: left out, because it does not support missing values." in out
+    assert "too small to compare anything: trees, pairwise, 7 leaves was trained." in out
     assert "left out" in out
+    assert "Spent: choosing" in out
     assert "a.podium: written\nauto.html: written" in out
     assert "What was tried" in (folder / "auto.html").read_text()
     assert run("rank", "a.podium", "valid.txt", "--out", "a.scores")[0] == 0
@@ -144,6 +146,12 @@ def test_auto_writes_a_model_and_a_page(run, folder) -> None:
     found = json.loads(out)
     assert found["page"] == "auto.md"
     assert set(found["plan"]) == {"members", "weights"}
+    assert set(found["timing"]) == {"choosing", "training", "compiling"}
+    assert any("trees, pairwise, 7 leaves: left out" in one for one in found["left_out"])
+    assert set(found["left_out"]) <= set(found["why"])
+    code, out, err = run(*words[:-1], "600", "--set", "families=trees", "--set", "folds=2", "--set", "divisions=1")
+    assert code == 0, err
+    assert "Chosen: trees, " in out
 
 
 @pytest.mark.parametrize(

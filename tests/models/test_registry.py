@@ -309,7 +309,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "criterion": ("err@5", {}),
     "policy": ("letor4", {}),
     "families": (["trees"], {}),
-    "divisions": (1, {"budget": 60.0, "families": ["linear"]}),
+    "divisions": (1, {"budget": 60.0, "families": ["linear"], "divisions": 2}),
     "refit": ("all", {"plan": plan_of(MART(n_estimators=3))}),
     "plan": (plan_of(Linear(max_iter=3)), {}),
     "transform": (("raw", "rank"), {}),
@@ -377,7 +377,9 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
 FEW_MEMBERS = {
     "n_members": 2,
     "folds": 2,
-    "budget": 1e-6,
+    "budget": 600.0,
+    "families": ["linear"],
+    "divisions": 1,
     "model": LambdaMART(n_estimators=3, max_leaf_nodes=6),
     "members": [LambdaMART(n_estimators=3, max_leaf_nodes=6), Linear(max_iter=3)],
 }

@@ -8,31 +8,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 
+from podium._runtime.threads import usable_threads
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.evaluation.evaluating import MetricLike
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES
-from podium.models.frame.init_model import refuse_fitted_inits
+from podium.models.frame.init_model import copy_unfitted, refuse_fitted_inits
 from podium.models.frame.parameters import NAME, NAMES, Kind, SeedParameter, parameter, parametrized
+from podium.models.frame.plan import Progress
 from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries
 from podium.persistence.validation import Fact, is_number
 from podium.persistence.values import from_plain, to_plain
+from podium.pipelines.auto.budget import Budget
 from podium.pipelines.auto.candidates import FAMILIES, make_candidates, nets_each, seeded, with_batches
 from podium.pipelines.auto.choosing import Choice, Report, Trying, choose
 from podium.pipelines.auto.criteria import criterion_words, parse_criterion
+from podium.pipelines.ensembles.bagged import Bagged
 from podium.pipelines.ensembles.ensemble import Ensemble
 from podium.pipelines.ensembles.stack import FoldsParameter
-from podium.pipelines.ensembles.training import Task, Trained
+from podium.pipelines.ensembles.training import MembersTraining, Task, Trained
 from podium.pipelines.ensembles.weighting import weighted_sum
 
 _MOST_ROWS = 100_000  # of the choice; larger data are judged by a sample of their queries
@@ -57,12 +60,14 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     `fit(train, eval_set=valid)`: the queries of evaluation sets take part in the choice, and with refit="all" in the
     final training; early_stopping_rounds has no effect, because the number of trees is part of the choice. `tried_` has
-    one record per candidate and blend, `notes_` what was left out and why, `plan_` what was chosen.
+    one record per candidate and blend, `notes_` what was left out and why, `plan_` what was chosen. `timing_`, which is
+    not saved, has the seconds of choosing, of training and of compiling kernels on their first use.
     """
 
     budget: float = parameter(
         600.0,
-        "Seconds. Candidates are left out where it would not be enough for them; at least one is tried.",
+        "Seconds of the choice and the final training together, without those of compiling kernels on their first use. "
+        "Candidates for which it is not enough are left out; at least the first one is trained.",
         low=1e-6,
         high=1e9,
     )
@@ -108,30 +113,63 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         return len(self.plan_["members"])
 
     def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+        budget = Budget(float(self.budget))
+        self.timing_: dict[str, float] = {}
         pool = _pooled(data, eval_sets)
+        rows = pool if self.refit == "all" else data
+        ends: float | None = None
         if self.plan is not None:
             self._set_choice(self.plan, [], ["The plan was given."])
         else:
-            self._choose(pool)
+            ends = budget.limit if self._choose(pool, rows.n_rows, budget) else None
         members, self.weights_ = read_plan(self.plan_)
-        rows = pool if self.refit == "all" else data
-        return [partial(self._train_planned, member, len(members), rows) for member in members]
+        self._ending = [Ending(budget, ends) for _ in members]
+        return [partial(self._train_planned, *one, len(members), rows) for one in zip(members, self._ending)]
 
-    def _choose(self, pool: RankingData) -> None:
-        started = perf_counter()
+    def _choose(self, pool: RankingData, n_final_rows: int, budget: Budget) -> bool:
+        """Choose; whether candidates were compared within the budget."""
         candidates, notes = make_candidates(pool, tuple(self.families))
         data, sampled = _sample(pool, self.random_state)
-        rules = self.folds, float(self.budget), self.random_state, self.n_jobs, getattr(self, "_report", None)
+        rules = self.folds, budget, self.random_state, self.n_jobs, getattr(self, "_report", None), n_final_rows
         choice = choose(Trying(data, candidates, self._criterion(), *rules), self.divisions)
         self._set_choice(make_plan(choice), choice.tried, [*notes, *sampled, *choice.notes])
-        self.choice_seconds_ = perf_counter() - started
+        self.timing_["choosing"] = budget.elapsed()
+        return choice.is_compared
 
     def _set_choice(self, plan: Mapping[str, Any], tried: Sequence[dict[str, Any]], notes: Sequence[str]) -> None:
         self.plan_, self.tried_, self.notes_ = dict(plan), list(tried), list(notes)
 
-    def _train_planned(self, member: Ranker, n_members: int, data: RankingData) -> Trained:
+    def _train_planned(self, member: Ranker, ending: Ending, n_members: int, data: RankingData) -> Trained:
         model = seeded(with_batches(self._copy(member, n_members), data.n_rows), self.random_state)
-        return Trained(model.fit(data))
+        if isinstance(model, Bagged):  # the others are done long before
+            model.set_params(n_jobs=usable_threads(self.n_jobs))
+        return Trained(model.fit(data, callbacks=[ending]))
+
+    def check_member(self, member: Ranker, width: int | None = None) -> None:
+        """A member of a checkpoint must be one that was chosen: with little time, the next run may choose others."""
+        super().check_member(member, width)
+        if hasattr(self, "_ending") and not any(_is_trained_by(one, member) for one in read_plan(self.plan_)[0]):
+            chosen = f"{type(member).__name__} is not among the members that were chosen this time"
+            advice = (
+                "a choice depends on time where the budget is small. Give a larger budget, or remove the checkpoint"
+            )
+            raise ValueError(f"{chosen}; {advice}")
+
+    def finish(self, training: MembersTraining) -> None:
+        """The plan says what was trained, also where the budget ended the training."""
+        for number, (ending, member) in enumerate(zip(self._ending, training.members)):
+            if ending.is_over:
+                steps, total, word = member.best_iteration_, ending.total, member.step_word
+                planned = self.plan_["members"][number]
+                self.plan_["members"][number] = to_plain(shortened(from_plain(planned, "member"), steps))
+                name = type(member).__name__
+                self.notes_.append(
+                    f"{name}: the final training ended after {steps:,} of {total:,} {word}s: no time left."
+                )
+        budget = self._ending[0].budget
+        seconds = {"training": budget.elapsed() - self.timing_.get("choosing", 0.0), "compiling": budget.compiling()}
+        self.timing_ |= seconds
+        del self._ending
 
     def _criterion(self) -> Metric:
         return parse_criterion(self.criterion, self.policy)
@@ -180,10 +218,15 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         """Call `report(done, of, what)` after each candidate of the next choice."""
         self._report = report
 
+    def left_out(self) -> list[str]:
+        """Which candidates and divisions were not tried, or not to the end, and why, in sentences."""
+        words = ("left out", "Left out", "ended after", "averages", "too small")
+        return [note for note in self.notes_ if any(word in note for word in words)]
+
     def why(self) -> list[str]:
         """What was chosen, and what was left out, in sentences."""
         if not self.tried_:
-            return ["The members of the plan, with its weights.", *self.notes_]
+            return self.notes_ if self.plan is None else ["The members of the plan, with its weights.", *self.notes_]
         chosen, metric = self.tried_[-1], self._fitted_criterion()
         compared = [one for one in self.tried_ if one["kind"] != "candidate"]
         best = (max if metric.higher_is_better else min)(compared, key=lambda one: float(one["value"]))
@@ -192,10 +235,44 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         return [f"Chosen: {chosen['what']}.", f"{value}{beside}.", *self.notes_]
 
 
+@dataclass(eq=False)
+class Ending:
+    """A callback that ends the training of a member when the budget is spent: predictions can be wrong."""
+
+    budget: Budget
+    ends: float | None  # None: never
+    is_over: bool = False
+    total: int = 0
+
+    def __call__(self, progress: Progress) -> bool:
+        done, self.total = progress.iteration, progress.total
+        self.is_over = self.ends is not None and done < self.total and self.budget.elapsed() > self.ends
+        return self.is_over
+
+
+def shortened(model: Ranker, steps: int) -> Ranker:
+    """A model whose training ends after so many steps. Nets stay as they are: their step sizes depend on all epochs."""
+    for name in ("n_members", "n_estimators", "max_iter"):
+        if hasattr(model, name):
+            model.set_params(**{name: steps})
+            break
+    return model
+
+
+def _is_trained_by(planned: Ranker, member: Ranker) -> bool:
+    """Whether they have the same parameters, but for seeds, threads and batches, which are set for the training."""
+    planned, member = (seeded(copy_unfitted(one), 0) for one in (planned, member))
+    for one in (planned, member):
+        several = {"n_jobs", "model__n_jobs", "batch_size"} & set(one.get_params())
+        one.set_params(**dict.fromkeys(several - {"batch_size"}, 1), **dict.fromkeys(several & {"batch_size"}, 32))
+    return bool(to_plain(planned) == to_plain(member))
+
+
 def make_plan(choice: Choice) -> dict[str, Any]:
     """What was chosen, as plain JSON."""
-    n_nets = nets_each([member.candidate for member in choice.members])
-    members = [to_plain(member.candidate.final(member.step, n_nets)) for member in choice.members]
+    n_forests, n_nets = choice.averaged
+    n_nets = nets_each([member.candidate for member in choice.members], n_nets)
+    members = [to_plain(member.candidate.final(member.step, n_nets, n_forests)) for member in choice.members]
     return {"members": members, "weights": [1 / len(members)] * len(members)}
 
 

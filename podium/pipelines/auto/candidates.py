@@ -1,19 +1,21 @@
-"""Candidates: what AutoRanker tries on any data, a few settings per family.
+"""Candidates: what AutoRanker tries on any data, a few settings per family, cheap ones first.
 
-- linear: one weight per column (features, their z-scores and ranks within the query), pairwise logistic loss;
+- linear: one weight per column, pairwise logistic loss;
 - trees: small boosted trees with random split points, pairwise or lambda gradients, and a plain LambdaMART; the number
   of trees is chosen by staged scores;
 - nets: small ones with strong dropout and weight decay, by pairs (RankNet) and by whole lists (ListMLE).
 
+Whether z-scores and ranks within the query help depends on the data, so the first setting of each family is tried with
+these columns and on the features as they are; the other settings are tried with what was better.
+
 They were chosen on validation parts of small and medium-sized collections, where averaging and regularisation matter
-more than size. A blend has at most one candidate of a group: linear, trees, RankNet, ListMLE. The first one of a group
-is what a small budget is spent on.
+more than size. A blend has at most one candidate of a group: linear, trees, RankNet, ListMLE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -36,7 +38,9 @@ _TREES, _EVERY = 300, 20
 _EPOCHS = 50
 _HIDDEN = ((32, 32), (32,))
 _BATCHES, _LARGEST_BATCH = 8, 4096
-_TRIED_NETS, _FINAL_NETS, _FINAL_FORESTS = 4, 10, 5
+_TRIED_NETS = 4
+FINAL_NETS, FINAL_FORESTS = 10, 5
+WITHIN_QUERY, AS_THEY_ARE = "z-scores and ranks within the query", "features as they are"
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,24 @@ class Candidate:
     group: str  # of which a blend has one
     model: Ranker
     every: int = 0  # scores are looked at after every so many trees; 0: at the end only
+    columns: str = ""  # which of two kinds of columns it sees, where both are tried
+
+    @property
+    def transform(self) -> tuple[str, ...] | None:
+        """Columns per feature; None: one, as it is."""
+        transform: tuple[str, ...] | None = self.model.get_params(deep=False)["transform"]
+        return transform
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of one training, at most."""
+        names = ("n_estimators", "max_iter", "max_epochs")
+        return next(int(getattr(self.model, name)) for name in names if hasattr(self.model, name))
+
+    def work(self, n_rows: int, n_features: int) -> float:
+        """Rows x columns x steps of one training, to which its seconds are nearly proportional within a family."""
+        per_feature = len(self.transform or ("raw",))
+        return float(n_rows * n_features * per_feature * self.n_steps)
 
     @property
     def steps(self) -> list[int]:
@@ -56,12 +78,18 @@ class Candidate:
             return [0]
         return list(range(self.every, self.model.get_params()["n_estimators"] + 1, self.every))
 
-    def final(self, step: int, n_nets: int = _FINAL_NETS) -> Ranker:
+    @property
+    def is_averaged(self) -> bool:
+        """Whether several of it, with different seeds, are better than one."""
+        return self.family == "nets" or (self.family == "trees" and _draws(self.model))
+
+    def final(self, step: int, n_nets: int = FINAL_NETS, n_forests: int = FINAL_FORESTS) -> Ranker:
         """What is trained in the end: with the chosen number of trees, or so many nets, and averaged."""
         model: Ranker = clone(self.model)
         if self.family == "trees":
             model.set_params(n_estimators=step)
-            return Bagged(model=model, n_members=_FINAL_FORESTS, sample="seeds") if _draws(model) else model
+            several = n_forests > 1 and self.is_averaged
+            return Bagged(model=model, n_members=n_forests, sample="seeds") if several else model
         if self.family == "nets":
             model.set_params(n_nets=n_nets)
         return model
@@ -70,8 +98,8 @@ class Candidate:
 def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[Candidate], list[str]]:
     """Candidates for these data, in the order in which a budget is spent, and sentences about what is left out."""
     notes: list[str] = []
-    groups: dict[str, list[Candidate]] = {}
-    for family in families:
+    candidates: list[Candidate] = []
+    for family in (family for family in FAMILIES if family in families):
         reason = _reason_against(family, data)
         if reason:
             notes.append(f"{family}: left out, because {reason}.")
@@ -80,16 +108,15 @@ def make_candidates(data: RankingData, families: tuple[str, ...]) -> tuple[list[
             views = " and ".join(view for view in _VIEWS if view != "raw")
             tried = f"tried without {views} of the features within the query, which would fill up sparse rows"
             notes.append(f"{family}: {tried}. Dense rows (X.toarray()) have all candidates.")
-        for candidate in _MAKERS[family](data):
-            groups.setdefault(candidate.group, []).append(candidate)
-    if not groups:
+        candidates += _MAKERS[family](data)
+    if not candidates:
         raise ValueError(f"AutoRanker: no family is left to try. {' '.join(notes)} Name others by families=....")
-    return _in_turns(list(groups.values())), notes
+    return _cheap_first(candidates), notes
 
 
-def nets_each(candidates: Sequence[Candidate]) -> int:
+def nets_each(candidates: Sequence[Candidate], n_nets: int = FINAL_NETS) -> int:
     """How many nets a member of a blend has: those that are nets share ten."""
-    return _FINAL_NETS // max(1, sum(one.family == "nets" for one in candidates))
+    return max(1, n_nets // max(1, sum(one.family == "nets" for one in candidates)))
 
 
 def with_batches(model: Ranker, n_rows: int) -> Ranker:
@@ -112,10 +139,20 @@ def _draws(model: Ranker) -> bool:
     return bool(model.get_params()["feature_fraction"] < 1)
 
 
-def _in_turns(groups: list[list[Candidate]]) -> list[Candidate]:
-    """The first of every group, then the second of every group, ..."""
-    longest = max(map(len, groups))
-    return [group[turn] for turn in range(longest) for group in groups if turn < len(group)]
+def _cheap_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The first setting of linear models and of trees, then the others, and nets, which cost most, last."""
+    first = {family: next((one for one in candidates if one.family == family), None) for family in FAMILIES}
+
+    def turn(candidate: Candidate) -> tuple[bool, bool]:
+        start = first[candidate.family]
+        is_first = start is not None and _setting(candidate) == _setting(start)
+        return candidate.family == "nets", not is_first
+
+    return sorted(candidates, key=turn)
+
+
+def _setting(candidate: Candidate) -> str:
+    return candidate.name.removesuffix(f", {AS_THEY_ARE}")
 
 
 def _reason_against(family: str, data: RankingData) -> str:
@@ -134,12 +171,22 @@ def _views(data: RankingData) -> tuple[str, ...] | None:
     return None if is_sparse(data.X) else _VIEWS
 
 
+def _both_ways(candidate: Candidate) -> list[Candidate]:
+    """With its columns made within the query, and on the features as they are; once where it has no such columns."""
+    if candidate.transform is None:
+        return [candidate]
+    bare: Ranker = clone(candidate.model).set_params(transform=None)
+    name = f"{candidate.name}, {AS_THEY_ARE}"
+    return [replace(candidate, columns=WITHIN_QUERY), replace(candidate, name=name, model=bare, columns=AS_THEY_ARE)]
+
+
 def _linear(data: RankingData) -> list[Candidate]:
     common: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5, "transform": _views(data), "max_iter": 200}
-    return [
+    made = [
         Candidate(f"linear, penalty {penalty:g}", "linear", "linear", Linear(l2_regularization=penalty, **common))
         for penalty in _PENALTIES
     ]
+    return [one for candidate in made for one in _both_ways(candidate)]
 
 
 def _trees(data: RankingData) -> list[Candidate]:
@@ -151,14 +198,16 @@ def _trees(data: RankingData) -> list[Candidate]:
         "extra_trees": True,
         "transform": _views(data),
     }
+    plain: dict[str, Any] = {"n_estimators": _TREES, "learning_rate": 0.1, "max_leaf_nodes": 31, "transform": None}
     pairs: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5}
     models = {
         "pairwise, 7 leaves": Boosted(max_leaf_nodes=7, min_samples_leaf=small, **pairs, **common),
-        "LambdaMART": LambdaMART(n_estimators=_TREES, min_samples_leaf=min(20, small)),
+        "LambdaMART": LambdaMART(min_samples_leaf=min(20, small), **plain),
         "pairwise, 12 leaves": Boosted(max_leaf_nodes=12, min_samples_leaf=large, **pairs, **common),
         "lambda, 12 leaves": LambdaMART(max_leaf_nodes=12, min_samples_leaf=large, **common),
     }
-    return [Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for name, model in models.items()]
+    made = [Candidate(f"trees, {name}", "trees", "trees", model, _EVERY) for name, model in models.items()]
+    return [one for candidate in made for one in _both_ways(candidate)]
 
 
 def _nets(data: RankingData) -> list[Candidate]:
@@ -173,11 +222,12 @@ def _nets(data: RankingData) -> list[Candidate]:
         "derivatives": "device",  # one program to compile, not one per size of batch
     }
     kinds: dict[str, Callable[..., NetRanker]] = {"RankNet": partial(RankNet, pair_exponent=0.5), "ListMLE": ListMLE}
-    return [
+    made = [
         Candidate(f"nets, {name} {' x '.join(map(str, sizes))}", "nets", name, kind(hidden_layer_sizes=sizes, **common))
         for name, kind in kinds.items()
         for sizes in _HIDDEN
     ]
+    return [one for candidate in made for one in _both_ways(candidate)]
 
 
 _MAKERS = {"linear": _linear, "trees": _trees, "nets": _nets}

@@ -16,6 +16,7 @@ from podium.lab.tuning.tuning import tune
 from podium.persistence.values import to_plain
 from podium.pipelines.auto import candidates as candidates_module
 from podium.pipelines.auto.autoranker import make_plan, read_plan
+from podium.pipelines.auto.budget import Budget
 from podium.pipelines.auto.candidates import FAMILIES, make_candidates, with_batches
 from podium.pipelines.auto.choosing import Choice, Member, Trying, choose
 from podium.pipelines.auto.criteria import parse_criterion
@@ -37,10 +38,10 @@ def test_out_of_fold_scores_are_those_of_models_that_have_not_seen_the_query() -
     order = np.random.default_rng(0).permutation(data.n_rows)
     data = RankingData.from_arrays(data.X[order], data.y[order], data.qid[order])
     tried = [one for one in make_candidates(data, ("linear", "trees"))[0] if one.name.endswith(("0.03", "7 leaves"))]
-    trying = Trying(data, tried, parse_criterion("map"), 3, 60.0, 0, 2, None)
+    trying = Trying(data, tried, parse_criterion("map"), 3, Budget(60.0), 0, 2)
     fold_of = divide_queries(data, 3, 7)
     for candidate in tried:
-        found = trying._out_of_fold(candidate, fold_of)
+        found = trying._out_of_fold(candidate, fold_of, trying._watch(tried.index(candidate)))
         for fold in range(3):
             held = fold_of[data.query_numbers] == fold
             model = type(candidate.model)(**candidate.model.get_params())
@@ -135,11 +136,18 @@ def test_validation_data_may_have_the_query_ids_of_the_training_data() -> None:
     assert model.n_queries_ == train.n_queries
 
 
-def test_a_small_budget_leaves_candidates_out_and_says_so() -> None:
-    model = podium.AutoRanker(budget=1e-6, n_jobs=1).fit(world())
-    assert [one["what"] for one in model.tried_ if one["kind"] == "candidate"] == ["linear, penalty 0.03"]
-    assert any(note.endswith("left out, because the budget was spent.") for note in model.notes_)
-    assert "Division 2 was left out: the budget was spent." in model.notes_
+def test_a_budget_too_small_for_anything_trains_the_first_linear_model_and_says_so() -> None:
+    data = world()
+    model = podium.AutoRanker(budget=1e-6, n_jobs=1).fit(data)
+    assert model.tried_ == []
+    first = "The budget of 1e-06 s was too small to compare anything: linear, penalty 0.03 was trained."
+    assert model.why()[0] == first
+    for one in make_candidates(data, FAMILIES)[0]:
+        assert any(note.startswith(f"{one.name}: left out, because ") for note in model.notes_), one.name
+    (linear,) = model.members_
+    columns = {"transform": ("raw", "zscore", "rank"), "max_iter": 200}
+    alone = podium.Linear(objective="ranknet", pair_exponent=0.5, l2_regularization=0.03, **columns).fit(data)
+    np.testing.assert_array_equal(linear.coef_, alone.coef_)
 
 
 def test_nets_need_jax_and_the_others_go_on(monkeypatch) -> None:
@@ -188,7 +196,8 @@ def test_a_candidate_that_fails_is_left_out_with_the_reason(monkeypatch) -> None
     monkeypatch.setattr(podium.Linear, "fit", fails)
     model = podium.AutoRanker(**QUICK | {"families": ("linear",)}).fit(data)
     assert "linear, penalty 0.03: left out, because it failed: no luck." in model.notes_
-    assert {one["what"] for one in model.tried_} == {"linear, penalty 0.1", "linear, penalty 0.3"}
+    tried = {one["what"].removesuffix(", features as they are") for one in model.tried_}
+    assert tried == {"linear, penalty 0.1", "linear, penalty 0.3"}
     monkeypatch.setattr(podium.Linear, "fit", lambda *given, **options: fails(podium.Linear(l2_regularization=0)))
     with pytest.raises(ValueError, match=r"no candidate could be trained\. linear, penalty 0\.03: left out"):
         podium.AutoRanker(**QUICK | {"families": ("linear",)}).fit(data)
@@ -213,7 +222,7 @@ def test_metrics_that_are_better_when_lower_are_minimised() -> None:
     data = world()
     tried = make_candidates(data, ("linear",))[0]
     found = choose(
-        Trying(data, tried, parse_criterion("inversions"), folds=2, limit=60.0, seed=0, n_jobs=1), divisions=1
+        Trying(data, tried, parse_criterion("inversions"), folds=2, budget=Budget(60.0), seed=0, n_jobs=1), divisions=1
     )
     values = {one["what"]: one["value"] for one in found.tried if one["kind"] == "candidate"}
     assert found.members[0].candidate.name == min(values, key=values.__getitem__) == found.tried[-1]["what"]
@@ -222,7 +231,7 @@ def test_metrics_that_are_better_when_lower_are_minimised() -> None:
 class FromTable(Trying):
     """Candidates with scores that are given, not trained."""
 
-    def _out_of_fold(self, candidate, fold_of):
+    def _out_of_fold(self, candidate, fold_of, watch):
         return np.stack([self.table[candidate.name]] * len(candidate.steps))
 
 
@@ -249,8 +258,9 @@ def judged_by_table(signal: dict[str, float], n_queries: int = 200) -> tuple[lis
     draws = np.random.default_rng(0)
     labels = draws.integers(0, 3, n_queries * 10).astype(float)
     data = RankingData.from_arrays(np.zeros((len(labels), 1)), labels, np.repeat(np.arange(n_queries), 10))
-    tried = [one for one in make_candidates(data, FAMILIES)[0] if one.family in signal][: len(signal)]
-    trying = FromTable(data, tried, parse_criterion("ndcg@10"), 2, 1e6, 0, 1, None)
+    candidates = make_candidates(data, FAMILIES)[0]
+    tried = [next(one for one in candidates if one.family == family) for family in signal]
+    trying = FromTable(data, tried, parse_criterion("ndcg@10"), 2, Budget(1e6), 0, 1)
     trying.table = {
         one.name: (labels * signal[one.family] + draws.standard_normal(len(labels))).astype(np.float32) for one in tried
     }
@@ -325,11 +335,25 @@ def test_it_does_not_lose_to_a_plain_lambdamart(make, n_queries) -> None:
     assert (own - other).mean() > 0, "in both of these worlds it wins"
 
 
-def test_every_family_has_candidates() -> None:
-    found, _ = make_candidates(world(), FAMILIES)
-    assert {one.family for one in found} == set(FAMILIES)
-    assert [one.family for one in found[:3]] == list(FAMILIES)
+def test_every_family_has_candidates_and_nets_come_last() -> None:
+    for families in (FAMILIES, FAMILIES[::-1]):
+        found, _ = make_candidates(world(), families)
+        assert list(dict.fromkeys(one.family for one in found)) == list(FAMILIES)
+        last = [one.family for one in found].index("nets")
+        assert {one.family for one in found[last:]} == {"nets"}
+        assert [one.family for one in found[:4]] == ["linear", "linear", "trees", "trees"]
     assert len({one.name for one in found}) == len(found)
     for one in found:
         one.model.check_parameters()
         one.final(one.steps[0]).check_parameters()
+
+
+def test_the_first_setting_of_each_family_is_tried_with_columns_of_the_query_and_without() -> None:
+    found, _ = make_candidates(world(), FAMILIES)
+    for family in FAMILIES:
+        first, second = [one for one in found if one.family == family][:2]
+        assert second.name == f"{first.name}, features as they are"
+        assert {"zscore", "rank"} <= set(first.transform)
+        assert second.transform is None
+        same = first.model.get_params() | {"transform": None}
+        assert same == second.model.get_params()
