@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from podium.models.frame.parameters import (
+    AUTO,
+    INTEGER,
     TRANSFORM_SPACE,
     AnyObjectiveParameters,
     LambdaParameters,
@@ -17,7 +19,15 @@ from podium.models.frame.parameters import (
 )
 from podium.models.frame.plan import named_objective
 from podium.models.trees.boosted import BoostedTrees
-from podium.models.trees.parameters import BOOSTED_SPACE, LEAF_SPACE, BoostingParameters, GrowthParameters
+from podium.models.trees.parameters import (
+    BOOSTED_SPACE,
+    LEAF_SPACE,
+    AutoBoostingParameters,
+    AutoGrowthParameters,
+    BoostingParameters,
+    GrowthParameters,
+)
+from podium.models.trees.sizes import size_words
 from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
 
@@ -26,14 +36,14 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class Boosted(BoostingParameters, GrowthParameters, AnyObjectiveParameters, BoostedTrees):
+class Boosted(AutoBoostingParameters, AutoGrowthParameters, AnyObjectiveParameters, BoostedTrees):
     """Boosted trees with any objective: a name, an Objective or a Python function."""
 
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"objective": ["lambda", "xendcg", "ranknet"]}
 
 
 @parametrized
-class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameters, BoostedTrees):
+class MART(ObjectiveParameter, PairExponent, AutoBoostingParameters, AutoGrowthParameters, BoostedTrees):
     """Multiple additive regression trees. They fit squared error, "logistic", "ordinal" or any other objective."""
 
     objective: Any = "squared"
@@ -53,7 +63,7 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
 
 
 @parametrized
-class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, BoostedTrees):
+class LambdaMART(LambdaParameters, AutoBoostingParameters, AutoGrowthParameters, BoostedTrees):
     """Boosted trees that optimize a ranking metric by lambda gradients. With `init=` this is LambdaSMART."""
 
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": ["auto", None]}
@@ -74,11 +84,18 @@ class LambdaSMART(LambdaMART):
 
 
 @parametrized
-class MatrixNet(BoostingParameters, AnyObjectiveParameters, BoostedTrees):
+class MatrixNet(AutoBoostingParameters, AnyObjectiveParameters, BoostedTrees):
     """Boosted trees with one split per level. They fit Plackett-Luce likelihood, "lambda" or any other objective."""
 
     objective: Any = "listmle"
-    max_depth: int = parameter(6, "Maximum depth of a tree; no tree has more than 16 levels.", low=1, high=2**16)
+    max_depth: Any = parameter(
+        AUTO,
+        f"Maximum depth of a tree; no tree has more than 16 levels. {size_words('max_depth')}",
+        kind=INTEGER,
+        low=1,
+        high=2**16,
+        auto=True,
+    )
 
     growth = "oblivious"
     search_space: ClassVar[Mapping[str, Any]] = {

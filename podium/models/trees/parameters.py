@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from podium.models.frame.init_model import InitParameter
-from podium.models.frame.parameters import ABOVE_0, LARGE, STRUCTURE, TRANSFORM_SPACE, parameter, parametrized
+from podium.models.frame.parameters import (
+    ABOVE_0,
+    AUTO,
+    INTEGER,
+    LARGE,
+    NUMBER,
+    STRUCTURE,
+    SWITCH,
+    TRANSFORM_SPACE,
+    parameter,
+    parametrized,
+)
+from podium.models.trees.sizes import size_words
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree", "line_search")
@@ -84,3 +96,57 @@ class BoostingParameters(InitParameter):
     )
     skip_drop: float = parameter(0.5, "DART: probability that no tree is dropped in a step.", low=0, high=1)
     max_drop: int = parameter(50, "DART: maximum number of trees dropped per step.", low=1, high=10**6)
+
+
+# --- the same for models whose sizes follow from the training data, unless they are set ------------------------------
+
+
+@parametrized
+class AutoGrowthParameters(GrowthParameters):
+    """The shape of trees, by the number of training queries."""
+
+    max_leaf_nodes: Any = parameter(
+        AUTO,
+        f"Maximum number of leaves per tree; {size_words('max_leaf_nodes')}",
+        kind=INTEGER,
+        low=2,
+        high=2**16,
+        auto=True,
+    )
+    min_samples_leaf: Any = parameter(
+        AUTO,
+        f"Minimum number of documents per leaf; {size_words('min_samples_leaf')}",
+        kind=INTEGER,
+        low=1,
+        high=2**40,
+        auto=True,
+    )
+
+
+@parametrized
+class AutoBoostingParameters(BoostingParameters):
+    """How trees are added up and randomised, by the number of training queries."""
+
+    learning_rate: Any = parameter(
+        AUTO,
+        f"Factor for the values of each tree (shrinkage); {size_words('learning_rate')}",
+        kind=NUMBER,
+        low=ABOVE_0,
+        high=1e3,
+        auto=True,
+    )
+    feature_fraction: Any = parameter(
+        AUTO,
+        f"Fraction of the features sampled per tree; {size_words('feature_fraction')}",
+        kind=NUMBER,
+        low=ABOVE_0,
+        high=1,
+        auto=True,
+    )
+    extra_trees: Any = parameter(
+        AUTO,
+        "Extremely randomized trees: one random threshold per feature and node is tried instead of all; "
+        f"{size_words('extra_trees')}",
+        kind=SWITCH,
+        auto=True,
+    )
