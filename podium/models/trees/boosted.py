@@ -24,7 +24,6 @@ from podium.models.frame.arguments import eval_data, refuse_number_as_qid, train
 from podium.models.frame.estimator import check_fitted
 from podium.models.frame.init_model import init_offset, init_predictions, init_scores
 from podium.models.frame.parameters import (
-    ABOVE_0,
     INTEGER,
     LARGE,
     STRUCTURE,
@@ -41,7 +40,14 @@ from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
 from podium.models.frame.weights import row_weights
-from podium.models.trees.parameters import BOOSTED_SPACE, SPLITS, STEPS, is_feature_list, is_sign_mapping
+from podium.models.trees.parameters import (
+    BOOSTED_SPACE,
+    SPLITS,
+    STEPS,
+    is_feature_list,
+    is_sign_mapping,
+    size_parameter,
+)
 from podium.models.trees.resolving import AutoParameters
 from podium.persistence.validation import TREE_FACTS, Fact
 
@@ -80,10 +86,8 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         'tree by exact "line_search" of the metric on the training data.',
         choices=STEPS,
     )
-    feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
-    extra_trees: bool = parameter(
-        False, "Extremely randomized trees: one random threshold per feature and node is tried instead of all."
-    )
+    feature_fraction: Any = size_parameter("feature_fraction", 1.0)
+    extra_trees: Any = size_parameter("extra_trees", False)
     max_bins: int = 255
     bundle_features: bool | None = parameter(
         None,

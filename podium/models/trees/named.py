@@ -7,14 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from podium.models.frame.parameters import (
-    AUTO,
-    INTEGER,
     TRANSFORM_SPACE,
     AnyObjectiveParameters,
     LambdaParameters,
     ObjectiveParameter,
     PairExponent,
-    parameter,
     parametrized,
 )
 from podium.models.frame.plan import named_objective
@@ -22,12 +19,10 @@ from podium.models.trees.boosted import BoostedTrees
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     LEAF_SPACE,
-    AutoBoostingParameters,
-    AutoGrowthParameters,
     BoostingParameters,
     GrowthParameters,
+    size_parameter,
 )
-from podium.models.trees.sizes import size_words
 from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
 
@@ -36,14 +31,14 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class Boosted(AutoBoostingParameters, AutoGrowthParameters, AnyObjectiveParameters, BoostedTrees):
+class Boosted(BoostingParameters, GrowthParameters, AnyObjectiveParameters, BoostedTrees):
     """Boosted trees with any objective: a name, an Objective or a Python function."""
 
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"objective": ["lambda", "xendcg", "ranknet"]}
 
 
 @parametrized
-class MART(ObjectiveParameter, PairExponent, AutoBoostingParameters, AutoGrowthParameters, BoostedTrees):
+class MART(ObjectiveParameter, PairExponent, BoostingParameters, GrowthParameters, BoostedTrees):
     """Multiple additive regression trees. They fit squared error, "logistic", "ordinal" or any other objective."""
 
     objective: Any = "squared"
@@ -54,7 +49,11 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
     """One least-squares tree: the score of a document is the mean label of its leaf."""
 
     n_estimators: int = 1
-    learning_rate: float = 1.0
+    learning_rate: Any = size_parameter("learning_rate", 1.0)
+    max_leaf_nodes: Any = size_parameter("max_leaf_nodes", 31)
+    min_samples_leaf: Any = size_parameter("min_samples_leaf", 20)
+    feature_fraction: Any = size_parameter("feature_fraction", 1.0)
+    extra_trees: Any = size_parameter("extra_trees", False)
 
     search_space: ClassVar[Mapping[str, Any]] = LEAF_SPACE | TRANSFORM_SPACE
 
@@ -63,7 +62,7 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
 
 
 @parametrized
-class LambdaMART(LambdaParameters, AutoBoostingParameters, AutoGrowthParameters, BoostedTrees):
+class LambdaMART(LambdaParameters, BoostingParameters, GrowthParameters, BoostedTrees):
     """Boosted trees that optimize a ranking metric by lambda gradients. With `init=` this is LambdaSMART."""
 
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE | {"normalize": ["auto", None]}
@@ -84,18 +83,11 @@ class LambdaSMART(LambdaMART):
 
 
 @parametrized
-class MatrixNet(AutoBoostingParameters, AnyObjectiveParameters, BoostedTrees):
+class MatrixNet(BoostingParameters, AnyObjectiveParameters, BoostedTrees):
     """Boosted trees with one split per level. They fit Plackett-Luce likelihood, "lambda" or any other objective."""
 
     objective: Any = "listmle"
-    max_depth: Any = parameter(
-        AUTO,
-        f"Maximum depth of a tree; no tree has more than 16 levels. {size_words('max_depth')}",
-        kind=INTEGER,
-        low=1,
-        high=2**16,
-        auto=True,
-    )
+    max_depth: Any = size_parameter("max_depth")
 
     growth = "oblivious"
     search_space: ClassVar[Mapping[str, Any]] = {
@@ -112,8 +104,8 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
     """
 
     objective: Any = "squared"
-    max_leaf_nodes: int = 100
-    min_samples_leaf: int = 5
+    max_leaf_nodes: Any = size_parameter("max_leaf_nodes", 100)
+    min_samples_leaf: Any = size_parameter("min_samples_leaf", 5)
     feature_fraction: float = 0.3
 
     search_space: ClassVar[Mapping[str, Any]] = {
