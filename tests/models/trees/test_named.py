@@ -21,6 +21,8 @@ from podium.models.trees.named import MART, Boosted, LambdaMART, LambdaSMART, Ra
 from podium.objectives import OBJECTIVES, BayesRank, Lambda
 from podium.persistence.saving import load
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 # The lecture notes' example: (x1, x2, label).
 POINTS = np.concatenate(
     [
