@@ -256,6 +256,7 @@ def test_the_help_of_eval_names_metrics_that_exist(podium):
 
 
 SMALL = ["--set", "n_estimators=6", "--set", "max_leaf_nodes=4", "--set", "min_samples_leaf=3"]
+AUTO = "learning_rate=0.05, feature_fraction=0.6, extra_trees=True"  # for fewer than 100 queries
 TRAIN = ["train", "lambdamart", "train.txt", "--valid", "valid.txt", "--out", "m.podium", *SMALL]
 
 
@@ -310,7 +311,7 @@ def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
     code, out, err = podium(*TRAIN, "--valid", "test.txt")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0] == "LambdaMART: 6 trees; trained on 320 documents of 40 queries"
+    assert lines[0] == f"LambdaMART: 6 trees; trained on 320 documents of 40 queries with {AUTO}"
     assert lines[1].startswith("valid.txt: ndcg@10 0.")
     assert lines[2].startswith("test.txt: ndcg@10 0.")
     assert lines[3:] == ["m.podium: written"]
@@ -319,11 +320,16 @@ def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert list(found) == [
-        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters", "interrupted"),
+        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters"),
+        *("resolved_params", "interrupted"),
     ]
     assert (found["model"], found["out"], found["policy"]) == ("lambdamart", "m.podium", "standard")
     assert found["parameters"]["n_estimators"] == 6
-    assert found["parameters"]["learning_rate"] == 0.1
+    assert found["parameters"]["learning_rate"] == "auto"
+    assert found["resolved_params"] == {
+        **{"learning_rate": 0.05, "feature_fraction": 0.6, "extra_trees": True},
+        **{"max_leaf_nodes": 4, "min_samples_leaf": 3},
+    }
 
 
 def test_train_needs_no_validation_data(podium, work):
@@ -354,7 +360,7 @@ def test_training_on_a_pair_file_writes_the_model_that_python_writes(podium, wor
     model.fit(data.X, qid=data.qid, pairs=pairs, eval_set=package.read_letor("valid.txt")).save("python.podium")
     assert (work / "m.podium").read_bytes() == (work / "python.podium").read_bytes()
     code, out, _ = podium(*words, "--pair-file", "pairs.txt")
-    assert out.splitlines()[0] == "Boosted: 6 trees; trained on 80 pairs in 320 documents of 40 queries"
+    assert out.splitlines()[0] == f"Boosted: 6 trees; trained on 80 pairs in 320 documents of 40 queries with {AUTO}"
 
 
 def test_a_table_without_labels_has_pairs(podium, work):
