@@ -439,10 +439,16 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["lambdamart", "--set", "learning_rat=1"], "Did you mean 'learning_rate'?"),
         (["mart", "--set", "sigma=1"], "MART: a parameter must be one of objective, pair_exponent, learning_rate, "),
         (["lambdamart", "--set", "learning_rate"], "--set takes name=value, such as learning_rate=0.05"),
-        (["lambdamart", "--set", "learning_rate=fast"], "learning_rate must be above 0 and at most 1,000; got 'fast'"),
+        (
+            ["lambdamart", "--set", "learning_rate=fast"],
+            "learning_rate must be above 0 and at most 1,000, or \"auto\"; got 'fast'",
+        ),
         (["lambdamart", "--set", "learning_rate=-1"], "LambdaMART: learning_rate must be above 0 and at most 1,000"),
-        (["lambdamart", "--set", "learning_rate=nan"], "learning_rate must be above 0 and at most 1,000; got nan"),
-        (["lambdamart", "--set", "learning_rate=none"], "at most 1,000; got 'none'"),
+        (
+            ["lambdamart", "--set", "learning_rate=nan"],
+            'learning_rate must be above 0 and at most 1,000, or "auto"; got nan',
+        ),
+        (["lambdamart", "--set", "learning_rate=none"], "at most 1,000, or \"auto\"; got 'none'"),
         (["lambdamart", "--set", "n_estimators=2.5"], "must be an integer from 1 to 1,000,000; got '2.5'"),
         (["lambdamart", "--set", "n_estimators=1", "--set", "n_estimators=2"], "n_estimators=... is given twice (1 an"),
         (

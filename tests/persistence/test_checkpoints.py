@@ -440,10 +440,8 @@ def test_the_command_goes_on_from_its_checkpoint(podium_train):
     words = ["--checkpoint", "run.checkpoint", "--every", "3"]
     code, out, err = podium_train("--out", "m.podium", *words, "--set", "learning_rate=0.2")
     assert (code, out) == (2, "")
-    assert (
-        "run.checkpoint: is the checkpoint of another training (learning_rate is 0.2 here and 'auto', which is 0.05 there)"
-        in err
-    )
+    difference = "learning_rate is 0.2 here and 'auto', which is 0.05 there"
+    assert f"run.checkpoint: is the checkpoint of another training ({difference})" in err
     code, out, err = podium_train("--out", "m.podium", *words)
     assert code == 0
     assert "podium: run.checkpoint: resuming after 6 of 12 trees.\n" in err
