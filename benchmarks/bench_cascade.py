@@ -115,7 +115,13 @@ def candidates() -> dict[str, Any]:
 
     def trees(leaves: int, n: int) -> Any:
         return podium.LambdaMART(
-            n_estimators=n, learning_rate=0.05, max_leaf_nodes=leaves, min_samples_leaf=50, random_state=1
+            n_estimators=n,
+            learning_rate=0.05,
+            max_leaf_nodes=leaves,
+            min_samples_leaf=50,
+            feature_fraction=1.0,
+            extra_trees=False,
+            random_state=1,
         )
 
     found: dict[str, Any] = {

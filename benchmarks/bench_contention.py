@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from _mslr import Lists, make_lists
 from _report import measure_in_turns, print_header, print_result
@@ -21,10 +22,17 @@ import podium
 
 BUSY = "import time, sys\nend = time.time() + float(sys.argv[1])\nwhile time.time() < end:\n    sum(range(100_000))"
 LIMIT = 300  # seconds after which the busy processes stop by themselves
+FIXED: dict[str, Any] = {
+    "max_leaf_nodes": 31,
+    "min_samples_leaf": 20,
+    "learning_rate": 0.1,
+    "feature_fraction": 1.0,
+    "extra_trees": False,
+}
 
 
 def train_podium(data: Lists, trees: int, threads: int) -> None:
-    model = podium.LambdaMART(n_estimators=trees, n_jobs=threads)
+    model = podium.LambdaMART(n_estimators=trees, n_jobs=threads, **FIXED)
     model.fit(data.X, data.y, group=data.sizes)
 
 

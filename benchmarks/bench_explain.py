@@ -31,7 +31,9 @@ TREES, LEAVES, RATE, SMALLEST_LEAF = 100, 31, 0.1, 20
 
 def train_podium(data: Lists) -> podium.LambdaMART:
     model = podium.LambdaMART(n_estimators=TREES, max_leaf_nodes=LEAVES, learning_rate=RATE)
-    return model.set_params(min_samples_leaf=SMALLEST_LEAF).fit(data.X, data.y, group=data.sizes)
+    return model.set_params(min_samples_leaf=SMALLEST_LEAF, feature_fraction=1.0, extra_trees=False).fit(
+        data.X, data.y, group=data.sizes
+    )
 
 
 def train_lightgbm(data: Lists) -> Any:

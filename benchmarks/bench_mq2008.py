@@ -50,6 +50,7 @@ def train_podium(train: RankingData, valid: RankingData, setting: dict[str, Any]
         max_leaf_nodes=setting["leaves"],
         min_samples_leaf=setting["smallest"],
         feature_fraction=FEATURES,
+        extra_trees=False,
         eval_metric="meanndcg",
         random_state=seed,
         n_jobs=1,

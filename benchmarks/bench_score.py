@@ -30,6 +30,7 @@ from podium.learners.trees.scoring.walking import FEW, Way
 
 SHAPES = ((100, 31), (600, 64), (1000, 64))
 TRAINING_ROWS, ROWS, REPEATS = 10_000, 20_000, 7
+FIXED: dict[str, Any] = {"min_samples_leaf": 20, "learning_rate": 0.1, "feature_fraction": 1.0, "extra_trees": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,9 @@ class Rivals:
 
 def train_rivals(trees: int, leaves: int) -> Rivals:
     data = make_lists(TRAINING_ROWS, TRAINING_ROWS // 120)
-    own = podium.MART(n_estimators=trees, max_leaf_nodes=leaves, min_hessian=0.0).fit(data.X, data.y, group=data.sizes)
+    own = podium.MART(n_estimators=trees, max_leaf_nodes=leaves, min_hessian=0.0, **FIXED).fit(
+        data.X, data.y, group=data.sizes
+    )
     parameters = {
         "objective": "regression",
         "num_leaves": leaves,
@@ -202,6 +205,7 @@ def main() -> None:
         data = make_lists(TRAINING_ROWS, 100)
         for leaves in (256, 1000):
             model = podium.MART(n_estimators=50, max_leaf_nodes=leaves, min_samples_leaf=2, min_hessian=0.0)
+            model.set_params(learning_rate=0.1, feature_fraction=1.0, extra_trees=False)
             forests[f"50 x {leaves}"] = model.fit(data.X, data.y, group=data.sizes).forest_
         forests["1,000 x 64 oblivious"] = oblivious_forest(X, 1000, 6)
         show_ways(forests, X)

@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import os
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,17 @@ def real_data() -> Path:
     if not folder:
         pytest.skip("PODIUM_DATA is not set: no real data sets here")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def large_sizes():
+    """For tests of how trees grow, on small data: "auto" is what it is for large data, exact splits of all features."""
+    from podium.models.trees import sizes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sizes, "SIZES", {inf: sizes.SIZES[inf]})
+        patch.setattr(sizes, "LEAST_LEAVES", 1)
+        yield
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ NETS = {name: kind for name, kind in MODELS.items() if issubclass(kind, NetRanke
 _SMALL = {
     "n_estimators": 3,
     "min_samples_leaf": 1,
+    "extra_trees": False,
     "max_epochs": 2,
     "hidden_layer_sizes": (4,),
     "embedding_size": 4,

@@ -99,6 +99,8 @@ def print_folds(validated: CrossValidation, metrics: list[str]) -> None:
 def print_tuned(tuned: Tuned, report: IO[str]) -> None:
     """The best trials, then what was chosen."""
     from podium.lab.tuning.tuning import plain_value
+    from podium.models.frame.inspection import settings_words
+    from podium.models.trees.resolving import differing_values
 
     rows = []
     for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
@@ -108,6 +110,9 @@ def print_tuned(tuned: Tuned, report: IO[str]) -> None:
     show(f"{tuned.summary()}.", file=report)
     chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
     show(f"chosen: {' '.join(chosen)}", file=report)
+    others = differing_values(tuned.model)
+    if others:
+        show(f'by the training data ("auto"): {settings_words(others)}', file=report)
 
 
 def _shown(value: Any) -> str:

@@ -33,6 +33,7 @@ from podium.formats.container import open_container, write_container
 from podium.formats.kinds import CHECKPOINT
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
+from podium.models.frame.parameters import is_auto
 from podium.objectives.base import Objective
 from podium.persistence.values import from_plain, to_plain
 
@@ -153,10 +154,10 @@ def describe_run(
     Of Python functions, and of metrics and objectives of the user's own, the code and the numbers, names, arrays and
     functions they hold are compared; not the globals they refer to.
     """
-    parameters = {field.name: getattr(model, field.name, None) for field in fields(model)}
+    names = [field.name for field in fields(model) if field.name not in ("n_jobs", "init")]
     return {
         "the model": type(model).__name__,
-        **{name: _describe(value) for name, value in parameters.items() if name not in ("n_jobs", "init")},
+        **{name: _describe_parameter(model, name) for name in names},
         "early_stopping_rounds": _describe(early_stopping_rounds),
         "the training data": _describe_data(data, model.n_jobs),
         **({} if pairs is None else {"the list of given pairs": _describe_pairs(pairs, model.n_jobs)}),
@@ -202,6 +203,12 @@ def _describe_data(data: RankingData, n_jobs: int | None) -> str:
 def _describe_pairs(pairs: GivenPairs, n_jobs: int | None) -> str:
     arrays = [pairs.first, pairs.second, pairs.target, pairs.weight, pairs.starts]
     return f"{counted(len(pairs), 'pair')}, checksum {checksum(arrays, n_jobs)}"
+
+
+def _describe_parameter(model: Any, name: str) -> str:
+    """A parameter; where the training data decide it, with what they decided: `"'auto', which is 31"`."""
+    value, resolved = getattr(model, name, None), getattr(model, "resolved_params_", {})
+    return _describe(value) + (f", which is {resolved[name]}" if name in resolved and is_auto(value) else "")
 
 
 def _describe(value: Any) -> str:

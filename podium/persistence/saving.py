@@ -127,7 +127,7 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     model.init_ = parts.pop("init", None)
     if model.init_ is not None and "init" not in parameters:  # else that of the next training is another one
         model.init = model.init_
-    facts = {name: meta[name] for name in made.state_facts}
+    facts = {name: meta[name] for name in made.state_facts if name in meta}
     model.restore_state(FittedState(facts, {name: outer[name] for name in made.state_arrays}, parts))
     model.check_state()
     check_init(model)

@@ -37,6 +37,10 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
+def _is_size(value: Any) -> bool:
+    return isinstance(value, bool) or is_number(value)
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -81,6 +85,7 @@ META: dict[str, Fact] = {
 TREE_FACTS: dict[str, Fact] = {
     "start": Fact("a finite number", is_number),
     "bundles": Fact("lists of features", lambda value: _is_list(value, lambda one: _is_list(one, _is_count))),
+    "resolved": Fact("numbers by parameter", lambda value: _is_mapping(value, _is_size), required=False),
 }
 
 

@@ -16,9 +16,11 @@ from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.formats.pairs import read_pairs
 from podium.models.frame.estimator import is_fitted
+from podium.models.frame.inspection import settings_words
 from podium.models.frame.plan import Callback, Progress
 from podium.models.frame.taking_pairs import check_takes_pairs
 from podium.models.registry import Plan
+from podium.models.trees.resolving import differing_values
 from podium.persistence.checkpoints import Checkpoints
 from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
 
@@ -71,6 +73,7 @@ class Training:
         return int(self.plan.model.best_iteration_)
 
     def as_dict(self) -> dict[str, Any]:
+        resolved = getattr(self.plan.model, "resolved_params_", {})
         return {
             "model": type(self.plan.model).__name__.lower(),
             "out": str(self.out),
@@ -80,6 +83,7 @@ class Training:
             "metrics": {name: evaluation.as_dict()["metrics"] for name, evaluation in self.evaluations.items()},
             "seconds": self.seconds,
             "parameters": self.plan.parameters,
+            **({"resolved_params": resolved} if resolved else {}),
             "interrupted": self.interrupted,
             **({} if self.n_pairs is None else {"pairs": self.n_pairs}),
         }
@@ -89,10 +93,11 @@ class Training:
         best = f", the best of {self.tried} tried" if self.tried > self.steps else ""
         source = f"{counted(self.n_rows, 'document')} of {counted(self.n_queries, 'query', 'queries')}"
         source = source if self.n_pairs is None else f"{counted(self.n_pairs, 'pair')} in {source}"
+        auto = f" with {settings_words(differing_values(model))}" if differing_values(model) else ""
         stopped = ["stopped by Ctrl-C; what was trained until then is kept"] if self.interrupted else []
         return [
             *stopped,
-            f"{type(model).__name__}: {counted(self.steps, model.step_word)}{best}; trained on {source}",
+            f"{type(model).__name__}: {counted(self.steps, model.step_word)}{best}; trained on {source}{auto}",
             *(
                 f"{name}: {metric} {value:.4f} (policy {evaluation.policy})"
                 for name, evaluation in self.evaluations.items()

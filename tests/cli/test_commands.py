@@ -256,6 +256,7 @@ def test_the_help_of_eval_names_metrics_that_exist(podium):
 
 
 SMALL = ["--set", "n_estimators=6", "--set", "max_leaf_nodes=4", "--set", "min_samples_leaf=3"]
+AUTO = "learning_rate=0.05, feature_fraction=0.6, extra_trees=True"  # for fewer than 100 queries
 TRAIN = ["train", "lambdamart", "train.txt", "--valid", "valid.txt", "--out", "m.podium", *SMALL]
 
 
@@ -310,7 +311,7 @@ def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
     code, out, err = podium(*TRAIN, "--valid", "test.txt")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0] == "LambdaMART: 6 trees; trained on 320 documents of 40 queries"
+    assert lines[0] == f"LambdaMART: 6 trees; trained on 320 documents of 40 queries with {AUTO}"
     assert lines[1].startswith("valid.txt: ndcg@10 0.")
     assert lines[2].startswith("test.txt: ndcg@10 0.")
     assert lines[3:] == ["m.podium: written"]
@@ -319,11 +320,16 @@ def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert list(found) == [
-        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters", "interrupted"),
+        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters"),
+        *("resolved_params", "interrupted"),
     ]
     assert (found["model"], found["out"], found["policy"]) == ("lambdamart", "m.podium", "standard")
     assert found["parameters"]["n_estimators"] == 6
-    assert found["parameters"]["learning_rate"] == 0.1
+    assert found["parameters"]["learning_rate"] == "auto"
+    assert found["resolved_params"] == {
+        **{"learning_rate": 0.05, "feature_fraction": 0.6, "extra_trees": True},
+        **{"max_leaf_nodes": 4, "min_samples_leaf": 3},
+    }
 
 
 def test_train_needs_no_validation_data(podium, work):
@@ -354,7 +360,7 @@ def test_training_on_a_pair_file_writes_the_model_that_python_writes(podium, wor
     model.fit(data.X, qid=data.qid, pairs=pairs, eval_set=package.read_letor("valid.txt")).save("python.podium")
     assert (work / "m.podium").read_bytes() == (work / "python.podium").read_bytes()
     code, out, _ = podium(*words, "--pair-file", "pairs.txt")
-    assert out.splitlines()[0] == "Boosted: 6 trees; trained on 80 pairs in 320 documents of 40 queries"
+    assert out.splitlines()[0] == f"Boosted: 6 trees; trained on 80 pairs in 320 documents of 40 queries with {AUTO}"
 
 
 def test_a_table_without_labels_has_pairs(podium, work):
@@ -433,10 +439,16 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["lambdamart", "--set", "learning_rat=1"], "Did you mean 'learning_rate'?"),
         (["mart", "--set", "sigma=1"], "MART: a parameter must be one of objective, pair_exponent, learning_rate, "),
         (["lambdamart", "--set", "learning_rate"], "--set takes name=value, such as learning_rate=0.05"),
-        (["lambdamart", "--set", "learning_rate=fast"], "learning_rate must be above 0 and at most 1,000; got 'fast'"),
+        (
+            ["lambdamart", "--set", "learning_rate=fast"],
+            "learning_rate must be above 0 and at most 1,000, or \"auto\"; got 'fast'",
+        ),
         (["lambdamart", "--set", "learning_rate=-1"], "LambdaMART: learning_rate must be above 0 and at most 1,000"),
-        (["lambdamart", "--set", "learning_rate=nan"], "learning_rate must be above 0 and at most 1,000; got nan"),
-        (["lambdamart", "--set", "learning_rate=none"], "at most 1,000; got 'none'"),
+        (
+            ["lambdamart", "--set", "learning_rate=nan"],
+            'learning_rate must be above 0 and at most 1,000, or "auto"; got nan',
+        ),
+        (["lambdamart", "--set", "learning_rate=none"], "at most 1,000, or \"auto\"; got 'none'"),
         (["lambdamart", "--set", "n_estimators=2.5"], "must be an integer from 1 to 1,000,000; got '2.5'"),
         (["lambdamart", "--set", "n_estimators=1", "--set", "n_estimators=2"], "n_estimators=... is given twice (1 an"),
         (
@@ -565,7 +577,8 @@ def test_named_columns_must_be_those_of_the_training(podium, work):
         lines = table.format(columns).splitlines()
         kept = [",".join(line.split(",")[: 3 if name == "short" else 4]) for line in lines]
         (work / f"{name}.csv").write_text("\n".join(kept) + "\n")
-    assert podium("train", "mart", "good.csv", "--valid", "good.csv", "--out", "m.podium", *SMALL)[0] == 0
+    every = ["--set", "feature_fraction=1", "--set", "extra_trees=false"]  # one feature alone says nothing
+    assert podium("train", "mart", "good.csv", "--valid", "good.csv", "--out", "m.podium", *SMALL, *every)[0] == 0
     assert podium("rank", "m.podium", "good.csv")[0] == 0
     code, _, err = podium("rank", "m.podium", "bad.csv")
     assert code == 2

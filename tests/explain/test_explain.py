@@ -14,6 +14,8 @@ from podium.data.ranking import RankingData
 from podium.explain.queries import explain_pair, explain_top
 from podium.models.trees.named import MART, LambdaMART, LambdaSMART, MatrixNet, RegressionTree
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 NAMES = ("bm25", "pagerank", "age")
 
 

@@ -13,6 +13,8 @@ from podium import cli, explain
 from podium.data.ranking import RankingData
 from podium.explain.ablation import without
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 NAMES = ("planted", "copy", "noise", "weak")
 
 

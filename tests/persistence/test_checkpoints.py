@@ -158,7 +158,7 @@ def test_what_a_killed_writer_left_behind_is_cleared_away(parts, path, tmp_path)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learning_rate": 0.2}, r"learning_rate is 0\.2 here and 0\.1 there\)"),
+        ({"learning_rate": 0.2}, r"learning_rate is 0\.2 here and 'auto', which is 0\.05 there\)"),
         ({"metric": "map"}, "metric is 'map' here and 'ndcg@10' there"),
         ({"random_state": 1}, "random_state is 1 here and 0 there"),
         ({"n_estimators": 13, "max_bins": 9, "sigma": 2.0, "goss": (0.1, 0.1)}, r"; and 2 more\)"),
@@ -440,7 +440,8 @@ def test_the_command_goes_on_from_its_checkpoint(podium_train):
     words = ["--checkpoint", "run.checkpoint", "--every", "3"]
     code, out, err = podium_train("--out", "m.podium", *words, "--set", "learning_rate=0.2")
     assert (code, out) == (2, "")
-    assert "run.checkpoint: is the checkpoint of another training (learning_rate is 0.2 here and 0.1 there)" in err
+    difference = "learning_rate is 0.2 here and 'auto', which is 0.05 there"
+    assert f"run.checkpoint: is the checkpoint of another training ({difference})" in err
     code, out, err = podium_train("--out", "m.podium", *words)
     assert code == 0
     assert "podium: run.checkpoint: resuming after 6 of 12 trees.\n" in err

@@ -122,7 +122,7 @@ def facts(model):
 
 
 def without_parameters(meta):
-    own = {key: value for key, value in meta.items() if key not in ("parameters", "fitted", "children")}
+    own = {key: value for key, value in meta.items() if key not in ("parameters", "fitted", "resolved", "children")}
     children = {name: without_parameters(child["meta"]) for name, child in meta.get("children", {}).items()}
     return own | {"children": children}
 
@@ -144,6 +144,7 @@ def test_no_parameter_that_is_set_after_fit_changes_the_fitted_model(case):
         loaded = saved(model)
         assert answers(loaded) == before, name
         assert facts(loaded) == known, name
+        assert getattr(loaded, "resolved_params_", None) == getattr(fitted(case), "resolved_params_", None), name
         assert repr(loaded) == repr(copy(model).set_params(n_jobs=None)), name
 
 

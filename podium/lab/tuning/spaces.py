@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.words import check_choice
-from podium.models.frame.parameters import INTEGER, NUMBER, Declaration, parameters_of
+from podium.data.ranking import RankingData
+from podium.models.frame.parameters import AUTO, INTEGER, NUMBER, Declaration, is_auto, parameters_of
 from podium.models.frame.ranker import Ranker
+from podium.models.trees.resolving import AutoParameters
 
 _RANGE_KEYS = ("low", "high", "log")
 
@@ -84,10 +86,16 @@ class Space:
     def draw(self, rng: np.random.Generator) -> dict[str, Any]:
         return {name: dimension.draw(rng) for name, dimension in self.dimensions.items()}
 
-    def settings_of(self, model: Ranker) -> dict[str, Any] | None:
-        """The settings that the model has, where all of them lie within the space."""
+    def settings_of(self, model: Ranker, train: RankingData) -> dict[str, Any] | None:
+        """The settings that the model has, where all of them lie within the space.
+
+        For "auto" stands what it is for these data, unless it is one of the choices.
+        """
         parameters = model.get_params(deep=True)
         settings = {name: parameters[name] for name in self.dimensions}
+        for name, dimension in self.dimensions.items():
+            if not dimension.holds(settings[name]) and is_auto(settings[name]):
+                settings[name] = _resolved(model, name, train)
         return settings if all(self.dimensions[name].holds(value) for name, value in settings.items()) else None
 
 
@@ -173,11 +181,23 @@ def _range(model: Ranker, name: str, declaration: Declaration | None, ends: Mapp
 def _declaration(model: Ranker, name: str) -> Declaration | None:
     """What the parameter may be; None for one of scikit-learn's estimators, which check their parameter."""
     check_choice(f"{type(model).__name__}: a parameter", name, model.get_params(deep=True))
+    holder, parameter = _holder(model, name)
+    return parameters_of(type(holder))[parameter].declaration if isinstance(holder, Ranker) else None
+
+
+def _holder(model: Ranker, name: str) -> tuple[Any, str]:
+    """The model that has a parameter, and what it is called there: `model__sigma`, `members__0__sigma`."""
     *path, parameter = name.split("__")
     holder: Any = model
-    for part in path:  # `model__sigma`, `members__0__sigma`
+    for part in path:
         holder = holder[int(part)] if isinstance(holder, (list, tuple)) else getattr(holder, part)
-    return parameters_of(type(holder))[parameter].declaration if isinstance(holder, Ranker) else None
+    return holder, parameter
+
+
+def _resolved(model: Ranker, name: str, train: RankingData) -> Any:
+    """What "auto" stands for; where it is no value that data decide, "auto"."""
+    holder, parameter = _holder(model, name)
+    return holder.resolved_for(train).get(parameter, AUTO) if isinstance(holder, AutoParameters) else AUTO
 
 
 def _refuse_value(model: Ranker, name: str, declaration: Declaration | None, value: Any) -> None:

@@ -79,6 +79,11 @@ class Tuned:
         known = {number: trial for number, trial in enumerate(self.trials) if trial.value is not None}
         return [(number, known[number]) for number in rank_trials(known, self.criterion)]
 
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Of the parameters that may be "auto", the values that the training of the best model had."""
+        return dict(getattr(self.model, "resolved_params_", {}))
+
     def summary(self) -> str:
         """`"20 trials (optuna): 12 complete, 7 pruned, 1 failed"`"""
         notes = [trial.note.split()[0].rstrip(":") for trial in self.trials if trial.note]
@@ -88,8 +93,10 @@ class Tuned:
 
     def as_dict(self) -> dict[str, Any]:
         chosen, trials = plain_value(self.chosen), [asdict(trial) for trial in self.trials]
-        chosen_by = {"model": type(self.model).__name__, "criterion": self.criterion, "sampler": self.sampler}
-        return chosen_by | {"value": self.value, "chosen": chosen, "seconds": self.seconds, "trials": trials}
+        shown: dict[str, Any] = {"model": type(self.model).__name__, "criterion": self.criterion}
+        shown |= {"sampler": self.sampler, "value": self.value, "chosen": chosen}
+        shown |= {"resolved_params": self.resolved} if self.resolved else {}
+        return shown | {"seconds": self.seconds, "trials": trials}
 
 
 def tune(
@@ -123,7 +130,7 @@ def tune(
     parsed = parse_space(model, default_space(model) if space is None else space)
     _refuse_fitted_inits(model, parsed)
     search = _Search(model, parsed, train, valid, parse_criterion(metric, policy), seconds)
-    proposing = make_sampler(sampler, parsed, parsed.settings_of(model), random_state, search.n_steps)
+    proposing = make_sampler(sampler, parsed, parsed.settings_of(model, train), random_state, search.n_steps)
     return search.run(proposing, trials, report)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,8 @@ def _variance_gain() -> Iterator[Example]:
     """Three rows with x = 1, 2, 3 and gradients 3, 1, -1; the gain of the split is V without the parent's part."""
     gradients = np.array([3.0, 1.0, -1.0], np.float32)
     objective = Custom(lambda scores, labels, offsets: (gradients, np.ones(3, np.float32)))
-    stump = {"n_estimators": 1, "max_leaf_nodes": 2, "min_samples_leaf": 1, "min_hessian": 0}
+    stump: dict[str, Any] = {"n_estimators": 1, "max_leaf_nodes": 2, "min_samples_leaf": 1, "min_hessian": 0}
+    stump |= {"learning_rate": 0.1, "feature_fraction": 1.0, "extra_trees": False}
     model = Boosted(objective=objective, split_by="gradients").set_params(**stump)
     gain = model.fit(np.array([[1.0], [2], [3]]), [0, 1, 2], qid=[1, 1, 1]).forest_.split()[0].gain[0]
     ours = (gain + gradients.sum() ** 2 / 3) / 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import log
+from typing import Any
 
 import numpy as np
 
@@ -112,9 +113,8 @@ def _lambdarank() -> Iterator[Example]:
 
 def _lambdamart() -> Iterator[Example]:
     """One tree on two documents with equal scores: each leaf has one."""
-    model = LambdaMART(
-        n_estimators=1, learning_rate=1.0, max_leaf_nodes=2, min_samples_leaf=1, min_hessian=0, normalize=None
-    )
+    stump: dict[str, Any] = {"max_leaf_nodes": 2, "min_samples_leaf": 1, "feature_fraction": 1.0, "extra_trees": False}
+    model = LambdaMART(n_estimators=1, learning_rate=1.0, min_hessian=0, normalize=None, **stump)
     leaf = model.fit(np.array([[0.0], [1.0]]), [0, 1], qid=[1, 1]).forest_.value[2]
     lam, weight = f"{_DELTA} / 2", f"{_DELTA} / 4"
     what = "LambdaMART: leaf of the better of two documents with equal scores"

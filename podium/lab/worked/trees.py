@@ -21,7 +21,8 @@ POINTS = np.array(
     ],
     dtype=np.float64,
 )
-_ONE_STUMP: dict[str, Any] = {"max_leaf_nodes": 2, "min_samples_leaf": 1}
+_ALL_SPLITS: dict[str, Any] = {"feature_fraction": 1.0, "extra_trees": False}
+_ONE_STUMP: dict[str, Any] = {"max_leaf_nodes": 2, "min_samples_leaf": 1, **_ALL_SPLITS}
 
 _ROUNDED_LEAF = "Rounded before subtracting: 1.444 - 2.471 is -1.027, but 13/9 - 42/17 is -1.0261."
 _ROUNDED_RESIDUALS = (

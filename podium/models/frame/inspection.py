@@ -78,6 +78,7 @@ class Inspection(ModelInspection):
     n_bytes: int  # of the arrays of the trees
     bundles: list[list[str]] = field(default_factory=list)  # features that were trained as one; empty when none
     base: Inspection | None = None  # the model that this one started from
+    resolved_params: dict[str, Any] = field(default_factory=dict)  # where "auto" is allowed, what the training had
 
     @property
     def n_trees(self) -> int:
@@ -103,7 +104,7 @@ class Inspection(ModelInspection):
         lines += self._levels()
         lines += self._bundles()
         lines.append(f"score before the first tree: {self.start:.6g}")
-        lines.append(self._parameters())
+        lines += [self._parameters(), *self._resolved()]
         return lines + ([] if self.base is None else ["started from:", *(f"  {one}" for one in self.base.sentences())])
 
     def _sizes(self) -> str:
@@ -114,6 +115,11 @@ class Inspection(ModelInspection):
 
     def _parameters(self) -> str:
         return super()._parameters() + (", all others as by default" if self.changed else "")
+
+    def _resolved(self) -> list[str]:
+        """What the parameters do not say: what `"auto"` was in the training, and what has been set since."""
+        differing = {name: value for name, value in self.resolved_params.items() if value != self.parameters[name]}
+        return [f"trained with: {settings_words(differing)}"] if differing else []
 
     def _bundles(self) -> list[str]:
         """How many features share columns, and which: as ranges, since one-hot data have hundreds."""
@@ -133,6 +139,11 @@ class Inspection(ModelInspection):
             return []
         shown = [f"  tree {number}: {'; '.join(levels)}" for number, levels in oblivious[:_TREES_SHOWN]]
         return [f"oblivious, one split per level: {len(oblivious):,} of {counted(self.n_trees, 'tree')}", *shown]
+
+
+def settings_words(settings: Mapping[str, Any]) -> str:
+    """`"max_leaf_nodes=4, extra_trees=True"`"""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def inspect(model: Any) -> Inspection:
@@ -155,6 +166,7 @@ def inspect(model: Any) -> Inspection:
         n_bytes=_size(forest),
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
         base=inspect(model.init_) if hasattr(model.init_, "forest_") else None,
+        resolved_params=dict(getattr(model, "resolved_params_", {})),
     )
 
 

@@ -28,6 +28,7 @@ Made = TypeVar("Made")
 ABOVE_0 = 1e-12  # the least number that counts as above 0
 LARGE = 1e12  # bounds from here on only keep sums finite, and are left out of the words
 TRANSFORM_SPACE: dict[str, Any] = {"transform": [None, ("zscore",), ("raw", "zscore", "rank")]}  # of `podium tune`
+AUTO = "auto"  # the value of a parameter that the training data decide
 _KEY = "parameter"
 _WIDTH = 110
 
@@ -66,6 +67,10 @@ def _read_names(text: str) -> tuple[str, ...]:
     return tuple(listed)
 
 
+def is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
+
+
 @dataclass(frozen=True)
 class Declaration:
     """What a parameter may be, and what it does."""
@@ -76,6 +81,7 @@ class Declaration:
     high: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False  # None is allowed
+    auto: bool = False  # "auto" is allowed: the training data decide
     words: str | None = None  # for what is allowed, where the other fields do not say it
     holds: Callable[[Any], bool] = _anything  # a condition that limits and choices cannot say
 
@@ -88,7 +94,7 @@ class Declaration:
             return ", ".join(("None", *self.choices) if self.optional else self.choices)
         if self.kind is SWITCH and self.optional:
             return "True, False or None"
-        return self._range() + (", or None" if self.optional else "")
+        return self._range() + (", or None" if self.optional else "") + (f', or "{AUTO}"' if self.auto else "")
 
     @property
     def signature(self) -> str:
@@ -107,7 +113,7 @@ class Declaration:
         return f"{self.low:g} or larger" if self.high >= LARGE else f"from {self.low:g} to {self.high:g}"
 
     def takes(self, value: Any) -> bool:
-        if value is None and self.optional:
+        if (value is None and self.optional) or (self.auto and is_auto(value)):
             return True
         if not self.kind.holds(value) or (self.choices and value not in self.choices):
             return False
@@ -115,6 +121,8 @@ class Declaration:
 
     def read(self, text: str) -> Any:
         """The value that is written so; ValueError or KeyError for a text of another type."""
+        if self.auto and text.lower() == AUTO:
+            return AUTO
         return None if self.optional and text.lower() == "none" else self.kind.read(text)
 
     def refuse(self, owner: str, name: str, value: Any) -> ValueError:

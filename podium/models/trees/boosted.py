@@ -24,7 +24,6 @@ from podium.models.frame.arguments import eval_data, refuse_number_as_qid, train
 from podium.models.frame.estimator import check_fitted
 from podium.models.frame.init_model import init_offset, init_predictions, init_scores
 from podium.models.frame.parameters import (
-    ABOVE_0,
     INTEGER,
     LARGE,
     STRUCTURE,
@@ -41,7 +40,15 @@ from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
 from podium.models.frame.weights import row_weights
-from podium.models.trees.parameters import BOOSTED_SPACE, SPLITS, STEPS, is_feature_list, is_sign_mapping
+from podium.models.trees.parameters import (
+    BOOSTED_SPACE,
+    SPLITS,
+    STEPS,
+    is_feature_list,
+    is_sign_mapping,
+    size_parameter,
+)
+from podium.models.trees.resolving import AutoParameters
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -52,7 +59,7 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class BoostedTrees(BinParameter, SeedParameter, Ranker):
+class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
@@ -79,10 +86,8 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         'tree by exact "line_search" of the metric on the training data.',
         choices=STEPS,
     )
-    feature_fraction: float = parameter(1.0, "Fraction of the features sampled per tree.", low=ABOVE_0, high=1)
-    extra_trees: bool = parameter(
-        False, "Extremely randomized trees: one random threshold per feature and node is tried instead of all."
-    )
+    feature_fraction: Any = size_parameter("feature_fraction", 1.0)
+    extra_trees: Any = size_parameter("extra_trees", False)
     max_bins: int = 255
     bundle_features: bool | None = parameter(
         None,
@@ -214,6 +219,8 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
         from podium.learners.trees.training.boosting import Boosting
 
+        if not rows.continued:
+            self.resolved_params_ = self.resolved_for(rows.data)
         return Boosting(
             rows.data.X,
             rows.data.offsets,
@@ -261,9 +268,11 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
 
     def fitted_state(self) -> FittedState:
         arrays = {name: getattr(self.forest_, name) for name in FOREST_ARRAYS}
-        return FittedState({"start": self.forest_.start, "bundles": self.bundles_}, arrays)
+        facts = {"start": self.forest_.start, "bundles": self.bundles_, **self.resolved_state()}
+        return FittedState(facts, arrays)
 
     def restore_state(self, state: FittedState) -> None:
+        self.restore_resolved(state.facts)
         self.bundles_ = [[int(f) for f in bundle] for bundle in state.facts["bundles"]]
         self.forest_ = Forest(**state.arrays, start=float(state.facts["start"]), n_features=self.n_columns)
 
@@ -361,22 +370,23 @@ class BoostedTrees(BinParameter, SeedParameter, Ranker):
         from podium.learners.trees.training.growing import GrowthRules
         from podium.learners.trees.training.sampling import SamplingRules
 
-        depth = self.max_depth or 0
-        if self.growth != "leaf" and not depth:
-            levels = np.log2(self.max_leaf_nodes)
-            depth = max(1, int(np.ceil(levels) if self.growth == "level" else levels))
-        leaves = min(self.max_leaf_nodes, 2**depth) if depth and depth < 31 else self.max_leaf_nodes
-        if self.growth == "oblivious":
+        sized = self.with_resolved()
+        depth = sized.max_depth or 0
+        if sized.growth != "leaf" and not depth:
+            levels = np.log2(sized.max_leaf_nodes)
+            depth = max(1, int(np.ceil(levels) if sized.growth == "level" else levels))
+        leaves = min(sized.max_leaf_nodes, 2**depth) if depth and depth < 31 else sized.max_leaf_nodes
+        if sized.growth == "oblivious":
             leaves = 2 ** min(depth, 16)
         goss = None if self.goss is None else (float(self.goss[0]), float(self.goss[1]))
         categorical = self._columns_of(self.untransformed_features())
         return rules_for(
             BoostingRules,
-            self,
+            sized,
             seed=self.random_state,
-            growth=rules_for(GrowthRules, self, max_leaf_nodes=leaves, max_depth=depth),
-            sampling=rules_for(SamplingRules, self, goss=goss),
-            layout=rules_for(LayoutRules, self, categorical=categorical, signs=self._signs()),
+            growth=rules_for(GrowthRules, sized, max_leaf_nodes=leaves, max_depth=depth),
+            sampling=rules_for(SamplingRules, sized, goss=goss),
+            layout=rules_for(LayoutRules, sized, categorical=categorical, signs=self._signs()),
         )
 
     def check_parameters(self) -> None:

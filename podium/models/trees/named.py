@@ -12,12 +12,17 @@ from podium.models.frame.parameters import (
     LambdaParameters,
     ObjectiveParameter,
     PairExponent,
-    parameter,
     parametrized,
 )
 from podium.models.frame.plan import named_objective
 from podium.models.trees.boosted import BoostedTrees
-from podium.models.trees.parameters import BOOSTED_SPACE, LEAF_SPACE, BoostingParameters, GrowthParameters
+from podium.models.trees.parameters import (
+    BOOSTED_SPACE,
+    LEAF_SPACE,
+    BoostingParameters,
+    GrowthParameters,
+    size_parameter,
+)
 from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
 
@@ -44,7 +49,11 @@ class RegressionTree(BoostingParameters, GrowthParameters, BoostedTrees):
     """One least-squares tree: the score of a document is the mean label of its leaf."""
 
     n_estimators: int = 1
-    learning_rate: float = 1.0
+    learning_rate: Any = size_parameter("learning_rate", 1.0)
+    max_leaf_nodes: Any = size_parameter("max_leaf_nodes", 31)
+    min_samples_leaf: Any = size_parameter("min_samples_leaf", 20)
+    feature_fraction: Any = size_parameter("feature_fraction", 1.0)
+    extra_trees: Any = size_parameter("extra_trees", False)
 
     search_space: ClassVar[Mapping[str, Any]] = LEAF_SPACE | TRANSFORM_SPACE
 
@@ -78,7 +87,7 @@ class MatrixNet(BoostingParameters, AnyObjectiveParameters, BoostedTrees):
     """Boosted trees with one split per level. They fit Plackett-Luce likelihood, "lambda" or any other objective."""
 
     objective: Any = "listmle"
-    max_depth: int = parameter(6, "Maximum depth of a tree; no tree has more than 16 levels.", low=1, high=2**16)
+    max_depth: Any = size_parameter("max_depth")
 
     growth = "oblivious"
     search_space: ClassVar[Mapping[str, Any]] = {
@@ -95,8 +104,8 @@ class RandomForest(ObjectiveParameter, GrowthParameters, BoostedTrees):
     """
 
     objective: Any = "squared"
-    max_leaf_nodes: int = 100
-    min_samples_leaf: int = 5
+    max_leaf_nodes: Any = size_parameter("max_leaf_nodes", 100)
+    min_samples_leaf: Any = size_parameter("min_samples_leaf", 5)
     feature_fraction: float = 0.3
 
     search_space: ClassVar[Mapping[str, Any]] = {

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.random import stream_of
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.boosting import Boosting, draw_dropped
 from podium.learners.trees.training.growing import TreeGrower
@@ -19,6 +20,7 @@ from podium.learners.trees.training.sampling import draw_features
 
 _LIFTED: dict[str, Any] = {"min_samples_leaf": 1, "min_hessian": 0.0, "min_gain": 0.0, "max_impurity": 0.0}
 _DRAWN = ("feature_fraction",)
+_ADVICE = {"feature_fraction": "Raise feature_fraction", "extra_trees": "Set extra_trees=False"}
 
 
 def without_splits(trees: Sequence[TreeArrays]) -> bool:
@@ -41,12 +43,11 @@ def _reason(boosting: Boosting) -> str:
         return "the gradients of all rows are 0. Check that the labels differ and that weights are not 0."
     binding = _binding(boosting)
     if len(binding) == 1:
-        return f"{_words(boosting, binding[0])}. {'Raise' if binding[0] in _DRAWN else 'Lower'} {binding[0]}."
+        return f"{_words(boosting, binding[0])}. {_ADVICE.get(binding[0], f'Lower {binding[0]}')}."
     if binding:
-        named = ", ".join(f"{name}={_value(boosting, name):g}" for name in binding)
-        return (
-            f"{named} allow none together. Lower them{' (raise feature_fraction)' * ('feature_fraction' in binding)}."
-        )
+        named = ", ".join(f"{name}={_shown(_value(boosting, name))}" for name in binding)
+        others = [advice[0].lower() + advice[1:] for name, advice in _ADVICE.items() if name in binding]
+        return f"{named} allow none together. Lower them{' (' * bool(others)}{', '.join(others)}{')' * bool(others)}."
     if any(boosting.rules.layout.signs):
         return f"the monotone constraints allow none, or {_nothing_to_tell(boosting)}."
     return f"{_nothing_to_tell(boosting)}. Check the features."
@@ -63,7 +64,8 @@ def _binding(boosting: Boosting) -> list[str]:
     growth = boosting.rules.growth
     unused = [*(["min_samples_leaf", "max_impurity"] if growth.growth == "oblivious" else [])]
     unused += ["min_hessian"] if growth.split_by == "gradients" else []
-    lifted = [name for name in (*_LIFTED, *_DRAWN) if name not in unused]
+    unused += [] if growth.extra_trees else ["extra_trees"]
+    lifted = [name for name in (*_LIFTED, *_DRAWN, "extra_trees") if name not in unused]
     if not _splits(boosting, lifted):
         return []
     for name in list(lifted):
@@ -71,6 +73,10 @@ def _binding(boosting: Boosting) -> list[str]:
         if _splits(boosting, fewer):
             lifted = fewer
     return lifted
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, bool) else f"{value:g}"
 
 
 def _value(boosting: Boosting, name: str) -> Any:
@@ -88,6 +94,7 @@ def _words(boosting: Boosting, name: str) -> str:
         "min_gain": f"no split gains more than min_gain={value:g}",
         "max_impurity": f"the impurity of all rows is not above max_impurity={value:g} as it is",
         "feature_fraction": f"the features drawn by feature_fraction={value:g} allow none",
+        "extra_trees": f"the thresholds drawn by extra_trees={value} allow none",
     }[name]
 
 
@@ -97,8 +104,10 @@ def _splits(boosting: Boosting, lifted: Sequence[str]) -> bool:
     free = {name: _LIFTED[name] for name in lifted if name in _LIFTED}
     grower = TreeGrower(boosting.binned, replace(boosting.rules.growth, **free), 1)
     allowed = np.ones(boosting.X.shape[1], np.bool_) if "feature_fraction" in lifted else _drawn_features(boosting)
+    drawn = boosting.rules.growth.extra_trees and "extra_trees" not in lifted
+    stream = stream_of(boosting.rules.seed, len(boosting.trees) - 1) if drawn else None
     derivatives, weights = (boosting._gradients, boosting._hessians), boosting.split_weights
-    return len(grower.grow(*derivatives, sample, allowed, weights=weights).feature) > 1
+    return len(grower.grow(*derivatives, sample, allowed, stream, weights).feature) > 1
 
 
 def _drawn_features(boosting: Boosting) -> np.ndarray:

@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from podium.models.frame.init_model import InitParameter
-from podium.models.frame.parameters import ABOVE_0, LARGE, STRUCTURE, TRANSFORM_SPACE, parameter, parametrized
+from podium.models.frame.parameters import (
+    ABOVE_0,
+    AUTO,
+    INTEGER,
+    LARGE,
+    NUMBER,
+    STRUCTURE,
+    SWITCH,
+    TRANSFORM_SPACE,
+    parameter,
+    parametrized,
+)
+from podium.models.trees.sizes import size_words
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree", "line_search")
@@ -43,12 +55,38 @@ def is_sign_mapping(value: Any) -> bool:
     return isinstance(value, Mapping) and all(sign in (1, -1) for sign in value.values())
 
 
+_SIZES: dict[str, tuple[str, dict[str, Any]]] = {
+    "max_leaf_nodes": ("Maximum number of leaves per tree", {"kind": INTEGER, "low": 2, "high": 2**16}),
+    "min_samples_leaf": ("Minimum number of documents per leaf", {"kind": INTEGER, "low": 1, "high": 2**40}),
+    "learning_rate": (
+        "Factor for the values of each tree (shrinkage)",
+        {"kind": NUMBER, "low": ABOVE_0, "high": 1e3},
+    ),
+    "feature_fraction": ("Fraction of the features sampled per tree", {"kind": NUMBER, "low": ABOVE_0, "high": 1}),
+    "extra_trees": (
+        "Extremely randomized trees: one random threshold per feature and node is tried instead of all",
+        {"kind": SWITCH},
+    ),
+    "max_depth": (
+        "Maximum depth of a tree; no tree has more than 16 levels",
+        {"kind": INTEGER, "low": 1, "high": 2**16},
+    ),
+}
+
+
+def size_parameter(name: str, default: Any = AUTO) -> Any:
+    """A parameter that the number of training queries decides; with another default it may not be "auto"."""
+    about, limits = _SIZES[name]
+    auto = default == AUTO
+    return parameter(default, f"{about}; {size_words(name)}" if auto else f"{about}.", auto=auto, **limits)
+
+
 @parametrized
 class GrowthParameters:
     """The shape of trees that are not always oblivious."""
 
-    max_leaf_nodes: int = parameter(31, "Maximum number of leaves per tree.", low=2, high=2**16)
-    min_samples_leaf: int = parameter(20, "Minimum number of documents per leaf.", low=1, high=2**40)
+    max_leaf_nodes: Any = size_parameter("max_leaf_nodes")
+    min_samples_leaf: Any = size_parameter("min_samples_leaf")
     max_impurity: float = parameter(
         0.0, "A tree stops growing once its impurity is not above this; 0 for no limit.", low=0, high=LARGE
     )
@@ -65,7 +103,9 @@ class GrowthParameters:
 class BoostingParameters(InitParameter):
     """Trees that are added to the scores of earlier ones, and the samples they are grown on."""
 
-    learning_rate: float = parameter(0.1, "Factor for the values of each tree (shrinkage).", low=ABOVE_0, high=1e3)
+    learning_rate: Any = size_parameter("learning_rate")
+    feature_fraction: Any = size_parameter("feature_fraction")
+    extra_trees: Any = size_parameter("extra_trees")
     row_fraction: float = parameter(1.0, "Fraction of the documents sampled per tree.", low=ABOVE_0, high=1)
     query_fraction: float = parameter(1.0, "Fraction of the queries sampled per tree.", low=ABOVE_0, high=1)
     goss: Any = parameter(

@@ -198,7 +198,9 @@ def _trees(data: RankingData) -> list[Candidate]:
         "extra_trees": True,
         "transform": _views(data),
     }
-    plain: dict[str, Any] = {"n_estimators": _TREES, "learning_rate": 0.1, "max_leaf_nodes": 31, "transform": None}
+    # The large trees of the literature on any data: "auto" would make it one more of the small, randomised ones.
+    plain: dict[str, Any] = {"n_estimators": _TREES, "max_leaf_nodes": 31, "learning_rate": 0.1}
+    plain |= {"feature_fraction": 1.0, "extra_trees": False, "transform": None}
     pairs: dict[str, Any] = {"objective": "ranknet", "pair_exponent": 0.5}
     models = {
         "pairwise, 7 leaves": Boosted(max_leaf_nodes=7, min_samples_leaf=small, **pairs, **common),

@@ -119,6 +119,7 @@ def yahoo_blend(n_estimators: int = 300, random_state: int = 0, *, max_epochs: i
         require_jax("yahoo_blend", otherwise="leave the nets out: yahoo_blend(nets=False)")
     metrics, shapes = ("ndcg@10", "err@10"), [(15, 0.1), (31, 0.1), (63, 0.05), (127, 0.05)]
     sampled: dict[str, Any] = {"n_estimators": n_estimators, "feature_fraction": 0.7, "query_fraction": 0.8}
+    sampled |= {"min_samples_leaf": 20, "extra_trees": False}  # whatever the number of queries
     trees = [
         LambdaMART(
             metric=metric, max_leaf_nodes=leaves, learning_rate=rate, random_state=random_state + number, **sampled

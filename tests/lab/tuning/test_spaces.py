@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 import podium
+from podium.data.ranking import RankingData
 from podium.lab.tuning.spaces import parse_space
 from podium.lab.tuning.tuning import default_space
 from podium.models.registry import catalogue
 
+
+def lists(n_queries: int) -> RankingData:
+    """Twenty documents per query."""
+    n = 20 * n_queries
+    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 3
+    return RankingData.from_arrays(X, y, np.repeat(np.arange(n_queries), 20))
+
+
+FEW, MANY = lists(50), lists(2000)
 FIXED = {"AutoRanker"}  # chooses for itself
 
 
@@ -63,7 +73,7 @@ def test_parameters_of_inner_models_are_named_as_in_scikit_learn() -> None:
     bagged = podium.Bagged(podium.LambdaMART())
     space = parse_space(bagged, {"model__max_leaf_nodes": {"low": 3, "high": 5}, "n_members": [2]})
     assert space.size == 3
-    assert space.settings_of(bagged) is None
+    assert space.settings_of(bagged, FEW) is None
     blend = podium.Blend([podium.LambdaMART(), podium.Linear()])
     assert len(parse_space(blend, {"members__1__l2_regularization": [0.1, 0.03]})) == 1
     with pytest.raises(ValueError, match="max_leaf_nodes must be an integer"):
@@ -76,8 +86,21 @@ def test_parameters_of_inner_models_are_named_as_in_scikit_learn() -> None:
 
 def test_lists_and_tuples_are_the_same_choice_and_numbers_are_no_switches() -> None:
     model = podium.LambdaMART(transform=["raw", "rank"], extra_trees=True)
-    assert parse_space(model, {"transform": [("raw", "rank"), None]}).settings_of(model) is not None
-    assert parse_space(model, {"extra_trees": [False]}).settings_of(model) is None
+    assert parse_space(model, {"transform": [("raw", "rank"), None]}).settings_of(model, FEW) is not None
+    assert parse_space(model, {"extra_trees": [False]}).settings_of(model, FEW) is None
+
+
+def test_auto_is_tried_as_what_it_is_for_the_training_data() -> None:
+    mapping = {"max_leaf_nodes": {"low": 2, "high": 63}, "extra_trees": [True, False], "learning_rate": ["auto", 0.3]}
+    space = parse_space(podium.LambdaMART(), mapping)
+    few = {"max_leaf_nodes": 4, "extra_trees": True, "learning_rate": "auto"}
+    assert space.settings_of(podium.LambdaMART(), FEW) == few
+    assert space.settings_of(podium.LambdaMART(), MANY) == few | {"max_leaf_nodes": 31, "extra_trees": False}
+    assert space.settings_of(podium.LambdaMART(max_leaf_nodes=9), FEW) == few | {"max_leaf_nodes": 9}
+    inner = parse_space(podium.Bagged(podium.MART()), {"model__max_leaf_nodes": {"low": 2, "high": 63}})
+    assert inner.settings_of(podium.Bagged(podium.MART()), FEW) == {"model__max_leaf_nodes": 4}
+    narrow = parse_space(podium.LambdaMART(), {"max_leaf_nodes": {"low": 10, "high": 63}})
+    assert narrow.settings_of(podium.LambdaMART(), FEW) is None
 
 
 @pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
@@ -88,7 +111,10 @@ def test_every_model_has_a_default_space_that_holds_its_defaults(entry) -> None:
             default_space(model)
         return
     space = parse_space(model, default_space(model))
-    assert space.settings_of(model) is not None
+    for data in (FEW, MANY):
+        settings = space.settings_of(model, data)
+        assert settings is not None
+        assert all(space.dimensions[name].holds(value) for name, value in settings.items())
     rng = np.random.default_rng(0)
     for _ in range(5):
         drawn = space.draw(rng)

@@ -11,6 +11,8 @@ from podium.learners.trees.training.bundling import LayoutRules, bin_bundled, fi
 from podium.learners.trees.training.growing import _can_be_split
 from podium.models.trees.named import LambdaMART
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 
 def one_hot(rng, n=600, groups=(5, 7), extra=2):
     """Blocks of columns of which exactly one is not 0 in each row, and some dense ones behind."""

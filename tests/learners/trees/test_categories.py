@@ -11,6 +11,8 @@ from podium.learners.trees.scoring.categories import CategorySets
 from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
 from podium.models.trees.named import MART, LambdaMART, RegressionTree
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 GROWTHS = ["leaf", "level", "oblivious"]
 
 

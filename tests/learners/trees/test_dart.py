@@ -6,6 +6,8 @@ import pytest
 from podium.learners.trees.training.boosting import BoostingRules, draw_dropped
 from podium.models.trees.named import MART, LambdaMART
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 
 def test_how_many_trees_are_left_out(rng):
     assert len(draw_dropped(10, BoostingRules(), rng)) == 0

@@ -13,6 +13,8 @@ from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.growing import GrowthRules, TreeGrower
 from podium.models.trees.named import MART, Boosted, LambdaMART, RandomForest, RegressionTree
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 GROWTHS, STEPS = ("leaf", "level", "oblivious"), ("newton", "mean", "exact", "tree")
 
 

@@ -11,6 +11,8 @@ import podium
 from podium._runtime.random import stream_of, uniform
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 
 def grow_slowly(X, gradients, max_leaves, seed, tree):
     """Best leaf first, with unit hessians; X holds the numbers of its bins. Returns the leaf values of the rows."""

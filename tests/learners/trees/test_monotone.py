@@ -7,6 +7,8 @@ import pytest
 
 from podium.models.trees.named import MART, Boosted, LambdaMART, RandomForest, RegressionTree
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 GROWTHS, STEPS = ("leaf", "level", "oblivious"), ("newton", "mean", "exact", "tree")
 
 

@@ -8,6 +8,8 @@ from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.growing import GrowthRules, TreeGrower
 from podium.models.trees.named import LambdaMART, MatrixNet
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 
 def grow(X, gradients, hessians, n_threads=1, **rules):
     binned = bin_rows(X, find_bin_edges(X))

@@ -5,6 +5,8 @@ import pytest
 
 from podium.models.trees.named import MART, LambdaMART, RandomForest, RegressionTree
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 
 def test_values_move_part_of_the_way_by_hand():
     X, y = np.array([[0.0]] * 20 + [[1.0]] * 20), np.array([0.0] * 20 + [2.0] * 20)

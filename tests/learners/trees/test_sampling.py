@@ -6,6 +6,8 @@ import pytest
 from podium.learners.trees.training.sampling import SamplingRules, draw_by_gradient, draw_features, draw_rows
 from podium.models.trees.named import LambdaMART
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 
 def draw(sizes, goss, seed=0, by="row", offsets=None):
     gradients = np.asarray(sizes, np.float32).copy()

@@ -15,6 +15,8 @@ from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, find_bundles, make_layout
 from podium.models.trees.named import MART, LambdaMART, MatrixNet, RandomForest
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 numbers = st.sampled_from([0.0, 0.0, 0.0, -0.0, 1.0, -1.0, 2.0, np.nan, 1.4e-45, -1.4e-45]) | st.floats(-4, 4, width=32)
 shapes = st.tuples(st.integers(1, 40), st.integers(1, 12))
 

@@ -18,6 +18,8 @@ from podium.models.frame.plan import TrainingRows
 from podium.models.frame.weights import row_weights, with_scaled_weights
 from podium.models.trees.named import MART, Boosted, LambdaMART, MatrixNet, RandomForest, RegressionTree
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 GROWTHS = ("leaf", "level", "oblivious")
 SAMPLINGS = [{}, {"goss": (0.3, 0.3)}, {"goss": (0.3, 0.3), "goss_by": "query"}, {"row_fraction": 0.6}]
 SAMPLINGS += [{"query_fraction": 0.7}, {"drop_rate": 0.5, "skip_drop": 0.0}]

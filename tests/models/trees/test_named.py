@@ -21,6 +21,8 @@ from podium.models.trees.named import MART, Boosted, LambdaMART, LambdaSMART, Ra
 from podium.objectives import OBJECTIVES, BayesRank, Lambda
 from podium.persistence.saving import load
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 # The lecture notes' example: (x1, x2, label).
 POINTS = np.concatenate(
     [
@@ -199,7 +201,7 @@ def test_data_of_another_width_is_refused(splits):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"learning_rate": -1}, "LambdaMART: learning_rate must be above 0 and at most 1,000; got -1"),
+        ({"learning_rate": -1}, 'LambdaMART: learning_rate must be above 0 and at most 1,000, or "auto"; got -1'),
         ({"n_estimators": 0}, "n_estimators must be an integer from 1"),
         ({"max_leaf_nodes": 1}, "max_leaf_nodes must be an integer from 2"),
         ({"max_bins": 300}, "max_bins must be an integer from 2 to 255; got 300"),

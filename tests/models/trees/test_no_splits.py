@@ -10,6 +10,8 @@ from scipy import sparse
 
 from podium.models.trees.named import MART, Boosted, LambdaMART, MatrixNet, RandomForest, RegressionTree
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 FREE = {"min_samples_leaf": 1, "min_hessian": 0.0, "min_gain": 0.0, "max_impurity": 0.0, "feature_fraction": 1.0}
 
 
@@ -138,3 +140,18 @@ def test_it_is_reported_exactly_when_nothing_splits_and_the_cure_cures(name):
             cured += 1
     assert silent >= 5
     assert cured >= 5
+
+
+def test_drawn_thresholds_and_features_are_named_where_others_would_split():
+    """The first column says nothing about the labels, whose period is 3, the second little: its period is 7."""
+    rows = np.arange(60)
+    X, y = np.stack([rows % 5, rows % 7], axis=1).astype(np.float32), rows % 3
+    drawn = {"max_leaf_nodes": 4, "min_samples_leaf": 3, "n_estimators": 1}
+    for settings, named in (
+        ({"extra_trees": True, "feature_fraction": 1.0}, "extra_trees=True allow none. Set extra_trees=False."),
+        ({"extra_trees": False, "feature_fraction": 0.6}, "feature_fraction=0.6 allow none. Raise feature_fraction."),
+    ):
+        with pytest.warns(UserWarning, match=f"drawn by {named}"):
+            model = MART(**drawn, **settings).fit(X, y, rows // 6)
+        assert len(model.forest_.feature) == 1
+    assert len(MART(**drawn, extra_trees=False, feature_fraction=1.0).fit(X, y, rows // 6).forest_.feature) == 7

@@ -7,6 +7,8 @@ import podium
 from podium.learners.trees.scoring.forest import Forest
 from podium.models.trees.named import LambdaMART
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 
 @pytest.fixture(scope="module")
 def model(splits):

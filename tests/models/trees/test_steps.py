@@ -10,6 +10,8 @@ import podium
 from podium.metrics import line_search
 from podium.models.trees.named import MART, Boosted, LambdaMART, LambdaSMART, MatrixNet, RandomForest
 
+pytestmark = pytest.mark.usefixtures("large_sizes")
+
 SMALL = {"n_estimators": 6, "max_leaf_nodes": 6, "min_samples_leaf": 5, "step": "line_search"}
 ENDED = "ignore:.*training ended after:UserWarning"
 
