@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from podium.search.reading import Index
 
 _MEMORY = 1 << 26  # bytes that a ranker uses for the terms of documents
-_BITS = (
-    24  # of all weights of a query. Impacts of BM25 are below 22 * 2**24, as ln(2**32 / 1.5) < 22: sums are below 2**53
-)
+# Of all weights of a query. Impacts of BM25 are below 22 * 2**24, as ln(2**32 / 1.5) < 22: sums are below 2**53.
+_BITS = 24
 
 
 def make_ranker(index: Index, weighting: Weighting, fields: Mapping[str, float]) -> Ranker:

@@ -335,6 +335,24 @@ def test_it_does_not_lose_to_a_plain_lambdamart(make, n_queries) -> None:
     assert (own - other).mean() > 0, "in both of these worlds it wins"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "n_queries"), [(interactions, 120), (few_noisy_queries, 100)])
+def test_with_a_budget_of_ten_seconds_it_does_not_lose_to_a_fixed_blend(make, n_queries) -> None:
+    """Of a linear model and bagged small trees, both on columns of the query."""
+    train, unseen = make(0, n_queries), make(1, 300)
+    common = {"objective": "ranknet", "pair_exponent": 0.5, "transform": ("raw", "zscore", "rank")}
+    small = {"max_leaf_nodes": 7, "min_samples_leaf": 10, "learning_rate": 0.05, "n_estimators": 200}
+    trees = podium.Boosted(extra_trees=True, feature_fraction=0.4, **small, **common)
+    linear = podium.Linear(l2_regularization=0.03, max_iter=200, **common)
+    fixed = podium.Blend([linear, podium.Bagged(trees, n_members=5, sample="seeds")]).fit(train)
+    podium.AutoRanker(budget=600, divisions=1, folds=2, families=("linear", "trees")).fit(train)  # compiles
+    model = podium.AutoRanker(budget=10).fit(train)
+    own, other = (
+        podium.evaluate(one.predict(unseen), unseen, metrics=["ndcg@10"]).per_query["ndcg@10"] for one in (model, fixed)
+    )
+    assert (own - other).mean() > -0.005
+
+
 def test_every_family_has_candidates_and_nets_come_last() -> None:
     for families in (FAMILIES, FAMILIES[::-1]):
         found, _ = make_candidates(world(), families)
