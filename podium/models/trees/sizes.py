@@ -13,29 +13,29 @@ from typing import Any
 
 # Values below so many training queries; max_depth is for oblivious trees, whose size it is.
 SIZES: Mapping[float, Mapping[str, Any]] = {
-    100: {
-        "max_leaf_nodes": 4,
-        "min_samples_leaf": 50,
-        "learning_rate": 0.05,
-        "feature_fraction": 0.6,
-        "extra_trees": True,
-        "max_depth": 2,
-    },
-    700: {
-        "max_leaf_nodes": 4,
+    150: {
+        "max_leaf_nodes": 5,
         "min_samples_leaf": 20,
-        "learning_rate": 0.1,
+        "learning_rate": 0.05,
         "feature_fraction": 1.0,
         "extra_trees": True,
         "max_depth": 2,
     },
-    2000: {
-        "max_leaf_nodes": 7,
+    1500: {
+        "max_leaf_nodes": 15,
+        "min_samples_leaf": 20,
+        "learning_rate": 0.05,
+        "feature_fraction": 1.0,
+        "extra_trees": True,
+        "max_depth": 4,
+    },
+    3000: {
+        "max_leaf_nodes": 22,
         "min_samples_leaf": 20,
         "learning_rate": 0.1,
-        "feature_fraction": 0.3,
+        "feature_fraction": 1.0,
         "extra_trees": True,
-        "max_depth": 3,
+        "max_depth": 4,
     },
     inf: {
         "max_leaf_nodes": 31,
@@ -47,20 +47,30 @@ SIZES: Mapping[float, Mapping[str, Any]] = {
     },
 }
 LEAST_LEAVES = 20  # min_samples_leaf leaves room for so many leaves: tiny data need splits too
+DRAWN_ROWS = 400  # thresholds are drawn from so many rows on: with fewer, most drawn ones leave too little on one side
 ROWS_PER_QUERY = 20  # what one list of rows is worth: rows without query ids are as many queries of this size
 
 
 def sizes_for(n_queries: int, n_rows: int) -> dict[str, Any]:
     """The values for training data of so many queries and rows."""
     queries = n_rows / ROWS_PER_QUERY if n_queries == 1 else n_queries
-    sizes = dict(next(values for below, values in SIZES.items() if queries < below))
-    return sizes | {"min_samples_leaf": max(1, min(sizes["min_samples_leaf"], n_rows // LEAST_LEAVES))}
+    sizes = next(values for below, values in SIZES.items() if queries < below)
+    least = max(1, min(sizes["min_samples_leaf"], n_rows // LEAST_LEAVES))
+    return {**sizes, "min_samples_leaf": least, "extra_trees": sizes["extra_trees"] and n_rows >= DRAWN_ROWS}
 
 
 def size_words(name: str) -> str:
-    """`"auto" is 4 below 700 training queries, 7 below 2,000, and 31 from there on.`"""
+    """`"auto" is 5 below 150 training queries, 15 below 1,500, 22 below 3,000, and 31 from there on.`"""
     rows = [(below, values[name]) for below, values in SIZES.items()]
     ends = [(below, value) for (below, value), (_, after) in pairwise(rows) if value != after]
-    first, *others = (f"{value} below {below:,}" for below, value in ends)
-    words = ", ".join([f'"auto" is {first} training queries', *others, f"and {rows[-1][1]} from there on"])
-    return words + (", but never above a twentieth of the rows." if name == "min_samples_leaf" else ".")
+    words = f'"auto" is {rows[-1][1]}'
+    if ends:
+        first, *others = (f"{value} below {below:,}" for below, value in ends)
+        words = ", ".join([f'"auto" is {first} training queries', *others, f"and {rows[-1][1]} from there on"])
+    return words + _EXCEPTIONS.get(name, "") + "."
+
+
+_EXCEPTIONS = {
+    "min_samples_leaf": ", but never above a twentieth of the rows",
+    "extra_trees": f"; with fewer than {DRAWN_ROWS} rows it is False",
+}

@@ -21,7 +21,7 @@ def lists(n_queries: int) -> RankingData:
     return RankingData.from_arrays(X, y, np.repeat(np.arange(n_queries), 20))
 
 
-FEW, MANY = lists(50), lists(2000)
+FEW, MANY = lists(50), lists(3000)
 FIXED = {"AutoRanker"}  # chooses for itself
 
 
@@ -93,12 +93,12 @@ def test_lists_and_tuples_are_the_same_choice_and_numbers_are_no_switches() -> N
 def test_auto_is_tried_as_what_it_is_for_the_training_data() -> None:
     mapping = {"max_leaf_nodes": {"low": 2, "high": 63}, "extra_trees": [True, False], "learning_rate": ["auto", 0.3]}
     space = parse_space(podium.LambdaMART(), mapping)
-    few = {"max_leaf_nodes": 4, "extra_trees": True, "learning_rate": "auto"}
+    few = {"max_leaf_nodes": 5, "extra_trees": True, "learning_rate": "auto"}
     assert space.settings_of(podium.LambdaMART(), FEW) == few
     assert space.settings_of(podium.LambdaMART(), MANY) == few | {"max_leaf_nodes": 31, "extra_trees": False}
     assert space.settings_of(podium.LambdaMART(max_leaf_nodes=9), FEW) == few | {"max_leaf_nodes": 9}
     inner = parse_space(podium.Bagged(podium.MART()), {"model__max_leaf_nodes": {"low": 2, "high": 63}})
-    assert inner.settings_of(podium.Bagged(podium.MART()), FEW) == {"model__max_leaf_nodes": 4}
+    assert inner.settings_of(podium.Bagged(podium.MART()), FEW) == {"model__max_leaf_nodes": 5}
     narrow = parse_space(podium.LambdaMART(), {"max_leaf_nodes": {"low": 10, "high": 63}})
     assert narrow.settings_of(podium.LambdaMART(), FEW) is None
 

@@ -17,9 +17,9 @@ from podium.persistence.storage import load_parts
 
 AUTO_MODELS = ("LambdaMART", "LambdaSMART", "MART", "Boosted")
 FIVE = ("learning_rate", "feature_fraction", "extra_trees", "max_leaf_nodes", "min_samples_leaf")
-FEW = {"learning_rate": 0.05, "feature_fraction": 0.6, "extra_trees": True, "max_leaf_nodes": 4, "min_samples_leaf": 50}
-SOME = {"learning_rate": 0.1, "feature_fraction": 1.0, "extra_trees": True, "max_leaf_nodes": 4, "min_samples_leaf": 20}
-MORE = {"learning_rate": 0.1, "feature_fraction": 0.3, "extra_trees": True, "max_leaf_nodes": 7, "min_samples_leaf": 20}
+FEW = {"learning_rate": 0.05, "feature_fraction": 1.0, "extra_trees": True, "max_leaf_nodes": 5, "min_samples_leaf": 20}
+SOME = FEW | {"max_leaf_nodes": 15}
+MORE = FEW | {"max_leaf_nodes": 22, "learning_rate": 0.1}
 MANY = {"learning_rate": 0.1, "feature_fraction": 1, "extra_trees": False, "max_leaf_nodes": 31, "min_samples_leaf": 20}
 SET = {"learning_rate": 0.3, "feature_fraction": 0.5, "extra_trees": False, "max_leaf_nodes": 3, "min_samples_leaf": 7}
 
@@ -31,8 +31,8 @@ def lists(n_queries, per_query=12, seed=0, **more):
     return RankingData.from_arrays(X, y, np.repeat(np.arange(n_queries), per_query), **more)
 
 
-DATA = {n: lists(n, 100 if n < 100 else 12) for n in (12, 120, 720, 2000)}
-EXPECTED = {12: FEW, 120: SOME, 720: MORE, 2000: MANY}
+DATA = {n: lists(n, 100 if n < 100 else 12) for n in (12, 240, 1500, 3000)}
+EXPECTED = {12: FEW, 240: SOME, 1500: MORE, 3000: MANY}
 
 
 def made(name, **values):
@@ -68,7 +68,7 @@ def test_what_is_set_wins_in_every_combination_and_the_rest_follows_the_table(na
 @settings(max_examples=8)
 @given(
     names=names_to_set(),
-    n_queries=st.sampled_from([12, 120, 720]),
+    n_queries=st.sampled_from([12, 240, 1500]),
     others=st.sampled_from(
         [
             {},
@@ -93,12 +93,12 @@ def test_the_trees_are_those_of_the_values_that_are_set_explicitly(name, names, 
 
 
 def test_matrixnet_has_a_depth_and_no_leaves():
-    for n_queries, depth in ((12, 2), (120, 2), (720, 3), (2000, 6)):
+    for n_queries, depth in ((12, 2), (240, 4), (1500, 4), (3000, 6)):
         model = podium.MatrixNet(n_estimators=1).fit(DATA[n_queries])
         known = {name: EXPECTED[n_queries][name] for name in FIVE[:3]}
         assert model.resolved_params_ == known | {"max_depth": depth}
         assert model.inspect().trees[0].depth <= depth
-    assert podium.MatrixNet(n_estimators=1, max_depth=4).fit(DATA[12]).resolved_params_["max_depth"] == 4
+    assert podium.MatrixNet(n_estimators=1, max_depth=3).fit(DATA[12]).resolved_params_["max_depth"] == 3
 
 
 def test_trees_and_forests_keep_their_defaults():
@@ -110,10 +110,10 @@ def test_trees_and_forests_keep_their_defaults():
 
 
 def test_rows_of_weight_zero_are_not_counted():
-    data = lists(120, query_weight=np.repeat([1.0, 0.0], [90, 30]))
+    data = lists(120, 20, query_weight=np.repeat([1.0, 0.0], [60, 60]))
     model = podium.LambdaMART(n_estimators=2).fit(data)
     assert model.resolved_params_ == FEW
-    assert same_forest(model, podium.LambdaMART(n_estimators=2).fit(data.subset(np.arange(90))))
+    assert same_forest(model, podium.LambdaMART(n_estimators=2).fit(data.subset(np.arange(60))))
     half = np.tile([1.0, 0.0], 6)
     data = lists(30, sample_weight=np.tile(half, 30))
     assert podium.MART(n_estimators=1).fit(data).resolved_params_["min_samples_leaf"] == 30 * 6 // 20
@@ -121,9 +121,13 @@ def test_rows_of_weight_zero_are_not_counted():
 
 @pytest.mark.filterwarnings("ignore:qid not given")
 def test_rows_without_queries_count_as_one_query_per_twenty_rows():
-    data = DATA[720]
-    assert podium.MART(n_estimators=1).fit(data.X[:1999], data.y[:1999]).resolved_params_ == FEW
-    assert podium.MART(n_estimators=1).fit(data.X[:2000], data.y[:2000]).resolved_params_ == SOME
+    data = DATA[1500]
+    assert podium.MART(n_estimators=1).fit(data.X[:2999], data.y[:2999]).resolved_params_ == FEW
+    assert podium.MART(n_estimators=1).fit(data.X[:3000], data.y[:3000]).resolved_params_ == SOME
+    assert podium.MART(n_estimators=1).fit(data.X[:399], data.y[:399]).resolved_params_ == FEW | {
+        "min_samples_leaf": 19,
+        "extra_trees": False,
+    }
 
 
 @pytest.mark.parametrize("name", [*AUTO_MODELS, "MatrixNet"])
@@ -132,7 +136,7 @@ def test_rows_without_queries_count_as_one_query_per_twenty_rows():
 def test_a_saved_model_has_both_and_goes_on_as_the_unsaved_one(name, names, since, tmp_path_factory):
     names, since = ({one for one in some if one in FIVE[:3] or name != "MatrixNet"} for some in (names, since))
     path = tmp_path_factory.mktemp("saved") / "model.podium"
-    model = made(name, **{parameter: SET[parameter] for parameter in names}).fit(DATA[120])
+    model = made(name, **{parameter: SET[parameter] for parameter in names}).fit(DATA[240])
     before = dict(model.resolved_params_)
     model.set_params(**dict.fromkeys(since, "auto"))
     model.save(path)
@@ -144,36 +148,36 @@ def test_a_saved_model_has_both_and_goes_on_as_the_unsaved_one(name, names, sinc
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
     for one in (model, loaded):  # far more data than at first
-        one.fit_more(DATA[2000], n_estimators=1)
+        one.fit_more(DATA[3000], n_estimators=1)
         assert one.resolved_params_ == before
     assert same_forest(model, loaded)
 
 
 def test_further_training_has_the_values_of_the_first_and_what_is_set_since():
-    model = made("LambdaMART").fit(DATA[120])
-    explicit = made("LambdaMART", **SOME).fit(DATA[120])
+    model = made("LambdaMART").fit(DATA[240])
+    explicit = made("LambdaMART", **SOME).fit(DATA[240])
     for one in (model, explicit):
-        one.fit_more(DATA[2000], n_estimators=2)
+        one.fit_more(DATA[3000], n_estimators=2)
     assert same_forest(model, explicit)
-    assert same_forest(model.refit(DATA[720]), explicit.refit(DATA[720]))
-    assert model.refit(DATA[720]).resolved_params_ == SOME
+    assert same_forest(model.refit(DATA[1500]), explicit.refit(DATA[1500]))
+    assert model.refit(DATA[1500]).resolved_params_ == SOME
     for one in (model, explicit):
-        one.set_params(max_leaf_nodes=15).fit_more(DATA[720], n_estimators=1)
+        one.set_params(max_leaf_nodes=13).fit_more(DATA[1500], n_estimators=1)
     assert same_forest(model, explicit)
-    assert model.inspect().trees[-1].leaves == 15
-    model.fit(DATA[720])
-    assert model.resolved_params_ == MORE | {"max_leaf_nodes": 15}
+    assert model.inspect().trees[-1].leaves == 13
+    model.fit(DATA[1500])
+    assert model.resolved_params_ == MORE | {"max_leaf_nodes": 13}
 
 
 def test_a_model_that_was_trained_with_set_values_keeps_them_for_further_training_by_auto():
-    model = made("MART", **SET).fit(DATA[120])
-    explicit = made("MART", **SET).fit(DATA[120]).fit_more(DATA[720], n_estimators=1)
-    model.set_params(**dict.fromkeys(FIVE, "auto")).fit_more(DATA[720], n_estimators=1)
+    model = made("MART", **SET).fit(DATA[240])
+    explicit = made("MART", **SET).fit(DATA[240]).fit_more(DATA[1500], n_estimators=1)
+    model.set_params(**dict.fromkeys(FIVE, "auto")).fit_more(DATA[1500], n_estimators=1)
     assert same_forest(model, explicit)
 
 
 def test_set_params_changes_no_fitted_model():
-    model = made("LambdaMART").fit(DATA[120])
+    model = made("LambdaMART").fit(DATA[240])
     scores = model.predict(DATA[12].X)
     model.set_params(**SET)
     np.testing.assert_array_equal(model.predict(DATA[12].X), scores)
@@ -181,7 +185,7 @@ def test_set_params_changes_no_fitted_model():
 
 
 def test_clones_are_unresolved_and_a_failed_fit_changes_nothing():
-    model = made("LambdaMART").fit(DATA[120])
+    model = made("LambdaMART").fit(DATA[240])
     copy = clone(model)
     assert not hasattr(copy, "resolved_params_")
     assert [getattr(copy, name) for name in FIVE] == ["auto"] * 5
@@ -200,7 +204,7 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("name", [*AUTO_MODELS, "MatrixNet"])
 def test_a_resumed_training_ends_in_the_same_bytes(name, tmp_path):
-    data, path = DATA[720], tmp_path / "run.checkpoint"
+    data, path = DATA[1500], tmp_path / "run.checkpoint"
     whole = made(name, n_estimators=6).fit(data)
 
     def kill(progress):
@@ -224,14 +228,14 @@ def test_further_training_of_a_model_with_other_resolved_values_refuses_the_chec
         if progress.iteration == 5:
             raise Killed
 
-    model = made("LambdaMART").fit(DATA[120])
+    model = made("LambdaMART").fit(DATA[240])
     model.save(tmp_path / "model.podium")
     with pytest.raises(Killed):
-        model.fit_more(DATA[720], n_estimators=4, checkpoint=path, every=1, callbacks=[kill])
+        model.fit_more(DATA[1500], n_estimators=4, checkpoint=path, every=1, callbacks=[kill])
     other = podium.load(tmp_path / "model.podium")
-    other.resolved_params_ = SOME | {"max_leaf_nodes": 5}
-    with pytest.raises(ValueError, match="max_leaf_nodes is 'auto', which is 5 here and 'auto', which is 4 there"):
-        other.fit_more(DATA[720], n_estimators=4, checkpoint=path)
+    other.resolved_params_ = SOME | {"max_leaf_nodes": 9}
+    with pytest.raises(ValueError, match="max_leaf_nodes is 'auto', which is 9 here and 'auto', which is 15 there"):
+        other.fit_more(DATA[1500], n_estimators=4, checkpoint=path)
 
 
 @pytest.mark.parametrize(
@@ -266,12 +270,12 @@ def test_the_file_of_a_model_without_auto_is_as_before(tmp_path):
 
 
 def test_members_and_init_models_resolve_from_their_own_rows():
-    data = DATA[120]
-    bag = podium.Bagged(made("MART"), n_members=2, n_jobs=1).fit(DATA[720])
-    assert all(member.resolved_params_ == EXPECTED[720] for member in bag.members_)
+    data = DATA[240]
+    bag = podium.Bagged(made("MART"), n_members=2, n_jobs=1).fit(DATA[1500])
+    assert all(member.resolved_params_ == EXPECTED[1500] for member in bag.members_)
     smart = podium.LambdaSMART(n_estimators=1, init=made("MART", learning_rate=0.7)).fit(data)
     assert smart.init_.resolved_params_ == SOME | {"learning_rate": 0.7}
-    blend = podium.Blend([made("MART"), made("LambdaMART")], n_jobs=1).fit(DATA[720])
+    blend = podium.Blend([made("MART"), made("LambdaMART")], n_jobs=1).fit(DATA[1500])
     assert all(member.resolved_params_ == MORE for member in blend.members_)
 
 
@@ -281,7 +285,7 @@ def test_texts_toml_and_python_say_it_alike():
     rows = {one.name: one.as_dict() for one in find_model("lambdamart").parameters.values()}
     assert rows["max_leaf_nodes"]["default"] == "auto"
     assert rows["max_leaf_nodes"]["allowed"] == 'an integer from 2 to 65,536, or "auto"'
-    assert "4 below 700 training queries" in rows["max_leaf_nodes"]["about"]
+    assert "5 below 150 training queries" in rows["max_leaf_nodes"]["about"]
     for value, allowed in (("max_leaf_nodes", "an integer from 2 to 65,536"), ("extra_trees", "True or False")):
         with pytest.raises(ValueError, match=f"{value} must be {allowed}, or \"auto\"; got 'Automatic'"):
             made("MART", **{value: "Automatic"}).fit(DATA[12])
@@ -292,6 +296,6 @@ def test_inspect_shows_what_the_training_had():
     inspection = model.inspect()
     assert inspection.resolved_params == FEW | {"learning_rate": 0.3}
     assert inspection.as_dict()["resolved_params"] == inspection.resolved_params
-    shown = "trained with: feature_fraction=0.6, extra_trees=True, max_leaf_nodes=4, min_samples_leaf=50"
+    shown = "trained with: feature_fraction=1.0, extra_trees=True, max_leaf_nodes=5, min_samples_leaf=20"
     assert str(inspection).splitlines()[-1] == shown
     assert "trained with" not in str(made("LambdaMART", **SET).fit(DATA[12]).inspect())
