@@ -84,8 +84,9 @@ def test_members_of_a_bag_are_the_model_on_bootstrapped_queries_or_with_other_se
     for number, member in enumerate(bagged.members_):
         alone = clone(sampled).set_params(random_state=3 + number).fit(train)
         np.testing.assert_array_equal(member.predict(test), alone.predict(test))
+    fixed = clone(TREES).set_params(extra_trees=False)
     with pytest.warns(UserWarning, match="all members are alike, because LambdaMART draws nothing at random"):
-        Bagged(model=TREES, n_members=2, sample="seeds").fit(train)
+        Bagged(model=fixed, n_members=2, sample="seeds").fit(train)
 
 
 def test_a_bootstrap_sample_has_whole_queries_and_all_that_belongs_to_them(parts):

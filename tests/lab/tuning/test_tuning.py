@@ -28,7 +28,8 @@ def parts() -> tuple[RankingData, RankingData]:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_the_best_trial_is_chosen_and_its_values_can_be_repeated(parts, sampler: str) -> None:
-    model = podium.LambdaMART(n_estimators=30, min_samples_leaf=5, max_leaf_nodes=5)
+    values = {"n_estimators": 30, "min_samples_leaf": 5, "max_leaf_nodes": 5, "learning_rate": 0.1}
+    model = podium.LambdaMART(**values)
     found = tune(model, SPACE, *parts, trials=7, sampler=sampler, random_state=3)
     again = tune(model, SPACE, *parts, trials=7, sampler=sampler, random_state=3)
     assert len(found.trials) == 7
@@ -43,7 +44,7 @@ def test_the_best_trial_is_chosen_and_its_values_can_be_repeated(parts, sampler:
     assert found.trials[0].settings == {"max_leaf_nodes": 5, "learning_rate": 0.1, "metric": "ndcg@10"}
     assert found.value == podium.evaluate(found.model.predict(parts[1]), parts[1])["ndcg@10"]
     assert len({json.dumps(trial.settings) for trial in found.trials}) == 7
-    assert model.get_params() == podium.LambdaMART(n_estimators=30, min_samples_leaf=5, max_leaf_nodes=5).get_params()
+    assert model.get_params() == podium.LambdaMART(**values).get_params()
     json.dumps(found.as_dict())
 
 
