@@ -27,6 +27,7 @@ from _report import Row, bars_line, commit_of, hardware_line, rows_of, table_of,
 from podium._runtime.files import write_whole
 
 HERE = Path(__file__).parent
+PAGES_OF_THEIR_OWN = ("bench_defaults.py", "bench_net_gpu.py")  # which they write themselves, with --out
 PACKAGES = ["lightgbm", "xgboost-cpu", "catboost", "scikit-learn", "torch"]
 PACKAGES += ["pytrec-eval-terrier", "ranx", "bm25s", "tantivy"]
 
@@ -145,6 +146,11 @@ def refuse_changes(about: About, now: About) -> None:
         )
 
 
+def scripts_of(here: Path) -> list[Path]:
+    """The benchmarks that `results.md` is made of."""
+    return sorted(script for script in here.glob("bench_*.py") if script.name not in PAGES_OF_THEIR_OWN)
+
+
 def run_everything(here: Path, resume: bool) -> list[Outcome]:
     """All scripts of a folder; `results.md` is written in the end."""
     unfinished, about = Unfinished(here / ".unfinished"), About.now(here.parent)
@@ -153,7 +159,7 @@ def run_everything(here: Path, resume: bool) -> list[Outcome]:
     else:
         unfinished.start(about)
     outcomes = []
-    for script in sorted(here.glob("bench_*.py")):
+    for script in scripts_of(here):
         outcome = unfinished.outcome(script.name)
         if outcome is None:
             outcome = run_script(script)
@@ -171,7 +177,7 @@ def run_everything(here: Path, resume: bool) -> list[Outcome]:
 def main(arguments: Sequence[str] | None = None, here: Path = HERE) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_mutually_exclusive_group()
-    names = sorted(script.name for script in here.glob("bench_*.py"))
+    names = [script.name for script in scripts_of(here)]
     parts.add_argument("--resume", action="store_true", help="go on with the run that was interrupted")
     parts.add_argument("--only", nargs="+", metavar="SCRIPT", choices=names, help="run these, leave results.md alone")
     options = parser.parse_args(arguments)

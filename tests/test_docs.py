@@ -103,8 +103,8 @@ MARKER = re.compile(r"<!-- results: (.*?) -->")
 
 
 def measured():
-    """The rows of benchmarks/results.md and results-gpu.md: {"what | against": measured}."""
-    pages = [ROOT / "benchmarks" / name for name in ("results.md", "results-gpu.md")]
+    """The rows of benchmarks/results.md and the pages beside it: {"what | against": measured}."""
+    pages = sorted((ROOT / "benchmarks").glob("results*.md"))
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     return {f"{what} | {against}".strip(): value for what, against, value, _ in rows}

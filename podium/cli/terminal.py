@@ -100,7 +100,7 @@ def print_tuned(tuned: Tuned, report: IO[str]) -> None:
     """The best trials, then what was chosen."""
     from podium.lab.tuning.tuning import plain_value
     from podium.models.frame.inspection import settings_words
-    from podium.models.trees.resolving import differing_values
+    from podium.models.frame.resolving import differing_values
 
     rows = []
     for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:

@@ -14,7 +14,7 @@ from podium.models.frame.parameters import AnyObjectiveParameters, parameter, pa
 from podium.models.frame.ranker import FittedState
 from podium.models.frame.transforms import Queries
 from podium.models.nets import TRAINING_SPACE, TrainedNet
-from podium.persistence.validation import Fact
+from podium.persistence.validation import RESOLVED, Fact
 
 _MOST = {"width": 2**14, "n_layers": 1000, "n_heads": 2**14}
 
@@ -31,6 +31,7 @@ class SelfAttentionRanker(AnyObjectiveParameters, TrainedNet):
     """
 
     objective: Any = "lambda"
+    learning_rate: float = 3e-3
     embedding_size: int = parameter(32, "Numbers per document inside the net.", low=1, high=_MOST["width"])
     n_layers: int = parameter(1, "Number of layers of attention.", low=1, high=_MOST["n_layers"])
     n_heads: int = parameter(
@@ -38,7 +39,7 @@ class SelfAttentionRanker(AnyObjectiveParameters, TrainedNet):
     )
 
     search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE | {"embedding_size": [16, 32, 64], "n_layers": [1, 2]}
-    state_facts: ClassVar[Mapping[str, Fact]] = {name: _is_size(name) for name in _MOST}
+    state_facts: ClassVar[Mapping[str, Fact]] = {name: _is_size(name) for name in _MOST} | {"resolved": RESOLVED}
 
     def _learner_kinds(self) -> tuple[Any, Any]:
         from podium.learners.net.training import AttentionTraining, ListRunner
@@ -65,9 +66,11 @@ class SelfAttentionRanker(AnyObjectiveParameters, TrainedNet):
         return [self.net_.shape.width] * (self.net_.shape.n_layers + 1)
 
     def fitted_state(self) -> FittedState:
-        return FittedState({name: getattr(self.net_.shape, name) for name in _MOST}, self._net_arrays())
+        facts = {name: getattr(self.net_.shape, name) for name in _MOST}
+        return FittedState(facts | self.resolved_state(), self._net_arrays())
 
     def restore_state(self, state: FittedState) -> None:
+        self.restore_resolved(state.facts)
         facts, arrays = state.facts, state.arrays
         inputs = Inputs(arrays["centre"], arrays["scale"], arrays["flagged"])
         shape = AttentionShape(inputs.width, facts["width"], facts["n_layers"], facts["n_heads"])

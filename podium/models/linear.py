@@ -17,6 +17,7 @@ from podium.learners.linear.function import LinearFunction
 from podium.models.frame.inspection import LinearInspection, about_model
 from podium.models.frame.parameters import (
     ABOVE_0,
+    AUTO,
     LARGE,
     NAME,
     NUMBER,
@@ -27,6 +28,7 @@ from podium.models.frame.parameters import (
     RoundsParameter,
     SeedParameter,
     check_values,
+    pair_exponent_parameter,
     parameter,
     parametrized,
     rules_for,
@@ -301,8 +303,9 @@ class Linear(AnyObjectiveParameters, LinearRanker):
     """
 
     objective: Any = "ranknet"
+    pair_exponent: Any = pair_exponent_parameter(AUTO)
 
-    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
+    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE | {"pair_exponent": ["auto", 0.0, 1.0]}
 
 
 @parametrized

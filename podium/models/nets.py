@@ -14,6 +14,7 @@ from podium.models.frame.init_model import InitParameter
 from podium.models.frame.inspection import NetInspection, about_model
 from podium.models.frame.parameters import (
     ABOVE_0,
+    AUTO,
     INTEGER,
     LARGE,
     NUMBER,
@@ -35,10 +36,12 @@ from podium.models.frame.plan import (
     target_parameter,
 )
 from podium.models.frame.ranker import FittedState, Ranker
+from podium.models.frame.resolving import AutoParameters
 from podium.models.frame.transforms import Queries
+from podium.models.net_values import net_values_for, value_words
 from podium.objectives.base import Objective
 from podium.objectives.registry import parse_objective
-from podium.persistence.validation import Fact
+from podium.persistence.validation import RESOLVED, Fact
 
 if TYPE_CHECKING:
     from podium.learners.net.training import NetRules, NetTraining
@@ -82,17 +85,30 @@ class LayerParameters:
 class TrainingParameters:
     """How any net is trained."""
 
-    dropout: float = parameter(
-        0.0, "Probability that the output of a hidden unit is set to 0 in training.", low=0, high=0.95
+    dropout: Any = parameter(
+        AUTO,
+        f"Probability that the output of a hidden unit is set to 0 in training; {value_words('dropout')}",
+        kind=NUMBER,
+        low=0,
+        high=0.95,
+        auto=True,
     )
     max_epochs: int = parameter(
-        50,
-        "Maximum number of passes over the training queries. With an evaluation set, training ends after 10 epochs "
-        "without progress unless early_stopping_rounds is given (False: never).",
+        20,
+        "Maximum number of passes over the training queries. With an evaluation set of 100 queries or more that have "
+        "different labels, training ends after 10 epochs without progress, unless early_stopping_rounds is given "
+        "(False: never).",
         low=1,
         high=10**6,
     )
-    batch_size: int = parameter(1024, "Documents per batch; a batch holds whole queries.", low=1, high=2**31)
+    batch_size: Any = parameter(
+        AUTO,
+        f"Documents per batch; a batch holds whole queries; {value_words('batch_size')}",
+        kind=INTEGER,
+        low=1,
+        high=2**31,
+        auto=True,
+    )
     optimizer: str = parameter(
         "adam",
         '"adamw" decays weights past Adam\'s scaling, "sgd" follows the gradient, with momentum.',
@@ -104,13 +120,18 @@ class TrainingParameters:
         low=0,
         high=0.999,
     )
-    learning_rate: float = parameter(1e-3, "Step size of the optimizer.", low=ABOVE_0, high=1e3)
+    learning_rate: float = parameter(1e-2, "Step size of the optimizer.", low=ABOVE_0, high=1e3)
     schedule: str = parameter(
-        "constant", "How the learning rate falls to 0 until max_epochs, if it does.", choices=SCHEDULES
+        "linear", "How the learning rate falls to 0 until max_epochs, if it does.", choices=SCHEDULES
     )
     warmup: float = parameter(0.0, "Share of max_epochs in which the learning rate rises from 0.", low=0, high=1)
-    weight_decay: float = parameter(
-        0.0, "L2 penalty on the weights, not on biases; the cost is the mean over queries.", low=0, high=LARGE
+    weight_decay: Any = parameter(
+        AUTO,
+        f"L2 penalty on the weights, not on biases; the cost is the mean over queries; {value_words('weight_decay')}",
+        kind=NUMBER,
+        low=0,
+        high=LARGE,
+        auto=True,
     )
     gradient_clipping: float | None = parameter(
         None, "Maximum norm of the gradient of a batch; None for no limit.", kind=NUMBER, low=ABOVE_0, high=LARGE
@@ -132,9 +153,10 @@ class TrainingParameters:
 
 
 @parametrized
-class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
+class TrainedNet(TrainingParameters, InitParameter, SeedParameter, AutoParameters, Ranker):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
+    auto_values = staticmethod(net_values_for)
     step_word: ClassVar[str] = "epoch"
     steps_parameter: ClassVar[str | None] = "max_epochs"
     search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE
@@ -148,6 +170,7 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
 
     def _make_learner(self, rows: TrainingRows) -> NetTraining:
         require_jax(type(self).__name__)
+        self.resolved_params_ = self.resolved_for(rows.data)
         data, start, rules = rows.data, rows.init_scores, self._rules()
         inputs, target = Inputs.of(data.X), rows.bind(self.make_objective())
         shape = self._shape(inputs)
@@ -189,9 +212,10 @@ class TrainedNet(TrainingParameters, InitParameter, SeedParameter, Ranker):
 
         clipping = None if self.gradient_clipping is None else float(self.gradient_clipping)
         fixed_bias = bool(self.make_objective().needs_pairs)
-        optimizer = rules_for(OptimizerRules, self, name=self.optimizer, clipping=clipping, fixed_bias=fixed_bias)
+        sized = self.with_resolved()
+        optimizer = rules_for(OptimizerRules, sized, name=self.optimizer, clipping=clipping, fixed_bias=fixed_bias)
         seed, precision = int(self.random_state), self._precision()
-        return rules_for(NetRules, self, seed=seed, precision=precision, optimizer=optimizer)
+        return rules_for(NetRules, sized, seed=seed, precision=precision, optimizer=optimizer)
 
     def _precision(self) -> str:
         import jax
@@ -227,12 +251,13 @@ class NetRanker(LayerParameters, TrainedNet):
     """A multilayer perceptron trained on the derivatives of an objective. Subclasses define the objective."""
 
     search_space: ClassVar[Mapping[str, Any]] = NET_SPACE
-    state_facts: ClassVar[Mapping[str, Fact]] = {
+    shape_facts: ClassVar[Mapping[str, Fact]] = {
         "hidden": Fact("a list of widths", lambda value: isinstance(value, list) and _are_widths(value)),
         "activation": Fact(f"one of {', '.join(ACTIVATIONS)}", lambda value: value in ACTIVATIONS),
         "layer_norm": Fact("true or false", lambda value: isinstance(value, bool)),
         "residual": Fact("true or false", lambda value: isinstance(value, bool)),
     }
+    state_facts: ClassVar[Mapping[str, Fact]] = {**shape_facts, "resolved": RESOLVED}
 
     def _learner_kinds(self) -> tuple[Any, Any]:
         from podium.learners.net.training import HostRunner, NetTraining
@@ -250,10 +275,11 @@ class NetRanker(LayerParameters, TrainedNet):
         return list(self.net_.shape.hidden)
 
     def fitted_state(self) -> FittedState:
-        facts = {name: getattr(self.net_.shape, name) for name in self.state_facts}
-        return FittedState(facts | {"hidden": list(facts["hidden"])}, self._net_arrays())
+        facts = {name: getattr(self.net_.shape, name) for name in self.shape_facts}
+        return FittedState({**facts, "hidden": list(facts["hidden"]), **self.resolved_state()}, self._net_arrays())
 
     def restore_state(self, state: FittedState) -> None:
+        self.restore_resolved(state.facts)
         facts, arrays = state.facts, state.arrays
         inputs = Inputs(arrays["centre"], arrays["scale"], arrays["flagged"])
         switches = facts["activation"], facts["layer_norm"], facts["residual"]

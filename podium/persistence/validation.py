@@ -82,10 +82,11 @@ META: dict[str, Fact] = {
     ),
     "children": Fact("models by name", lambda value: _is_mapping(value, _is_child), required=False),
 }
+RESOLVED = Fact("numbers by parameter", lambda value: _is_mapping(value, _is_size), required=False)
 TREE_FACTS: dict[str, Fact] = {
     "start": Fact("a finite number", is_number),
     "bundles": Fact("lists of features", lambda value: _is_list(value, lambda one: _is_list(one, _is_count))),
-    "resolved": Fact("numbers by parameter", lambda value: _is_mapping(value, _is_size), required=False),
+    "resolved": RESOLVED,
 }
 
 

@@ -18,9 +18,9 @@ from podium.formats.pairs import read_pairs
 from podium.models.frame.estimator import is_fitted
 from podium.models.frame.inspection import settings_words
 from podium.models.frame.plan import Callback, Progress
+from podium.models.frame.resolving import differing_values
 from podium.models.frame.taking_pairs import check_takes_pairs
 from podium.models.registry import Plan
-from podium.models.trees.resolving import differing_values
 from podium.persistence.checkpoints import Checkpoints
 from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
 

@@ -22,7 +22,7 @@ from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
 from podium.models.frame.parameters import AUTO, INTEGER, NUMBER, Declaration, is_auto, parameters_of
 from podium.models.frame.ranker import Ranker
-from podium.models.trees.resolving import AutoParameters
+from podium.models.frame.resolving import AutoParameters
 
 _RANGE_KEYS = ("low", "high", "log")
 

@@ -23,7 +23,15 @@ from podium.models.frame.arguments import as_eval_sets, check_early_stopping, ev
 from podium.models.frame.constant_features import constant_features
 from podium.models.frame.init_model import fit_init, init_offset, init_scores
 from podium.models.frame.parameters import value_of
-from podium.models.frame.plan import Callback, FitOptions, Interrupted, Progress, TrainingPlan, TrainingRows
+from podium.models.frame.plan import (
+    Callback,
+    FitOptions,
+    Interrupted,
+    Progress,
+    TrainingPlan,
+    TrainingRows,
+    ordered_queries,
+)
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Transform
@@ -83,7 +91,7 @@ def _run(
             answers = [bool(callback(progress)) for callback in callbacks]  # all are called
             return any(answers)
 
-        patience = plan.patience(rows.early_stopping_rounds)
+        patience = plan.patience(rows)
         monitor = Monitor(learner, rows.eval_sets, model.evaluation_metric(), patience, report, model.n_jobs)
         checkpointer = None
         if checkpoints is not None:
@@ -130,9 +138,7 @@ def _warn_if_nothing_to_learn(plan: TrainingPlan[Any], data: RankingData, pairs:
             n = int((pairs.weight > 0).sum())
             warn(f"all of {counted(n, 'pair')} have the probability 1/2; no document is above another.")
         return
-    labels = data.labels_for("fit")[data.rows]
-    low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
-    if plan.uses_labels and plan.learns_from_pairs and not (low < high).any() and data.n_rows > 1:
+    if plan.uses_labels and plan.learns_from_pairs and not ordered_queries(data) and data.n_rows > 1:
         warn(f"0 of {data.n_queries} queries have two different labels; the model is constant.")
 
 

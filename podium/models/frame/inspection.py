@@ -34,13 +34,15 @@ class ModelInspection:
     n_features: int
     parameters: dict[str, Any]
     changed: list[str]  # the parameters that are not as by default
+    resolved_params: dict[str, Any]  # where "auto" is allowed, what the training had
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`."""
         return asdict(self)
 
     def sentences(self) -> list[str]:
-        return [f"{self.model}: {counted(self.n_features, 'feature')}", *self._details(), self._parameters()]
+        head = f"{self.model}: {counted(self.n_features, 'feature')}"
+        return [head, *self._details(), self._parameters(), *self._resolved()]
 
     def _details(self) -> list[str]:
         return []
@@ -48,6 +50,11 @@ class ModelInspection:
     def _parameters(self) -> str:
         shown = [f"{name}={_excerpt(self.parameters[name])}" for name in self.changed]
         return f"parameters: {', '.join(shown) if shown else 'all as by default'}"
+
+    def _resolved(self) -> list[str]:
+        """What the parameters do not say: what `"auto"` was in the training, and what has been set since."""
+        differing = {name: value for name, value in self.resolved_params.items() if value != self.parameters[name]}
+        return [f"trained with: {settings_words(differing)}"] if differing else []
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -78,7 +85,6 @@ class Inspection(ModelInspection):
     n_bytes: int  # of the arrays of the trees
     bundles: list[list[str]] = field(default_factory=list)  # features that were trained as one; empty when none
     base: Inspection | None = None  # the model that this one started from
-    resolved_params: dict[str, Any] = field(default_factory=dict)  # where "auto" is allowed, what the training had
 
     @property
     def n_trees(self) -> int:
@@ -116,11 +122,6 @@ class Inspection(ModelInspection):
     def _parameters(self) -> str:
         return super()._parameters() + (", all others as by default" if self.changed else "")
 
-    def _resolved(self) -> list[str]:
-        """What the parameters do not say: what `"auto"` was in the training, and what has been set since."""
-        differing = {name: value for name, value in self.resolved_params.items() if value != self.parameters[name]}
-        return [f"trained with: {settings_words(differing)}"] if differing else []
-
     def _bundles(self) -> list[str]:
         """How many features share columns, and which: as ranges, since one-hot data have hundreds."""
         if not self.bundles:
@@ -153,12 +154,13 @@ def inspect(model: Any) -> Inspection:
     used, gain = forest.used_features()
     order = np.argsort(-gain, kind="stable")[:_FEATURES_SHOWN]
     total = gain.sum() or 1.0
-    name, _, parameters, changed = about_model(model)
+    name, _, parameters, changed, resolved = about_model(model)
     return Inspection(
         name,
         forest.n_features,
         parameters,
         changed,
+        resolved,
         trees=[_tree(tree, names, category_names(model)) for tree in forest.split()],
         features_used=len(used),
         top_features=[(names[used[rank]], float(gain[rank] / total)) for rank in order if gain[rank] > 0],
@@ -166,7 +168,6 @@ def inspect(model: Any) -> Inspection:
         n_bytes=_size(forest),
         bundles=[[names[f] for f in bundle] for bundle in model.bundles_],
         base=inspect(model.init_) if hasattr(model.init_, "forest_") else None,
-        resolved_params=dict(getattr(model, "resolved_params_", {})),
     )
 
 
@@ -349,9 +350,10 @@ class NetInspection(ModelInspection):
         return [f"{counted(self.nets, 'net')} with layers {layers}; {self.weights:,} weights per net"]
 
 
-def about_model(model: Any) -> tuple[str, int, dict[str, Any], list[str]]:
-    """What every `ModelInspection` has: parameters as plain values, and which of them are not as by default."""
+def about_model(model: Any) -> tuple[str, int, dict[str, Any], list[str], dict[str, Any]]:
+    """What every `ModelInspection` has: parameters as plain values, which are not as by default, what "auto" was."""
     known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
     plain = {one.name: _plain(value_of(model, one.name)) for one in known}
     changed = [one.name for one in known if plain[one.name] != _plain(one.default)]
-    return type(model).__name__, model.n_features_in_, plain, changed
+    resolved = dict(getattr(model, "resolved_params_", {}))
+    return type(model).__name__, model.n_features_in_, plain, changed, resolved

@@ -19,6 +19,7 @@ from podium._runtime.once import once
 from podium.data.given_pairs import GivenPairs
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import MetricLike
+from podium.models.frame.parameters import PAIR_EXPONENT, is_auto
 from podium.objectives.base import BoundObjective, Objective
 from podium.objectives.registry import OBJECTIVES, parse_objective
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from podium.learners.monitor import Curves
     from podium.learners.protocol import Learner
     from podium.models.frame.ranker import Ranker
+
+TELLING_QUERIES = 100
+"""With fewer queries that have an order, the best step on an evaluation set is a worse choice than the last one."""
 
 LearnerT = TypeVar("LearnerT", bound="Learner")
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
@@ -76,7 +80,7 @@ class TrainingPlan(Generic[LearnerT]):
     needs_pairs: bool | None = None  # whether queries with one label teach nothing; None: as the objective says
     uses_labels: bool = True
     takes_pairs: bool = False  # whether `fit` may be given pairs, with their probabilities, in place of labels
-    default_rounds: int | None = None  # early_stopping_rounds unless given
+    default_rounds: int | None = None  # early_stopping_rounds unless given, where the evaluation set can tell
     stops_itself: bool = False  # early stopping is the learner's affair, not that of the monitor
     explain: Callable[[LearnerT, int], None] | None = None  # warns of what went wrong in so many steps
     close: Callable[[LearnerT], None] | None = None  # called in the end, whatever happens
@@ -95,11 +99,21 @@ class TrainingPlan(Generic[LearnerT]):
             return self.needs_pairs
         return self.objective is None or self.objective.needs_pairs
 
-    def patience(self, early_stopping_rounds: int | None) -> int | None:
+    def patience(self, rows: TrainingRows) -> int | None:
         """After how many steps without progress the training ends; None for never."""
         if self.stops_itself:
             return None
-        return (self.default_rounds if early_stopping_rounds is None else early_stopping_rounds) or None
+        if rows.early_stopping_rounds is not None:
+            return rows.early_stopping_rounds or None
+        can_tell = bool(rows.eval_sets) and ordered_queries(rows.eval_sets[0]) >= TELLING_QUERIES
+        return self.default_rounds if can_tell else None
+
+
+def ordered_queries(data: RankingData) -> int:
+    """How many queries have two different labels, and so an order to be found."""
+    labels = data.labels_for("fit")[data.rows]
+    low, high = (of.reduceat(labels, data.offsets[:-1]) for of in (np.minimum, np.maximum))
+    return int((low < high).sum())
 
 
 @dataclass(frozen=True)
@@ -173,7 +187,8 @@ def all_or_nothing(fit: _Fit) -> _Fit:
 def named_objective(model: object, chosen: Any, **settings: Any) -> Objective:
     """An objective. One that is given by name has the model's seed and metric, where it takes them, and `settings`.
 
-    A pair_exponent of the model is that of the objective; it is refused where the objective has none.
+    A pair_exponent of the model is that of the objective; it is refused where the objective has none. "auto" is for
+    pairwise objectives that are given by name; lambda has a scaling of its own.
     """
     kind = OBJECTIVES.get(chosen.strip().lower()) if isinstance(chosen, str) else None
     if kind is not None:
@@ -182,10 +197,12 @@ def named_objective(model: object, chosen: Any, **settings: Any) -> Objective:
         objective = parse_objective(chosen, **{f.name: values[f.name] for f in fields(kind) if f.name in values})
     else:
         objective = parse_objective(chosen)
-    exponent = getattr(model, "pair_exponent", 0.0)
+    exponent, known = getattr(model, "pair_exponent", 0.0), {field.name for field in fields(objective)}
+    if is_auto(exponent):
+        exponent = PAIR_EXPONENT if kind is not None and "pair_exponent" in known and "normalize" not in known else 0.0
     if not exponent:
         return objective
-    if "pair_exponent" not in {field.name for field in fields(objective)}:
+    if "pair_exponent" not in known:
         problem = f"pair_exponent={exponent:g} is for pairwise objectives and lambda; got objective {objective.name!r}"
         raise ValueError(f"{type(model).__name__}: {problem}. Leave it at 0.")
     return parse_objective(objective, pair_exponent=float(exponent))

@@ -44,11 +44,11 @@ from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     SPLITS,
     STEPS,
+    SizeParameters,
     is_feature_list,
     is_sign_mapping,
     size_parameter,
 )
-from podium.models.trees.resolving import AutoParameters
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
+class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)

@@ -20,7 +20,8 @@ from podium.models.frame.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.trees.sizes import size_words
+from podium.models.frame.resolving import AutoParameters
+from podium.models.trees.sizes import size_words, sizes_for
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree", "line_search")
@@ -79,6 +80,12 @@ def size_parameter(name: str, default: Any = AUTO) -> Any:
     about, limits = _SIZES[name]
     auto = default == AUTO
     return parameter(default, f"{about}; {size_words(name)}" if auto else f"{about}.", auto=auto, **limits)
+
+
+class SizeParameters(AutoParameters):
+    """Models of trees, whose sizes may be "auto"."""
+
+    auto_values = staticmethod(sizes_for)
 
 
 @parametrized

@@ -6,13 +6,13 @@ queries large trees pay. The table has one row per range of numbers of queries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
 from math import inf
 from typing import Any
 
+from podium.models.frame.resolving import SizeTable, row_of, table_words
+
 # Values below so many training queries; max_depth is for oblivious trees, whose size it is.
-SIZES: Mapping[float, Mapping[str, Any]] = {
+SIZES: SizeTable = {
     150: {
         "max_leaf_nodes": 5,
         "min_samples_leaf": 20,
@@ -29,7 +29,7 @@ SIZES: Mapping[float, Mapping[str, Any]] = {
         "extra_trees": True,
         "max_depth": 4,
     },
-    3000: {
+    5000: {
         "max_leaf_nodes": 22,
         "min_samples_leaf": 20,
         "learning_rate": 0.1,
@@ -48,26 +48,18 @@ SIZES: Mapping[float, Mapping[str, Any]] = {
 }
 LEAST_LEAVES = 20  # min_samples_leaf leaves room for so many leaves: tiny data need splits too
 DRAWN_ROWS = 400  # thresholds are drawn from so many rows on: with fewer, most drawn ones leave too little on one side
-ROWS_PER_QUERY = 20  # what one list of rows is worth: rows without query ids are as many queries of this size
 
 
 def sizes_for(n_queries: int, n_rows: int) -> dict[str, Any]:
     """The values for training data of so many queries and rows."""
-    queries = n_rows / ROWS_PER_QUERY if n_queries == 1 else n_queries
-    sizes = next(values for below, values in SIZES.items() if queries < below)
+    sizes = row_of(SIZES, n_queries, n_rows)
     least = max(1, min(sizes["min_samples_leaf"], n_rows // LEAST_LEAVES))
     return {**sizes, "min_samples_leaf": least, "extra_trees": sizes["extra_trees"] and n_rows >= DRAWN_ROWS}
 
 
 def size_words(name: str) -> str:
-    """`"auto" is 5 below 150 training queries, 15 below 1,500, 22 below 3,000, and 31 from there on.`"""
-    rows = [(below, values[name]) for below, values in SIZES.items()]
-    ends = [(below, value) for (below, value), (_, after) in pairwise(rows) if value != after]
-    words = f'"auto" is {rows[-1][1]}'
-    if ends:
-        first, *others = (f"{value} below {below:,}" for below, value in ends)
-        words = ", ".join([f'"auto" is {first} training queries', *others, f"and {rows[-1][1]} from there on"])
-    return words + _EXCEPTIONS.get(name, "") + "."
+    """`"auto" is 5 below 150 training queries, 15 below 1,500, 22 below 5,000, and 31 from there on.`"""
+    return table_words(SIZES, name) + _EXCEPTIONS.get(name, "") + "."
 
 
 _EXCEPTIONS = {

@@ -21,8 +21,8 @@ MORE, MANY = (22, 20, 0.1, 1.0, True, 4), (31, 20, 0.1, 1.0, False, 6)
         (150, SOME),
         (1499, SOME),
         (1500, MORE),
-        (2999, MORE),
-        (3000, MANY),
+        (4999, MORE),
+        (5000, MANY),
         (10**6, MANY),
     ],
 )
@@ -32,7 +32,7 @@ def test_sizes_follow_the_number_of_queries(n_queries, expected):
 
 @pytest.mark.parametrize(
     ("n_rows", "expected"),
-    [(2999, FEW), (3000, SOME), (29_999, SOME), (30_000, MORE), (59_999, MORE), (60_000, MANY)],
+    [(2999, FEW), (3000, SOME), (29_999, SOME), (30_000, MORE), (99_999, MORE), (100_000, MANY)],
 )
 def test_one_list_counts_as_a_query_per_twenty_rows(n_rows, expected):
     assert sizes_for(1, n_rows) == dict(zip(NAMES, expected))
@@ -58,9 +58,9 @@ def test_the_page_has_the_same_table():
 
 
 def test_the_words_say_what_the_table_says():
-    words = '"auto" is 5 below 150 training queries, 15 below 1,500, 22 below 3,000, and 31 from there on.'
+    words = '"auto" is 5 below 150 training queries, 15 below 1,500, 22 below 5,000, and 31 from there on.'
     assert size_words("max_leaf_nodes") == words
     assert size_words("min_samples_leaf") == '"auto" is 20, but never above a twentieth of the rows.'
     assert size_words("feature_fraction") == '"auto" is 1.0.'
-    drawn = '"auto" is True below 3,000 training queries, and False from there on; with fewer than 400 rows it is False.'
-    assert size_words("extra_trees") == drawn
+    drawn = '"auto" is True below 5,000 training queries, and False from there on'
+    assert size_words("extra_trees") == f"{drawn}; with fewer than 400 rows it is False."

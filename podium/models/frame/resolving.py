@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from itertools import pairwise
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -15,13 +17,22 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.models.frame.parameters import is_auto, parameters_of, value_of
 from podium.models.frame.weights import row_weights
-from podium.models.trees.sizes import sizes_for
+
+SizeTable = Mapping[float, Mapping[str, Any]]
+"""Values by name, below so many training queries; the last row is below infinity."""
+
+ROWS_PER_QUERY = 20  # what one list of rows is worth: rows without query ids are as many queries of this size
 
 
 class AutoParameters:
-    """What models of trees have, some of whose parameters may be `"auto"`."""
+    """What models have some of whose parameters may be `"auto"`."""
 
     resolved_params_: dict[str, Any]  # of the parameters that may be "auto", the values that training had
+
+    @staticmethod
+    def auto_values(n_queries: int, n_rows: int) -> Mapping[str, Any]:
+        """What `"auto"` stands for with training data of so many queries and rows."""
+        raise NotImplementedError
 
     @classmethod
     def auto_parameters(cls) -> list[str]:
@@ -30,7 +41,7 @@ class AutoParameters:
 
     def resolved_for(self, data: RankingData) -> dict[str, Any]:
         """Of all parameters that may be `"auto"`: the values that training on these data has."""
-        sizes = sizes_for(*_counted(data))
+        sizes = self.auto_values(*_counted(data))
         values = {name: value_of(self, name) for name in self.auto_parameters()}
         return {name: sizes[name] if is_auto(value) else _plain(value) for name, value in values.items()}
 
@@ -60,6 +71,22 @@ class AutoParameters:
         if missing:
             raise ValueError(f'{missing[0]} is "auto", and the resolved parameters lack it')
         self.resolved_params_ = {name: _plain(value) for name, value in values.items()}
+
+
+def row_of(table: SizeTable, n_queries: int, n_rows: int) -> Mapping[str, Any]:
+    """The row of a table for training data of so many queries and rows."""
+    queries = n_rows / ROWS_PER_QUERY if n_queries == 1 else n_queries
+    return next(values for below, values in table.items() if queries < below)
+
+
+def table_words(table: SizeTable, name: str) -> str:
+    """`"auto" is 5 below 150 training queries, 15 below 1,500, 22 below 5,000, and 31 from there on`"""
+    rows = [(below, values[name]) for below, values in table.items()]
+    ends = [(below, value) for (below, value), (_, after) in pairwise(rows) if value != after]
+    if not ends:
+        return f'"auto" is {table[inf][name]}'
+    first, *others = (f"{value} below {below:,}" for below, value in ends)
+    return ", ".join([f'"auto" is {first} training queries', *others, f"and {table[inf][name]} from there on"])
 
 
 def differing_values(model: Any) -> dict[str, Any]:

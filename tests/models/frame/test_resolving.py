@@ -31,8 +31,8 @@ def lists(n_queries, per_query=12, seed=0, **more):
     return RankingData.from_arrays(X, y, np.repeat(np.arange(n_queries), per_query), **more)
 
 
-DATA = {n: lists(n, 100 if n < 100 else 12) for n in (12, 240, 1500, 3000)}
-EXPECTED = {12: FEW, 240: SOME, 1500: MORE, 3000: MANY}
+DATA = {n: lists(n, 100 if n < 100 else 12) for n in (12, 240, 1500, 5000)}
+EXPECTED = {12: FEW, 240: SOME, 1500: MORE, 5000: MANY}
 
 
 def made(name, **values):
@@ -93,7 +93,7 @@ def test_the_trees_are_those_of_the_values_that_are_set_explicitly(name, names, 
 
 
 def test_matrixnet_has_a_depth_and_no_leaves():
-    for n_queries, depth in ((12, 2), (240, 4), (1500, 4), (3000, 6)):
+    for n_queries, depth in ((12, 2), (240, 4), (1500, 4), (5000, 6)):
         model = podium.MatrixNet(n_estimators=1).fit(DATA[n_queries])
         known = {name: EXPECTED[n_queries][name] for name in FIVE[:3]}
         assert model.resolved_params_ == known | {"max_depth": depth}
@@ -148,7 +148,7 @@ def test_a_saved_model_has_both_and_goes_on_as_the_unsaved_one(name, names, sinc
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
     for one in (model, loaded):  # far more data than at first
-        one.fit_more(DATA[3000], n_estimators=1)
+        one.fit_more(DATA[5000], n_estimators=1)
         assert one.resolved_params_ == before
     assert same_forest(model, loaded)
 
@@ -157,7 +157,7 @@ def test_further_training_has_the_values_of_the_first_and_what_is_set_since():
     model = made("LambdaMART").fit(DATA[240])
     explicit = made("LambdaMART", **SOME).fit(DATA[240])
     for one in (model, explicit):
-        one.fit_more(DATA[3000], n_estimators=2)
+        one.fit_more(DATA[5000], n_estimators=2)
     assert same_forest(model, explicit)
     assert same_forest(model.refit(DATA[1500]), explicit.refit(DATA[1500]))
     assert model.refit(DATA[1500]).resolved_params_ == SOME
