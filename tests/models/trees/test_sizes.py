@@ -62,5 +62,7 @@ def test_the_words_say_what_the_table_says():
     assert size_words("max_leaf_nodes") == words
     assert size_words("min_samples_leaf") == '"auto" is 20, but never above a twentieth of the rows.'
     assert size_words("feature_fraction") == '"auto" is 1.0.'
-    drawn = '"auto" is True below 3,000 training queries, and False from there on; with fewer than 400 rows it is False.'
+    drawn = (
+        '"auto" is True below 3,000 training queries, and False from there on; with fewer than 400 rows it is False.'
+    )
     assert size_words("extra_trees") == drawn
