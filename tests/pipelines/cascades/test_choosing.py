@@ -319,8 +319,12 @@ def test_progress_is_reported_and_bad_rules_are_refused(cascade, index, qrels):
     ):
         with pytest.raises(ValueError, match=message):
             cascade.fit(QUERIES, qrels, **rules)
-    with pytest.raises(ValueError, match=r"qrels must be podium\.Qrels"):
+    with pytest.raises(ValueError, match=r"expected podium\.Qrels or {query: {document: number}}; got list"):
         cascade.fit(QUERIES, [("q0", "d1", 1)])
+    with pytest.raises(ValueError, match="expected one number per document: could not convert string to float: 'good'"):
+        cascade.fit(QUERIES, {"q0": {"d1": "good"}})
+    with pytest.raises(ValueError, match=r"queries must be {id: text}; got list"):
+        cascade.fit(list(QUERIES), qrels)
     two = Cascade(index, [Stage(n=10), Stage(n=5)])
     with pytest.raises(ValueError, match="fit chooses the model of the only stage; the cascade has 2"):
         two.fit(QUERIES, qrels)
