@@ -90,7 +90,8 @@ def probe_numba() -> None:
     """Run a kernel on all threads and print what was used as JSON; meant for a process of its own."""
     import numpy as np
 
-    from podium._runtime.compiler import cache_folder, kernel, kernels_are_kept
+    from podium._runtime.compiler import kernel
+    from podium._runtime.kernels.cache import cache_folder, kernels_are_kept
     from podium._runtime.threads import map_blocks, usable_threads
 
     @kernel

@@ -4,39 +4,26 @@ Every kernel is a serial function without the interpreter lock: any number of Py
 uses Numba's own threads, which abort the process when two Python threads enter them, spin between two calls and keep
 the processor from others, and take seconds to compile.
 
-Compiled code is cached in a folder of its own, named after the sources it came from. Numba compares only the file of
-the function it loads; a change in a function that was inlined from another file would go unnoticed. The folder is made
-when the first kernel is compiled or loaded: an import writes nothing. Where it cannot be written to, nothing is kept
-anywhere else, and a warning says so.
+Compiled code is kept between processes by `kernels/cache.py`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import sys
-import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from podium._runtime.once import once
-
 try:
     import numba
-    from numba.core import config
-    from numba.core.caching import FunctionCache, NullCache, _Cache
+
+    from podium._runtime.kernels.cache import KernelCache
 
     _HAS_NUMBA = True
 except ModuleNotFoundError:  # the JAX half of an objective runs without; kernels are Python then
-    _HAS_NUMBA, _Cache = False, object  # type: ignore[assignment, misc]
+    _HAS_NUMBA = False
 
 Array: TypeAlias = np.ndarray  # a short name, for signatures of kernels
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,8 +33,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # One thread adds up a query in one order, so regrouping its sums still gives the same bits for any number of threads.
 _REGROUPED = {"reassoc", "contract", "nsz"}
-_KEPT_FOLDERS = 8
-_ONE_DAY = 86_400
 
 
 def kernel(function: Function) -> Function:
@@ -91,15 +76,18 @@ def readonly(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: `NUMBA_CACHE_DIR`, or a folder for these sources below the user's cache."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    return Path(chosen) if chosen else _user_cache() / _source_stamp()
+def overload(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """In kernels, the decorated function stands for `function`: it chooses the code by the types of its arguments."""
 
+    def register(implementation: Function) -> Function:
+        from numba import extending
 
-def kernels_are_kept() -> bool:
-    """Whether compiled kernels outlive this process."""
-    return _usable_folder(cache_folder()) is not None
+        from podium._runtime.kernels.digest import describe_overload
+
+        describe_overload(function, implementation)
+        return extending.overload(function, inline="always")(implementation)
+
+    return register
 
 
 def compile_seconds() -> float:
@@ -151,114 +139,5 @@ def _compile(function: Function, options: dict[str, Any]) -> Function:
         return function
     compiled: Any = numba.njit(**_OPTIONS, **options)(function)
     if hasattr(compiled, "enable_caching"):  # otherwise nothing is compiled: NUMBA_DISABLE_JIT
-        compiled._cache = _KernelCache(function)
+        compiled._cache = KernelCache(compiled)
     return compiled  # type: ignore[no-any-return]
-
-
-class _KernelCache(_Cache):
-    """Numba's cache of a function, made when it is first asked for and not, as Numba does, when it is decorated."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._named = cache_folder()  # the sources may be others by the time the function is compiled
-
-    @once
-    def _numba_cache(self) -> Any:
-        folder = _usable_folder(self._named)
-        if folder is not None:
-            with suppress(RuntimeError), _cache_in(folder):  # Numba found no place at all
-                cache: Any = FunctionCache(self._function)  # type: ignore[no-untyped-call]
-                if Path(cache.cache_path).is_relative_to(folder):  # it looks on where it cannot write: `__pycache__`
-                    return cache
-            _report_once(str(folder), "Numba refuses it")
-        return NullCache()
-
-    @property
-    def cache_path(self) -> str | None:
-        return self._numba_cache.cache_path  # type: ignore[no-any-return]
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        return self._numba_cache.load_overload(sig, target_context)
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled kernel. It is ready, so a disk that has become full is no reason to fail."""
-        try:
-            self._numba_cache.save_overload(sig, data)
-        except OSError as error:
-            _report_once(str(self._named), error.strerror or str(error))
-
-    def enable(self) -> None:
-        self._numba_cache.enable()
-
-    def disable(self) -> None:
-        self._numba_cache.disable()
-
-    def flush(self) -> None:
-        self._numba_cache.flush()
-
-
-@cache
-def _usable_folder(folder: Path) -> Path | None:
-    """The folder for compiled kernels, made now; None if it cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        _report_once(str(folder), error.strerror or str(error))
-        return None
-    if not os.environ.get("NUMBA_CACHE_DIR"):
-        _forget_old_folders(folder)
-    return folder
-
-
-@cache
-def _report_once(folder: str, reason: str) -> None:
-    warnings.warn(
-        f"{folder}: compiled kernels cannot be kept there ({reason}), so every process compiles them anew. "
-        "Set NUMBA_CACHE_DIR to a folder that can be written to.",
-        UserWarning,
-        stacklevel=2,
-    )
-
-
-@contextmanager
-def _cache_in(folder: Path) -> Iterator[None]:
-    # Numba asks for the folder when a cache is made; the user's own functions keep theirs.
-    settings: Any = config
-    before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(folder)
-    try:
-        yield
-    finally:
-        settings.CACHE_DIR = before
-
-
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "podium"
-
-
-@cache
-def _source_stamp() -> str:
-    package = Path(__file__).parent.parent
-    digest = hashlib.sha256(f"{package} {sys.version} {numba.__version__} {np.__version__}".encode())
-    for source in sorted(package.rglob("*.py")):
-        status = source.stat()
-        digest.update(f"{source.relative_to(package)} {status.st_size} {status.st_mtime_ns}".encode())
-    return f"kernels-{digest.hexdigest()[:16]}"
-
-
-def _forget_old_folders(current: Path) -> None:
-    """Drop the caches of sources that are gone, but none that a running process may have opened today."""
-    with suppress(OSError):  # another process may be tidying up
-        os.utime(current)
-        others = [folder for folder in current.parent.glob("kernels-*") if folder != current]
-        others.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
-        for folder in others[_KEPT_FOLDERS:]:
-            if folder.stat().st_mtime < time.time() - _ONE_DAY:
-                shutil.rmtree(folder, ignore_errors=True)

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
-from podium._runtime.compiler import Array, kernel
+from podium._runtime.compiler import Array, kernel, overload
 from podium.learners.trees.training.binning import MISSING, WORD
 
 STRIDE = 264  # slots per feature
@@ -47,14 +46,14 @@ def hessian_of(total: Any) -> Any:
 
 
 # Numba compares the signatures of these with those of what they return: no annotations.
-@overload(gradient_of, inline="always")
+@overload(gradient_of)
 def _gradient_of(total):  # type: ignore[no-untyped-def]
     if isinstance(total, types.Complex):
         return lambda total: total.real
     return lambda total: total >> np.int64(32)
 
 
-@overload(hessian_of, inline="always")
+@overload(hessian_of)
 def _hessian_of(total):  # type: ignore[no-untyped-def]
     if isinstance(total, types.Complex):
         return lambda total: total.imag
