@@ -304,7 +304,7 @@ def doctor_command(as_json: AsJson = False) -> None:
 
 @command("warmup")
 def warmup_command(as_json: AsJson = False) -> None:
-    """Compile all kernels ahead, so that no later command waits for them, and say where they are kept."""
+    """Compile all kernels ahead, and say where they are kept."""
     from podium._runtime.progress import progress
     from podium.demo.warming import warm_up
 
