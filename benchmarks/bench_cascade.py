@@ -11,13 +11,10 @@ Behaviour data: a generated table of a million rows by query and document, looke
 from __future__ import annotations
 
 import argparse
-import lzma
 import os
-import tarfile
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,76 +22,14 @@ from typing import Any
 import numpy as np
 from _quality import compare_means
 from _report import measure, print_header, print_result
+from _text_collections import METRIC, Collection, cacm, cranfield, evaluate, folds, nfcorpus, nfcorpus_dev
 
 import podium
 from podium.evaluation.significance import paired_differences, randomisation_test
-from podium.search import (
-    Extractor,
-    Feature,
-    Features,
-    Index,
-    build_index,
-    open_index,
-    read_documents,
-    read_queries,
-    search_run,
-)
+from podium.search import Extractor, Feature, Features, build_index, open_index, search_run
 
-N, METRIC, FOLDS, INNER_FOLDS = 100, "ndcg@10", 5, 4
+N, FOLDS, INNER_FOLDS = 100, 5, 4
 GRID = [(k1, b) for k1 in (0.6, 0.9, 1.2, 1.6, 2.0) for b in (0.3, 0.45, 0.6, 0.75, 0.9)]
-
-
-@dataclass(frozen=True)
-class Collection:
-    name: str
-    index: Index
-    queries: dict[str, str]
-    qrels: dict[str, dict[str, float]]
-
-    @property
-    def judged(self) -> list[str]:
-        return [name for name in self.queries if max(self.qrels.get(name, {}).values(), default=0) > 0]
-
-
-def text_of(path: Path) -> str:
-    with lzma.open(path, "rt", encoding="utf-8") as stream:
-        return stream.read()
-
-
-def cranfield(data: Path, folder: Path) -> Collection:
-    with tarfile.open(data / "cran" / "cran.tar.gz") as archive:
-        for name in ("cran.all.1400", "cran.qry"):
-            (folder / name).write_bytes(archive.extractfile(name).read())  # type: ignore[union-attr]
-    build_index(read_documents(folder / "cran.all.1400"), folder / "cran")
-    qrels = podium.read_qrels(data / "cran" / "QRelsCorrectedforTRECeval").to_dict()
-    return Collection(
-        "Cranfield", open_index(folder / "cran"), read_queries(folder / "cran.qry", by_position=True), qrels
-    )
-
-
-def cacm(data: Path, folder: Path) -> Collection:
-    (folder / "cacm.all").write_text(text_of(data / "cacm" / "cacm.all.xz"), encoding="utf-8")
-    build_index(read_documents(folder / "cacm.all"), folder / "cacm")
-    qrels: dict[str, dict[str, float]] = {}
-    for line in (data / "cacm" / "qrels.text").read_text().splitlines():
-        if line.strip():
-            query, document, *_ = line.split()
-            qrels.setdefault(str(int(query)), {})[str(int(document))] = 1
-    return Collection("CACM", open_index(folder / "cacm"), read_queries(data / "cacm" / "query.text"), qrels)
-
-
-def nfcorpus(data: Path, folder: Path, part: str = "test") -> Collection:
-    data = data / "nfcorpus"
-    documents = (line.split("\t", 1) for line in text_of(data / f"{part}.docs.xz").splitlines())
-    build_index(((name, text) for name, text in documents), folder / "nfcorpus")
-    queries = dict(line.split("\t", 1) for line in text_of(data / f"{part}.titles.queries.xz").splitlines())
-    (folder / "qrels").write_text(text_of(data / f"{part}.2-1-0.qrel.xz"))
-    qrels = podium.read_qrels(folder / "qrels").to_dict()
-    return Collection(f"NFCorpus {part}", open_index(folder / "nfcorpus"), queries, qrels)
-
-
-def nfcorpus_dev(data: Path, folder: Path) -> Collection:
-    return nfcorpus(data, folder, "dev")
 
 
 def features() -> Features:
@@ -131,21 +66,6 @@ def candidates() -> dict[str, Any]:
     found |= {"LambdaMART, 5 leaves": trees(5, 60), "LambdaMART, 3 leaves": trees(3, 100)}
     members = [podium.Linear(objective="listnet", l2_regularization=0.03), trees(5, 60)]
     return found | {"blend of a linear model and LambdaMART": podium.Blend(members=members)}
-
-
-def folds(names: list[str], k: int, seed: int = 0) -> Iterator[tuple[list[str], list[str]]]:
-    part = np.random.default_rng(seed).permutation(np.arange(len(names)) % k)
-    for fold in range(k):
-        yield (
-            [name for name, own in zip(names, part) if own != fold],
-            [name for name, own in zip(names, part) if own == fold],
-        )
-
-
-def evaluate(collection: Collection, run: podium.Run, names: list[str]) -> dict[str, float]:
-    qrels = podium.Qrels.from_dict({name: collection.qrels[name] for name in names})
-    found = podium.evaluate_run(qrels, run, metrics=[METRIC], missing="zero")
-    return dict(zip(map(str, found.queries), found.per_query[METRIC].tolist()))
 
 
 def bm25_grid(collection: Collection) -> dict[tuple[float, float], dict[str, float]]:

@@ -3,7 +3,7 @@
 Both libraries train on the same data (`_mslr.py`) with equal leaves, bins and rates, each its own forest; on squared
 error, so that every tree gets all of its leaves. Rivals score in turns, and each one's best round counts.
 
-    python benchmarks/bench_score.py [batches] [latency] [ways]
+    python benchmarks/bench_score.py [batches] [latency] [ways] [tables] [start]
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+import pandas as pd
+import polars as pl
 from _mslr import make_lists
 from _report import measure_in_turns, print_header, print_result
 
@@ -183,15 +185,55 @@ def first(path: str) -> None:
     print(*seconds)
 
 
+def show_tables() -> None:
+    """Requests of a service that has tables: one row with a category; and float64 arrays beside float32."""
+    draws = np.random.default_rng(2)
+    X, y = draws.standard_normal((2000, 20)), draws.integers(0, 4, 2000)
+    frame = pd.DataFrame({f"x{number}": column for number, column in enumerate(X.T)})
+    frame["kind"] = pd.Categorical(draws.choice(list("abcdefg"), len(frame)))
+    qid = np.repeat(np.arange(100), 20)
+    model, plain = (podium.LambdaMART(n_estimators=100).fit(rows, y, qid=qid) for rows in (frame, X))
+    tables = {"pandas": frame[:1], "polars": pl.from_pandas(frame)[:1]}
+    timings = measure_in_turns({name: lambda table=table: model.predict(table) for name, table in tables.items()}, 50)
+    for name, timing in timings.items():
+        micros = timing.best * 1e6
+        print_result(f"one row with a category, {name}", "", f"{micros:.0f} us", "at most 300 us", micros <= 300)
+    for n in (1, 100, 100_000):
+        double, single = np.resize(X, (n, 20)), np.resize(X, (n, 20)).astype(np.float32)
+        calls = {"double": lambda rows=double: plain.predict(rows), "single": lambda rows=single: plain.predict(rows)}
+        times = {name: timing.best for name, timing in measure_in_turns(calls, 20).items()}
+        ratio = times["double"] / times["single"]
+        print_result(f"float64 array, {n:,} rows", "float32", f"{ratio:.2f}x", "at most 2x", ratio <= 2)
+
+
+def show_start() -> None:
+    """Seconds of a new process up to its first score, its kernels in the cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m.podium"
+        podium.MART(n_estimators=20).fit(np.arange(40.0).reshape(-1, 1), np.arange(40) % 2, qid=np.zeros(40)).save(path)
+        code = f"import podium, numpy; podium.load({str(path)!r}).predict(numpy.zeros((1, 1)))"
+        start = measure_in_turns({"": lambda: subprocess.run([sys.executable, "-c", code], check=True)}, 5)[""].best
+        print_result("process start to first score", "", f"{start:.1f} s", "at most 3 s", start <= 3)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="batches, latency, ways; all when none is named")
+    parser.add_argument("parts", nargs="*", help="batches, latency, ways, tables, start; all when none is named")
     parser.add_argument("--first", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.first:
         return first(options.first)
     print_header("scoring", ["lightgbm"])
-    parts = options.parts or ["batches", "latency", "ways"]
+    parts = options.parts or ["batches", "latency", "ways", "tables", "start"]
+    if "tables" in parts:
+        show_tables()
+    if "start" in parts:
+        show_start()
+    if {"batches", "latency", "ways"} & {*parts}:
+        show_forests(parts)
+
+
+def show_forests(parts: list[str]) -> None:
     X = make_lists(ROWS, ROWS // 120, seed=1).X
     forests = {}
     for trees, leaves in SHAPES:

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from podium._runtime.kernels.compiling import announce_nothing
+
 # The suite draws the same examples every time, so that it fails because of a change and never by chance.
 # `make explore` draws new ones.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# What commands write to standard error does not depend on what was compiled before.
+announce_nothing()
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def test_an_example_prints_what_it_says(path, tmp_path):
     known = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run([sys.executable, path], cwd=tmp_path, env=known, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert [line for line in done.stderr.splitlines() if "compiling kernels" not in line] == []
     code = path.read_text("utf-8")
     assert promised(code).count("\n") > 0
     assert_alike(done.stdout.strip(), promised(code), trained=True)

@@ -9,9 +9,7 @@ Compiled code is kept between processes by `kernels/cache.py`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -88,50 +86,6 @@ def overload(function: Callable[..., Any]) -> Callable[[Function], Function]:
         return extending.overload(function, inline="always")(implementation)
 
     return register
-
-
-def compile_seconds() -> float:
-    """Seconds that this process has spent compiling since the first call of this function.
-
-    One kernel is compiled at a time; what it calls is compiled inside of it, and counts once. Kernels that come from
-    the cache are not compiled.
-    """
-    return _compile_timer().seconds() if _HAS_NUMBA else 0.0
-
-
-@cache
-def _compile_timer() -> Any:
-    from numba.core import event
-
-    timer = _CompileTimer()
-    # Numba wants a Listener, of which only `notify` is ever called
-    event.register("numba:compile", type("CompileListener", (event.Listener,), _listening(timer))())  # type: ignore
-    return timer
-
-
-def _listening(timer: _CompileTimer) -> dict[str, Any]:
-    return {"on_start": lambda _, event: timer.start(), "on_end": lambda _, event: timer.end()}
-
-
-class _CompileTimer:
-    """Adds up intervals, of which one inside another counts once; one that has not ended counts up to now."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock, self._depth, self._state = clock, 0, (0.0, -1.0)  # seconds, start of the interval or -1
-
-    def start(self) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            self._state = self._state[0], self._clock()
-
-    def end(self) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._state = self.seconds(), -1.0
-
-    def seconds(self) -> float:
-        done, began = self._state  # one read: other threads compile
-        return done + (self._clock() - began if began >= 0 else 0.0)
 
 
 def _compile(function: Function, options: dict[str, Any]) -> Function:

@@ -1,4 +1,4 @@
-"""A progress bar with the time left, on standard error, silent when that is no terminal."""
+"""A progress bar with the time left, or a line of words, on standard error, silent when that is no terminal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ class NotedReport(Protocol):
     def __call__(self, done: float, total: float, note: str = "") -> None: ...
 
 
+_shown: list[str] = []  # the bars on the terminal; there is room for one
+
+
 @contextmanager
 def progress(what: str) -> Iterator[NotedReport]:
     """Yield a function to call with (done, total) and perhaps a note, as often as convenient."""
@@ -29,4 +32,30 @@ def progress(what: str) -> Iterator[NotedReport]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), percentage, TimeRemainingColumn(), beside)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, note="")
-        yield lambda done, total, note="": bar.update(task, completed=done, total=total, note=note)
+        _shown.append(what)
+        try:
+            yield lambda done, total, note="": bar.update(task, completed=done, total=total, note=note)
+        finally:
+            _shown.remove(what)
+
+
+@contextmanager
+def status(words: Callable[[], str]) -> Iterator[None]:
+    """Show what `words` returns, several times per second; not where a progress bar is shown already."""
+    if _shown or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    line = Live(
+        get_renderable=lambda: Text(words()),
+        console=Console(stderr=True),
+        refresh_per_second=5,
+        transient=True,
+        redirect_stdout=False,  # what the user prints is the user's
+        redirect_stderr=False,
+    )
+    with line:
+        yield

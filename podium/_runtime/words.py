@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 
@@ -24,6 +28,23 @@ def check_choice(what: str, value: Any, choices: Iterable[str]) -> None:
 def counted(number: int, one: str, several: str | None = None) -> str:
     """`counted(1, "row")` -> `1 row`, `counted(2000, "query", "queries")` -> `2,000 queries`."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def program_name() -> str:
+    """How this command line is called, to be typed again: `podium`, or `.venv/bin/podium` if that is not on PATH."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":  # python -m podium
+        is_found = shutil.which("python") == sys.executable
+        return "python -m podium" if is_found else f"{_typed(Path(sys.executable))} -m podium"
+    on_path = shutil.which("podium")
+    is_typed = called.parent == Path() or called.stem.lower() != "podium"  # or it is not the command line
+    return "podium" if is_typed or (on_path and Path(on_path).samefile(called)) else _typed(called)
+
+
+def _typed(program: Path) -> str:
+    """The path as it is shortest, quoted for a shell."""
+    here = Path.cwd()
+    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
 
 
 _LONGEST_EXCERPT = 80

@@ -300,3 +300,15 @@ def doctor_command(as_json: AsJson = False) -> None:
         _terminal.print_rows(doctor.rows(examined))
         show("".join(f"{sentence}\n" for sentence in examined["advice"]), end="")
     raise typer.Exit(1 if examined["advice"] else 0)
+
+
+@command("warmup")
+def warmup_command(as_json: AsJson = False) -> None:
+    """Compile all kernels ahead, and say where they are kept."""
+    from podium._runtime.progress import progress
+    from podium.demo.warming import warm_up
+
+    with progress("compiling kernels") as report:
+        warmth = warm_up(report)
+    show(warmth.as_dict() if as_json else warmth.sentence())
+    raise typer.Exit(0 if warmth.is_kept else 1)

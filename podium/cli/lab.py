@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +38,7 @@ def run_command(
     wanted, base = read_experiment(experiment)
     wanted = wanted if on is None else wanted.changed(on=on)
     folder = Path(f"lab-{wanted.name}") if out is None else out
-    chosen: dict[str, Any] = {"models": _listed(models), "folds": _listed(folds)}
+    chosen: dict[str, Any] = {"models": _listed(models, wanted.models), "folds": _listed(folds)}
     with progress(f"running {wanted.name}") as report:
         outcome = run(wanted, folder, n_jobs=jobs, base=base, report=report, **chosen)
     if not as_json:
@@ -137,5 +138,14 @@ def worked_numbers_command(as_json: AsJson = False) -> None:
     raise typer.Exit(1 if problems else 0)
 
 
-def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+def _listed(text: str | None, known: Container[str] = ()) -> list[str] | None:
+    """The names in a text, between commas. Known names may have commas of their own; the longest one counts."""
+    if text is None:
+        return None
+    parts, names = [part.strip() for part in text.split(",") if part.strip()], []
+    while parts:
+        lengths = range(len(parts), 1, -1)
+        length = next((n for n in lengths if ", ".join(parts[:n]) in known), 1)
+        names.append(", ".join(parts[:length]))
+        parts = parts[length:]
+    return names

@@ -23,8 +23,9 @@ def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix or array of scipy. Nothing is while scipy.sparse has not been imported."""
     if type(X) is np.ndarray:  # the usual case, asked several times per document
         return False
-    module = sys.modules.get("scipy.sparse")
-    return module is not None and bool(module.issparse(X))
+    # While another thread imports it, the module is there without its functions: nobody has a matrix of it yet.
+    issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)
+    return issparse is not None and bool(issparse(X))
 
 
 def as_sparse(X: Any) -> Any:

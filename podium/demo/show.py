@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.words import counted
+from podium._runtime.words import counted, program_name
 from podium.data.ranking import RankingData
 from podium.demo.experiment import store_results
 from podium.demo.letor import demo_splits, write_demo
@@ -180,7 +180,8 @@ def show_demo(tour: Tour) -> None:
     if tour.report is not None:
         print(f"Report: {tour.report} has all this with charts, in one file. Open it in a browser.")
     else:
-        print(f"For a report with charts: pip install 'podium[report]', then podium lab report {tour.folder}/results")
+        report = f"{program_name()} lab report {tour.folder}/results"
+        print(f"For a report with charts: pip install 'podium[report]', then {report}")
 
 
 def _show_data(tour: Tour) -> None:
@@ -232,10 +233,10 @@ def _show_gain(tour: Tour) -> None:
 
 
 def _show_next(tour: Tour) -> None:
-    web = tour.folder / "web"
+    web, podium = tour.folder / "web", program_name()
     print("Next steps: search the cascade, or make another one")
-    print(f'   podium search {web}/cascade "where do bagels come from" --explain')
+    print(f'   {podium} search {web}/cascade "where do bagels come from" --explain')
     files = f"{web}/queries.tsv --qrels {web}/qrels.txt --n {CANDIDATES} --out {web}/features.txt"
-    print(f"   podium features {web}/index {files}")
-    print(f"   podium train mart {web}/features.txt --out {web}/mart.podium --set n_estimators=50")
-    print(f"   podium cascade {web}/index {web}/mart.podium --n {CANDIDATES} --out {web}/mart")
+    print(f"   {podium} features {web}/index {files}")
+    print(f"   {podium} train mart {web}/features.txt --out {web}/mart.podium --set n_estimators=50")
+    print(f"   {podium} cascade {web}/index {web}/mart.podium --n {CANDIDATES} --out {web}/mart")

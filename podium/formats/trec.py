@@ -44,6 +44,7 @@ class Pairs:
     @classmethod
     def from_dict(cls, pairs: Mapping[Any, Mapping[Any, float]]) -> Self:
         """Make it from `{query id: {document id: number}}`; ids that are no text become text."""
+        _refuse_others(pairs, cls.__name__)
         documents = [str(docid) for inner in pairs.values() for docid in inner]
         numbers = list(chain.from_iterable(inner.values() for inner in pairs.values()))
         offsets = np.cumsum([0, *(len(inner) for inner in pairs.values())], dtype=np.int64)
@@ -250,8 +251,18 @@ def _columns_of(data: RankingData, values: Any, what: str) -> Columns:
     return _checked(list(map(str, data.query_ids)), data.offsets, list(texts), numbers)
 
 
+def _refuse_others(pairs: Any, name: str) -> None:
+    for part in (pairs, *(pairs.values() if isinstance(pairs, Mapping) else ())):
+        if not isinstance(part, Mapping):
+            expected = f"expected podium.{name} or {{query: {{document: number}}}}"
+            raise ValueError(f"{expected}; got {type(part).__name__}.")
+
+
 def _checked(queries: list[str], offsets: Array, documents: list[str], values: Any) -> Columns:
-    numbers = np.array(values, dtype=np.float64)
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected one number per document: {error}.") from None
     if numbers.shape != (len(documents),):
         raise ValueError(f"expected one number per document ({len(documents)}); got shape {numbers.shape}.")
     if len(set(queries)) < len(queries):

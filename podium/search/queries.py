@@ -121,6 +121,16 @@ def _smart(path: Path) -> Records:
 _READERS = {"tsv": _tsv, "jsonl": _json_lines, "trec": _trec, "smart": _smart}
 
 
+def as_queries(queries: Any) -> dict[str, str]:
+    """{id: text} as it was given, checked; ids that are no text become text."""
+    if not isinstance(queries, Mapping):
+        raise ValueError(f"queries must be {{id: text}}; got {type(queries).__name__}.")
+    for name, text in queries.items():
+        if not isinstance(text, str):
+            raise ValueError(f"queries must be {{id: text}}; the text of {name!r} is {type(text).__name__}.")
+    return {str(name): text for name, text in queries.items()}
+
+
 def search_run(
     searcher: Searcher,
     queries: Mapping[str, str],

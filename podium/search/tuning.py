@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.words import counted
 from podium.evaluation.evaluating import evaluate_run
 from podium.formats.trec import Qrels
+from podium.metrics.base import Metric
 from podium.metrics.registry import parse_metric
-from podium.search.queries import search_run
+from podium.search.queries import as_queries, search_run
 from podium.search.retrieval.weightings import Weighting, parse_weighting
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def tune_weighting(
     weighting: str | Weighting = "bm25",
     *,
     fields: Fields = "whole",
-    metric: str = "ndcg@10",
+    metric: str | Metric = "ndcg@10",
     folds: int = 5,
     random_state: int = 0,
 ) -> TunedWeighting:
@@ -95,7 +97,7 @@ def tune_weighting(
     if not {"k1", "b"} <= set(start.parameters()):
         raise ValueError(f"expected a weighting with k1 and b, such as bm25 or bm25-rm3; got {start.name}.")
     judged = (qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)).to_dict()
-    texts = {query: text for query, text in queries.items() if query in judged}
+    texts = {query: text for query, text in as_queries(queries).items() if query in judged}
     if len(texts) < 2:
         raise ValueError(
             f"tuning needs two judged queries or more; found {len(texts)}. Are the ids those of the qrels?"
@@ -104,6 +106,8 @@ def tune_weighting(
         raise ValueError(
             f"folds must be an integer from 2 to {len(texts)}, the number of judged queries; got {folds!r}."
         )
+    if type(random_state) is not int or random_state < 0:
+        raise ValueError(f"random_state must be an integer from 0; got {random_state!r}.")
     judgements = Qrels.from_dict({query: judged[query] for query in texts})
     values = _values_of(index, texts, judgements, fields, metric)
     everywhere = np.ones(len(texts), bool)
@@ -111,10 +115,14 @@ def tune_weighting(
     numbers = np.random.default_rng(random_state).permutation(len(texts)) % folds
     parts, held_out = _folds(values, start, numbers)
     tried = {one: _mean(values(one), everywhere) for one in _candidates(values, start, everywhere)}
-    return TunedWeighting(chosen, start, metric, len(texts), tried, parts, _mean(held_out, everywhere))
+    if not any(tried.values()):
+        problem = f"{counted(len(texts), 'judged query', 'judged queries')}, and no weighting gets more than 0"
+        raise ValueError(f"{problem}. Are queries, judgements and documents those of one collection?")
+    name = parse_metric(metric).name
+    return TunedWeighting(chosen, start, name, len(texts), tried, parts, _mean(held_out, everywhere))
 
 
-def _values_of(index: Index, texts: Mapping[str, str], qrels: Qrels, fields: Fields, metric: str) -> Values:
+def _values_of(index: Index, texts: Mapping[str, str], qrels: Qrels, fields: Fields, metric: str | Metric) -> Values:
     """The metric per query, higher is better for choices; each weighting is searched with once."""
     memo: dict[Weighting, np.ndarray] = {}
 
@@ -122,12 +130,15 @@ def _values_of(index: Index, texts: Mapping[str, str], qrels: Qrels, fields: Fie
         if weighting not in memo:
             run = search_run(index, texts, _DEPTH, weighting=weighting, fields=fields)
             result = evaluate_run(qrels, run, metrics=metric, missing="zero")
-            by_query = dict(zip(result.queries.tolist(), result.per_query[metric].tolist()))
+            (per_query,) = result.per_query.values()
+            by_query = dict(zip(result.queries.tolist(), per_query.tolist()))
             memo[weighting] = np.array([by_query[query] for query in texts])
         return memo[weighting]
 
-    if not parse_metric(metric).higher_is_better:
-        raise ValueError(f"expected a metric of which more is better, such as ndcg@10; got {metric}.")
+    parsed = parse_metric(metric)
+    if not parsed.higher_is_better or parsed.pools_queries:
+        expected = "expected a metric with a value per query of which more is better, such as ndcg@10"
+        raise ValueError(f"{expected}; got {parsed.name}.")
     return values
 
 

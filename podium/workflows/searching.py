@@ -217,6 +217,7 @@ def make_cascade(
     from podium.pipelines.cascades.saving import refuse_bad_folder
 
     refuse_bad_folder(out)
+    _refuse_cascade(index)
     declarations = _one_per_model("--features", list(features) or [None], models)
     depths = _one_per_model("--n", list(n) or [1000], models)
     stages = []
@@ -248,6 +249,7 @@ def fit_cascade(
     from podium.search import read_queries
 
     refuse_bad_folder(out)
+    _refuse_cascade(index)
     cascade = Cascade(index, Stage(features=declared_features(features, normalize, locate), n=n), **first_stage)
     texts = read_queries(locate(judgements.queries), by_position=judgements.by_position)
     qrels = read_qrels(locate(judgements.qrels))
@@ -255,6 +257,11 @@ def fit_cascade(
         fitted = cascade.fit(texts, qrels, report=report, **judgements.rules)
     fitted.save(out)
     return fitted
+
+
+def _refuse_cascade(folder: Path) -> None:
+    if is_cascade(folder):
+        raise ValueError(f"{folder} is a cascade; expected an index. Give {folder / 'index'}, the one inside it.")
 
 
 def _one_per_model(option: str, values: list[Any], models: Sequence[Path]) -> list[Any]:

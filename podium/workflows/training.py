@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from podium._runtime.compiler import Array
+from podium._runtime.kernels.compiling import compile_seconds
 from podium._runtime.progress import NotedReport, progress
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
@@ -63,7 +64,7 @@ class Training:
     n_queries: int
     tried: int  # steps taken; those after the best one are dropped
     evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
-    seconds: float
+    seconds: float  # without those of compiling kernels
     interrupted: bool = False  # by Ctrl-C, before it was done
     n_pairs: int | None = None  # that were given in place of labels
 
@@ -122,7 +123,8 @@ def train(
 
     Ctrl-C ends the training; the trees so far are written. Without any there is nothing to write, and it is raised.
     """
-    model, started, interrupted = plan.model, perf_counter(), False
+    model, interrupted = plan.model, False
+    compiled_before, started = compile_seconds(), perf_counter()
     with progress(f"training {type(model).__name__}") as report:
         watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints}
         watched |= {} if pairs is None else {"pairs": pairs}  # a plugin's fit may have no such argument
@@ -133,7 +135,7 @@ def train(
                 _say(f"stopped before the first {model.step_word}; {out} is not written.")
                 raise
             interrupted = True
-    seconds = perf_counter() - started
+    seconds = perf_counter() - started - (compile_seconds() - compiled_before)
     if model.best_iteration_ == 0:
         raise ValueError(f"{out}: not one {model.step_word} was kept, so nothing is written.")
     model.save(out)  # before anything else can go wrong

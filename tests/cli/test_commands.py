@@ -1358,6 +1358,9 @@ def test_a_cascade_is_chosen_by_judged_queries_or_keeps_the_first_stage(podium, 
     code, out, _ = podium("cascade", "ix", *judged[:2], "--qrels", "best", "--n", "25", "--out", "json", "--json")
     assert json.loads(out)["stages"] == [{"model": None, "features": 46, "n": 25}]
     assert "No stage has a model" in podium("search", "same", "tail flow", "--explain")[1]
+    code, out, err = podium("cascade", "same", *judged, "--out", "of a cascade")
+    assert (code, out, "same is a cascade; expected an index. Give same/index" in err) == (2, "", True)
+    assert podium("cascade", "same/index", *judged, "--out", "of its index")[0] == 0
 
 
 def searched_hits(podium, folder, text):

@@ -77,7 +77,7 @@ def test_run_prints_leaderboards_published_tables_and_what_is_left_out(
     for text in (
         "tiny: policy standard, mean of 3 test parts",
         "tiny: policy letor4",
-        "Differences from A with 95 % intervals",
+        "Differences from A with 95 % intervals over the queries of all test parts; p of the randomisation test.",
         "A table: published, ours (A, policy letor4, test part) and the difference",
         "left out: LightGBM: lightgbm is not installed. Install it with: pip install lightgbm",
         "lab-tiny: 6 runs; results.json, results.csv, queries.csv",
@@ -100,6 +100,25 @@ def test_a_failure_is_told_and_the_exit_code_is_1(podium_lab: Command, folder: P
     assert code == 1
     assert "out: 1 run;" in out
     assert errors.startswith("podium: Bad, fold 2, seed 0: ValueError: ")
+
+
+def test_models_whose_names_have_commas_can_be_chosen(podium_lab: Command, folder: Path) -> None:
+    """As those of the preset: "A", "A, by halves", "A, by halves, again"."""
+    halves = '[models."A, by halves"]\nkind = "linear"\nmax_iter = 3\nseeds = [0]\n'
+    (folder / "exp.toml").write_text(
+        EXPERIMENT.replace("[models.B]", f"{halves}{halves.replace('halves', 'halves, again')}[models.B]")
+    )
+    words = ("run", "exp.toml", "--folds", "2", "--jobs", "1", "--no-report", "--out", "out", "--json", "--models")
+    for asked, chosen in (
+        ("A, by halves, again", {"A, by halves, again"}),
+        ("A,by halves,A", {"A, by halves, again", "A, by halves", "A"}),
+    ):
+        code, out, _ = podium_lab(*words, asked)
+        assert code == 0
+        assert {line["model"] for line in json.loads(out)["leaderboard"]} == chosen
+    code, _, errors = podium_lab(*words, "A, by thirds")
+    assert code == 2
+    assert "got 'by thirds'" in errors
 
 
 def test_the_report_is_written_where_it_can_be(

@@ -1,5 +1,8 @@
 """Sparse features: every kind of matrix becomes one kind, and none that is broken gets through."""
 
+import sys
+from types import ModuleType
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,3 +114,9 @@ def test_arrays_are_not_sparse():
     assert not is_sparse(X)
     assert as_dense(X) is X
     assert as_dense(csr_array(X)).shape == X.shape
+
+
+def test_nothing_is_sparse_while_another_thread_imports_scipy(monkeypatch):
+    """Until its last line has run, an imported module is known, and has none of its functions."""
+    monkeypatch.setitem(sys.modules, "scipy.sparse", ModuleType("scipy.sparse"))
+    assert not any(map(is_sparse, (None, [1.0], X)))

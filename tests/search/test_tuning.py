@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import sys
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from collection import WORDS, index_of, random_documents
 
 from podium import cli
+from podium.metrics.registry import parse_metric
 from podium.search import build_index, open_index, parse_weighting, tune_weighting
 
 FIRST = [
@@ -121,14 +123,37 @@ def test_fields_of_bm25f_are_those_of_the_search(collection):
         ({"weighting": "lmir-dir"}, "expected a weighting with k1 and b, such as bm25 or bm25-rm3; got lmir-dir"),
         ({"folds": 16}, "folds must be an integer from 2 to 15, the number of judged queries; got 16"),
         ({"folds": True}, "folds must be an integer from 2 to 15, the number of judged queries; got True"),
-        ({"metric": "inversions"}, "expected a metric of which more is better, such as ndcg@10; got inversions"),
+        ({"metric": "inversions"}, "of which more is better, such as ndcg@10; got inversions"),
         ({"metric": "ndgc@10"}, "Did you mean 'ndcg"),
         ({"weighting": "bm25-rm3", "fields": "anchor"}, "field anchor is not among them"),
+        ({"metric": "auc(pooled)"}, "a metric with a value per query of which more is better"),
+        ({"random_state": -1}, "random_state must be an integer from 0; got -1"),
+        ({"random_state": None}, "random_state must be an integer from 0; got None"),
+        ({"queries": ["q0", "q1"]}, "queries must be {id: text}; got list"),
+        ({"queries": {"q0": None}}, "queries must be {id: text}; the text of 'q0' is NoneType"),
+        ({"qrels": [("q0", "d1", 1)]}, "expected podium.Qrels or {query: {document: number}}; got list"),
+        ({"qrels": {"q0": ["d1"], "q1": ["d1"]}}, "expected podium.Qrels or {query: {document: number}}; got list"),
+        ({"qrels": {"q0": {"d1": "good"}}}, "expected one number per document: could not convert string to float"),
+        ({"qrels": {"q0": {"d1": 0}, "q1": {"nowhere": 1}}}, "2 judged queries, and no weighting gets more than 0"),
     ],
 )
 def test_bad_arguments_are_named(collection, options, message):
-    with pytest.raises(ValueError, match=message):
-        tune_weighting(*collection, **options)
+    index, queries, qrels = collection
+    given = {"queries": queries, "qrels": qrels} | options
+    if options.keys() & {"queries", "qrels"}:
+        given["folds"] = 2
+    with pytest.raises(ValueError, match=re.escape(message)):
+        tune_weighting(index, **given)
+
+
+def test_queries_may_have_numbers_as_ids_and_metrics_may_be_objects(collection):
+    index, queries, qrels = collection
+    numbers = {name: number for number, name in enumerate(queries)}
+    asked = {numbers[name]: text for name, text in queries.items()}
+    judged = {numbers[name]: labels for name, labels in qrels.items() if name in numbers}
+    by_name = tune_weighting(index, queries, qrels, metric="P@5", folds=3)
+    by_object = tune_weighting(index, asked, judged, metric=parse_metric("p@5"), folds=3)
+    assert (by_name.metric, by_name.tried) == (by_object.metric, by_object.tried) == ("p@5", by_object.tried)
 
 
 def test_without_two_judged_queries_it_says_so(collection):

@@ -7,6 +7,7 @@ the number of looks can tell.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from datetime import UTC, datetime
@@ -34,10 +35,18 @@ def record_look(folder: Path, model: str, fold: str, seed: int) -> None:
     line = Look(time=time, model=model, fold=fold, seed=seed).model_dump_json() + "\n"
     file = os.open(folder / _FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(file, line.encode())
+        _write_whole(file, line.encode())
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def _write_whole(file: int, line: bytes) -> None:
+    """A full disk may take a part of the line; that part is removed, as the file would not be readable with it."""
+    written = os.write(file, line)
+    if written < len(line):
+        os.ftruncate(file, os.lseek(file, 0, os.SEEK_CUR) - written)
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}; the look was not recorded", _FILE)
 
 
 def read_looks(folder: Path) -> tuple[Look, ...]:

@@ -19,7 +19,7 @@ from podium.lab.experiments.making import PICK
 Plain = dict[str, Any]
 """An experiment or a part of it, as JSON has it."""
 
-MAY_CHANGE = ("title", "models", "baseline", "published")
+MAY_CHANGE = ("title", "models", "baseline", "published", "budget", "seeds")
 """What a later protocol of the same folder may have otherwise."""
 
 
@@ -45,7 +45,7 @@ def protocol_of(experiment: Experiment, number: int, rows: list[str]) -> Plain:
 
 def rows_of(experiment: Experiment, before: Experiment) -> dict[str, str]:
     """Model -> its row: one of those in `before` with the same settings, or else a new one."""
-    models, stored = plain_of(experiment)["models"], plain_of(before)["models"]
+    models, stored = _standing_alone(experiment), _standing_alone(before)
     rows: dict[str, str] = {}
 
     def row_of(name: str) -> str:
@@ -60,9 +60,17 @@ def rows_of(experiment: Experiment, before: Experiment) -> dict[str, str]:
 
 
 def joined(experiment: Experiment, before: Experiment, rows: Mapping[str, str]) -> Experiment:
-    """The rows of all protocols as one experiment; what is compared and published is what the last one says."""
+    """The rows of all protocols as one experiment; what is compared and published is what the last one says.
+
+    Its budget and seeds are the first ones: models of a protocol with others have them as settings of their own.
+    """
+    if before.budget.seconds is not None and experiment.budget.seconds is None:
+        problem = f"budget.seconds is {before.budget.seconds:g} in an earlier protocol of this folder and missing here"
+        raise ValueError(f"{problem}. Give a number, which may be larger, or choose another folder.")
     plain, stored = plain_of(experiment), plain_of(before)
-    models = {rows[name]: _renamed(spec, rows.__getitem__) for name, spec in plain["models"].items()}
+    shared = (experiment.budget, experiment.seeds) == (before.budget, before.seeds)
+    specs = plain["models"] if shared else _standing_alone(experiment)
+    models = {rows[name]: _renamed(spec, rows.__getitem__) for name, spec in specs.items()}
     published = [table | {"model": rows[table["model"]]} for table in plain["published"]]
     titles = {(table["title"], table["model"]) for table in published}
     published += [table for table in stored["published"] if (table["title"], table["model"]) not in titles]
@@ -72,6 +80,17 @@ def joined(experiment: Experiment, before: Experiment, rows: Mapping[str, str]) 
         models={**stored["models"], **models},
         published=published,
     )
+
+
+def _standing_alone(experiment: Experiment) -> dict[str, Plain]:
+    """The models with what the experiment says of all of them, its seeds and its budget of tuning, as their own."""
+    models: dict[str, Plain] = plain_of(experiment)["models"]
+    for name, plain in models.items():
+        plain["seeds"] = list(experiment.seeds_of(name))
+        if experiment.models[name].space:
+            budget = {key: value for key, value in experiment.budget.model_dump().items() if value is not None}
+            models[name] = budget | plain
+    return models
 
 
 def _rules(spec: Mapping[str, Any]) -> Plain:

@@ -76,6 +76,18 @@ class Results:
         return cls(about, tuple(runs), tuple(searches), read_looks(folder))
 
     @property
+    def unrecorded(self) -> int:
+        """How many runs were judged by a test part without a look in looks.jsonl, which then is not whole.
+
+        A pick copies the values of its member, without a look of its own.
+        """
+        if self.about.get("on") == "valid" or not self.about.get("protocols"):
+            return 0
+        recorded = {(look.model, look.fold, look.seed) for look in self.looks}
+        judged = [run for run in self.runs if "picked" not in run.settings]
+        return sum((run.model, run.fold, run.seed) not in recorded for run in judged)
+
+    @property
     def models(self) -> list[str]:
         """Models with at least one finished run, in the order of the experiment."""
         return list(dict.fromkeys(run.model for run in self.runs))

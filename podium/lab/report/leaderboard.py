@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
-from podium.evaluation.significance import weighted_mean
+from podium.evaluation.comparison import PairComparison
+from podium.evaluation.intervals import TOO_FEW_DIFFERENCES
 from podium.lab.experiments.records import defined
 from podium.lab.experiments.results import Results
-from podium.lab.report.statistics import LEVEL, Values, gather
+from podium.lab.report.statistics import compared_with, gather, interval_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Summary:
 
     model: str
     values: dict[str, dict[str, float]]  # policy -> metric -> mean
-    intervals: dict[str, tuple[float, float, float]]  # metric -> difference, low, high (main policy)
+    against: dict[str, PairComparison]  # metric -> this model and the baseline (main policy)
     n_runs: int
     fit_seconds: float  # per run, the median: the first one of a process may compile
     folds: int
@@ -31,39 +31,34 @@ class Summary:
             policy: {name: defined(mean) for name, mean in means.items()} for policy, means in self.values.items()
         }
         against: dict[str, dict[str, Any]] = {}
-        for name, ends in self.intervals.items():
-            against[name] = dict(zip(("difference", "low", "high"), map(defined, ends)))
-            against[name]["no_interval"] = TOO_FEW_DIFFERENCES if math.isnan(ends[1]) else None
+        for name, row in self.against.items():
+            numbers = row.difference, *row.interval, row.p
+            against[name] = dict(zip(("difference", "low", "high", "p"), map(defined, numbers)))
+            against[name]["no_interval"] = TOO_FEW_DIFFERENCES if math.isnan(row.interval[0]) else None
         summary = {"model": self.model, "values": values, "against_baseline": against, "runs": self.n_runs}
         return summary | {"folds": self.folds, "fit_seconds": self.fit_seconds}
 
 
-def leaderboard(results: Results, level: float = LEVEL) -> list[Summary]:
+def leaderboard(results: Results) -> list[Summary]:
     """All models with runs, best first by the first metric under the first policy.
 
-    Intervals are those of the difference from the baseline over the queries of all folds, for the first two metrics;
-    each fold has the same weight, as it has in the means.
+    Differences from the baseline over the queries of all folds are those of the report, for the first two metrics:
+    each fold has the same weight, as it has in the means, and p is corrected for the number of models.
     """
     metrics, policies = results.about["metrics"], results.about["policies"]
-    baseline = results.about.get("baseline")
+    baseline = results.about.get("baseline") or ""
     compared = metrics[:2] if baseline in results.models else []
-    per_query = {name: gather(results, policies[0], name) for name in compared}
+    against = {
+        name: compared_with(gather(results, policies[0], name), baseline, name, policies[0]) for name in compared
+    }
     summaries = []
     for model in results.ranked(policies[0], metrics[0]):
         runs = results.of(model)
         values = {policy: {name: results.mean(model, policy, name) for name in metrics} for policy in policies}
-        others = () if model == baseline else compared
-        against = {name: _difference(per_query[name], model, str(baseline), level) for name in others}
+        rows = {name: by_model[model] for name, by_model in against.items() if model in by_model}
         seconds = float(np.median([run.fit_seconds for run in runs]))
-        summaries.append(Summary(model, values, against, len(runs), seconds, len({run.fold for run in runs})))
+        summaries.append(Summary(model, values, rows, len(runs), seconds, len({run.fold for run in runs})))
     return summaries
-
-
-def _difference(values: Values, model: str, baseline: str, level: float) -> tuple[float, float, float]:
-    differences, weights = values.differences(baseline, model)
-    if not len(differences):
-        return math.nan, math.nan, math.nan
-    return weighted_mean(differences, weights), *mean_interval(differences, weights, level=level)
 
 
 @dataclass(frozen=True)
@@ -77,6 +72,7 @@ class Beside:
     source: str
     rows: dict[str, list[tuple[float, float]]]  # metric -> one pair per fold; NaN where ours has no run
     means: dict[str, tuple[float, float]]
+    intervals: dict[str, tuple[float, float]]  # metric -> of the difference of the means, over our queries
 
     def as_dict(self) -> dict[str, Any]:
         rows = {
@@ -86,6 +82,8 @@ class Beside:
                 "published_mean": defined(self.means[metric][0]),
                 "mean": defined(self.means[metric][1]),
                 "difference": defined(self.means[metric][1] - self.means[metric][0]),
+                "low": defined(self.intervals[metric][0]),
+                "high": defined(self.intervals[metric][1]),
             }
             for metric, pairs in self.rows.items()
         }
@@ -98,11 +96,20 @@ def published_beside(results: Results) -> list[Beside]:
     tables = []
     for table in results.about.get("published", []):
         model, policy, part = table["model"], table["policy"], table.get("part", "test")
-        rows, means = {}, {}
+        rows, means, intervals = {}, {}, {}
         for metric, row in table["values"].items():
             *values, mean = (math.nan if value is None else value for value in row)
             ours = [results.fold_mean(model, fold, policy, metric, part) for fold in table["folds"]]
             rows[metric] = list(zip(values, ours))
             means[metric] = (mean, float(np.mean(ours)))  # NaN unless all folds have runs
-        tables.append(Beside(table["title"], model, policy, part, table.get("source", ""), rows, means))
+            known = part == "test" and not math.isnan(means[metric][1])
+            ends = _interval_of(results, model, policy, metric) if known else (math.nan, math.nan)
+            intervals[metric] = ends[0] - mean, ends[1] - mean
+        tables.append(Beside(table["title"], model, policy, part, table.get("source", ""), rows, means, intervals))
     return tables
+
+
+def _interval_of(results: Results, model: str, policy: str, metric: str) -> tuple[float, float]:
+    """Of our mean over the queries of the test parts; of validation parts, no values per query are stored."""
+    values = gather(results, policy, metric, [model])
+    return interval_of(values, model, results.mean(model, policy, metric))

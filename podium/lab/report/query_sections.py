@@ -13,7 +13,7 @@ from podium.lab.report import charts
 from podium.lab.report.page import Html, Section, figure, folded, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, hardness, higher_is_better
-from podium.lab.report.tables import Cell, Column, Rows, interval, number, table
+from podium.lab.report.tables import Cell, Column, Rows, interval, number, shown_p, table
 
 _MOVED = 10  # queries that gained or lost most
 _HARD = 20
@@ -44,17 +44,13 @@ def _differences(board: Leaderboard, baseline: str, against: Mapping[str, PairCo
     rows: Rows = []
     for row in (against[model] for model in board.models if model in against):
         ends = Cell(interval(row.interval, signed=True, absent=TOO_FEW_DIFFERENCES), "quiet")
-        rows.append([row.system, row.difference, ends, _p(row.p), row.wins, row.ties, row.losses])
+        rows.append([row.system, row.difference, ends, shown_p(row.p), row.wins, row.ties, row.losses])
     caption = (
         f"Every model against {baseline}: difference in {shown_metric(board.metric)} with its "
         f"interval, p of the randomisation test after Holm's correction for {counted(len(rows), 'comparison')}, and "
         "queries won and lost."
     )
     return table(caption, columns, rows)
-
-
-def _p(p: float) -> str:
-    return "< 0.0001" if p < 0.0001 else number(p)
 
 
 def _pair(board: Leaderboard, baseline: str) -> tuple[list[tuple[str, str]], np.ndarray, np.ndarray]:

@@ -56,6 +56,8 @@ def evidence(results: Results) -> Section:
     blocks = [paragraph(sentence) for sentence in limits_of(results.about)]
     if results.looks:
         blocks.append(_looks(results))
+    if results.unrecorded:
+        blocks.append(paragraph(unrecorded_looks(results.unrecorded)))
     if len(results.about.get("protocols", [])) > 1:
         blocks.append(_protocols(results))
     return Section("evidence", "What was seen of the test parts", blocks)
@@ -76,6 +78,12 @@ def limits_of(about: Mapping[str, Any]) -> list[str]:
             "trees, was chosen with every query in view if it was chosen by validation values of several folds."
         )
     return limits
+
+
+def unrecorded_looks(runs: int) -> str:
+    """That the number of looks is too small."""
+    there = counted(runs, "run was", "runs were")
+    return f"{there} judged without a line in looks.jsonl: there were more looks than are counted."
 
 
 def _looks(results: Results) -> Html:
@@ -201,7 +209,7 @@ def _published(results: Results, beside: Beside, folds: list[str]) -> list[Html]
     source = f" Source: {beside.source}." if beside.source else ""
     caption = (
         f"{beside.title}, beside {beside.model} of this experiment, under the policy {beside.policy}: means over the "
-        f"{'validation' if beside.part == 'valid' else 'test'} parts of all folds.{source}"
+        f"{'validation' if beside.part == 'valid' else 'test'} parts of all folds. {_words_of_ends(beside)}{source}"
     )
     means: Rows = []
     rows: Rows = []
@@ -209,16 +217,24 @@ def _published(results: Results, beside: Beside, folds: list[str]) -> list[Html]
         theirs, ours = zip(*beside.rows[metric], (their_mean, our_mean))
         differences = [one - other for one, other in zip(ours, theirs)]
         name = shown_metric(metric)
-        means.append([name, their_mean, our_mean, differences[-1]])
+        ends = Cell(interval(beside.intervals[metric], signed=True), "quiet")
+        means.append([name, their_mean, our_mean, differences[-1], ends])
         rows += [[name, "published", *theirs], [Cell(name, "quiet"), "ours", *ours]]
         rows.append([Cell(name, "quiet"), "difference", *(Cell(number(d, signed=True), "quiet") for d in differences)])
     compared = [Column("metric"), Column("published", 4), Column("ours", 4), Column("difference", 4, signed=True)]
+    compared.append(Column("95% interval", 4))
     columns = [Column("metric"), Column("values"), *(Column(_fold_name(fold), 4) for fold in folds), Column("mean", 4)]
     whole = table(f"{beside.title} and {beside.model}, per fold.", columns, rows)
     blocks = [table(caption, compared, means), folded(f"{beside.title}: values per fold", whole)]
     if beside.model not in results.models:
         blocks.append(paragraph(f"{beside.model} has not finished a run."))
     return blocks
+
+
+def _words_of_ends(beside: Beside) -> str:
+    if beside.part == "valid":
+        return "There are no intervals, as values per query are stored of test parts only."
+    return "Intervals are over our queries; the published mean, of which no values per query are known, is a constant."
 
 
 def _fold_name(fold: str) -> str:

@@ -84,9 +84,10 @@ def higher_is_better(metric: str) -> bool:
     return parse_metric(metric).higher_is_better
 
 
-def gather(results: Results, policy: str, metric: str) -> Values:
-    """The values of all models, queries aligned."""
-    per_query = {model: results.per_query(model, policy, metric) for model in results.models}
+def gather(results: Results, policy: str, metric: str, models: Sequence[str] | None = None) -> Values:
+    """The values of all models, or of some, queries aligned."""
+    names = results.models if models is None else models
+    per_query = {model: results.per_query(model, policy, metric) for model in names}
     keys = list(dict.fromkeys(key for values in per_query.values() for key in values))
     columns = {model: np.array([values.get(key, math.nan) for key in keys]) for model, values in per_query.items()}
     defined = ~np.all([np.isnan(column) for column in columns.values()], axis=0)
@@ -177,14 +178,22 @@ def choose_baseline(results: Results, board: Leaderboard) -> str | None:
 
 
 def against_baseline(board: Leaderboard, baseline: str) -> dict[str, PairComparison]:
-    """Every other model compared with the baseline; p-values after Holm, for the number of these comparisons."""
+    """Every other model of a leaderboard beside the baseline."""
+    return compared_with(board.values, baseline, board.metric, board.policy)
+
+
+def compared_with(values: Values, baseline: str, metric: str, policy: str) -> dict[str, PairComparison]:
+    """Every other model beside the baseline; p-values after Holm, for the number of these comparisons."""
+    others = [model for model in values.columns if model != baseline]
+    if not others:
+        return {}
     compared = compare_values(
-        {model: board.values.columns[model] for model in [baseline, *(m for m in board.models if m != baseline)]},
-        [query for _, query in board.values.keys],
-        metric=board.metric,
-        policy=board.policy,
-        query_weight=board.values.weights,
-        higher_is_better=higher_is_better(board.metric),
+        {model: values.columns[model] for model in [baseline, *others]},
+        [query for _, query in values.keys],
+        metric=metric,
+        policy=policy,
+        query_weight=values.weights,
+        higher_is_better=higher_is_better(metric),
         settings=Settings(level=LEVEL, moved=0),
     )
     return {row.system: row for row in compared.rows}

@@ -60,6 +60,11 @@ def interval(ends: tuple[float, float], decimals: int = 4, signed: bool = False,
     return f"{number(low, decimals, signed)} to {number(high, decimals, signed)}"
 
 
+def shown_p(p: float) -> str:
+    """A p-value with four decimals; none is shown as 0."""
+    return "< 0.0001" if p < 0.0001 else number(p)
+
+
 def _cell(column: Column, content: Value | Cell, first: bool) -> str:
     value, look = (content.value, content.look) if isinstance(content, Cell) else (content, "")
     kinds = ("n" if column.decimals is not None else "", "wide" if column.wide else "", look)

@@ -68,8 +68,10 @@ def _ranknet() -> Iterator[Example]:
     )
     yield formula(SURVEY, "LambdaMART's cost at o = 0.5", "-0.5 + ln(1 + exp(0.5))", "ln(1 + exp(-0.5))", plain)
     o = log(0.2 / 0.8)  # where the model says 0.2
-    ours = _derivatives(ties, [o, 0.0], [1.0, 0.0])[0, 0]
-    yield number(RANKNET, "RankNet's lambda, predicted 0.2, target 1", "-0.8", "0.2 - 1", ours)
+    ours = _derivatives(ties, [o, 0.0], [1.0, 0.0])[0]
+    yield number(RANKNET, "RankNet's lambda, predicted 0.2, target 1", "-0.8", "0.2 - 1", ours[0])
+    what = "predicted of the two documents in the other order, and their lambda, target 0"
+    yield number(RANKNET, what, "0.8", "1 - 0.2 - 0", ours[1])
     alpha = RankNet(sigma=1.7, ties=True)
     inputs = "at o = 0.37, alpha = 1.7"
     cost = "(1 - 0)/2 * 1.7 * 0.37 + ln(1 + exp(-1.7*0.37))"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from podium.lab.worked.example import RANKNET, SURVEY, Example, formula, number
+from podium.lab.worked.example import DERIVATIVES, RANKNET, SURVEY, Example, formula, number
 from podium.models.trees.named import MART, Boosted, RegressionTree
 from podium.objectives import Logistic, Squared
 
@@ -32,6 +32,10 @@ _ROUNDED_RESIDUALS = (
 _SIGN_OF_GRADIENT = (
     "The derivative of the loss has a minus sign, which is missing; what the tree is fitted to is minus the "
     "derivative, and that is what is printed."
+)
+_SIGN_OF_NEWTON = (
+    "First derivatives of the loss are divided by second ones, and the ratio is added: F - (-g'/g'') goes up the loss. "
+    "Newton's step is minus the ratio."
 )
 _SIGN_IN_EXPONENT = (
     "The loss that a leaf minimises is printed as log(1 + exp(2 y alpha (F + gamma))), without the minus sign of the "
@@ -126,6 +130,7 @@ def _logistic_leaf() -> Iterator[Example]:
     yield formula(SURVEY, f"{what}: closed form", newton, newton, leaf)
     backwards = "-(1 + 1 - 1) / (1 + 1 + 1)"
     yield formula(SURVEY, f"{what}: Newton step of the printed loss", backwards, newton, leaf, _SIGN_IN_EXPONENT)
+    yield formula(DERIVATIVES, f"{what}: what a Newton step adds", backwards, newton, leaf, _SIGN_OF_NEWTON)
     start, by_hand = Logistic().bind([1.0, 1.0, 1.0, 0.0], [0, 4]).start(), "ln((3/4) / (1/4)) / 2"
     yield formula(SURVEY, "log odds at 3 of 4 positive labels, where boosting starts", by_hand, by_hand, start)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from podium._runtime.warn import warn
 from podium.data.columns import SAME_COLUMNS, first_difference, refuse_other_columns
 from podium.data.precision import merged_columns, warn_of_merged
 from podium.data.ranking import RankingData, as_features, refuse_beside_data
+from podium.data.small_tables import SmallTables
 from podium.data.sparse import FeatureMatrix, as_sparse, is_sparse
 from podium.formats.frames import merged_in_frame
 from podium.formats.names import encode
@@ -32,6 +34,8 @@ _VALIDATION: dict[str, Any] = {
     "ensure_all_finite": "allow-nan",
     "accept_sparse": "csr",
 }
+
+_readers: WeakKeyDictionary[Ranker, SmallTables] = WeakKeyDictionary()  # not in the model, which is saved and compared
 
 
 def refuse_unsupported(X: FeatureMatrix, where: str, model: str, allows_missing: bool, allows_sparse: bool) -> None:
@@ -53,11 +57,20 @@ def rows_for(model: Ranker, X: Any) -> FeatureMatrix:
     if isinstance(X, RankingData):
         refuse_other_columns(model, X, "the data")
         return X.X
-    if not hasattr(model, "feature_names_in_") and not model.categories_:
+    plain = None
+    if hasattr(model, "feature_names_in_"):
+        plain = _small_tables(model).rows(X)
+    elif not model.categories_:
         plain = _plain_rows(X, model.n_features_in_)
-        if plain is not None:
-            return plain
-    return _as_float32(_validated(model, X))
+    return plain if plain is not None else _as_float32(_validated(model, X))
+
+
+def _small_tables(model: Ranker) -> SmallTables:
+    """The reader of small tables for this model, made anew after a fit."""
+    names, reader = model.feature_names_in_, _readers.get(model)
+    if reader is None or not reader.is_of(names, model.categories_):
+        reader = _readers[model] = SmallTables(names, model.categories_)
+    return reader
 
 
 def _validated(model: Ranker, X: Any, *more: Any, **options: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
+from podium._runtime.kernels.compiling import compilation_announced
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.given_pairs import GivenPairs
@@ -38,6 +39,7 @@ from podium.models.frame.transforms import Transform
 from podium.persistence.checkpoints import Checkpoints, checksum, describe_run
 
 
+@compilation_announced()
 def train(
     model: Ranker, plan: TrainingPlan[Any], X: Any, y: Any, qid: Any, options: FitOptions, more: int | None = None
 ) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from podium._runtime.threads import usable_threads
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
-from podium.data.sparse import FeatureMatrix
+from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.evaluation.evaluating import MetricLike
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES
@@ -38,7 +38,9 @@ from podium.pipelines.ensembles.stack import FoldsParameter
 from podium.pipelines.ensembles.training import MembersTraining, Task, Trained
 from podium.pipelines.ensembles.weighting import weighted_sum
 
-_MOST_ROWS = 100_000  # of the choice; larger data are judged by a sample of their queries
+# Of the choice; larger data are judged by a sample of their queries, so that trees too are tried in little time.
+_MOST_ROWS, _LEAST_ROWS = 100_000, 5_000
+_VALUES_PER_SECOND = 60_000  # of the budget; a value is a feature of a row
 _PLAN_KEYS = {"members", "weights"}
 
 
@@ -129,7 +131,7 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
     def _choose(self, pool: RankingData, n_final_rows: int, budget: Budget) -> bool:
         """Choose; whether candidates were compared within the budget."""
         candidates, notes = make_candidates(pool, tuple(self.families))
-        data, sampled = _sample(pool, self.random_state)
+        data, sampled = _sample(pool, self.random_state, _most_rows(pool, budget.limit))
         rules = self.folds, budget, self.random_state, self.n_jobs, getattr(self, "_report", None), n_final_rows
         choice = choose(Trying(data, candidates, self._criterion(), *rules), self.divisions)
         self._set_choice(make_plan(choice), choice.tried, [*notes, *sampled, *choice.notes])
@@ -308,11 +310,18 @@ def _pooled(data: RankingData, eval_sets: Sequence[RankingData]) -> RankingData:
     return RankingData.concat(parts)
 
 
-def _sample(data: RankingData, seed: int) -> tuple[RankingData, list[str]]:
+def _most_rows(data: RankingData, seconds: float) -> int:
+    """How many rows to choose by: more with a larger budget, fewer with more features (or stored values per row)."""
+    n_values = data.X.nnz if is_sparse(data.X) else data.X.size
+    rows = seconds * _VALUES_PER_SECOND * data.n_rows / max(1, n_values)
+    return int(np.clip(rows, _LEAST_ROWS, _MOST_ROWS))
+
+
+def _sample(data: RankingData, seed: int, most_rows: int) -> tuple[RankingData, list[str]]:
     """The data, or so many of the queries that there are few enough rows to choose by."""
-    if data.n_rows <= _MOST_ROWS:
+    if data.n_rows <= most_rows:
         return data, []
     order = np.random.default_rng(seed).permutation(data.n_queries)
-    enough = int(np.searchsorted(np.cumsum(data.group[order]), _MOST_ROWS)) + 1
+    enough = int(np.searchsorted(np.cumsum(data.group[order]), most_rows)) + 1
     note = f"The choice was made on {enough:,} of {data.n_queries:,} queries, drawn at random."
     return data.subset(np.sort(order[:enough])), [note]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from podium._runtime.compiler import compile_seconds
+from podium._runtime.kernels.compiling import compile_seconds
 
 _SHARE = 0.05  # of the steps of a training that tell how long all of them take
 _LEAST_STEPS = 3

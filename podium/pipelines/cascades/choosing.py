@@ -28,6 +28,7 @@ from podium.pipelines.auto.criteria import criterion_words, parse_criterion
 from podium.pipelines.auto.cross_validation import divide_queries, over_folds
 from podium.pipelines.cascades.candidates import FIRST_STAGE, Candidate, make_candidates, with_score
 from podium.pipelines.cascades.cascade import Cascade, Stage
+from podium.search.queries import as_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +122,7 @@ def fit_cascade(
     features, column = with_score(cascade.stages[0].features)
     stage = Stage(features=features, n=cascade.stages[0].n)
     scored = Cascade(cascade.index, stage, weighting=cascade.weighting, fields=cascade.fields)
-    queries, judged = {str(name): text for name, text in queries.items()}, _as_dict(qrels)
+    queries, judged = as_queries(queries), (qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)).to_dict()
     data, notes = _training_data(scored, queries, judged, rules, report)
     candidates = make_candidates(data, column, rules.random_state)
     trying = Trying(data, Qrels.from_dict({q: judged[q] for q in data.query_ids}), metric, rules)
@@ -144,13 +145,6 @@ def _with_choice(cascade: Cascade, scored: Cascade, model: Ranker | None, choice
         fitted = Cascade(cascade.index, stage, weighting=cascade.weighting, fields=cascade.fields)
     fitted.choice_ = choice
     return fitted
-
-
-def _as_dict(qrels: Any) -> dict[str, dict[str, float]]:
-    plain = qrels.to_dict() if isinstance(qrels, Qrels) else qrels
-    if not isinstance(plain, Mapping):
-        raise ValueError(f"qrels must be podium.Qrels, or {{query: {{document: label}}}}; got {type(qrels).__name__}.")
-    return {str(q): {str(d): float(label) for d, label in labels.items()} for q, labels in plain.items()}
 
 
 def _training_data(

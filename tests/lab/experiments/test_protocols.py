@@ -84,6 +84,39 @@ def test_the_digest_is_of_all_that_can_change_a_number_and_of_nothing_else() -> 
     assert len({digest, *map(digest_of, others)}) == 7
 
 
+def test_another_budget_and_other_seeds_make_new_rows_of_the_models_that_they_are_about() -> None:
+    trees = {"kind": "lambdamart", "n_estimators": 3, "space": {"max_leaf_nodes": [3, 5]}}
+    models = {"A": {"kind": "ranksvm", "C": 0.1}, "T": trees, "Own": trees | {"trials": 2, "seeds": [7]}}
+    first = made(models, budget={"trials": 3})
+    longer, seeded = made(models, budget={"trials": 4, "seconds": 60}), made(models, budget={"trials": 3}, seeds=[0, 1])
+    rows = rows_of(longer, first)
+    assert rows == {"A": "A", "T": "T (2)", "Own": "Own (2)"}  # Own has trials of its own, and now a limit of seconds
+    both = joined(longer, first, rows)
+    assert (both.budget, both.seeds) == (first.budget, first.seeds)
+    assert [(both.models[name].trials, both.models[name].seconds) for name in ("T", "T (2)")] == [(None, None), (4, 60)]
+    assert both.models["Own (2)"].trials == 2
+    later = rows_of(seeded, both)
+    assert later == {"A": "A", "T": "T (3)", "Own": "Own"}  # nothing in A is random
+    all_three = joined(seeded, both, later)
+    assert [all_three.seeds_of(row) for row in ("T", "T (2)", "T (3)", "Own")] == [(0,), (0,), (0, 1), (7,)]
+    assert rows_of(first, all_three) == {name: name for name in models}
+    assert (rows_of(longer, all_three), rows_of(seeded, all_three)) == (rows, later)
+    with pytest.raises(ValueError, match=r"budget\.seconds is 60 in an earlier protocol of this folder and missing"):
+        joined(first, longer, {name: name for name in models})
+
+
+def test_a_longer_search_is_a_row_beside_the_shorter_one(folder: Path) -> None:
+    trees = {"kind": "lambdamart", "n_estimators": 3, "space": {"max_leaf_nodes": [3, 4, 5]}}
+    outcomes = [
+        run(made({"T": trees}, budget={"trials": trials}), folder / "budgets", n_jobs=1, base=folder, folds=["1"])
+        for trials in (1, 3)
+    ]
+    assert [outcome.rows["T"] for outcome in outcomes] == ["T", "T (2)"]
+    assert {search.model: len(search.trials) for search in outcomes[1].results.searches} == {"T": 1, "T (2)": 3}
+    assert len(outcomes[1].results.looks) == 2
+    assert [one["rows"] for one in outcomes[1].results.about["protocols"]] == [["T"], ["T (2)"]]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("protocols")

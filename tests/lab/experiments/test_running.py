@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import podium
+from podium.cli.lab_tables import print_outcome
 from podium.evaluation.intervals import LEAST_DIFFERING
 from podium.lab.experiments.experiment import Experiment
 from podium.lab.experiments.making import make
@@ -24,6 +25,7 @@ from podium.lab.experiments.results import Results, read_model_run, read_search,
 from podium.lab.experiments.running import run
 from podium.lab.experiments.tasks import Session, Task
 from podium.lab.experiments.workers import Workers, _variables_of_children
+from podium.lab.report import write_report
 from podium.lab.report.leaderboard import leaderboard, published_beside
 
 PARTS = ("train", "valid", "test")
@@ -214,6 +216,49 @@ def test_every_judgement_of_a_test_part_is_counted_also_of_runs_that_were_delete
         Results.load(tmp_path / "out")
 
 
+def test_runs_without_a_look_are_counted_and_named(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = experiment(
+        models=LINEARS | {"Best": {"kind": "pick", "members": list(LINEARS)}}, baseline=None, published=[]
+    )
+    whole = run(given | {"seeds": [0]}, tmp_path / "out", n_jobs=1, base=place, folds=["1"])
+    assert whole.results.unrecorded == 0
+    file = tmp_path / "out" / "looks.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[1:]))
+    assert Results.load(tmp_path / "out").unrecorded == 1
+    file.unlink()
+    results = Results.load(tmp_path / "out")
+    assert results.unrecorded == len(LINEARS)  # the pick has the values of one of them
+    print_outcome(replace(whole, results=results))
+    named = f"{len(LINEARS)} runs were judged without a line in looks.jsonl: there were more looks than are counted."
+    assert named in capsys.readouterr().out
+    write_report(results, tmp_path / "report.html")
+    assert named in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_a_look_that_the_disk_does_not_take_is_an_error_and_leaves_no_half_line(tmp_path: Path) -> None:
+    """The largest size of a file ends in the middle of the second line."""
+    program = (
+        "import resource, pathlib\n"
+        "from podium.lab.experiments.looks import read_looks, record_look\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "record_look(folder, 'A', '1', 0)\n"
+        "size = (folder / 'looks.jsonl').stat().st_size\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, resource.RLIM_INFINITY))\n"
+        "try:\n"
+        "    record_look(folder, 'B', '1', 0)\n"
+        "except OSError as error:\n"
+        "    print(error)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "record_look(folder, 'C', '1', 0)\n"
+        "print([look.model for look in read_looks(folder)])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "the look was not recorded" in ended.stdout
+    assert ended.stdout.endswith("['A', 'C']\n")
+
+
 def test_on_validation_parts_nothing_is_counted(place: Path, tmp_path: Path) -> None:
     given = experiment(models=LINEARS, baseline=None, published=[], on="valid")
     found = run(given, tmp_path / "out", n_jobs=1, base=place, folds=["2"])
@@ -229,7 +274,7 @@ def test_the_leaderboard_has_means_and_paired_intervals(outcome: Any) -> None:
     trees = next(line for line in lines if line.model == "Trees")
     assert trees.values["letor4"]["map"] == results.mean("Trees", "letor4", "map")
     own, other = (results.mean(name, "standard", "map") for name in ("Trees", "Linear"))
-    mean, low, high = trees.intervals["map"]
+    mean, (low, high) = trees.against["map"].difference, trees.against["map"].interval
     assert mean == pytest.approx(own - other)
     values = [results.per_query(name, "standard", "map") for name in ("Trees", "Linear")]
     n_different = sum(values[0][query] != values[1][query] for query in values[0])
@@ -239,7 +284,7 @@ def test_the_leaderboard_has_means_and_paired_intervals(outcome: Any) -> None:
         assert math.isnan(high)
     else:
         assert low < mean < high
-    assert next(line for line in lines if line.model == "Linear").intervals == {}
+    assert next(line for line in lines if line.model == "Linear").against == {}
     table, of_validation = published_beside(results)
     per_fold = [one.values["letor4"]["map"] for one in results.of("Linear")]
     assert table.rows["map"] == list(zip([0.5] * 3, per_fold))

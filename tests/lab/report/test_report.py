@@ -12,6 +12,8 @@ import pytest
 from made_results import make_results
 
 from podium import cli
+from podium.lab.experiments.datasets import DATASETS
+from podium.lab.experiments.looks import Look
 from podium.lab.experiments.results import Results, save_about, save_run, save_search
 from podium.lab.report import write_report
 
@@ -213,3 +215,16 @@ def test_what_was_left_out_and_warned_of_is_shown(results: Results, tmp_path: Pa
     assert "xgboost is not installed" in source
     assert "&lt;b&gt;slow&lt;/b&gt; start" in source
     assert "<b>slow" not in source
+
+
+def test_a_development_set_looks_and_turning_parts_are_named(results: Results, tmp_path: Path) -> None:
+    reason = DATASETS["mq2008"].development
+    looks = tuple(Look(time="2026-01-01T00:00:00+00:00", model="m", fold="1", seed=seed) for seed in range(3))
+    about = results.about | {"development": reason, "turns": True}
+    write_report(replace(results, about=about, looks=looks), tmp_path / "report.html")
+    shown = (tmp_path / "report.html").read_text("utf-8")
+    assert f"This data is a development set: {reason}." in shown
+    assert "the validation part of a fold is the test part of another one" in shown
+    assert "looks at the test parts" in shown
+    write_report(results, tmp_path / "other.html")
+    assert "What was seen of the test parts" not in (tmp_path / "other.html").read_text("utf-8")

@@ -12,10 +12,11 @@ import pytest
 from made_results import make_results
 
 from podium.cli.lab_tables import print_outcome
+from podium.evaluation.significance import randomisation_test
 from podium.lab.experiments.results import Results
 from podium.lab.experiments.running import Outcome
 from podium.lab.report import statistics, write_report
-from podium.lab.report.leaderboard import leaderboard
+from podium.lab.report.leaderboard import leaderboard, published_beside
 from podium.lab.report.training_sections import _front
 
 NAMES = ["worst", "middle", "best"]
@@ -116,9 +117,55 @@ def test_the_leaderboard_of_the_terminal_has_the_order_and_the_differences_of_th
     assert [line.model for line in lines] == board.models
     for line in lines[:-1]:
         own = uneven.mean(line.model, policy, metric) - uneven.mean(baseline, policy, metric)
-        difference, low, high = line.intervals[metric]
-        assert difference == pytest.approx(own, abs=1e-12)
-        assert low <= difference <= high
+        row = line.against[metric]
+        assert row.difference == pytest.approx(own, abs=1e-12)
+        assert row.interval[0] <= row.difference <= row.interval[1]
+        shown = statistics.against_baseline(board, baseline)[line.model]
+        assert (row.difference, row.interval, row.p) == (shown.difference, shown.interval, shown.p)
+    assert lines[-1].against == {}
+
+
+def test_p_values_of_the_terminal_and_json_are_corrected_for_the_number_of_models(
+    uneven: Results, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Holm over two: the smaller p twice, the larger one as it is."""
+    results = replace(uneven, about=uneven.about | {"baseline": "worst"})
+    rows = {line.model: line.against for line in leaderboard(results) if line.against}
+    assert set(rows) == {"middle", "best"}
+    for metric in ("ndcg@10", "map"):
+        values = statistics.gather(results, "letor4", metric)
+        raw = {model: randomisation_test(*values.differences("worst", model)) for model in rows}
+        small, large = sorted(raw, key=raw.__getitem__)
+        assert rows[small][metric].p == pytest.approx(2 * raw[small])
+        assert rows[large][metric].p == pytest.approx(max(raw[large], 2 * raw[small]))
+        line = next(line for line in leaderboard(results) if line.model == large)
+        assert line.as_dict()["against_baseline"][metric]["p"] == rows[large][metric].p
+    print_outcome(Outcome(tmp_path, results, (), {}, 0))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "p of the randomisation test, after Holm for 2 comparisons." in shown
+    alone = replace(results, runs=tuple(run for run in results.runs if run.model == "worst"))
+    assert leaderboard(alone)[0].against == {}
+
+
+def test_the_mean_beside_a_published_one_has_the_interval_of_its_difference(
+    uneven: Results, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A published mean has no queries: the ends are those of our mean, minus it."""
+    board = statistics.rank_models(uneven, "letor4", "ndcg@10")
+    (table,) = published_beside(uneven)
+    low, high = next(row.interval for row in board.rows if row.model == table.model)
+    assert table.intervals["ndcg@10"] == pytest.approx((low - 0.5, high - 0.5))
+    assert table.as_dict()["metrics"]["ndcg@10"]["low"] == pytest.approx(low - 0.5)
+    print_outcome(Outcome(tmp_path, uneven, (), {}, 0))
+    assert f"{low - 0.5:+.4f} to {high - 0.5:+.4f}" in capsys.readouterr().out
+    write_report(uneven, tmp_path / "report.html")
+    assert f"{low - 0.5:+.4f} to {high - 0.5:+.4f}" in (tmp_path / "report.html").read_text("utf-8")
+    half = replace(uneven, runs=tuple(run for run in uneven.runs if run.fold == "1"))
+    assert np.isnan(published_beside(half)[0].intervals["ndcg@10"]).all()
+    of_validation = [uneven.about["published"][0] | {"part": "valid"}]
+    (table,) = published_beside(replace(uneven, about=uneven.about | {"published": of_validation}))
+    assert np.isnan(table.intervals["ndcg@10"]).all()
+    assert table.as_dict()["metrics"]["ndcg@10"]["high"] is None
 
 
 def test_too_few_differences_are_named_in_the_terminal_the_report_and_json(

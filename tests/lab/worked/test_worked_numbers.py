@@ -76,6 +76,7 @@ def test_a_slip_is_named_where_a_source_differs_and_nowhere_else(examples):
         (MARGINS, "NDCG@5 of grades 5 2 4 4 4"),
         (MARGINS, "RankSVM, one pair with x = 2 and 0, hard margin: w"),
         (MARGINS, "slack of a pair with phi 2 and 1, w = 1/2"),
+        (DERIVATIVES, "leaf with labels +1 +1 -1, F = 0, alpha = 1: what a Newton step adds"),
         (DERIVATIVES, leaf),
         (DERIVATIVES, "change of what is minimised, when the better document rises from 0.5 to 1"),
         (LIGHTGBM, "variance gain V of gradients 3 | 1, -1"),

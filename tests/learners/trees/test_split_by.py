@@ -116,17 +116,21 @@ def check_tree(learner, tree, settings):
 
 
 @pytest.mark.parametrize("objective", ["lambda", "ranknet", "listmle", "logistic"])
-def test_trees_are_those_of_scikit_learn_on_the_same_gradients(objective, rng):
-    """Best first, squared error; every distinct value has its own bin."""
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trees_are_those_of_scikit_learn_on_the_same_gradients(objective, weighted, rng):
+    """Best first, squared error of the residuals g / w with weights w; every distinct value has its own bin."""
     X = rng.integers(0, 200, (600, 4)).astype(np.float32)
     y, qid = np.clip(np.round(X[:, 0] / 80 + X[:, 1] / 100 + rng.normal(0, 0.7, 600)), 0, 4), np.arange(600) // 10
     rules = {"max_leaf_nodes": 9, "min_samples_leaf": 5}
-    model = Boosted(objective=objective, split_by="gradients", n_estimators=1, **rules).fit(X, y, qid)
-    learner = learner_of(model, X, y, qid)
+    weights = {"sample_weight": rng.choice([0.5, 1.0, 2.0], 600)} if weighted else {}
+    model = Boosted(objective=objective, split_by="gradients", n_estimators=1, **rules).fit(X, y, qid, **weights)
+    learner = learner_of(model, X, y, qid, **weights)
     for _ in range(4):
         tree = learner.add_tree()[0]
         leaves = [rows for node, rows in enumerate(rows_of_nodes(learner, tree)) if tree.left[node] == node]
-        theirs = DecisionTreeRegressor(**rules, random_state=0).fit(X, -np.float64(learner._gradients)).apply(X)
+        weight = np.float64(learner.split_weights)
+        residuals = -np.float64(learner._gradients) / weight
+        theirs = DecisionTreeRegressor(**rules, random_state=0).fit(X, residuals, sample_weight=weight).apply(X)
         assert sorted(leaves) == sorted(np.flatnonzero(theirs == leaf).tolist() for leaf in np.unique(theirs))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_worlds import world
 
 import podium
-from podium._runtime.compiler import _CompileTimer, compile_seconds
+from podium._runtime.kernels.compiling import CompileTimer, compile_seconds
 from podium.data.ranking import RankingData
 from podium.persistence.values import from_plain, to_plain
 from podium.pipelines.auto.autoranker import Ending, make_plan, shortened
@@ -294,7 +294,7 @@ def test_a_real_choice_keeps_a_small_budget() -> None:
 def test_kernels_compiled_inside_of_others_count_once(intervals, last) -> None:
     """Each interval has one inside; what has not ended counts up to now."""
     clock = Clock()
-    timer = _CompileTimer(clock)
+    timer = CompileTimer(clock)
     for outer, inner in intervals:
         clock.now += 1  # nothing is compiled
         timer.start()

@@ -106,6 +106,7 @@ COMBINATIONS = [
     {"weighting": "lmir-jm", "fields": "title", "normalize": "minmax", "metric": "map", "n": 9, "score": True},
     {"weighting": "bm25", "fields": {"title": 2.0, "body": 1.0}, "normalize": None, "metric": "ndcg@3", "n": 30},
     {"weighting": "tfidf", "fields": "whole", "normalize": "minmax", "metric": "err@5+map", "n": 12, "random_state": 3},
+    {"weighting": "bm25-rm3(fb_docs=3)", "fields": "whole", "normalize": None, "metric": "ndcg@3", "n": 10},
 ]
 
 
@@ -120,6 +121,7 @@ def test_whatever_is_chosen_is_the_same_cascade_after_saving(index, qrels, tmp_p
     judged, rng = qrels.to_dict(), np.random.default_rng(5)
     if judgements == "sparse":
         judged = {q: {d: y for d, y in labels.items() if rng.random() < 0.4} for q, labels in judged.items()}
+        judged["q0"]["a document that the index does not have"] = 2
     elif judgements == "perfect":
         judged = best_by_the_first_stage(index, **first)
     fitted = empty.fit(QUERIES, judged, folds=3, **settings)
@@ -319,8 +321,12 @@ def test_progress_is_reported_and_bad_rules_are_refused(cascade, index, qrels):
     ):
         with pytest.raises(ValueError, match=message):
             cascade.fit(QUERIES, qrels, **rules)
-    with pytest.raises(ValueError, match=r"qrels must be podium\.Qrels"):
+    with pytest.raises(ValueError, match=r"expected podium\.Qrels or {query: {document: number}}; got list"):
         cascade.fit(QUERIES, [("q0", "d1", 1)])
+    with pytest.raises(ValueError, match="expected one number per document: could not convert string to float: 'good'"):
+        cascade.fit(QUERIES, {"q0": {"d1": "good"}})
+    with pytest.raises(ValueError, match=r"queries must be {id: text}; got list"):
+        cascade.fit(list(QUERIES), qrels)
     two = Cascade(index, [Stage(n=10), Stage(n=5)])
     with pytest.raises(ValueError, match="fit chooses the model of the only stage; the cascade has 2"):
         two.fit(QUERIES, qrels)
