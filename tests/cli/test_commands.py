@@ -256,7 +256,7 @@ def test_the_help_of_eval_names_metrics_that_exist(podium):
 
 
 SMALL = ["--set", "n_estimators=6", "--set", "max_leaf_nodes=4", "--set", "min_samples_leaf=3"]
-AUTO = "learning_rate=0.05, feature_fraction=0.6, extra_trees=True"  # for fewer than 100 queries
+AUTO = "learning_rate=0.05, feature_fraction=1.0, extra_trees=False"  # for fewer than 150 queries and 400 rows
 TRAIN = ["train", "lambdamart", "train.txt", "--valid", "valid.txt", "--out", "m.podium", *SMALL]
 
 
@@ -327,7 +327,7 @@ def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
     assert found["parameters"]["n_estimators"] == 6
     assert found["parameters"]["learning_rate"] == "auto"
     assert found["resolved_params"] == {
-        **{"learning_rate": 0.05, "feature_fraction": 0.6, "extra_trees": True},
+        **{"learning_rate": 0.05, "feature_fraction": 1.0, "extra_trees": False},
         **{"max_leaf_nodes": 4, "min_samples_leaf": 3},
     }
 
