@@ -1,6 +1,7 @@
 """Queries from files, and the runs that searching for them gives.
 
-TSV lines `id<tab>text`, JSON lines with id and text, TREC topics (the title is the query) and SMART (.I and .W).
+TSV lines `id<tab>text`, with or without a header, JSON lines with id and text, TREC topics (the title is the query) and
+SMART (.I and .W).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.trec import Run
 from podium.search.documents.collections import Faults, smart_records, text_lines
-from podium.search.documents.document import check_id, id_text, valid_text
+from podium.search.documents.document import TEXT_KEYS, check_id, id_text, valid_text
 from podium.search.searcher import Searcher
 
 _BATCH = 1000  # queries between two reports of progress
@@ -60,12 +61,17 @@ def _format(path: Path) -> str:
 
 
 Records = Iterator[tuple[int, str, str]]  # line, id, text
+_ID_NAMES = ("id", "_id", "qid", "query_id")
 
 
 def _tsv(path: Path) -> Records:
+    first = True
     for number, line in text_lines(path):
         if line.strip():
             name, tab, text = line.partition("\t")
+            is_header, first = first and name.strip().lower() in _ID_NAMES and text.strip().lower() in TEXT_KEYS, False
+            if is_header:
+                continue
             if not tab:
                 raise FormatError(path, f"expected id<tab>text, found {excerpt(line)}.", number)
             yield number, name.strip(), text

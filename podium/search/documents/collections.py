@@ -17,7 +17,7 @@ from podium._runtime.files import open_bytes, plain_suffix
 from podium._runtime.words import check_choice, excerpt
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, numbered_lines, shown
-from podium.search.documents.document import ID_KEYS, Document, as_document
+from podium.search.documents.document import ID_KEYS, TEXT_KEYS, Document, as_document
 from podium.search.documents.markup import elements, plain_text, without
 from podium.search.documents.pages import PAGE_SUFFIXES, read_page
 from podium.search.documents.rows import LONGEST_CELL, table_rows
@@ -214,6 +214,20 @@ def _csv(separator: str) -> Callable[[Path, Faults], Iterator[Document]]:
     return read
 
 
+def _tsv(path: Path, faults: Faults) -> Iterator[Document]:
+    """A table with a header, or lines `id<tab>text`, as MS MARCO has them: quotation marks are part of the text."""
+    first = next((line.split("\t") for _, line in text_lines(path) if line.strip()), [])
+    if len(first) != 2 or first[0].strip() in ID_KEYS or first[1].strip().lower() in TEXT_KEYS:
+        yield from _csv("\t")(path, faults)
+        return
+    for number, line in text_lines(path):
+        name, tab, text = line.partition("\t")
+        if tab:
+            yield from _checked(path, (name.strip(), text), faults, number)
+        elif line.strip():
+            faults.add(path, f"expected id<tab>text, found {excerpt(line)}.", number)
+
+
 def _table_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that end in a line feed, a carriage return or both."""
     number = 0
@@ -319,7 +333,7 @@ DOCUMENT_FORMATS: dict[str, Callable[[Path, Faults], Iterator[Document]]] = {
     "trec": _trec,
     "smart": _smart,
     "csv": _csv(","),
-    "tsv": _csv("\t"),
+    "tsv": _tsv,
     "parquet": _parquet,
     "folder": _folder,
 }

@@ -17,6 +17,7 @@ from podium._runtime.words import excerpt
 
 ID_KEYS = ("id", "_id", "docid", "docno", "doc_id")
 _BODIES = ("body", "text", "contents", "content")
+TEXT_KEYS = (*_BODIES, "title", "query", "passage", "document")  # what a column of texts is called in a header
 _TARGETS = ("url", "target", "href", "id")
 _WORDS = ("text", "anchor")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -558,3 +558,39 @@ def test_a_run_holds_what_search_finds(tmp_path):
         "b": {},
         "c": dict(zip(*[(own := index.search("drag")).ids, own.scores])),
     }
+
+
+@pytest.mark.parametrize("text", ["wings", '"a stray quotation mark', "with\ta tab", "42", "x, y"])
+def test_lines_of_id_and_text_need_no_header(tmp_path, text):
+    """As MS MARCO's: the first line is a document, and the text is all behind the first tab."""
+    content = f"7\t{text}\n\n8\tsecond\n"
+    if text.count("\t"):
+        content = "6\tfirst\n" + content
+    path = write(tmp_path / "c.tsv", content)
+    documents = {one.id: one.body for one in read_documents(path, strict=True)}
+    assert documents == ({"6": "first"} if "\t" in text else {}) | {"7": text, "8": "second"}
+
+
+@pytest.mark.parametrize("header", ["id\ttext", "docid\tbody", "id\twords"])
+def test_a_header_of_two_columns_is_no_document(tmp_path, header):
+    path = write(tmp_path / "c.tsv", f"{header}\n7\twings\n")
+    assert [one.id for one in read_documents(path, strict=True)] == ["7"]
+
+
+def test_a_header_with_an_unknown_id_is_a_fault_and_no_document(tmp_path):
+    path = write(tmp_path / "c.tsv", "page\ttext\n7\twings\n")
+    with pytest.raises(ValueError, match="expected a key id"):
+        list(read_documents(path, strict=True))
+
+
+def test_a_line_without_a_tab_among_lines_of_id_and_text_is_a_fault(tmp_path):
+    faults = Faults()
+    path = write(tmp_path / "c.tsv", "7\twings\ntails\n8\tfins\n")
+    assert [one.id for one in read_documents(path, faults=faults)] == ["7", "8"]
+    assert faults.messages == [f"{path}, line 2: expected id<tab>text, found 'tails'."]
+
+
+@pytest.mark.parametrize("header", ["", "qid\tquery\n", "id\ttext\n"])
+def test_queries_are_read_with_and_without_a_header(tmp_path, header):
+    path = write(tmp_path / "queries.tsv", f"{header}q1\twings\nid\ttext\n")
+    assert read_queries(path) == {"q1": "wings", "id": "text"}
