@@ -107,13 +107,15 @@ class LetorFault(Exception):
     """The number of the first line that is no LETOR text, or None when there is no row."""
 
 
-def letor_rows(text, absent=0.0, n_features=None, max_features=100_000, base=1, with_qid=True):
+def letor_rows(text, absent=0.0, n_features=None, max_features=100_000, base=1, with_qid=True, labels="required"):
     """A list of (label, qid, values, comment, docid), values as long as the widest row; ids and comments are bytes."""
     lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     rows = []
+    first = next((line.split() for line in lines if line.split() and not line.strip(b" \t").startswith(b"#")), [b""])
+    labelled = labels == "required" or b":" not in first[0]
     for number, line in enumerate(lines, start=1):
         try:
-            row = _letor_row(line.removesuffix(b"\r"), n_features or max_features, base, with_qid)
+            row = _letor_row(line.removesuffix(b"\r"), n_features or max_features, base, with_qid, labelled)
         except ValueError as error:
             raise LetorFault(number) from error
         if row is not None:
@@ -130,14 +132,14 @@ def letor_rows(text, absent=0.0, n_features=None, max_features=100_000, base=1, 
     ]
 
 
-def _letor_row(line, limit, base, with_qid):
+def _letor_row(line, limit, base, with_qid, labelled):
     body, _, comment = line.partition(b"#")
     if b"\0" in comment or b"\r" in comment:
         raise ValueError("no text")
     fields = re.split(rb"[ \t]+", body.strip(b" \t"))
     if fields == [b""]:
         return None
-    label = _letor_number(fields.pop(0))
+    label = _letor_number(fields.pop(0)) if labelled else 0
     if not 0 <= label < math.inf:
         raise ValueError("label")
     qid = fields.pop(0).removeprefix(b"qid:") if with_qid and fields and fields[0].startswith(b"qid:") else None
@@ -163,6 +165,8 @@ def _letor_number(text):
 def _float32(text):
     _letor_number(text)
     number = nearest_float32(text.decode())
+    if 1.79769e308 <= float(text) < math.inf:  # the largest double: Istella's missing value
+        return math.nan
     if math.isinf(number):
         raise ValueError("range")
     return number

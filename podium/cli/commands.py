@@ -14,10 +14,13 @@ import typer
 from typer import Argument, Option
 
 from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, show
+from podium.cli.config import configure, with_parameters
+from podium.cli.data_options import reads_data
 from podium.cli.inputs import inputs, paths
 
 
 @command("check")
+@reads_data
 def check_command(
     files: Annotated[list[Path], Argument(help="Data files; several are splits of one experiment.")],
     as_json: AsJson = False,
@@ -25,12 +28,13 @@ def check_command(
     """Check ranking data for problems that would harm training or evaluation."""
     from podium.workflows.evaluating import check_files
 
-    report = check_files(files, locate=inputs.path_of)
+    report = check_files(files, locate=inputs.reading)
     show(report.as_dict() if as_json else "\n".join(report.sentences()))
     raise typer.Exit(report.exit_code)
 
 
 @command("eval")
+@reads_data
 def eval_command(
     data: Annotated[Path | None, Argument(help="The labelled data (with --scores).")] = None,
     scores: Annotated[Path | None, Option(help="One number per line, in the order of the data file.")] = None,
@@ -49,7 +53,7 @@ def eval_command(
     from podium.cli import terminal as _terminal
     from podium.workflows import evaluating
 
-    rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket, "locate": inputs.path_of}
+    rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket, "locate": inputs.reading}
     if (qrels is None) != (run is None) or (scores is None) == (run is None) or (data is None) != (scores is None):
         raise ValueError("Give DATA with --scores FILE, or --qrels FILE with --run FILE.")
     if data is not None and scores is not None:
@@ -65,6 +69,7 @@ def eval_command(
 
 
 @command("compare")
+@reads_data
 def compare_command(
     data: DataFile,
     scores: Annotated[list[Path], Option(help="A scores file; two or more are needed. The first is the baseline.")],
@@ -84,7 +89,7 @@ def compare_command(
 
     options: dict[str, Any] = {"metrics": metric, "policy": policy, "pairs": pairs, "test": test, "seed": seed}
     options |= {"correction": correction, "interval": interval, "permutations": permutations}
-    comparison = compare_files(data, scores, locate=inputs.path_of, **options)
+    comparison = compare_files(data, scores, locate=inputs.reading, **options)
     if as_json or latex:
         show(comparison.as_dict() if as_json else comparison.to_latex())
     else:
@@ -94,6 +99,7 @@ def compare_command(
 
 
 @command("convert")
+@reads_data
 def convert_command(
     source: DataFile,
     target: Annotated[Path, Argument(help="The file to write, its name gives the format; - for standard output.")],
@@ -111,7 +117,7 @@ def convert_command(
     kind = format_of(target, target_format, reading=False)
     refuse_bad_target(target)
     refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
-    data = read_file(source, inputs.path_of, format=source_format, labels="optional")
+    data = read_file(source, inputs.reading, format=source_format, labels="optional")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # what is lost is reported below, for all formats alike
         write_data(data, target, format=kind.name)
@@ -140,9 +146,10 @@ def models_command(
 
 
 @command("train")
+@reads_data
 def train_command(
     model: Annotated[str, Argument(help="lambdamart, mart, ...: podium models lists them.")],
-    train: DataFile,
+    train: Annotated[list[Path], Argument(help="Files of data, read as one; a query must be in one of them.")],
     out: Annotated[Path, Option(help="The file for the model; - for standard output.")],
     valid: Annotated[list[Path], Option(help="Data to evaluate after each tree; the first file stops early.")] = [],
     pair_file: Annotated[Path | None, Option(help="Train on pairs: lines of qid docA docB probability weight.")] = None,
@@ -153,6 +160,9 @@ def train_command(
     checkpoint: Annotated[Path | None, Option(help="A file for checkpoints; the same command resumes from it.")] = None,
     every: Annotated[int | None, Option(min=1, help="The number of trees between two checkpoints; default 10.")] = None,
     checkpoint_errors: Annotated[str | None, Option(help="stop or warn if no checkpoint can be written.")] = None,
+    config: Annotated[
+        Path | None, Option(help="A TOML file with all this; options win.", callback=configure, is_eager=True)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and write it to a file. Ctrl-C stops training, writes the trees so far and exits with 130."""
@@ -162,11 +172,11 @@ def train_command(
     if early_stopping is not None and not valid:
         raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
     out, report = output(out, as_json)
-    plan = plan_model(model, settings, jobs, seed)
+    plan = plan_model(model, with_parameters(config, model, settings), jobs, seed)
     checkpoints = training.plan_checkpoints(checkpoint, every, checkpoint_errors, out)
     options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
     options["pair_file"] = pair_file
-    trained = training.train_files(plan, train, valid, out, locate=inputs.path_of, **options)
+    trained = training.train_files(plan, train, valid, out, locate=inputs.reading, **options)
     if as_json:
         show(trained.as_dict())
     else:
@@ -176,6 +186,7 @@ def train_command(
 
 
 @command("rank")
+@reads_data
 def rank_command(
     model: ModelFile,
     data: DataFile,
@@ -194,7 +205,7 @@ def rank_command(
         out, report = output(out, as_json)
         refuse_bad_out(out, [model, data])
     ranked = ranking.rank_file(
-        model, data, format=kind, tag="podium" if tag is None else tag, top=top, locate=inputs.path_of
+        model, data, format=kind, tag="podium" if tag is None else tag, top=top, locate=inputs.reading
     )
     if out is not None:
         ranked.write(out)
@@ -238,6 +249,7 @@ def inspect_command(
 
 
 @command("explain")
+@reads_data
 def explain_command(
     model: ModelFile,
     data: DataFile,
@@ -265,7 +277,7 @@ def explain_command(
     if documents is not None and top is not None:
         raise ValueError("Give --documents I J or --top K, not both.")
     studies.refuse_bad_picture(out, [model, data])
-    explained = explain_file(model, data, query, documents=documents, top=top or 5, locate=inputs.path_of)
+    explained = explain_file(model, data, query, documents=documents, top=top or 5, locate=inputs.reading)
     if as_json:
         show({"query": query} | explained.as_dict() | studies.draw(explained, out))
     else:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from podium.workflows.reading import Reading
 
 _STANDARD_INPUT = ("-", "/dev/stdin")
 _NAMES = {
@@ -24,14 +27,23 @@ class Inputs:
     def __init__(self) -> None:
         self._folder: Any = None
         self._read: dict[str, str] = {}  # temporary file -> what the user calls it
+        self.options: dict[str, Any] = {}  # how files of data are read
 
     def __enter__(self) -> None:
         self._read.clear()
+        self.options = {}
 
     def __exit__(self, *error: object) -> None:
         if self._folder is not None:
             self._folder.cleanup()
         self._folder = None
+
+    @property
+    def reading(self) -> Reading:
+        """Where files of data are, and how they are read."""
+        from podium.workflows.reading import Reading
+
+        return Reading(self.path_of, self.options)
 
     def path_of(self, path: Path) -> Path:
         """The file itself, or a temporary one with what comes through the pipe."""

@@ -54,7 +54,7 @@ def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json
 
     refuse_bad_picture(out, [path for path in (model, data, asked.ablation) if path is not None])
     options: dict[str, Any] = {"train": asked.ablation, "groups": asked.named_groups(), "metric": asked.metric}
-    study = study_file(model, data, asked.kinds[0], locate=inputs.path_of, **options)
+    study = study_file(model, data, asked.kinds[0], locate=inputs.reading, **options)
     written = draw(study, out)
     if as_json:
         show(study.as_dict() | written)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from podium.cli.application import AsJson, DataFile, Metrics, command, output, show
+from podium.cli.data_options import reads_data
 from podium.cli.inputs import inputs, paths
 
 Settings = Annotated[list[str], Option("--set", metavar="NAME=VALUE", help="A parameter that all trials share.")]
@@ -19,6 +20,7 @@ CriterionPolicy = Annotated[str, Option(help="Details of the metric: standard, l
 
 
 @command("tune")
+@reads_data
 def tune_command(
     model: Annotated[str, Argument(help="lambdamart, linear, ...: podium models lists them.")],
     train: DataFile,
@@ -43,7 +45,7 @@ def tune_command(
 
     out, report = output(out, as_json)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
-    options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.path_of}
+    options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.reading}
     tuned = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
     if as_json:
         show(tuned.as_dict() | paths(written=out, history=history))
@@ -54,6 +56,7 @@ def tune_command(
 
 
 @command("cross-validate")
+@reads_data
 def cross_validate_command(
     model: Annotated[str, Argument(help="lambdamart, linear, ...: podium models lists them.")],
     data: DataFile,
@@ -71,7 +74,7 @@ def cross_validate_command(
     from podium.workflows.choosing import cross_validate_file
 
     options: dict[str, Any] = {"folds": folds, "metrics": metric, "policy": policy, "random_state": seed}
-    validated = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.path_of, **options)
+    validated = cross_validate_file(plan_model(model, settings, jobs), data, locate=inputs.reading, **options)
     if as_json:
         show(validated.as_dict())
     else:
@@ -79,6 +82,7 @@ def cross_validate_command(
 
 
 @command("auto")
+@reads_data
 def auto_command(
     train: DataFile,
     out: Annotated[Path, Option(help="The file for the model; - for standard output.")],
@@ -101,7 +105,7 @@ def auto_command(
     out, report = output(out, as_json)
     settings = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
     started = perf_counter()
-    chosen = auto_files(plan_model("autoranker", settings, jobs, seed), train, valid, out, page, inputs.path_of)
+    chosen = auto_files(plan_model("autoranker", settings, jobs, seed), train, valid, out, page, inputs.reading)
     seconds = perf_counter() - started
     if as_json:
         content = {"plan": chosen.plan_, "tried": chosen.tried_, "why": chosen.why(), "seconds": seconds}

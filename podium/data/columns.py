@@ -2,12 +2,13 @@
 
 Named features must have the same names in the same order. Where one side has no names (a LETOR file, an array), the
 columns are taken by position, with a warning, as scikit-learn does it, unless the names are `f1`, `f2`, ... and say no
-more than that. Their number must be the same in any case.
+more than that. Their number must be the same in any case. Categories get the numbers that the model gave them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from podium._runtime.warn import warn
@@ -17,8 +18,11 @@ from podium.data.ranking import RankingData
 SAME_COLUMNS = "Named features must be the same in the same order."
 
 
-def refuse_other_columns(model: Any, data: RankingData, where: str) -> None:
-    """Refuse ranking data with other features than the fitted model's; `where` is what the data are called."""
+def with_columns_of(model: Any, data: RankingData, where: str) -> RankingData:
+    """Ranking data with the features of the fitted model, categories in its numbers; `where` is what they are called.
+
+    Other features are refused, and categories that the model does not know are missing, with a warning.
+    """
     trained, names = getattr(model, "feature_names_in_", None), data.feature_names
     if trained is not None and names is not None:
         difference = first_difference(names, trained, "the model")
@@ -27,21 +31,13 @@ def refuse_other_columns(model: Any, data: RankingData, where: str) -> None:
     if data.n_features != model.n_features_in_:
         message = f"{where} has {counted(data.n_features, 'feature')}, the model {model.n_features_in_:,}"
         raise ValueError(f"{message}. Give the features that the model was trained on.")
-    refuse_unknown_categories(model, where)
+    known = getattr(model, "categories_", {})
+    X = data.features_in(known, where, "the model")
     if (trained is None) != (names is None) and not are_positions(trained if names is None else names):
         has, had = ("no feature names", "with") if names is None else ("feature names", "without")
         message = f"{where} has {has}, but {type(model).__name__} was fitted {had} feature names"
         warn(f"{message}; columns are taken by position.")
-
-
-def refuse_unknown_categories(model: Any, where: str) -> None:
-    """A RankingData has numbers only; a model that numbers categories itself must see what they stand for."""
-    coded = list(getattr(model, "categories_", {}))
-    if coded:
-        raise ValueError(
-            f"{where} is a RankingData, but the model numbers the categories of column {coded[0]!r} by itself. "
-            "Give a table or an array with the same columns as in training, and y and qid with it."
-        )
+    return data if X is data.X else replace(data, X=X, categories=known)
 
 
 def are_positions(names: Any) -> bool:

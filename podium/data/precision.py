@@ -54,6 +54,9 @@ def merged_pair(values: np.ndarray) -> Pair | None:
         return _first_pair(distinct, distinct.astype(np.float32), whole)
 
 
+_LARGEST = Decimal("1e39")  # what is larger is no float32, and stands for a missing value where it is allowed
+
+
 def merged_texts(texts: Iterable[str]) -> Pair | None:
     """The same of numbers written as text, which may have more digits than a double keeps."""
     exact = set()
@@ -62,7 +65,7 @@ def merged_texts(texts: Iterable[str]) -> Pair | None:
             number = Decimal(text.strip() or "nan")
         except InvalidOperation:
             continue
-        if number.is_finite() and abs(number) >= EXACT:
+        if number.is_finite() and EXACT <= abs(number) < _LARGEST:
             exact.add(number)
     distinct = np.array(sorted(exact), dtype=object)
     whole = all(number == number.to_integral_value() for number in exact)
@@ -102,9 +105,10 @@ def warn_of_merged(merged: Mapping[Any, Pair], where: str = "") -> None:
     if not merged:
         return
     column, (one, other) = next(iter(merged.items()))
+    called = f"column {column!r}" if isinstance(column, str) else f"column {column + 1}, X[:, {column}]"
     more = f" The same holds for {len(merged) - 1} more: {_listed(list(merged)[1:])}." if len(merged) > 1 else ""
     warn(
-        f"{where}column {column!r}: {one} and {other} become one number in float32, which distinguishes integers "
+        f"{where}{called}: {one} and {other} become one number in float32, which distinguishes integers "
         f"up to {EXACT:,} only.{more} Subtract a start, so that the numbers get smaller; if they are ids, give fit the "
         "array or table itself and list the column in categorical=.",
         LossWarning,
@@ -112,4 +116,5 @@ def warn_of_merged(merged: Mapping[Any, Pair], where: str = "") -> None:
 
 
 def _listed(columns: list[Any]) -> str:
-    return ", ".join(map(repr, columns[:5])) + (", ..." if len(columns) > 5 else "")
+    called = [repr(column) if isinstance(column, str) else f"X[:, {column}]" for column in columns[:5]]
+    return ", ".join(called) + (", ..." if len(columns) > 5 else "")

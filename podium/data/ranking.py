@@ -15,6 +15,8 @@ import numpy as np
 from podium._runtime.compiler import Array, readonly
 from podium._runtime.once import once
 from podium._runtime.words import counted
+from podium.data.categories import Categories, check_categories, recode, united
+from podium.data.joining import concat_features, concat_scores, concat_texts, concat_weights, refuse_unlike_parts
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.query_ids import as_query_ids, concat_ids, group_rows, offsets_of
 from podium.data.sparse import FeatureMatrix, as_dense, as_sparse, is_sparse
@@ -43,6 +45,8 @@ class RankingData:
     feature_names: tuple[str, ...] | None = None
     sample_weight: Array | None = None  # (rows,) float64
     query_weight: Array | None = None  # (queries,) float64
+    categories: Categories | None = None  # of features that hold places in a list of names: that list, by feature
+    init_score: Array | None = None  # (rows,) float64: what training starts from, and scores have no part of
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -64,12 +68,16 @@ class RankingData:
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
         query_weight: Any = None,
+        categories: Categories | None = None,
+        init_score: Any = None,
     ) -> Self:
         """Create ranking data from arrays: one query id per row in any order, or `group` sizes as in LightGBM.
 
         Without y the data has no labels: it can be ranked, but not trained on or evaluated. X may be any scipy sparse
         matrix, and stays sparse: entries that are not stored are 0, a stored NaN is missing.
         `sample_weight` has one weight per row, `query_weight` one per query, in order of first appearance.
+        `categories` has the names of a feature whose values are their places, `{"colour": ["blue", "red"]}` for 0 and
+        1. `init_score` has one score per row that training starts from, as in LightGBM.
         """
         X = as_features(X, feature_names, warns=True)
         n = X.shape[0]
@@ -81,6 +89,7 @@ class RankingData:
             sample_weight = as_weights(sample_weight, n, "sample_weight", "row")
         if query_weight is not None:
             query_weight = as_weights(query_weight, len(query_ids), "query_weight", "query")
+        feature_names = as_feature_names(feature_names, X.shape[1])
         return cls(
             X,
             y,
@@ -88,9 +97,11 @@ class RankingData:
             query_ids,
             np.arange(n, dtype=np.int64) if order is None else order,
             docid_texts=docids,
-            feature_names=as_feature_names(feature_names, X.shape[1]),
+            feature_names=feature_names,
             sample_weight=sample_weight,
             query_weight=query_weight,
+            categories=check_categories(categories, X, feature_names),
+            init_score=None if init_score is None else as_init_score(init_score, n),
         )
 
     @classmethod
@@ -104,14 +115,20 @@ class RankingData:
         features: Sequence[str] | None = None,
         sample_weight: str | None = None,
         query_weight: str | None = None,
+        drop: Sequence[str] = (),
+        categorical: Sequence[str] = (),
     ) -> Self:
         """Create ranking data from a pandas, polars or pyarrow table; columns not named here are features.
 
-        With `label=None` the data has no labels, and a column that is called "label" is left out.
+        With `label=None` the data has no labels, and a column that is called "label" is left out, as those of `drop`
+        are. Features of a categorical type and those of text hold categories, and so do those in `categorical`, which
+        may be numbers; text that is in part numbers must be listed there.
         """
         from podium.formats.frames import ColumnNames, arrays_from_frame
 
-        asked = ColumnNames(label, qid, docid, features, sample_weight, query_weight)
+        asked = ColumnNames(
+            label, qid, docid, features, sample_weight, query_weight, drop=drop, categorical=categorical
+        )
         return cls.from_arrays(**arrays_from_frame(frame, asked))
 
     def to_frame(self, backend: str = "pandas") -> Any:
@@ -217,6 +234,7 @@ class RankingData:
             docid_texts=None if self.docid_texts is None else self.docid_texts.take(taken),
             comment_texts=None if self.comment_texts is None else self.comment_texts.take(taken),
             sample_weight=None if self.sample_weight is None else self.sample_weight[taken],
+            init_score=None if self.init_score is None else self.init_score[taken],
             **others,
         )
 
@@ -229,27 +247,39 @@ class RankingData:
             yield self.subset(part != fold), self.subset(part == fold)
 
     @classmethod
-    def concat(cls, parts: Sequence[RankingData]) -> Self:
+    def concat(cls, parts: Sequence[RankingData], names: Sequence[str] | None = None) -> Self:
         """Concatenate data sets, rows in order.
 
-        They must have the same features and share no query, and have labels all or none of them.
+        They must have the same features and share no query, and have labels all or none of them. Each may have
+        categories that others do not have. `names` are what the parts are called in errors.
         """
         if not parts:
             raise ValueError("concat needs at least one data set; got none.")
-        _refuse_unlike_parts(parts)
+        called = [f"part {number}" for number in range(1, len(parts) + 1)] if names is None else names
+        refuse_unlike_parts(parts, called)
+        categories = united([part.categories for part in parts])
         starts = np.cumsum([0, *(part.n_rows for part in parts)])
         return cls(
-            _concat_features([part.X for part in parts]),
+            concat_features([part.features_in(categories, one, "another part") for one, part in zip(called, parts)]),
             None if parts[0].y is None else np.concatenate([part.labels_for("concat") for part in parts]),
             offsets_of(np.concatenate([part.group for part in parts])),
             concat_ids([part.query_ids for part in parts]),
             np.concatenate([part.rows + start for part, start in zip(parts, starts)]),
-            docid_texts=_concat_texts([part.docid_texts for part in parts], parts),
-            comment_texts=_concat_texts([part.comment_texts for part in parts], parts),
+            docid_texts=concat_texts([part.docid_texts for part in parts], parts),
+            comment_texts=concat_texts([part.comment_texts for part in parts], parts),
             feature_names=parts[0].feature_names,
-            sample_weight=_concat_weights([part.sample_weight for part in parts], [p.n_rows for p in parts]),
-            query_weight=_concat_weights([part.query_weight for part in parts], [p.n_queries for p in parts]),
+            sample_weight=concat_weights([part.sample_weight for part in parts], [p.n_rows for p in parts]),
+            query_weight=concat_weights([part.query_weight for part in parts], [p.n_queries for p in parts]),
+            categories=categories or None,
+            init_score=concat_scores(parts, called),
         )
+
+    def features_in(self, known: Categories, where: str, whose: str) -> FeatureMatrix:
+        """X with the numbers that `known` gives to categories; one that it does not have is missing, with a warning.
+
+        `where` and `whose` are what this data, and those whose numbers are wanted, are called in messages.
+        """
+        return recode(self.X, self.feature_names, self.categories, known, where, whose)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -332,6 +362,14 @@ def as_weights(weights: Any, n: int, name: str, unit: str) -> Array:
     return result
 
 
+def as_init_score(scores: Any, n: int) -> Array:
+    result = _as_numbers(scores, "init_score", n, "row")
+    if not np.isfinite(result).all():
+        row = int(np.flatnonzero(~np.isfinite(result))[0])
+        raise ValueError(f"init_score[{row}] is {result[row]}; scores must be finite numbers.")
+    return result
+
+
 def as_feature_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
     if names is None:
         return None
@@ -367,44 +405,3 @@ def _as_strings(values: Any, name: str, n: int) -> list[str]:
     if len(strings) != n:
         raise ValueError(f"{name} has {len(strings)} entries, the data has {n} rows.")
     return strings
-
-
-def _refuse_unlike_parts(parts: Sequence[RankingData]) -> None:
-    first = parts[0]
-    owner: dict[str, int] = {}
-    for number, part in enumerate(parts):
-        if part.n_features != first.n_features:
-            features = counted(part.n_features, "feature")
-            raise ValueError(f"part {number} has {features}, part 0 has {first.n_features}; all must be alike.")
-        if (part.y is None) != (first.y is None):
-            has, had = ("no labels", "some") if part.y is None else ("labels", "none")
-            raise ValueError(f"part {number} has {has}, part 0 has {had}; all must be alike.")
-        if part.feature_names != first.feature_names:
-            raise ValueError(f"part {number} has other feature names than part 0; all must be alike.")
-        for name in map(str, part.query_ids):
-            if name in owner:
-                raise ValueError(
-                    f"query {name!r} is in part {owner[name]} and in part {number}; a query must be in one part."
-                )
-            owner[name] = number
-
-
-def _concat_features(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
-    """One sparse part makes all sparse."""
-    if not any(map(is_sparse, parts)):
-        return np.concatenate(parts)
-    from scipy.sparse import csr_array, vstack
-
-    return vstack([csr_array(part) for part in parts], format="csr")
-
-
-def _concat_texts(texts: Sequence[Texts | None], parts: Sequence[RankingData]) -> Texts | None:
-    if all(part is None for part in texts):
-        return None
-    return Texts.concat([Texts.of([""] * data.n_rows) if part is None else part for part, data in zip(texts, parts)])
-
-
-def _concat_weights(weights: Sequence[Array | None], lengths: Sequence[int]) -> Array | None:
-    if all(part is None for part in weights):
-        return None
-    return np.concatenate([np.ones(n) if part is None else part for part, n in zip(weights, lengths)])

@@ -35,13 +35,15 @@ class Format:
     reader: Callable[..., RankingData]  # of a path
     writer: Callable[..., None] | None  # of data and a path
     passed: tuple[str, ...] = ()  # arguments of `read_data` that the reader takes too
-    needs_labels: bool = False
+    options: tuple[str, ...] = ()  # further arguments of the reader that the command line has options for
+    needs_labels: bool = False  # of data to be written
+    leaves_out_zeros: bool = False  # whether rows may have fewer features than others
     side_files: Callable[[FilePath], Sequence[str]] | None = None  # files that belong to one of this name
 
     def drops(self, data: RankingData) -> list[str]:
         """What this data has and a file of this format does not keep."""
         texts = {"docids": data.docid_texts, "comments": data.comment_texts}
-        extras = {name: getattr(data, name) for name in ("feature_names", "sample_weight", "query_weight")}
+        extras = {name: getattr(data, name) for name in _EXTRAS}
         present = [name for name, value in {**texts, **extras}.items() if value is not None]
         present += [] if data.is_contiguous else [_ORDER]
         return [name for name in ["query_ids", *present] if name not in self.keeps]
@@ -63,19 +65,22 @@ def _format(name: str, suffixes: tuple[str, ...], about: str, keeps: tuple[str, 
 
 def _table(name: str, about: str) -> Format:
     reader, writer = (partial(_late("tables", f"{verb}_table"), kind=name) for verb in ("read", "write"))
-    return Format(name, (f".{name}",), about, _TABLE, reader, writer, passed=("labels",))
+    return Format(name, (f".{name}",), about, _TABLE, reader, writer, passed=("labels",), options=_COLUMNS)
 
 
 _ORDER = "the order of interleaved rows"
-_TABLE = (_ORDER, "query_ids", "docids", "feature_names", "sample_weight", "query_weight")
+_EXTRAS = ("feature_names", "sample_weight", "query_weight", "categories", "init_score")
+_TABLE = (_ORDER, "query_ids", "docids", "feature_names", "sample_weight", "query_weight", "categories")
+_COLUMNS = ("label", "qid", "docid", "drop", "categorical")
 _BUILT_IN = (
     _format(
         "letor",
         ("", ".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"),
         "LETOR text: label qid:ID 1:value ... # comment",
-        (_ORDER, "query_ids", "docids", "comments"),
-        passed=("progress",),
-        needs_labels=True,
+        (_ORDER, "query_ids", "docids", "comments", "feature_names"),
+        passed=("labels", "progress"),
+        options=("zero_based",),
+        leaves_out_zeros=True,
     ),
     _table("csv", "a table of text, columns separated by commas"),
     _table("tsv", "a table of text, columns separated by tabs"),
@@ -84,11 +89,14 @@ _BUILT_IN = (
         "lightgbm",
         (),
         "LightGBM text without qid, and a FILE.query next to it",
-        ("sample_weight",),
+        ("sample_weight", "init_score"),
+        passed=("labels",),
+        options=("zero_based",),
+        leaves_out_zeros=True,
         needs_labels=True,
         side_files=_late("lightgbm", "side_files"),
     ),
-    _format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments")),
+    _format("cache", (".podium-data",), "binary, checked, opens at once", (*_TABLE, "comments", "init_score")),
     Format(
         "letor-comments",
         (),
@@ -96,8 +104,9 @@ _BUILT_IN = (
         (_ORDER, "query_ids"),
         _late("letor", "read_letor_comments"),
         None,
-        passed=("progress",),
-        needs_labels=True,
+        passed=("labels", "progress"),
+        options=("zero_based",),
+        leaves_out_zeros=True,
     ),
 )
 _FORMATS = Registry("a format", {row.name: row for row in _BUILT_IN}, any_name=True)
@@ -116,7 +125,7 @@ def register_format(
 
     Both also get further options of `read_data` and `write_data`. `suffixes`, such as [".xyz"], are those of its file
     names, and no other format's. `keeps` names what it keeps beside features, labels and queries, as in RankingData:
-    "query_ids", "docids", "comments", "feature_names", "sample_weight", "query_weight".
+    "query_ids", "docids", "comments", "feature_names", "sample_weight", "query_weight", "categories", "init_score".
     """
     row = Format(name, tuple(suffixes), about, (_ORDER, *keeps), reader, writer)
     for other in _FORMATS.values():
@@ -168,15 +177,16 @@ def read_data(
     *,
     format: str | None = None,
     labels: str = "required",
+    names: Sequence[str] | FilePath | None = None,
     progress: Report | None = None,
     **options: Any,
 ) -> RankingData:
     """Read ranking data; `options` go to the reader of its format (`read_letor`, `read_table`, ...).
 
     `labels`: "required" refuses a file without them, "optional" reads them if there are any, "ignored" leaves them
-    out, so that `y` is None. LETOR and LightGBM text always have labels, which must be valid even where they are
-    ignored. `progress(done, total)` is called while a LETOR file is read; the other formats are done before it would
-    matter.
+    out, so that `y` is None; labels must be valid even where they are ignored. `names` are the names of the features,
+    or a file with one name per line; where the file has names, these must be the same. `progress(done, total)` is
+    called while a LETOR file is read; the other formats are done before it would matter.
     """
     check_choice("labels", labels, LABELS)
     kind = format_of(path, format)
@@ -184,7 +194,18 @@ def read_data(
     data = kind.reader(path, **passed, **options)
     if data.y is None and labels == "required":
         raise FormatError(path, 'has no labels. To rank its documents, read it with labels="optional".')
+    if names is not None:
+        data = _named(data, path, names, kind)
     return replace(data, y=None) if labels == "ignored" and data.y is not None else data
+
+
+def _named(data: RankingData, path: FilePath, names: Sequence[str] | FilePath, kind: Format) -> RankingData:
+    from podium.formats.letor.names import read_names, with_names
+
+    absent = 0.0 if kind.leaves_out_zeros else None
+    if isinstance(names, (str, os.PathLike)):
+        return with_names(data, read_names(names), path, os.fspath(names), absent)
+    return with_names(data, list(names), path, "names", absent)
 
 
 def write_data(data: RankingData, path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> None:

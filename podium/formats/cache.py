@@ -9,8 +9,10 @@ mapped file beyond its new end.
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,8 @@ import numpy as np
 from podium._runtime.compiler import Array, readonly
 from podium._runtime.files import COMPRESSIONS
 from podium._runtime.once import once
-from podium.data.ranking import RankingData, as_feature_names, as_labels, as_weights
+from podium.data.categories import Categories, check_categories, refuse_other_places
+from podium.data.ranking import RankingData, as_feature_names, as_init_score, as_labels, as_weights
 from podium.data.sparse import refuse_sparse
 from podium.data.texts import Texts
 from podium.formats.container import ArrayEntry, MappedArray, open_container, write_container
@@ -35,9 +38,10 @@ _ARRAYS = {  # dtypes and dimensions that an array may have
     "grouping": (("<i8",), 1),
     "document_weight": (("<f8",), 1),
     "query_weight": (("<f8",), 1),
+    "init_score": (("<f8",), 1),
 } | {
     f"{name}.{part}": ((dtype,), n)
-    for name in ("query_ids", "docids", "comments", "feature_names")
+    for name in ("query_ids", "docids", "comments", "feature_names", "categories")
     for part, (dtype, n) in _TEXT_PARTS.items()
 }
 
@@ -78,7 +82,7 @@ def read_cache(path: FilePath, *, verify: bool = False) -> RankingData:
         features = _MappedFeatures(container.map("X"))
     try:
         data = _assembled(arrays, features)
-    except (ValueError, IndexError, KeyError) as error:
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(path, f"is not a valid data cache: {error}") from error
     if verify:
         data.X  # noqa: B018 (its first use checks it)
@@ -99,9 +103,11 @@ def _arrays_of(data: RankingData) -> dict[str, Array]:
     names = None if data.feature_names is None else Texts.of(data.feature_names)
     for name, texts in (("docids", data.docid_texts), ("comments", data.comment_texts), ("feature_names", names)):
         arrays |= {} if texts is None else _text_arrays(name, texts)
-    for name, weights in (("document_weight", data.sample_weight), ("query_weight", data.query_weight)):
-        if weights is not None:
-            arrays[name] = weights
+    if data.categories:  # one line of JSON each: names are text or numbers
+        lines = [json.dumps([column, list(known)], allow_nan=False) for column, known in data.categories.items()]
+        arrays |= _text_arrays("categories", Texts.of(lines))
+    numbers = {"document_weight": data.sample_weight, "query_weight": data.query_weight, "init_score": data.init_score}
+    arrays |= {name: values for name, values in numbers.items() if values is not None}
     arrays["X"] = data.X
     return arrays
 
@@ -139,6 +145,7 @@ class _MappedFeatures:
     """The features in the mapped file, not yet looked at."""
 
     array: MappedArray
+    n_names: Mapping[int, int] = field(default_factory=dict)  # of each column with categories: how many there are
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -150,13 +157,20 @@ class _MappedFeatures:
             if np.isinf(features[first : first + 65_536]).any():
                 message = "X holds an infinite value; features must be finite, or NaN for missing."
                 raise FormatError(self.array.path, message)
+        for column, n_names in self.n_names.items():
+            try:
+                refuse_other_places(features[:, column], n_names, str(column + 1))
+            except ValueError as error:
+                raise FormatError(self.array.path, f"is not a valid data cache: {error}") from error
         return features
 
 
 def _assembled(arrays: dict[str, Array], features: _MappedFeatures) -> MappedRankingData:
     n_rows, n_features = features.shape
     offsets = _rising(arrays["offsets"], n_rows, "offsets")
-    names = _texts(arrays, "feature_names", n_features)
+    texts = _texts(arrays, "feature_names", n_features)
+    names = None if texts is None else as_feature_names(list(texts), n_features)
+    categories = _categories(arrays, names or ())
     labels = as_labels(arrays["y"], n_rows) if "y" in arrays else None
     values = {
         "y": labels,
@@ -165,15 +179,29 @@ def _assembled(arrays: dict[str, Array], features: _MappedFeatures) -> MappedRan
         "rows": _grouping(arrays, n_rows, offsets),
         "docid_texts": _texts(arrays, "docids", n_rows),
         "comment_texts": _texts(arrays, "comments", n_rows),
-        "feature_names": None if names is None else as_feature_names(list(names), n_features),
+        "feature_names": names,
         "sample_weight": _weights(arrays, "document_weight", n_rows, "row"),
         "query_weight": _weights(arrays, "query_weight", len(offsets) - 1, "query"),
-        "_features": features,
+        "categories": categories,
+        "init_score": as_init_score(arrays["init_score"], n_rows) if "init_score" in arrays else None,
+        "_features": replace(features, n_names=_name_counts(categories, names or ())),
     }
     data = object.__new__(MappedRankingData)  # its constructor would ask for X
     for name, value in values.items():
         object.__setattr__(data, name, readonly(value) if isinstance(value, np.ndarray) else value)
     return data
+
+
+def _categories(arrays: dict[str, Array], names: Sequence[str]) -> Categories | None:
+    """The names of columns with categories; what their numbers are is checked with the features."""
+    if "categories.ends" not in arrays:
+        return None
+    lines = _texts(arrays, "categories", len(arrays["categories.ends"]) - 1) or ()
+    return check_categories(dict(map(json.loads, lines)), np.empty((0, len(names)), np.float32), names)
+
+
+def _name_counts(categories: Categories | None, names: Sequence[str]) -> dict[int, int]:
+    return {list(names).index(column): len(known) for column, known in (categories or {}).items()}
 
 
 def _rising(ends: Array, last: int, name: str) -> Array:

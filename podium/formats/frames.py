@@ -1,7 +1,8 @@
 """Frames: ranking data as a table with named columns, one row per document (pandas, polars, pyarrow and their kin).
 
 Columns `label` (if there are labels), `qid` and, where known, `docid`, `sample_weight` and `query_weight`; every other
-column is a feature. A null in a feature is a missing value (NaN); the index of a pandas table is ignored.
+column is a feature. A null in a feature is a missing value (NaN); the index of a pandas table is ignored. Features of a
+categorical type, and those of text, become categories.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.words import did_you_mean
+from podium.data.categories import Categories
 from podium.data.precision import Pair, merged_columns, warn_of_merged
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData
 from podium.data.sparse import refuse_sparse
+from podium.formats.names import column_names, numbers_of_names
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -39,6 +42,8 @@ class ColumnNames:
     sample_weight: str | None
     query_weight: str | None
     labels: str = "required"
+    drop: Sequence[str] = ()
+    categorical: Sequence[str] = ()
 
 
 def arrays_from_frame(frame: Any, asked: ColumnNames) -> dict[str, Any]:
@@ -47,14 +52,20 @@ def arrays_from_frame(frame: Any, asked: ColumnNames) -> dict[str, Any]:
     names = choose_columns(table.columns, asked)
     documents, rows, queries = (names[name] for name in KNOWN)
     ids = _ids(table.get_column(asked.qid))
+    categories = {
+        str(name): known
+        for name in names["features"]
+        if (known := column_names(table.get_column(name), name in asked.categorical)) is not None
+    }
     return {
-        "X": _matrix(table, names["features"]),
+        "X": _matrix(table, names["features"], categories),
         "y": None if names["label"] is None else _complete_numbers(table.get_column(names["label"])),
         "qid": ids,
         "docids": None if documents is None else _docids(table.get_column(documents)),
         "feature_names": [str(name) for name in names["features"]],
         "sample_weight": None if rows is None else _complete_numbers(table.get_column(rows)),
         "query_weight": None if queries is None else one_per_query(_complete_numbers(table.get_column(queries)), ids),
+        "categories": categories,
     }
 
 
@@ -65,8 +76,24 @@ def frame_from_data(data: RankingData, backend: str = "pandas") -> Any:
             f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}.{did_you_mean(backend, BACKENDS)}"
         )
     module = optional_package(backend)
-    columns = columns_of(data)
+    columns: dict[str, Any] = dict(columns_of(data))
+    for name, known in (data.categories or {}).items():
+        columns[name] = _typed(backend, module, columns[name], known)
     return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
+
+
+def _typed(backend: str, module: Any, places: np.ndarray, known: Sequence[Any]) -> Any:
+    """A column of a categorical type; where a kind of table has none for names of two types, all are text."""
+    missing = np.isnan(places)
+    codes = np.where(missing, -1, places).astype(np.int64)
+    if backend == "pandas":
+        return module.Categorical.from_codes(codes, categories=list(known))
+    mixed = len({isinstance(name, str) for name in known}) > 1
+    names = [str(name) for name in known] if mixed else list(known)
+    if backend == "pyarrow":
+        return module.DictionaryArray.from_arrays(module.array(codes, mask=missing), module.array(names))
+    values = [None if code < 0 else names[code] for code in codes.tolist()]
+    return module.Series(values, dtype=module.Categorical if names and isinstance(names[0], str) else None)
 
 
 def optional_package(name: str) -> Any:
@@ -98,16 +125,24 @@ def choose_columns(columns: Sequence[Any], asked: ColumnNames) -> dict[str, Any]
         if name not in columns:
             advice = ' For data without labels: label=None, or labels="optional".' if name == label else ""
             raise ValueError(no_column(name, columns) + advice)
-    free = set(columns) - set(wanted)
+    for name in (*asked.drop, *asked.categorical):
+        if name not in columns:
+            raise ValueError(no_column(name, columns))
+        if name in asked.drop and name in wanted:
+            raise ValueError(f"column {name!r} is to be dropped, and to be used. Leave it out of one of them.")
+    free = set(columns) - set(wanted) - set(asked.drop)
     names: dict[str, Any] = {known: others[known] or (known if known in free else None) for known in KNOWN}
     names["label"] = label if used else None
-    taken = {qid, *names.values(), *({label} & free)}
+    taken = {qid, *names.values(), *({label} & free), *asked.drop}
     names["features"] = [name for name in columns if name not in taken] if features is None else list(features)
     twice = set(names["features"]) & taken
     if twice or len(set(names["features"])) < len(names["features"]):
         raise ValueError(f"features must name each column once, and not the label, qid or weights; got {features}.")
     if not names["features"]:
         raise ValueError("there is no feature column: only the label, query and document ids and weights.")
+    for name in asked.categorical:
+        if name not in names["features"]:
+            raise ValueError(f"column {name!r} is categorical, but is no feature. Leave it out of categorical.")
     return names
 
 
@@ -154,17 +189,22 @@ def _eager(frame: Any) -> nw.DataFrame[Any]:
     return table.collect() if isinstance(table, nw.LazyFrame) else table
 
 
-def _matrix(table: nw.DataFrame[Any], features: Sequence[Any]) -> np.ndarray:
+def _matrix(table: nw.DataFrame[Any], features: Sequence[Any], categories: Categories) -> np.ndarray:
     matrix = np.empty((len(table), len(features)), dtype=np.float32)
     merged: dict[Any, Pair] = {}
     for start in range(0, len(features), 16):  # 16 float32 fill a cache line: each is touched once
         some = features[start : start + 16]
-        columns = {name: _numbers(table.get_column(name)) for name in some}
+        columns = {name: _values(table.get_column(name), categories) for name in some}
         merged |= {str(name): pair for name, pair in _merged(columns).items()}
         stacked = [_feature(table.get_column(name), values) for name, values in columns.items()]
         matrix[:, start : start + 16] = np.stack(stacked, axis=1)
     warn_of_merged(merged)
     return matrix
+
+
+def _values(column: nw.Series[Any], categories: Categories) -> np.ndarray:
+    known = categories.get(str(column.name))
+    return _numbers(column) if known is None else numbers_of_names(column, known)
 
 
 def _merged(columns: dict[Any, np.ndarray]) -> dict[Any, Pair]:
@@ -190,7 +230,7 @@ def _feature(column: nw.Series[Any], values: np.ndarray) -> np.ndarray:
     infinite = np.flatnonzero(np.isinf(feature))
     if len(infinite):
         row = int(infinite[0])
-        value = f"{values[row]} at row {row} (from 0)"
+        value = f"{values[row]} in row {row + 1}"
         raise ValueError(f"column {column.name!r} has {value}; features must be finite as float32, null for missing.")
     return feature
 
@@ -247,7 +287,7 @@ def _docids(column: nw.Series[Any]) -> list[str]:
     values = column.to_list()
     for row, value in enumerate(values):
         if not isinstance(value, (str, int, np.integer)):
-            what = f"{value!r} at row {row} (from 0)"
+            what = f"{value!r} in row {row + 1}"
             raise ValueError(f"column {column.name!r} has {what}; document ids must be text or integers.")
     return [str(value) for value in values]
 
@@ -259,7 +299,7 @@ def _refuse_null(column: nw.Series[Any]) -> None:
 
 
 def _missing(column: nw.Series[Any], row: int) -> ValueError:
-    return ValueError(f"column {column.name!r} is missing a value at row {row} (from 0); every row needs one.")
+    return ValueError(f"column {column.name!r} is missing a value in row {row + 1}; every row needs one.")
 
 
 def _tidy_texts(names: np.ndarray, what: str) -> np.ndarray:

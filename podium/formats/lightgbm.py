@@ -1,5 +1,6 @@
 """LightGBM's training files: rows without query ids, and next to them `FILE.query` with the number of rows of each
-query, and `FILE.weight` with one weight per row where rows have weights.
+query, `FILE.weight` with one weight per row where rows have weights, and `FILE.init` with one score per row where
+training starts from scores.
 
 The data file is SVM-light text (`2 0:0.5 7:1`) or a table whose first column is the label. LightGBM counts the
 features of SVM-light text from 0, unlike LETOR files, which count from 1: `0:0.5` is the first column of X here, and
@@ -26,41 +27,53 @@ from podium._runtime.warn import LossWarning
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
+from podium.formats.letor import read_svmlight
 from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
-from podium.formats.tables import LargeCells, Record, cell_numbers, chunks_of, feature_lines, joined, rows_of
+from podium.formats.tables import LargeCells, cell_numbers, chunks_of, feature_lines, joined, rows_of
+from podium.formats.text_columns import Record
 
 _PAIRS = re.compile(rb"\s*[^\s:]+(\s+\d+:\S*)+\s*(#.*)?")  # a line of SVM-light text with a feature
 
 
-def read_lightgbm(path: FilePath, *, zero_based: bool = True) -> RankingData:
-    """Read LightGBM's data file, its `.query` file and, where there is one, its `.weight` file.
+def read_lightgbm(path: FilePath, *, zero_based: bool = True, labels: str = "required") -> RankingData:
+    """Read LightGBM's data file, its `.query` file and, where there are any, its `.weight` and `.init` files.
 
-    A compressed `rank.train.xz` may have `rank.train.query` next to it. The header of a table is found by its words.
+    A compressed `rank.train.xz` may have `rank.train.query` next to it. The header of a table is found by its words. A
+    table has labels; `labels` is as in `read_data` for SVM-light text, whose rows without them begin with a feature.
     """
     sizes, delimiter = _read_sizes(path), table_delimiter(path)
     try:
-        data = _read_pairs(path, sizes, zero_based) if delimiter is None else _read_table(path, delimiter, sizes)
+        if delimiter is None:
+            data = read_svmlight(path, group_sizes=sizes, zero_based=zero_based, labels=labels)
+        else:
+            data = _read_table(path, delimiter, sizes)
     except FormatError:
         raise
     except ValueError as error:  # about the arrays: it has no file's name yet
         raise FormatError(path, f"does not fit {beside(path, '.query')}: {error}") from error
-    weights = beside(path, ".weight")
-    return data if weights is None else replace(data, sample_weight=_read_weights(weights, path, data.n_rows))
+    weights, scores = beside(path, ".weight"), beside(path, ".init")
+    if weights is not None:
+        data = replace(data, sample_weight=_read_weights(weights, path, data.n_rows))
+    if scores is not None:
+        advice = "Each line is the score that training starts from, one for ranking."
+        values = _one_per_row(read_numbers(scores, advice), "score", scores, path, data.n_rows)
+        data = replace(data, init_score=values)
+    return data
 
 
 def write_lightgbm(data: RankingData, path: FilePath) -> None:
     """Write SVM-light text with every value, features counted from 0, and the files next to it.
 
-    All files are written aside and then take their names right after each other. A `.weight` file of earlier data
-    is removed, because LightGBM would use it. Ids, names and query weights have no place in this layout, and neither
-    have interleaved queries: their rows are written query by query.
+    All files are written aside and then take their names right after each other. A `.weight` or `.init` file of
+    earlier data is removed, because LightGBM would use it. Ids, names and query weights have no place in this layout,
+    and neither have interleaved queries: their rows are written query by query.
     """
     if data.n_rows == 0 or data.n_features == 0:
         raise ValueError(f"LightGBM reads no empty data; got {data.n_rows} rows and {data.n_features} features.")
     if is_stream(Path(path)):
         raise ValueError(f"{os.fspath(path)}: LightGBM's layout is several files; give the name of the first.")
     data.labels_for(f"{os.fspath(path)}: LightGBM's format")
-    lost = [name for name in ("query_weight", "feature_names") if getattr(data, name) is not None]
+    lost = [name for name in ("query_weight", "feature_names", "categories") if getattr(data, name) is not None]
     if lost:
         message = (
             f"{os.fspath(path)}: LightGBM's files have no place for {', '.join(lost)}; a .podium-data file keeps them."
@@ -70,15 +83,18 @@ def write_lightgbm(data: RankingData, path: FilePath) -> None:
         message = "LightGBM's files have the rows of a query contiguous; these rows are written query by query."
         warnings.warn(f"{os.fspath(path)}: {message}", LossWarning, stacklevel=2)
         data = data.grouped()
-    query, weight = _plain(path) + ".query", _plain(path) + ".weight"
+    query = _plain(path) + ".query"
+    beside_rows = {".weight": data.sample_weight, ".init": data.init_score}
     with ExitStack() as stack:  # left in reverse: the large file takes its name first, as the others cannot fail then
         _write_lines(stack, query, data.group.tolist())
-        if data.sample_weight is not None:
-            _write_lines(stack, weight, data.sample_weight.tolist())
+        for suffix, numbers in beside_rows.items():
+            if numbers is not None:
+                _write_lines(stack, _plain(path) + suffix, numbers.tolist())
         _write_rows(data, stack.enter_context(write_whole(path)))
-    if data.sample_weight is None:
-        with suppress(FileNotFoundError):
-            os.unlink(weight)
+    for suffix, numbers in beside_rows.items():
+        if numbers is None:
+            with suppress(FileNotFoundError):
+                os.unlink(_plain(path) + suffix)
 
 
 def beside(path: FilePath, suffix: str) -> str | None:
@@ -89,7 +105,7 @@ def beside(path: FilePath, suffix: str) -> str | None:
 
 def side_files(path: FilePath) -> list[str]:
     """All names that belong to a data file in this layout."""
-    return [name + suffix for name in (os.fspath(path), _plain(path)) for suffix in (".query", ".weight")]
+    return [name + suffix for name in (os.fspath(path), _plain(path)) for suffix in (".query", ".weight", ".init")]
 
 
 def _plain(path: FilePath) -> str:
@@ -115,8 +131,12 @@ def _read_weights(weights: str, path: FilePath, n_rows: int) -> np.ndarray:
     if (values < 0).any():
         line = int(np.flatnonzero(values < 0)[0]) + 1
         raise FormatError(weights, f"expected a weight, 0 or more; found {values[line - 1]}.", line)
+    return _one_per_row(values, "weight", weights, path, n_rows)
+
+
+def _one_per_row(values: np.ndarray, what: str, file: str, path: FilePath, n_rows: int) -> np.ndarray:
     if len(values) != n_rows:
-        raise FormatError(weights, f"has {len(values)} weights, {os.fspath(path)} has {counted(n_rows, 'row')}.")
+        raise FormatError(file, f"has {len(values)} {what}s, {os.fspath(path)} has {counted(n_rows, 'row')}.")
     return values
 
 
@@ -130,12 +150,6 @@ def table_delimiter(path: FilePath) -> str | None:
     if _PAIRS.fullmatch(first):
         return None
     return next((delimiter for delimiter in ("\t", ",") if delimiter.encode() in first), None)
-
-
-def _read_pairs(path: FilePath, sizes: np.ndarray, zero_based: bool) -> RankingData:
-    from podium.formats.letor import read_svmlight
-
-    return read_svmlight(path, group_sizes=sizes, zero_based=zero_based)
 
 
 def _read_table(path: FilePath, delimiter: str, sizes: np.ndarray) -> RankingData:

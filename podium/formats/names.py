@@ -7,6 +7,7 @@ of all names that training knew; any other value is a missing one. Columns of an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.warn import warn
+from podium.data.categories import called, sorted_names
 from podium.data.precision import is_large
+from podium.data.ranking import RankingData
 from podium.data.sparse import is_sparse
 
 if TYPE_CHECKING:
@@ -23,9 +26,14 @@ if TYPE_CHECKING:
 Names = dict[str, list[Any]]
 """Column -> its names, in the order of their numbers."""
 
+_NUMBER = re.compile(r"[+-]?(\d[\d.,_' ]*|[.,]\d+)(e[+-]?\d+)?\s*%?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_MOST_NAMES = 50  # with more, every second row having its own is no chance
+
 
 def find_names(X: Any, wanted: Iterable[Any]) -> Names:
-    """The names in the columns of a table or an array; `wanted`: columns that hold some, by name or number."""
+    """The names in the columns of X; `wanted`: columns of a table or an array that hold some, by name or number."""
+    if isinstance(X, RankingData):
+        return {column: list(known) for column, known in (X.categories or {}).items()}
     table = _table_of(X)
     if table is None:
         return _names_of_array(X, wanted)
@@ -46,8 +54,68 @@ def find_names(X: Any, wanted: Iterable[Any]) -> Names:
                 f"column {name!r} holds text such as {column.to_list()[0][:40]!r}. If these are names, say "
                 f"categorical=[{str(name)!r}]; otherwise turn the column into numbers or leave it out."
             )
-        names_by_column[str(name)] = _sorted(name, set(column.unique().to_list()))
+        names_by_column[str(name)] = sorted_names(name, column.unique().to_list())
     return names_by_column
+
+
+def column_names(column: nw.Series[Any], asked: bool) -> list[Any] | None:
+    """The names in a column of a table that becomes ranking data, None if it holds numbers.
+
+    Text is taken for names if none of it is a number: a number among text, or text among numbers, is more likely a
+    mistake, unless the column is asked for.
+    """
+    import narwhals as nw
+
+    typed, text = isinstance(column.dtype, (nw.Categorical, nw.Enum)), isinstance(column.dtype, nw.String)
+    present = column.drop_nulls()
+    if not (typed or asked or (text and len(present))):
+        return None
+    values = {plain_name(value) for value in present.unique().to_list()} - {None}
+    if text and not asked:
+        refuse_numbers_as_names(str(column.name), values)
+    names = sorted_names(column.name, values)
+    warn_of_ids(str(column.name), len(names), len(present))
+    return names
+
+
+def plain_name(value: Any) -> Any:
+    """A name as JSON has it, 3 for 3.0: a column of integers with missing values is one of floats. NaN is None."""
+    if isinstance(value, (float, np.floating)):
+        return None if value != value else int(value) if float(value).is_integer() else float(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in any way of writing: `0.5`, `0,5`, `1 000`, `12%`, `inf`."""
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def refuse_numbers_as_names(column: str, names: Iterable[Any]) -> None:
+    """Refuse text that is in part numbers."""
+    number = min((name for name in names if isinstance(name, str) and is_number(name)), default=None)
+    if number is not None:
+        other = min((name for name in names if not is_number(str(name))), default=None)
+        mixed = f"text such as {number[:40]!r}" + ("" if other is None else f" and {other[:40]!r}")
+        advice = f"{LIST_CATEGORIES.format(column)}, else turn it into numbers."
+        raise ValueError(f"column {column!r} holds {mixed}; {advice}")
+
+
+LIST_CATEGORIES = "if its values are categories, say so: categorical=[{0!r}] (--categorical {0})"
+
+
+def warn_of_ids(column: str, n_names: int, n_values: int) -> None:
+    """Warn of a column in which nearly every row has a name of its own: a title or an address, not a category."""
+    if n_names > _MOST_NAMES and 2 * n_names > n_values:
+        warn(
+            f"column {column!r} has {n_names:,} categories in {n_values:,} rows, so there is little to learn from it. "
+            f"If it is a title or an id, leave it out: drop=[{column!r}] (--drop {column})."
+        )
+
+
+def numbers_of_names(column: nw.Series[Any], names: Sequence[Any]) -> np.ndarray:
+    """The place of every value in the list of all names of the column, NaN for null."""
+    places: Mapping[Any, int] = {name: number for number, name in enumerate(names)}
+    return np.array([places.get(value, np.nan) for value in column.to_list()], dtype=np.float64)
 
 
 def encode(X: Any, names: Names, columns: Sequence[str] | None = None) -> Any:
@@ -99,8 +167,8 @@ def _refuse_sparse_names(X: Any, asked: set[int]) -> None:
     for column in sorted(asked):
         if _distinct_numbers(entries.data[entries.col == column]) is not None:
             raise ValueError(
-                f"column {column} of the sparse X is categorical and has numbers that float32 does not distinguish. "
-                "Number its categories from 0, or give a dense array or a table."
+                f"column {column + 1}, X[:, {column}], of the sparse X is categorical and has numbers that float32 "
+                "does not distinguish. Number its categories from 0, or give a dense array or a table."
             )
 
 
@@ -130,7 +198,7 @@ def _encode_array(X: Any, names: Names, columns: Sequence[str] | None) -> Any:
         if column is None or (matrix.dtype.kind != "O" and any(isinstance(one, str) for one in known)):
             continue
         coded = _copy_for_codes(matrix) if coded is None else coded
-        coded[:, column] = _codes(matrix[:, column], known, f"column {name!r}")
+        coded[:, column] = _codes(matrix[:, column], known, called(name, columns))
     return X if coded is None else coded
 
 
@@ -170,16 +238,6 @@ def _table_of(X: Any) -> nw.DataFrame[Any] | None:
 
     table = nw.from_native(X, eager_only=True, pass_through=True)
     return table if isinstance(table, nw.DataFrame) else None
-
-
-def _sorted(column: Any, values: set[Any]) -> list[Any]:
-    """In an order that the table has no part in: numbers before text."""
-    for value in values:
-        if not isinstance(value, (str, int, float)):
-            raise ValueError(
-                f"column {column!r} has the category {value!r}; expected text or numbers. Turn it into text first."
-            )
-    return sorted(values, key=lambda value: (isinstance(value, str), value))
 
 
 def _numbers(column: nw.Series[Any], names: list[Any]) -> np.ndarray:

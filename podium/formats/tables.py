@@ -1,7 +1,8 @@
 """Tables in files: CSV, TSV and Parquet with a named column for the label, the query id and each feature.
 
 An empty cell, or `nan`, is a missing feature. CSV and TSV are UTF-8 text with a header line; texts may be quoted. As
-such a file has no types, query ids are integers when every one of them is written as one (`7`, not `007`).
+such a file has no types, query ids are integers when every one of them is written as one (`7`, not `007`), and a
+feature whose cells are no numbers has categories.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, islice, pairwise
 from operator import itemgetter
 from typing import Any
@@ -27,13 +29,13 @@ from podium.formats import LABELS, frames
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table, round_texts, write_float32, write_integer
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text
+from podium.formats.names import LIST_CATEGORIES, is_number
 from podium.formats.parquet_seal import SealedSink, check_seal
+from podium.formats.text_columns import Record, TextColumns, is_missing, whole_numbers_or_text
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 TABLE_FORMATS = (*DELIMITERS, "parquet")
 _CELLS_AT_ONCE = 1 << 16
-
-Record = tuple[int, list[str]]  # the number of a line, and its cells
 
 
 def read_table(
@@ -47,15 +49,18 @@ def read_table(
     sample_weight: str | None = None,
     query_weight: str | None = None,
     labels: str = "required",
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> RankingData:
     """Read `.csv`, `.tsv` (compressed or not) or `.parquet`; `kind` overrides the suffix.
 
     `labels` is as in `read_data`: "required", "optional" or "ignored", which `label=None` means too. Columns named
-    docid, sample_weight and query_weight are used as such unless they are listed in `features`.
+    docid, sample_weight and query_weight are used as such unless they are listed in `features`; those in `drop` are
+    left out. Features that hold text have categories, and so do those in `categorical`, which may hold numbers too.
     """
     kind = table_kind(path, kind)
     check_choice("labels", labels, LABELS)
-    asked = frames.ColumnNames(label, qid, docid, features, sample_weight, query_weight, labels)
+    asked = frames.ColumnNames(label, qid, docid, features, sample_weight, query_weight, labels, drop, categorical)
     try:
         if kind == "parquet":
             arrays = frames.arrays_from_frame(read_parquet(path), asked)
@@ -80,8 +85,37 @@ def write_table(data: RankingData, path: FilePath, *, kind: str | None = None) -
     fronts = _fronts(list(columns.values())[: -data.n_features], delimiter)
     with write_whole(path) as stream:
         stream.write((delimiter.join(_quoted(name, delimiter) for name in columns) + "\n").encode())
-        for lines in feature_lines(data.X, delimiter):
+        for lines in _lines_with_names(data, delimiter) if data.categories else feature_lines(data.X, delimiter):
             stream.write(b"".join(b"%s%s\n" % row for row in zip(islice(fronts, len(lines)), lines)))
+
+
+def _lines_with_names(data: RankingData, delimiter: str) -> Iterator[list[bytes]]:
+    """Rows of features as text, names in place of their numbers, an empty cell for a missing one."""
+    coded = [(data.feature_names or ()).index(name) for name in data.categories or ()]
+    texts = {column: _name_cells(data, column, delimiter) for column in coded}
+    runs = np.split(np.arange(data.n_features), sorted({at for column in coded for at in (column, column + 1)}))
+    separator, step = delimiter.encode(), max(1, _CELLS_AT_ONCE // data.n_features)
+    for start in range(0, data.n_rows, step):
+        rows = slice(start, min(start + step, data.n_rows))
+        cells = [_run_cells(data.X[rows, run], texts.get(run[0]), delimiter) for run in runs if len(run)]
+        yield [separator.join(row) for row in zip(*cells)]
+
+
+def _name_cells(data: RankingData, column: int, delimiter: str) -> list[bytes]:
+    """What stands for each number of a column with categories, and last for a missing one."""
+    name = (data.feature_names or ())[column]
+    cells = [_quoted(str(text), delimiter) for text in (data.categories or {})[name]]
+    lost = next((cell for cell in cells if is_missing(cell)), None)
+    if lost is not None:
+        raise ValueError(f"column {name!r} has the category {lost!r}, which would be read as a missing value.")
+    return [cell.encode() for cell in cells] + [b""]
+
+
+def _run_cells(X: Array, texts: list[bytes] | None, delimiter: str) -> list[bytes]:
+    if texts is None:
+        return [line for lines in feature_lines(np.ascontiguousarray(X), delimiter) for line in lines]
+    places = np.where(np.isnan(X[:, 0]), len(texts) - 1, X[:, 0]).astype(np.int64)
+    return [texts[number] for number in places.tolist()]
 
 
 def rows_of(path: FilePath, delimiter: str) -> Iterator[Record]:
@@ -149,6 +183,9 @@ def cell_numbers(
         row, column = divmod(int(bad[0]), len(names))
         expected = "a finite number or an empty cell" if missing else "a finite number"
         message = f"column {names[column]!r}: expected {expected}, found {cells[bad[0]][:60]!r}."
+        if missing and not is_number(cells[bad[0]]):
+            advice = LIST_CATEGORIES.format(names[column])
+            message += f" {advice[0].upper()}{advice[1:]}."
         raise FormatError(path, message, records[row][0])
     if large is not None:
         large.add(cells, values, names)
@@ -203,18 +240,21 @@ def _read_text(path: FilePath, delimiter: str, asked: frames.ColumnNames) -> dic
     records = rows_of(path, delimiter)
     header = read_header(path, records)
     names = frames.choose_columns(header, asked)
-    columns = _gather(path, records, header, names | {"qid": asked.qid})
+    columns = _gather(path, records, header, names | {"qid": asked.qid}, asked.categorical)
     query_weight = columns["query_weight"]
     if query_weight is not None:
         columns["query_weight"] = frames.one_per_query(query_weight, columns["qid"])
     return columns
 
 
-def _gather(path: FilePath, records: Iterator[Record], header: list[str], names: dict[str, Any]) -> dict[str, Any]:
+def _gather(
+    path: FilePath, records: Iterator[Record], header: list[str], names: dict[str, Any], categorical: Sequence[str]
+) -> dict[str, Any]:
     amounts = [kind for kind in ("label", "sample_weight", "query_weight") if names[kind] is not None]
     features, numbers, ids, docids, large = [], [], [], [], LargeCells()
+    texts = TextColumns(path, header, names["features"], categorical)
     for chunk in chunks_of(path, records, len(header)):
-        features.append(cell_numbers(path, chunk, header, names["features"], missing=True, large=large))
+        features.append(_feature_numbers(path, chunk, header, texts, large))
         if amounts:
             numbers.append(_amounts(path, chunk, header, [names[kind] for kind in amounts]))
         ids += _filled_cells(path, chunk, header, names["qid"])
@@ -224,15 +264,34 @@ def _gather(path: FilePath, records: Iterator[Record], header: list[str], names:
         raise FormatError(path, "has no rows below the header.")
     large.warn(path)
     weights = dict(zip(amounts, np.concatenate(numbers).T)) if amounts else {}
+    X = joined(features)
     return {
-        "X": joined(features),
+        "X": X,
         "y": weights.get("label"),
-        "qid": _whole_numbers_or_text(ids),
+        "qid": whole_numbers_or_text(ids),
         "docids": docids if names["docid"] is not None else None,
         "feature_names": names["features"],
         "sample_weight": weights.get("sample_weight"),
         "query_weight": weights.get("query_weight"),
+        "categories": texts.finish(X),
     }
+
+
+def _feature_numbers(
+    path: FilePath, records: list[Record], header: list[str], texts: TextColumns, large: LargeCells
+) -> Array:
+    """The features of some records; names by their numbers so far."""
+    texts.decide(records)
+    read = partial(cell_numbers, path, records, header, missing=True, large=large)
+    if not texts.numbers:
+        return read(texts.features)
+    numbers = [name for name in texts.features if name not in texts.numbers]
+    result = np.empty((len(records), len(texts.features)), dtype=np.float32)
+    if numbers:
+        result[:, [texts.features.index(name) for name in numbers]] = read(numbers)
+    for name in texts.numbers:
+        result[:, texts.features.index(name)] = texts.read(records, name)
+    return result
 
 
 def _lines(path: FilePath) -> Iterator[str]:
@@ -281,15 +340,6 @@ def _filled_cells(path: FilePath, records: list[Record], header: list[str], name
     if "" in cells:
         raise FormatError(path, f"column {name!r} is empty; every row needs one.", records[cells.index("")][0])
     return cells
-
-
-def _whole_numbers_or_text(ids: list[str]) -> list[Any]:
-    distinct = set(ids)
-    if all(text.isascii() and len(text) < 25 and text.removeprefix("-").isdigit() for text in distinct):
-        numbers = {text: int(text) for text in distinct}
-        if all(str(number) == text for text, number in numbers.items()):
-            return [numbers[text] for text in ids]
-    return list(ids)
 
 
 def _fronts(columns: list[Array], delimiter: str) -> Iterator[bytes]:

@@ -17,12 +17,14 @@ import numpy as np
 from podium._runtime.words import counted
 from podium.data.precision import EXACT
 from podium.data.ranking import RankingData
-from podium.data.sparse import refuse_sparse
+from podium.data.sparse import is_sparse
 from podium.data.texts import Texts
 from podium.formats.digits import merged_in_file
 from podium.formats.lines import FilePath
 from podium.lint import facts
+from podium.lint.category_checks import category_differences, in_same_numbers
 from podium.lint.rules import Finding, Level, Report, rules
+from podium.lint.sparse_facts import measure_sparse
 
 LARGEST_LABEL = 31  # the exponential gain 2^label - 1 stops here
 LONGEST_LIST = 10_000  # LightGBM's limit for its ranking objectives
@@ -47,7 +49,13 @@ class _Part:
     @classmethod
     def of(cls, name: str, data: RankingData, path: FilePath | None) -> _Part:
         grouped = data.grouped()
-        return cls(name, grouped, data.rows, facts.measure(grouped.X, grouped.offsets), path)
+        measure = measure_sparse if is_sparse(grouped.X) else facts.measure
+        return cls(name, grouped, data.rows, measure(grouped.X, grouped.offsets), path)
+
+    @property
+    def coded(self) -> list[int]:
+        """The columns whose numbers stand for categories, so that their order and size mean nothing."""
+        return [(self.data.feature_names or ()).index(name) for name in self.data.categories or ()]
 
     @property
     def labels(self) -> np.ndarray:
@@ -66,12 +74,12 @@ def check(parts: Mapping[str, RankingData], paths: Mapping[str, FilePath] | None
     """
     if not parts:
         raise ValueError("check needs at least one data set; got none.")
-    for name, data in parts.items():
-        refuse_sparse(data.X, f"{name}: check")
     read_from = paths or {}
     full = {name: data for name, data in parts.items() if data.n_rows and data.n_features}
+    differences = [_finding(code, file, **details) for code, file, details in category_differences(full)]
+    full = in_same_numbers(full)
     filled = [_Part.of(name, data, read_from.get(name)) for name, data in full.items()]
-    findings = [*_empty_parts(parts), *_between_all(full)]
+    findings = [*_empty_parts(parts), *_between_all(full), *differences]
     for part in filled:
         for look_at_part in (*_PART_CHECKS, *(_LABEL_CHECKS if part.data.y is not None else (_no_labels,))):
             findings.extend(look_at_part(part))
@@ -206,7 +214,7 @@ def _merged_numbers(part: _Part) -> Iterator[Finding]:
     if part.path is None:
         return
     largest = np.fmax(np.abs(part.facts.low), np.abs(part.facts.high))
-    merged = merged_in_file(part.path, part.data, np.flatnonzero(largest >= EXACT))
+    merged = merged_in_file(part.path, part.data, np.setdiff1d(np.flatnonzero(largest >= EXACT), part.coded))
     if merged:
         mask = np.zeros(part.data.n_features, dtype=bool)
         mask[list(merged)] = True
@@ -260,6 +268,7 @@ def _feature_scales(group: Sequence[_Part]) -> Iterator[Finding]:
     low = np.fmin.reduce([part.facts.low for part in group]).astype(np.float64)
     high = np.fmax.reduce([part.facts.high for part in group]).astype(np.float64)
     spans = np.where(high > low, high - low, np.nan)
+    spans[_coded(group)] = np.nan
     if np.fmax.reduce(spans) > _SCALE_RATIO * np.fmin.reduce(spans):
         narrow, wide = np.nanargmin(spans), np.nanargmax(spans)
         details: dict[str, Any] = {"narrow": _feature(group, narrow), "narrow_span": float(spans[narrow])}
@@ -276,8 +285,13 @@ def _leaking_features(group: Sequence[_Part]) -> Iterator[Finding]:
     lead = np.sum([part.larger - part.smaller for part in counts], axis=0)
     right = 0.5 + 0.5 * np.abs(lead) / pairs  # a tie is half right; a feature that is always wrong leaks as well
     leaks = right >= _LEAK_ACCURACY
+    leaks[_coded(group)] = False
     accuracy = float(right[leaks].min(initial=1.0))
     yield from _about_features("leaking-features", group, leaks, accuracy=accuracy, pairs=pairs)
+
+
+def _coded(group: Sequence[_Part]) -> list[int]:
+    return sorted({column for part in group for column in part.coded})
 
 
 # Between data sets

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from podium.data.sparse import FeatureMatrix, as_dense
 from podium.data.texts import Texts
 
 _BLOCK = 1 << 19  # values per block: 2 MB as float32
@@ -41,10 +42,10 @@ def measure(X: np.ndarray, offsets: np.ndarray) -> Facts:
     missing, column_hashes = np.zeros(f, np.int64), np.zeros(f, np.uint64)
     low, high = np.full(f, np.nan, np.float32), np.full(f, np.nan, np.float32)
     varies, varies_in_query = np.zeros(f, bool), np.zeros(f, bool)
-    row_hashes, column_keys = np.empty(n, np.uint64), _keys(0, f)
+    row_hashes, column_keys = np.empty(n, np.uint64), keys(0, f)
     for start, stop in _blocks(n, f):
         before = max(start - 1, 0)  # with the row before, so that each neighbouring pair is compared once
-        bits = _canonical_bits(X[before:stop])
+        bits = canonical_bits(X[before:stop])
         differs = bits[1:] != bits[:-1]
         varies |= differs.any(axis=0)
         differs[opens_query[before + 1 : stop]] = False
@@ -53,8 +54,8 @@ def measure(X: np.ndarray, offsets: np.ndarray) -> Facts:
         missing += np.count_nonzero(np.isnan(block), axis=0)
         low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
         row_hashes[start:stop] = np.einsum("ij,j->i", wide, column_keys)
-        column_hashes += np.einsum("ij,i->j", wide, _keys(start, stop))
-    return Facts(missing, low, high, _canonical_bits(X[:1])[0], varies, varies_in_query, column_hashes, row_hashes)
+        column_hashes += np.einsum("ij,i->j", wide, keys(start, stop))
+    return Facts(missing, low, high, canonical_bits(X[:1])[0], varies, varies_in_query, column_hashes, row_hashes)
 
 
 def hash_texts(texts: Texts) -> np.ndarray:
@@ -88,30 +89,30 @@ def repeats(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return before[by_place], again[by_place]
 
 
-def rows_equal(X: np.ndarray, rows: np.ndarray, other: np.ndarray, other_rows: np.ndarray) -> np.ndarray:
+def rows_equal(X: FeatureMatrix, rows: np.ndarray, other: FeatureMatrix, other_rows: np.ndarray) -> np.ndarray:
     """For each pair of places: is the row of X the same as the row of the other matrix?"""
     equal = np.empty(len(rows), bool)
     for start, stop in _blocks(len(rows), X.shape[1]):
-        mine, theirs = _canonical_bits(X[rows[start:stop]]), _canonical_bits(other[other_rows[start:stop]])
+        mine, theirs = (canonical_bits(as_dense(part)) for part in (X[rows[start:stop]], other[other_rows[start:stop]]))
         equal[start:stop] = (mine == theirs).all(axis=1)
     return equal
 
 
-def rows_flat(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def rows_flat(X: FeatureMatrix, rows: np.ndarray) -> np.ndarray:
     """For each place: has the row one value only (all zero, all missing)? Such rows are alike by chance."""
     flat = np.empty(len(rows), bool)
     for start, stop in _blocks(len(rows), X.shape[1]):
-        bits = _canonical_bits(X[rows[start:stop]])
+        bits = canonical_bits(as_dense(X[rows[start:stop]]))
         flat[start:stop] = (bits == bits[:, :1]).all(axis=1)
     return flat
 
 
-def columns_equal(X: np.ndarray, columns: np.ndarray, others: np.ndarray) -> np.ndarray:
+def columns_equal(X: FeatureMatrix, columns: np.ndarray, others: np.ndarray) -> np.ndarray:
     """For each pair of columns: are they the same in every row?"""
     equal = np.ones(len(columns), bool)
-    for start, stop in _blocks(len(X), len(columns)):
-        block = X[start:stop]
-        equal &= (_canonical_bits(block[:, columns]) == _canonical_bits(block[:, others])).all(axis=0)
+    for start, stop in _blocks(X.shape[0], len(columns)):
+        one, other = (canonical_bits(as_dense(X[start:stop][:, some])) for some in (columns, others))
+        equal &= (one == other).all(axis=0)
     return equal
 
 
@@ -125,12 +126,12 @@ class PairCounts:
     queries: int
 
 
-def count_pairs(X: np.ndarray, y: np.ndarray, offsets: np.ndarray) -> PairCounts:
+def count_pairs(X: FeatureMatrix, y: np.ndarray, offsets: np.ndarray) -> PairCounts:
     """Ask every feature about a bounded sample of pairs; ties and missing values count for neither side."""
     better, worse = _sample_pairs(y, offsets, limit=max(1000, min(20_000, _PAIR_VALUES // max(X.shape[1], 1))))
     larger, smaller = np.zeros(X.shape[1], np.int64), np.zeros(X.shape[1], np.int64)
     for start, stop in _blocks(len(better), X.shape[1]):
-        high, low = X[better[start:stop]], X[worse[start:stop]]
+        high, low = as_dense(X[better[start:stop]]), as_dense(X[worse[start:stop]])
         larger += np.count_nonzero(high > low, axis=0)
         smaller += np.count_nonzero(high < low, axis=0)
     queries = np.unique(np.searchsorted(offsets, better, side="right"))
@@ -153,7 +154,7 @@ def _sample_pairs(y: np.ndarray, offsets: np.ndarray, limit: int) -> tuple[np.nd
     return pairs // len(y), pairs % len(y)
 
 
-def _canonical_bits(block: np.ndarray) -> np.ndarray:
+def canonical_bits(block: np.ndarray) -> np.ndarray:
     """The float32 bits with one zero and one NaN: equal values and equal bits are then the same thing."""
     copy: np.ndarray = np.add(block, np.float32(0), order="C")  # -0.0 + 0.0 is 0.0
     missing = np.isnan(copy)
@@ -162,7 +163,7 @@ def _canonical_bits(block: np.ndarray) -> np.ndarray:
     return copy.view(np.uint32)
 
 
-def _keys(start: int, stop: int) -> np.ndarray:
+def keys(start: int, stop: int) -> np.ndarray:
     return mix(np.arange(start, stop, dtype=np.uint64)) | np.uint64(1)  # odd: no bit of a value is lost
 
 

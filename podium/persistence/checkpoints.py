@@ -194,9 +194,11 @@ def checksum(arrays: Sequence[np.ndarray], n_jobs: int | None = None) -> str:
 
 def _describe_data(data: RankingData, n_jobs: int | None) -> str:
     weights = [np.empty(0) if weight is None else weight for weight in (data.sample_weight, data.query_weight)]
-    names = np.frombuffer(repr(data.feature_names).encode(), np.uint8)
+    columns = repr(data.feature_names) + ("" if not data.categories else repr(data.categories))
+    names = np.frombuffer(columns.encode(), np.uint8)
     labels = [] if data.y is None else [data.y]  # pairs take their place
-    total = checksum([*arrays_of(data.X), *labels, data.offsets, *weights, names], n_jobs)
+    starts = [] if data.init_score is None else [data.init_score]
+    total = checksum([*arrays_of(data.X), *labels, data.offsets, *weights, names, *starts], n_jobs)
     return f"{data.sizes}, checksum {total}"
 
 

@@ -84,7 +84,8 @@ def _read_both(train_file: Path, valid_file: Path | None, locate: Locate) -> tup
     train = read_file(train_file, locate)
     if valid_file is None:
         return train, None
-    return train, Columns.of_data(train, train_file).give(read_file(valid_file, locate), valid_file)
+    columns = Columns.of_data(train, train_file)
+    return train, columns.give(read_file(valid_file, locate, columns.categories or ()), valid_file)
 
 
 def write_history(tuned: Tuned, path: Path) -> None:

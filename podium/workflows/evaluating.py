@@ -12,7 +12,7 @@ from podium._runtime.warn import LossWarning
 from podium.evaluation.evaluating import Evaluation, evaluate, evaluate_run, evaluate_under_all
 from podium.formats.scores import read_scores
 from podium.formats.trec import read_qrels, read_run
-from podium.workflows.reading import Locate, itself, read_file
+from podium.workflows.reading import Locate, Reading, itself, read_file
 
 if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
@@ -60,5 +60,6 @@ def check_files(files: Sequence[Path], *, locate: Locate = itself) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # it is one of the findings
         paths = {str(path): locate(path) for path in files}
-        parts = {name: read_file(path, labels="optional") for name, path in paths.items()}
-    return check(parts, paths)
+        options = locate.options if isinstance(locate, Reading) else {}
+        parts = {name: read_file(path, Reading(options=options), labels="optional") for name, path in paths.items()}
+    return check(parts, {} if "zero_based" in options else paths)

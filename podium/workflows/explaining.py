@@ -51,6 +51,7 @@ def study_file(
         return explain.permutation_importance(ranker, rows, metric=metric)
     if train is None:
         raise ValueError("an ablation needs training data.")
-    learned = Columns.of_model(ranker, model).give(read_file(train, locate), train)
+    columns = Columns.of_model(ranker, model)
+    learned = columns.give(read_file(train, locate, columns.categories or ()), train)
     with progress("training without features") as report:
         return explain.ablation(ranker, learned, rows, groups=groups, metric=metric, report=report)

@@ -1,13 +1,13 @@
 """Files of data on their way to a model: read with a progress bar, and brought to the columns that are expected.
 
 `locate` finds the file that a path stands for: the command line copies what comes through a pipe, and messages keep the
-user's names.
+user's names. A `Reading` is one that also says how files of data are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ from podium._runtime.files import refuse_bad_target, refuse_own_input
 from podium._runtime.progress import progress
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
+from podium.data.categories import Categories
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
-from podium.formats import read_data
+from podium.formats import Format, format_of, formats, read_data
 from podium.persistence.storage import refuse_bad_model_path
 
 if TYPE_CHECKING:
@@ -33,17 +34,64 @@ def itself(path: Path) -> Path:
     return path
 
 
-def read_file(path: Path, locate: Locate = itself, **options: Any) -> RankingData:
-    """Read ranking data with a progress bar; `options` are those of `read_data`."""
+@dataclass(frozen=True)
+class Reading:
+    """How files of data are read: where they are, and further arguments of `read_data` for all of them."""
+
+    locate: Locate = itself
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, path: Path) -> Path:
+        return self.locate(path)
+
+    def options_for(self, path: Path, kind: Format) -> dict[str, Any]:
+        """Arguments for a file of this format; one that it does not take is refused."""
+        for name in self.options:
+            if name not in (*kind.options, "names"):
+                takers = ", ".join(one.name for one in formats() if name in one.options)
+                option = OPTIONS.get(name, f"--{name}")
+                raise ValueError(f"{option} is for files of format {takers}; {path} is of format {kind.name}.")
+        return dict(self.options)
+
+
+OPTIONS = {"zero_based": "--zero-based or --one-based"}
+
+
+def read_file(path: Path, locate: Locate = itself, expected: Collection[str] = (), **options: Any) -> RankingData:
+    """Read ranking data with a progress bar; `options` are those of `read_data`.
+
+    expected: columns that hold categories where a model, or other data, is from; a file of a format that knows none of
+    its types is read so.
+    """
+    file = locate(path)
+    kind = format_of(file, options.get("format"))
+    chosen = locate.options_for(path, kind) if isinstance(locate, Reading) else {}
+    if expected and "categorical" in kind.options:
+        chosen["categorical"] = list(dict.fromkeys((*chosen.get("categorical", ()), *expected)))
     with progress(f"reading {path.name}") as report:
-        return read_data(locate(path), progress=report, **options)
+        return read_data(file, progress=report, **chosen, **options)
+
+
+def read_files(paths: Sequence[Path], locate: Locate = itself, **options: Any) -> RankingData:
+    """Read files as one data set, rows in their order; a query must be in one of them.
+
+    Sparse text leaves out what is 0, so a file may lack the last features of another.
+    """
+    parts = [read_file(path, locate, **options) for path in paths]
+    if len(parts) == 1:
+        return parts[0]
+    widest = max(range(len(parts)), key=lambda number: parts[number].n_features)
+    columns = replace(Columns.of_data(parts[widest], paths[widest]), categories=None)
+    alike = [columns.give(part, path) for part, path in zip(parts, paths)]
+    return RankingData.concat(alike, names=list(map(str, paths)))
 
 
 def read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:
     from podium.persistence.saving import load
 
     ranker = load(locate(model))
-    return ranker, Columns.of_model(ranker, model).give(read_file(data, locate, labels="optional"), data)
+    columns = Columns.of_model(ranker, model)
+    return ranker, columns.give(read_file(data, locate, columns.categories or (), labels="optional"), data)
 
 
 def refuse_bad_out(out: Path, inputs: Sequence[Path], *, model: bool = False) -> None:
@@ -63,21 +111,23 @@ class Columns:
     number: int
     names: tuple[str, ...] | None
     trained: bool  # whether it is too late to have more
+    categories: Categories | None = field(default_factory=dict)  # None: those that the data has
 
     @classmethod
     def of_model(cls, model: Ranker, path: Path | str) -> Columns:
         names = getattr(model, "feature_names_in_", None)
-        return cls(f"the model {path}", model.n_features_in_, None if names is None else tuple(names), True)
+        names = None if names is None else tuple(names)
+        return cls(f"the model {path}", model.n_features_in_, names, True, model.categories_)
 
     @classmethod
     def of_data(cls, data: RankingData, path: Path) -> Columns:
-        return cls(str(path), data.n_features, data.feature_names, False)
+        return cls(str(path), data.n_features, data.feature_names, False, data.categories or {})
 
     def give(self, data: RankingData, path: Path) -> RankingData:
         """The data with these features.
 
         Sparse text leaves out what is 0, so it may lack the last ones. Named ones must be the same in the same order;
-        a file without names is taken by position, with a warning.
+        a file without names is taken by position, with a warning. Categories get the numbers that they have here.
         """
         difference = first_difference(data.feature_names or (), self.names or (), self.whose)
         if difference:
@@ -85,6 +135,9 @@ class Columns:
         if self.names is not None and data.feature_names is None and not are_positions(self.names):
             warn(f"{path} has no feature names; its columns are taken for those of {self.whose} by position.")
         data = self._widened(data, path)
+        if self.categories is not None:
+            X = data.features_in(self.categories, str(path), self.whose)
+            data = data if X is data.X else replace(data, X=X, categories=self.categories)
         if self.names is None or data.feature_names is not None:
             return data
         return replace(data, feature_names=self.names)

@@ -144,7 +144,7 @@ def features_file(
 ) -> FeatureFile:
     """Write the features that are asked for, and OUT.features.toml, which declares them.
 
-    LETOR and LightGBM text have labels in any case: without qrels they are 0.
+    LightGBM text has labels in any case: without qrels they are 0.
     """
     from podium.formats import files_of, format_of, write_data
     from podium.formats.trec import read_qrels
@@ -174,7 +174,7 @@ def features_file(
     if declaration is not None:
         with write_whole(declaration) as stream:
             folder = declaration.absolute().parent
-            beside = stage.features.to_toml(lambda feature: os.path.relpath(feature.settings["file"], folder))
+            beside = stage.features.to_toml(lambda feature: os.path.relpath(feature.settings["file"], folder), True)
             stream.write(beside.encode())
     return FeatureFile(out, declaration, data, judged is not None, len(texts) - data.n_queries)
 

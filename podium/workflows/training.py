@@ -23,12 +23,12 @@ from podium.models.frame.resolving import differing_values
 from podium.models.frame.taking_pairs import check_takes_pairs
 from podium.models.registry import Plan
 from podium.persistence.checkpoints import Checkpoints
-from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
+from podium.workflows.reading import Columns, Locate, itself, read_file, read_files, refuse_bad_out
 
 
 def train_files(
     plan: Plan,
-    train_file: Path,
+    sources: Sequence[Path],
     valid_files: Sequence[Path],
     out: Path,
     *,
@@ -37,21 +37,29 @@ def train_files(
     pair_file: Path | None = None,
     locate: Locate = itself,
 ) -> Training:
-    """Train the model on one file, evaluated on the others after each step, and write it to `out`.
+    """Train the model on files, evaluated on others after each step, and write it to `out`.
 
-    pair_file: pairs of documents of the first file, which take the place of its labels.
+    pair_file: pairs of documents of the training files, which take the place of labels.
     """
     pair_files = [] if pair_file is None else [pair_file]
-    refuse_bad_out(out, [train_file, *valid_files, *pair_files], model=True)
+    refuse_bad_out(out, [*sources, *valid_files, *pair_files], model=True)
     check_takes_pairs(plan.model, plan.model.training_plan(), pair_file)
-    data = read_file(train_file, locate, labels="required" if pair_file is None else "ignored")
+    data = read_files(
+        sources, locate, expected=_expected(plan.model), labels="required" if pair_file is None else "ignored"
+    )
     pairs = None if pair_file is None else read_pairs(locate(pair_file), data)
     base = getattr(plan.model, "init", None)
     if base is not None and is_fitted(base):
-        data = Columns.of_model(base, plan.parameters["init"]).give(data, train_file)
-    columns = Columns.of_data(data, train_file)
-    valid = {str(path): columns.give(read_file(path, locate), path) for path in valid_files}
+        data = Columns.of_model(base, plan.parameters["init"]).give(data, sources[0])
+    columns = Columns.of_data(data, sources[0])
+    valid = {str(path): columns.give(read_file(path, locate, columns.categories or ()), path) for path in valid_files}
     return train(plan, data, valid, out, early_stopping_rounds, checkpoints, pairs)
+
+
+def _expected(model: Any) -> list[str]:
+    """Columns of categories, as far as they are known before the data are read: to the model, or to its init model."""
+    listed = [name for name in getattr(model, "categorical", None) or () if isinstance(name, str)]
+    return [*listed, *getattr(getattr(model, "init", None), "categories_", {})]
 
 
 @dataclass(frozen=True)

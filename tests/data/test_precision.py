@@ -69,8 +69,8 @@ def labelled(kind, rows):
 
 
 WAYS = {
-    "from_arrays": (lambda rows, _: RankingData.from_arrays(rows, Y, QID), "1"),
-    "from sparse": (lambda rows, _: RankingData.from_arrays(csr_array(rows), Y, QID), "1"),
+    "from_arrays": (lambda rows, _: RankingData.from_arrays(rows, Y, QID), "2, X[:, 1]"),
+    "from sparse": (lambda rows, _: RankingData.from_arrays(csr_array(rows), Y, QID), "2, X[:, 1]"),
     "named arrays": (
         lambda rows, _: RankingData.from_arrays(rows, Y, QID, feature_names=["first", "second"]),
         "'second'",
@@ -80,9 +80,9 @@ WAYS = {
     "pyarrow": (lambda rows, _: RankingData.from_frame(labelled(pa.table, rows)), "'second'"),
     "csv": (csv_of, "'second'"),
     "parquet": (parquet_of, "'second'"),
-    "fit an array": (lambda rows, _: MART(**SMALL).fit(rows, Y, QID), "1"),
-    "fit a list": (lambda rows, _: MART(**SMALL).fit(rows.tolist(), Y, QID), "1"),
-    "fit sparse": (lambda rows, _: MART(**SMALL).fit(csr_array(rows), Y, QID), "1"),
+    "fit an array": (lambda rows, _: MART(**SMALL).fit(rows, Y, QID), "2, X[:, 1]"),
+    "fit a list": (lambda rows, _: MART(**SMALL).fit(rows.tolist(), Y, QID), "2, X[:, 1]"),
+    "fit sparse": (lambda rows, _: MART(**SMALL).fit(csr_array(rows), Y, QID), "2, X[:, 1]"),
     "fit pandas": (lambda rows, _: MART(**SMALL).fit(frame_of(pd.DataFrame, rows), Y, QID), "'second'"),
     "fit polars": (lambda rows, _: MART(**SMALL).fit(frame_of(pl.DataFrame, rows), Y, QID), "'second'"),
     "fit pyarrow": (lambda rows, _: MART(**SMALL).fit(frame_of(pa.table, rows), Y, QID), "'second'"),
@@ -191,7 +191,7 @@ def test_values_that_training_did_not_see_are_missing_ones(rng):
     missing = X[:2].astype(np.float64)
     missing[:, 1] = [np.nan, 2**24]
     np.testing.assert_array_equal(model.predict(other), model.predict(missing))
-    with pytest.warns(UserWarning, match="column '1': training knew none of these values"):
+    with pytest.warns(UserWarning, match=r"column 2, X\[:, 1\]: training knew none of these values"):
         model.predict(other[:1])
     with pytest.raises(ValueError, match="infinity"):
         model.predict(np.array([[1.0, np.inf]]))
@@ -209,11 +209,13 @@ def test_ranking_data_and_sparse_rows_are_refused_where_categories_are_numbered(
     with pytest.warns(UserWarning, match="float32"):
         data = RankingData.from_arrays(X, y, qid)
     for call in (model.predict, model.score, model.prune, model.refit):
-        with pytest.raises(ValueError, match="the model numbers the categories of column '1' by itself"):
+        with pytest.raises(ValueError, match=r"the model has categories in column 2, X\[:, 1\]"):
             call(data)
-    with pytest.raises(ValueError, match="the model numbers the categories of column '1'; give dense rows"):
+    with pytest.raises(ValueError, match=r"the model numbers the categories of column 2, X\[:, 1\]; give dense rows"):
         model.predict(csr_array(X))
-    with pytest.raises(ValueError, match="column 1 of the sparse X is categorical and has numbers that float32"):
+    with pytest.raises(
+        ValueError, match=r"column 2, X\[:, 1\], of the sparse X is categorical and has numbers that float32"
+    ):
         model_of(csr_array(X), y, qid, [1])
 
 

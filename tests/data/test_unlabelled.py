@@ -121,7 +121,6 @@ NEEDS_LABELS = {
     "compare": lambda model, folder: compare({"a": X[:, 0], "b": X[:, 1]}, BARE),
     "compare arrays": lambda model, folder: compare({"a": X[:, 0], "b": X[:, 1]}, None, qid=QID),
     "permutation_importance": lambda model, folder: permutation_importance(model, BARE),
-    "write LETOR": lambda model, folder: write_data(BARE, folder / "data.txt"),
     "write LightGBM": lambda model, folder: write_data(BARE, folder / "data", format="lightgbm"),
     "qrels": lambda model, folder: Qrels.from_data(BARE),
 }
@@ -150,7 +149,7 @@ def test_runs_partial_dependence_folds_and_checks_need_no_labels(model):
 
 
 def test_labelled_and_unlabelled_parts_are_not_mixed():
-    for parts, words in (([0, 1], "part 1 has no labels, part 0 has some"), ([1, 0], "part 1 has labels, part 0 has")):
+    for parts, words in (([0, 1], "part 2 has no labels, part 1 has some"), ([1, 0], "part 2 has labels, part 1 has")):
         halves = [LABELLED.subset([0]), BARE.subset([1])]
         with pytest.raises(ValueError, match=words):
             RankingData.concat([halves[part] for part in parts])
@@ -189,7 +188,10 @@ def command(*words):
     return found.exit_code, found.output, found.exception
 
 
-@pytest.mark.parametrize("name", ["new.csv", "new.parquet", "new.podium-data"])
+UNLABELLED = ["new.csv", "new.parquet", "new.podium-data", "new.txt", "new.txt.gz", "new.tsv.zst"]
+
+
+@pytest.mark.parametrize("name", UNLABELLED)
 def test_the_command_line_ranks_and_explains_files_without_labels(name, model, tmp_path):
     path, saved = tmp_path / name, tmp_path / "model.podium"
     write_data(BARE, path)
@@ -206,9 +208,36 @@ def test_the_command_line_ranks_and_explains_files_without_labels(name, model, t
     assert "[no-labels]" in out
     assert command("convert", path, tmp_path / "again.parquet")[0] == 0
     assert podium.read_data(tmp_path / "again.parquet", labels="optional").y is None
-    for words in (("train", "mart", path, "--out", tmp_path / "m"), ("convert", path, tmp_path / "again.txt")):
-        code, _, error = command(*words)
-        assert code == 1  # main() makes it 2, with the sentence
-        assert isinstance(error, ValueError)
-        assert "label" in str(error)
+    code, _, error = command("train", "mart", path, "--out", tmp_path / "m")
+    assert code == 1  # main() makes it 2, with the sentence
+    assert isinstance(error, ValueError)
+    assert "label" in str(error)
     assert not (tmp_path / "m").exists()
+
+
+def test_lightgbms_and_yandexs_text_need_no_labels_either(model, tmp_path):
+    queries = np.diff(BARE.offsets)
+    rows = BARE.grouped().X
+    (tmp_path / "new").write_text("".join(" ".join(f"{k}:{v}" for k, v in enumerate(row)) + "\n" for row in rows))
+    (tmp_path / "new.query").write_text("".join(f"{n}\n" for n in queries))
+    data = read_data(tmp_path / "new", labels="optional")
+    assert data.y is None
+    np.testing.assert_array_equal(data.X, rows)
+    (tmp_path / "yandex").write_text("1:0.5 2:1 # 7\n2:3 # 8\n")
+    data = read_data(tmp_path / "yandex", format="letor-comments", labels="optional")
+    assert (data.y, data.qid.tolist(), data.X.tolist()) == (None, [7, 8], [[0.5, 1], [0, 3]])
+    with pytest.raises(FormatError, match=r"line 1: expected a label .* found '1:0.5'"):
+        read_data(tmp_path / "yandex", format="letor-comments")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("qid:1 1:5\n2 qid:1 1:6\n", "line 2: expected 'qid:<id>' as 1st field, found '2'. The first row has no label"),
+        ("2 qid:1 1:5\nqid:1 1:6\n", "line 2: expected a label .* found 'qid:1'"),
+    ],
+)
+def test_letor_text_has_labels_in_all_rows_or_in_none(tmp_path, text, message):
+    (tmp_path / "mixed.txt").write_text(text)
+    with pytest.raises(FormatError, match=message):
+        read_data(tmp_path / "mixed.txt", labels="optional")

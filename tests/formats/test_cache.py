@@ -81,7 +81,8 @@ def test_comments_come_back(tmp_path):
 
 def test_the_cache_knows_every_field_of_ranking_data():
     names = {"X", "y", "offsets", "query_ids", "rows", "docid_texts", "comment_texts", "feature_names"}
-    assert {field.name for field in fields(RankingData)} == names | {"sample_weight", "query_weight"}
+    names |= {"sample_weight", "query_weight", "categories", "init_score"}
+    assert {field.name for field in fields(RankingData)} == names
 
 
 def test_equal_data_gives_equal_bytes(tmp_path):

@@ -1,14 +1,16 @@
 """LightGBM's files: what is written here is the same data there, and what is read here is what LightGBM reads."""
 
 import lzma
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
 import pytest
 
+import podium
 from podium.data.ranking import RankingData
 from podium.formats import lightgbm as layout
-from podium.formats import read_data
+from podium.formats import read_data, write_data
 from podium.formats.errors import FormatError
 from podium.formats.lightgbm import read_lightgbm, write_lightgbm
 from podium.formats.scores import write_scores
@@ -207,3 +209,46 @@ def test_the_real_example_is_read_as_lightgbm_reads_it(tmp_path, real_data):
     np.testing.assert_array_equal(model.predict(str(tmp_path / "again")), scores)
     np.testing.assert_allclose(model.predict(data.X), scores, rtol=1e-12)
     write_scores(scores, tmp_path / "scores")
+
+
+def test_scores_to_start_from_are_read_and_written_beside_the_rows(tmp_path, rng):
+    """LightGBM adds `.init` while it trains; here the model is that of `init=scores`, and scores have no part of it."""
+    X, y, qid = rng.random((60, 3)), rng.integers(0, 3, 60), np.arange(60) // 6
+    start = rng.standard_normal(60)
+    data = RankingData.from_arrays(X, y, qid, init_score=start)
+    write_data(data, tmp_path / "rank", format="lightgbm")
+    assert list(map(float, (tmp_path / "rank.init").read_text().split())) == start.tolist()
+    again = read_data(tmp_path / "rank")
+    np.testing.assert_array_equal(again.init_score, start)
+    few = {"n_estimators": 4, "min_samples_leaf": 3}
+    by_file = podium.MART(**few).fit(again, eval_set=again)
+    by_scores = podium.MART(init=start, **few).fit(X, y, qid)
+    np.testing.assert_array_equal(by_file.predict(X), by_scores.predict(X))
+    value = podium.evaluate(by_file.predict(X) + start, again, metrics=["ndcg@10"])["ndcg@10"]
+    assert by_file.evals_["eval_0"]["ndcg@10"][-1] == pytest.approx(value, abs=1e-12)
+    write_data(again, tmp_path / "t.podium-data")
+    np.testing.assert_array_equal(read_data(tmp_path / "t.podium-data").init_score, start)
+    part = again.subset([3, 1])
+    np.testing.assert_array_equal(part.init_score, np.concatenate([start[18:24], start[6:12]]))
+    np.testing.assert_array_equal(RankingData.concat([again.subset([0]), part]).init_score[6:], part.init_score)
+    write_data(replace(again, init_score=None), tmp_path / "rank", format="lightgbm")
+    assert not (tmp_path / "rank.init").exists()
+
+
+def test_scores_to_start_from_that_would_be_ignored_are_refused(tmp_path, rng):
+    data = RankingData.from_arrays(rng.random((6, 2)), [0, 1, 2] * 2, [1] * 3 + [2] * 3, init_score=np.arange(6))
+    with pytest.raises(ValueError, match="RankSVM does not start from scores, and the data has an init_score"):
+        podium.RankSVM().fit(data)
+    with pytest.raises(ValueError, match="MART has an init, and the data an init_score"):
+        podium.MART(init=np.zeros(6)).fit(data)
+    with pytest.raises(ValueError, match="part 2 has no init_score, and others have"):
+        RankingData.concat([data.subset([0]), replace(data, init_score=None).subset([1])])
+    with pytest.warns(UserWarning, match="only some of the training and evaluation data have an init_score"):
+        podium.MART(n_estimators=1, min_samples_leaf=1).fit(data, eval_set=replace(data, init_score=None))
+    write_data(data, tmp_path / "rank", format="lightgbm")
+    (tmp_path / "rank.init").write_text("1\n")
+    with pytest.raises(FormatError, match=r"rank.init: has 1 scores, .* has 6 rows"):
+        read_data(tmp_path / "rank")
+    (tmp_path / "rank.init").write_text("1\t2\n" * 6)
+    with pytest.raises(FormatError, match="line 1: expected one finite number"):
+        read_data(tmp_path / "rank")

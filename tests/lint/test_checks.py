@@ -1,6 +1,7 @@
 """The linter: one small data set for each finding, and none for a clean one."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from scipy.sparse import csr_array
 
 from podium.data.ranking import RankingData
 from podium.data.texts import Texts
@@ -73,6 +75,13 @@ def moved_rows() -> dict[str, RankingData]:
     return one(X=features()[order], y=labels()[order], qid=np.repeat(np.arange(N_QUERIES), LENGTH)[order])
 
 
+def named(seed: int = 1, names: tuple[str, str] = ("x", "y")) -> dict[str, Any]:
+    """Four features of which the third has categories."""
+    X = features(seed)
+    X[:, 2] = np.arange(N_ROWS) % 2
+    return {"X": X, "feature_names": list("abcd"), "categories": {"c": names}}
+
+
 def copied_part() -> dict[str, RankingData]:
     other = clean(seed=2, first_query=300)
     X, ids = other.X.copy(), [f"D2-{row}" for row in range(N_ROWS)]
@@ -111,6 +120,10 @@ CULPRITS = {
     "different-names": lambda: (
         one(feature_names=list("abcd")) | {"test.txt": clean(seed=2, first_query=300, feature_names=list("abdc"))}
     ),
+    "different-kinds": lambda: (
+        one(**named()) | {"test.txt": clean(seed=2, first_query=300, feature_names=list("abcd"))}
+    ),
+    "other-categories": lambda: one(**named()) | {"test.txt": clean(seed=2, first_query=300, **named(2, ("x", "z")))},
     "shared-documents": copied_part,
     "shared-queries": lambda: one() | {"test.txt": clean(seed=2)},
 }
@@ -346,3 +359,30 @@ def test_no_data_set_crashes_the_linter(parts: list[RankingData]) -> None:
     report = check({f"part {number}": part for number, part in enumerate(parts)})
     assert report.sentences()
     json.dumps(report.as_dict(), allow_nan=False)
+
+
+def sparse(data: RankingData) -> RankingData:
+    return replace(data, X=csr_array(data.X))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(ranking_data(), min_size=1, max_size=3))
+def test_sparse_data_has_the_findings_of_dense_data(parts: list[RankingData]) -> None:
+    dense = {f"part {number}": part for number, part in enumerate(parts)}
+    assert check({name: sparse(data) for name, data in dense.items()}) == check(dense)
+
+
+@pytest.mark.parametrize("code", sorted(rules().keys() - {"different-kinds", "other-categories", "merged-numbers"}))
+def test_each_finding_is_found_in_sparse_data_too(code: str) -> None:
+    parts = CULPRITS[code]()
+    assert check({name: sparse(data) for name, data in parts.items()}) == check(parts)
+
+
+def test_categories_are_compared_by_name_not_by_number() -> None:
+    """The same documents, of which one file numbers the categories the other way round."""
+    first, again = clean(**named()), clean(**named(names=("y", "x")))
+    turned = again.X.copy()
+    turned[:, 2] = 1 - turned[:, 2]
+    report = check({"train.txt": first, "test.txt": clean(**named(names=("y", "x")) | {"X": turned})})
+    assert [finding.code for finding in report.findings] == ["shared-documents"]
+    assert f"{N_ROWS} of {N_ROWS} documents" in report.sentences()[0]

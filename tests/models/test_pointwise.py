@@ -128,7 +128,7 @@ def test_missing_values_are_the_estimators_affair(rng):
     assert np.isfinite(
         Pointwise(estimator=HistGradientBoostingRegressor(max_iter=5)).fit(X, y, qid=qid).predict(X)
     ).all()
-    with pytest.raises(ValueError, match="Pointwise does not support missing values; column 1"):
+    with pytest.raises(ValueError, match="Pointwise does not support missing values; feature 2"):
         Pointwise().fit(X, y, qid=qid)
 
 

@@ -184,11 +184,15 @@ def test_what_a_model_supports_is_what_was_fitted_supports():
             model.predict(MISSING, QID)
         model.fit(MISSING, Y, QID)  # which it supports now
     trees = LambdaSMART(n_estimators=2, init=FLAT).fit(X, Y, QID)
-    with pytest.raises(ValueError, match="Linear does not support missing values; column 0 of the rows has NaN"):
+    with pytest.raises(
+        ValueError, match=r"Linear does not support missing values; feature 1, X\[:, 0\], of the rows has NaN"
+    ):
         trees.predict(MISSING)
     with pytest.raises(ValueError, match="Linear does not support sparse rows"):
         trees.predict(csr_array(X))
-    with pytest.raises(ValueError, match="Linear does not support missing values; column 0 of the training data"):
+    with pytest.raises(
+        ValueError, match=r"Linear does not support missing values; feature 1, X\[:, 0\], of the training data"
+    ):
         LambdaSMART(init=FLAT).fit(MISSING, Y, QID)
 
 

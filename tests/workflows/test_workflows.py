@@ -38,12 +38,12 @@ def folder(tmp_path_factory):
 def test_training_from_files_writes_the_model_that_fit_gives(folder):
     plan = plan_model("lambdamart", [f"{name}={value}" for name, value in SETTINGS.items()])
     valid = folder / "valid.txt"
-    trained = training.train_files(plan, folder / "train.txt", [valid], folder / "m.podium")
+    trained = training.train_files(plan, [folder / "train.txt"], [valid], folder / "m.podium")
     assert (folder / "m.podium").read_bytes() == (folder / "by-hand.podium").read_bytes()
     data, model = read_data(valid), podium.load(folder / "m.podium")
     assert dict(trained.evaluations[str(valid)]) == dict(evaluate(model.predict(data), data, metrics="ndcg@5"))
     with pytest.raises(ValueError, match="train"):
-        training.train_files(plan, folder / "train.txt", [], folder / "train.txt")
+        training.train_files(plan, [folder / "train.txt"], [], folder / "train.txt")
 
 
 def test_ranking_and_explaining_a_file_give_the_scores_of_the_model(folder):

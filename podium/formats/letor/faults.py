@@ -65,10 +65,15 @@ def _words(rules: Rules, fault: int, text: bytes, unterminated: bool) -> str:
     shown = shown_token(text)
     index, _, value = text.partition(b":")
     feature = f"feature {shortened(index.decode('ascii', 'backslashreplace'))}"
+    if fault == kernels.BAD_LABEL and text.startswith(b"qid:"):
+        advice = 'Rows without labels are read with labels="optional", and podium rank takes them.'
+        return f"expected a label (a number, 0 or larger) as 1st field, found {shown}. {advice}"
     if fault == kernels.BAD_LABEL:
         return f"expected a label (a number, 0 or larger) as 1st field, found {shown}."
     if fault == kernels.LABEL_RANGE:
         return f"label {shown}; labels must be finite numbers, 0 or larger."
+    if fault == kernels.NO_QID and text and not rules.with_label:
+        return f"expected 'qid:<id>' as 1st field, found {shown}. The first row has no label, so none may have one."
     if fault == kernels.NO_QID and text:
         return f"expected 'qid:<id>' as 2nd field, found {shown}. Every line needs its query there."
     if fault in (kernels.NO_QID, kernels.BAD_QID):
@@ -81,7 +86,9 @@ def _words(rules: Rules, fault: int, text: bytes, unterminated: bool) -> str:
     if fault == kernels.NO_FIELD:
         return f"expected 'feature:value', found {shown}. Comments start with '#'."
     if fault == kernels.LOW_INDEX and rules.base == 1 and not index.startswith(b"-"):
-        return f"{feature}: indices count from 1. Pass zero_based=True if those of this file count from 0."
+        return (
+            f"{feature}: indices count from 1. Pass zero_based=True (--zero-based) if those of this file count from 0."
+        )
     if fault == kernels.LOW_INDEX:
         return f"{feature}: indices count from {rules.base}."
     if fault == kernels.HIGH_INDEX:

@@ -35,16 +35,18 @@ from podium.formats.decimals import (
     write_integer,
 )
 
-# What can be wrong with a row. The last two are no faults: a number waits for Python, the list of such is full.
+# What can be wrong with a row. The last three are no faults: a number waits for Python, the list of such is full, a
+# number stands for a missing value.
 FINE, BAD_LABEL, LABEL_RANGE, NO_QID, BAD_QID, NO_FIELD, LOW_INDEX, HIGH_INDEX = 0, 1, 2, 3, 4, 5, 6, 7
-BAD_VALUE, VALUE_RANGE, TWICE, BAD_COMMENT, NO_ID, LATER, LIST_FULL = 8, 9, 10, 11, 12, 13, 14
+BAD_VALUE, VALUE_RANGE, TWICE, BAD_COMMENT, NO_ID, LATER, LIST_FULL, STANDS_FOR_NAN = 8, 9, 10, 11, 12, 13, 14, 15
 
 # `lines`, (rows, 6) int32: where a row begins, its features, what comes after them, and its newline; the number of
 # its line in the piece, from 0; and whether its indices do not rise.
 START, FEATURES, ENDING, NEWLINE, NUMBER, UNSORTED = 0, 1, 2, 3, 4, 5
-# `counts`, (5,) int64: runs of equal ids, numbers that wait, columns that X should have, bytes in comments, and
-# whether the indices of any row do not rise.
-RUNS, WAITING, WIDEST, NOTED, ANY_UNSORTED = 0, 1, 2, 3, 4
+# `counts`, (6,) int64: runs of equal ids, numbers that wait, columns that X should have, bytes in comments,
+# whether the indices of any row do not rise, and numbers that stand for missing values.
+RUNS, WAITING, WIDEST, NOTED, ANY_UNSORTED, LARGEST = 0, 1, 2, 3, 4, 5
+LARGEST_DOUBLE = 1.79769e308  # and more, up to 1.7976931348623157e308: what Istella's files have for a missing value
 
 Ending = tuple[Whole, Whole, Whole]  # rows that are fine, fault, place
 LABEL = -1  # the label's place among the columns
@@ -114,9 +116,17 @@ def _bad_byte(text: Array, position: np.uint64, newline: np.uint64) -> np.uint64
 
 @kernel
 def read_heads(
-    text: Array, lines: Array, with_qid: Truth, powers: Array, y: Array, runs: Array, undecided: Array, counts: Array
+    text: Array,
+    lines: Array,
+    with_label: Truth,
+    with_qid: Truth,
+    powers: Array,
+    y: Array,
+    runs: Array,
+    undecided: Array,
+    counts: Array,
 ) -> Ending:
-    """Read `label qid:id`. y: (rows,) float64, filled; undecided: see `read_features`.
+    """Read `label qid:id`, without the one or the other. y: (rows,) float64, filled; undecided: see `read_features`.
 
     runs: (rows, 5) int64, filled up to counts[RUNS], one per run of rows whose ids have the same bytes: its first row,
     id from, id to, its first line and its last line.
@@ -128,9 +138,11 @@ def read_heads(
         value: float = np.float64(np.int64(digit))
         end = position + U(1)
         state: Whole = READ
-        if digit > U(9) or text[end] != _BLANK:
+        if not with_label:
+            value, end = np.float64(0.0), position
+        elif digit > U(9) or text[end] != _BLANK:
             value, end, state = read_decimal(text, position, powers)
-        if state == NO_NUMBER or not _ends_field(text[end]):
+        if with_label and (state == NO_NUMBER or not _ends_field(text[end])):
             return row, BAD_LABEL, np.int64(position)
         if state == UNDECIDED:
             if not _put_off(undecided, counts, row, LABEL, position, end):
@@ -257,6 +269,8 @@ def read_features(
                     if fault == LATER:
                         if not _put_off(undecided, counts, line, np.int64(column), start, position):
                             return line, LIST_FULL, np.int64(start)
+                    elif fault == STANDS_FOR_NAN:
+                        counts[LARGEST] += 1
                     elif fault != FINE:
                         return line, fault, np.int64(start)
             if column >= columns:
@@ -329,6 +343,11 @@ def _read_value(text: Array, position: np.uint64, powers: Array) -> tuple[Whole,
     if not sure:
         return LATER, end, np.float32(0.0)
     if abs(value) > _MOST:
+        wide, _, state = read_decimal(text, position, powers)
+        if state == UNDECIDED:
+            return LATER, end, np.float32(0.0)
+        if LARGEST_DOUBLE <= wide < np.inf:
+            return STANDS_FOR_NAN, end, np.float32(np.nan)
         return VALUE_RANGE, position, np.float32(0.0)
     return FINE, end, (-value if text[position] == _MINUS else value)
 

@@ -9,7 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from podium._runtime.words import check_choice
 from podium.data.texts import Texts
+from podium.formats import LABELS
 from podium.formats.decimals import power_table, round_texts
 from podium.formats.letor import kernels
 from podium.formats.letor.pieces import Piece
@@ -30,6 +32,8 @@ class Rules:
     width: int  # columns that X has at least
     absent: np.float32
     in_comment: bool = False  # whether the query id is the comment, in the place of `qid:`
+    labels: str = "required"  # as in `read_data`
+    with_label: bool = True  # whether rows begin with one
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Rows:
     runs: np.ndarray  # (runs, 3): first row, first line, last line
     docids: Texts | None
     comments: Texts | None
+    largest: int  # numbers that stand for missing values
     fault: tuple[int, int, int] | None  # row, fault, place
 
 
@@ -53,12 +58,19 @@ class _Scratch:
         self.runs = np.empty((n, 5), dtype=np.int64)
         self.notes = np.zeros((n, 4), dtype=np.int64)  # rows after a fault are not filled
         self.undecided = np.empty((waiting, 4), dtype=np.int64)
-        self.counts = np.zeros(5, dtype=np.int64)
+        self.counts = np.zeros(6, dtype=np.int64)
 
 
 def make_rules(
-    path: FilePath, with_qid: bool, missing: str, n_features: int | None, max_features: int, zero_based: bool
+    path: FilePath,
+    with_qid: bool,
+    missing: str,
+    n_features: int | None,
+    max_features: int,
+    zero_based: bool,
+    labels: str,
 ) -> Rules:
+    check_choice("labels", labels, LABELS)
     if missing not in ("zero", "nan"):
         raise ValueError(f'missing must be "zero" or "nan"; got {missing!r}.')
     name, limit = ("max_features", max_features) if n_features is None else ("n_features", n_features)
@@ -66,7 +78,16 @@ def make_rules(
         raise ValueError(f"{name} must be an integer from 1 to {_MOST_FEATURES}; got {limit!r}.")
     absent = np.float32(np.nan if missing == "nan" else 0.0)
     base = 0 if zero_based else 1
-    return Rules(os.fspath(path), with_qid, base, int(limit), f"{name}={limit}", int(n_features or 0), absent)
+    width, named = int(n_features or 0), f"{name}={limit}"
+    return Rules(os.fspath(path), with_qid, base, int(limit), named, width, absent, labels=labels)
+
+
+def has_labels(piece: Piece, rules: Rules) -> bool:
+    """Whether the first row of a piece begins with a label, which is all that another kind of field has no colon of."""
+    if rules.labels == "required":
+        return True  # a row without one is a fault
+    start, newline = piece.lines[0, kernels.START], piece.lines[0, kernels.NEWLINE]
+    return b":" not in (bytes(piece.buffer[start:newline]).split() or [b""])[0]
 
 
 def parse_piece(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules) -> Rows:
@@ -88,6 +109,7 @@ def parse_piece(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules) -> Row
         runs=runs[:, [0, 3, 4]],
         docids=None if rules.in_comment else _gather(piece, scratch, 2),
         comments=None if rules.in_comment else _gather(piece, scratch, 0),
+        largest=int(scratch.counts[kernels.LARGEST]),
         fault=None if fault == kernels.FINE else (row, fault, position),
     )
 
@@ -105,7 +127,8 @@ def _run_kernels(piece: Piece, X: np.ndarray, y: np.ndarray, rules: Rules, scrat
     """Run the steps one after the other, each on the rows that were fine so far; (row, fault, place) of the end."""
     text, lines, base, limit = piece.text, piece.lines, rules.base, rules.limit
     counts, undecided, powers = scratch.counts, scratch.undecided, power_table()
-    end = kernels.read_heads(text, lines, rules.with_qid, powers, y, scratch.runs, undecided, counts)
+    heads = rules.with_label, rules.with_qid
+    end = kernels.read_heads(text, lines, *heads, powers, y, scratch.runs, undecided, counts)
     keys = feature_keys(X.shape[1], base)
     later = kernels.read_features(text, lines[: end[0]], keys, base, limit, rules.absent, powers, X, undecided, counts)
     end = end if later[1] == kernels.FINE else later
@@ -138,7 +161,10 @@ def _settle(
             y[row] = value
         else:
             narrow = round_texts(np.array([value]), [bytes(piece.buffer[start:stop])])[0]
-            fault, good = kernels.VALUE_RANGE, bool(np.isfinite(narrow))
+            if kernels.LARGEST_DOUBLE <= value < np.inf:
+                narrow = np.float32(np.nan)
+                scratch.counts[kernels.LARGEST] += 1
+            fault, good = kernels.VALUE_RANGE, not np.isinf(narrow)
             if good and column < X.shape[1]:
                 X[row, column] = narrow
         if not good and (row < end[0] or (row == end[0] and end[1] == kernels.FINE)):

@@ -19,6 +19,7 @@ from podium.data.query_ids import as_query_ids, group_rows, ids_from_objects, ob
 from podium.data.ranking import RankingData
 from podium.formats.errors import FormatError
 from podium.formats.letor.faults import shortened
+from podium.formats.letor.names import names_beside, with_names
 from podium.formats.letor.parsing import make_rules
 from podium.formats.letor.table import Table, read_whole
 from podium.formats.lines import FilePath
@@ -32,6 +33,7 @@ def read_letor(
     max_features: int = 100_000,
     zero_based: bool = False,
     strict: bool = False,
+    labels: str = "required",
     n_jobs: int | None = None,
     progress: Report | None = None,
 ) -> RankingData:
@@ -40,9 +42,13 @@ def read_letor(
     A feature that a row does not name is 0, or NaN with `missing="nan"`; the value `nan` is NaN. `n_features` sets the
     number of columns, else the highest index does, up to `max_features`. Indices count from 1, or from 0 with
     `zero_based`. Rows of a query may lie anywhere and stay where they are, with a warning if queries are interleaved,
-    or an error if `strict`. `progress` is called with the bytes of the file that were read and with all of them.
+    or an error if `strict`. `labels` is as in `read_data`: rows without them begin with `qid:`. `progress` is called
+    with the bytes of the file that were read and with all of them.
+
+    Names of features stand in a comment before the rows, `# features: ["BM25(title)", "PageRank"]`, or in a
+    `.features.toml` beside the file.
     """
-    rules = make_rules(path, True, missing, n_features, max_features, zero_based)
+    rules = make_rules(path, True, missing, n_features, max_features, zero_based, labels)
     return group_by_qid(read_whole(rules, n_jobs, progress), rules.path, strict)
 
 
@@ -54,11 +60,12 @@ def read_letor_comments(
     max_features: int = 100_000,
     zero_based: bool = False,
     strict: bool = False,
+    labels: str = "required",
     n_jobs: int | None = None,
     progress: Report | None = None,
 ) -> RankingData:
     """Read the same text with the query id behind `#`: `label 1:value 2:value ... # id`, a comment of one word."""
-    rules = replace(make_rules(path, False, missing, n_features, max_features, zero_based), in_comment=True)
+    rules = replace(make_rules(path, False, missing, n_features, max_features, zero_based, labels), in_comment=True)
     return group_by_qid(read_whole(rules, n_jobs, progress), rules.path, strict)
 
 
@@ -70,27 +77,36 @@ def read_svmlight(
     n_features: int | None = None,
     max_features: int = 100_000,
     zero_based: bool = False,
+    labels: str = "required",
     n_jobs: int | None = None,
     progress: Report | None = None,
 ) -> RankingData:
     """Read the same text without `qid:`; `group_sizes` has the number of rows of each query, as LightGBM's `.query`."""
-    rules = make_rules(path, False, missing, n_features, max_features, zero_based)
+    rules = make_rules(path, False, missing, n_features, max_features, zero_based, labels)
     table = read_whole(rules, n_jobs, progress)
-    _, offsets, query_ids = group_rows(as_query_ids(None, group_sizes, len(table.y)))
-    rows = np.arange(len(table.y), dtype=np.int64)
-    return RankingData(table.X, table.y, offsets, query_ids, rows, table.docids, table.comments)
+    _, offsets, query_ids = group_rows(as_query_ids(None, group_sizes, table.rows))
+    return _data(table, offsets, query_ids, np.arange(table.rows, dtype=np.int64))
 
 
 def group_by_qid(table: Table, path: str, strict: bool) -> RankingData:
     codes, places = table.runs.joined()
     names = [token.decode("utf-8", "surrogateescape") for token in table.runs.numbers]
-    n = len(table.y)
+    n = table.rows
     lengths, rows = np.diff(np.append(places[:, 0], n)), np.arange(n, dtype=np.int64)
     if len(codes) > len(names):
         _report_interleaved(path, names, codes, places, strict)
         row_codes = np.repeat(codes, lengths)
         rows, lengths = np.argsort(row_codes, kind="stable"), np.bincount(row_codes)
-    return RankingData(table.X, table.y, offsets_of(lengths), _query_ids(names), rows, table.docids, table.comments)
+    return _data(table, offsets_of(lengths), _query_ids(names), rows)
+
+
+def _data(table: Table, offsets: np.ndarray, query_ids: np.ndarray, rows: np.ndarray) -> RankingData:
+    texts = table.docids, table.comments
+    data = RankingData(table.X, table.y, offsets, query_ids, rows, *texts, feature_names=table.names)
+    beside = None if table.names is not None else names_beside(table.rules.path)
+    if beside is None:
+        return data
+    return with_names(data, beside[0], table.rules.path, beside[1], float(table.rules.absent))
 
 
 def _report_interleaved(path: str, names: list[str], codes: np.ndarray, places: np.ndarray, strict: bool) -> None:

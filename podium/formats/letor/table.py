@@ -6,16 +6,21 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import numpy as np
 
 from podium._runtime.machine import memory
 from podium._runtime.progress import Report
 from podium._runtime.threads import threads_for, usable_threads
+from podium._runtime.warn import warn
+from podium._runtime.words import counted
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
+from podium.formats.letor import kernels
 from podium.formats.letor.faults import explain
-from podium.formats.letor.parsing import Rows, Rules, ends_without_features, parse_piece
+from podium.formats.letor.names import names_before
+from podium.formats.letor.parsing import Rows, Rules, ends_without_features, has_labels, parse_piece
 from podium.formats.letor.pieces import LINE_BYTES, LongLine, Piece, Pieces
 
 _SEGMENT_BYTES = 64 << 20  # allocated at a time where the number of rows cannot be estimated from the size of the file
@@ -141,8 +146,23 @@ class Table:
         self._lengths: list[int] = []  # rows of each piece
         self._docids: list[Texts | None] = []
         self._comments: list[Texts | None] = []
+        self._before = b""  # the comments before the first row
+        self._largest = 0  # numbers that stand for missing values
+        self.names: tuple[str, ...] | None = None
+
+    def begin(self, piece: Piece) -> None:
+        """Take note of what stands before the first row, and of how it begins; of nothing after that."""
+        if self.matrix.rows:
+            return
+        end = piece.end if not len(piece.lines) else int(piece.lines[0, kernels.START])
+        self._before += bytes(piece.buffer[piece.start : end])
+        if len(piece.lines):
+            self.names = names_before(self.rules.path, self._before)
+            self.rules = replace(self.rules, with_label=has_labels(piece, self.rules))
+            self.matrix.width = max(self.matrix.width, min(len(self.names or ()), self.rules.limit))
 
     def room_for(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+        self.begin(piece)
         if self.matrix.width == 0 and len(piece.lines) > 0:  # parse once without keeping features, to count columns
             n = len(piece.lines)
             self.matrix.width = parse_piece(piece, np.empty((n, 0), dtype=np.float32), np.empty(n), self.rules).width
@@ -157,6 +177,7 @@ class Table:
             raise explain(piece, self.rules, self.lines, *rows.fault)
         self.matrix.keep(rows.X, rows.y)
         self.widest = max(self.widest, rows.width)
+        self._largest += rows.largest
         self._bare_end = self.lines + piece.n_lines if ends_without_features(piece) else 0
         self.runs.add(rows.tokens, rows.runs + np.array([self.rows, self.lines + 1, self.lines + 1]))
         self._docids.append(rows.docids)
@@ -177,7 +198,16 @@ class Table:
                 "the last line has no features and no newline, and other lines have features. Is the file cut off?"
             )
             raise FormatError(self.rules.path, f"{message} Add a newline if it is whole.", self._bare_end)
-        self.X, self.y = self.matrix.finish()
+        self.X, y = self.matrix.finish()
+        self.y = y if self.rules.with_label and self.rules.labels != "ignored" else None
+        if self.names is not None and len(self.names) != self.X.shape[1]:
+            sizes = f"rows have {counted(self.X.shape[1], 'feature')}, and the comment before them names"
+            raise FormatError(
+                self.rules.path, f"{sizes} {len(self.names):,}. Name each feature, or remove the comment."
+            )
+        if self._largest:
+            where = f"{self.rules.path}: 1.79769e308, the largest double, stands in {counted(self._largest, 'value')}"
+            warn(f"{where}; it is read as missing, as Istella's files mean it.")
         self.docids, self.comments = self._joined(self._docids), self._joined(self._comments)
 
     def _joined(self, parts: list[Texts | None]) -> Texts | None:
@@ -211,7 +241,7 @@ def read_whole(rules: Rules, n_jobs: int | None, progress: Report | None) -> Tab
             except (ValueError, LongLine) as error:  # an earlier line may be bad: that would be the one to report
                 failure = error
                 break
-            waiting.append((piece, workers.submit(parse_piece, piece, *room, rules)))
+            waiting.append((piece, workers.submit(parse_piece, piece, *room, table.rules)))
             if len(waiting) > threads:
                 table.collect(*waiting.popleft())
         while waiting:

@@ -19,6 +19,7 @@ from podium.data.texts import Texts
 from podium.formats.decimals import LONGEST_FLOAT32, PADDING, power_table
 from podium.formats.letor import kernels
 from podium.formats.letor.faults import shortened
+from podium.formats.letor.names import names_line
 from podium.formats.letor.parsing import copied_texts, feature_keys
 from podium.formats.letor.pieces import PIECE_BYTES
 from podium.formats.lines import FilePath, number_text
@@ -29,17 +30,19 @@ _NOT_IN_QID = re.compile(r"[\x00-\x20#]")
 def write_letor(data: RankingData, path: FilePath, *, sparse: bool | None = None) -> None:
     """Write a LETOR file, compressed by its suffix, that reads back to the same data.
 
-    `sparse` leaves out features that are 0; None does so if the data are sparse. Weights and feature names have no
-    place in this format.
+    `sparse` leaves out features that are 0; None does so if the data are sparse. Names of features are written in a
+    comment before the rows. Weights and the names of categories have no place in this format.
     """
-    data.labels_for(f"{os.fspath(path)}: LETOR text")
-    lost = [name for name in ("sample_weight", "query_weight", "feature_names") if getattr(data, name) is not None]
+    unkept = ("sample_weight", "query_weight", "categories", "init_score")
+    lost = [name for name in unkept if getattr(data, name) is not None]
     if lost:
         message = f"{os.fspath(path)}: LETOR text has no place for {', '.join(lost)}; a .podium-data file keeps them."
         warnings.warn(message, LossWarning, stacklevel=2)
     if data.n_rows == 0:
         raise ValueError(f"{os.fspath(path)}: the data have no rows, and LETOR text cannot say so. Nothing is written.")
     with write_whole(path) as stream:
+        if data.feature_names is not None:
+            stream.write(names_line(data.feature_names))
         for block in lines_of(data, is_sparse(data.X) if sparse is None else sparse):
             stream.write(block)
 
@@ -56,12 +59,15 @@ class _Column:
 
 
 def _labels(data: RankingData) -> _Column:
-    bits, codes = np.unique(data.labels_for("LETOR text").view(np.int64), return_inverse=True)  # bits: -0 is not 0
+    if data.y is None:
+        return _Column(Texts.of([""]), np.zeros(data.n_rows, dtype=np.int64))
+    bits, codes = np.unique(data.y.view(np.int64), return_inverse=True)  # bits: -0 is not 0
     return _Column(Texts.of([number_text(label) for label in bits.view(np.float64).tolist()]), codes)
 
 
 def _queries(data: RankingData) -> _Column:
-    texts = Texts.of([f" qid:{name}" for name in map(str, data.query_ids.tolist())])
+    blank = "" if data.y is None else " "  # behind the label
+    texts = Texts.of([f"{blank}qid:{name}" for name in map(str, data.query_ids.tolist())])
     for name in map(str, data.query_ids.tolist()):
         if not name or _NOT_IN_QID.search(name):
             raise ValueError(
@@ -93,7 +99,7 @@ def _refuse_bytes(texts: Texts, letters: str, what: str, why: str) -> None:
     bad = np.isin(texts.data, _bytes(letters))
     if bad.any():
         row = int(np.searchsorted(texts.offsets, np.argmax(bad), side="right")) - 1
-        raise ValueError(f"row {row}: {what} {shortened(texts[row])!r}; {why}.")
+        raise ValueError(f"row {row + 1}: {what} {shortened(texts[row])!r}; {why}.")
 
 
 def _refuse_other_docids(comments: Texts, docids: Texts) -> None:
@@ -105,8 +111,8 @@ def _refuse_other_docids(comments: Texts, docids: Texts) -> None:
     if named != docids:
         row = next(row for row, (one, other) in enumerate(zip(named, docids)) if one != other)
         raise ValueError(
-            f"row {row}: the document id is {shortened(docids[row])!r}, but the comment {shortened(comments[row])!r} "
-            "does not say so, and LETOR text has no other place for it."
+            f"row {row + 1}: the document id is {shortened(docids[row])!r}, but the comment "
+            f"{shortened(comments[row])!r} does not say so, and LETOR text has no other place for it."
         )
 
 
@@ -137,4 +143,4 @@ def _refuse_infinite(X: Array, start: int) -> None:
     infinite = np.isinf(X)
     if infinite.any():
         row = start + int(np.argmax(infinite.any(axis=1)))
-        raise ValueError(f"row {row} has an infinite feature; LETOR text allows finite numbers and nan.")
+        raise ValueError(f"row {row + 1} has an infinite feature; LETOR text allows finite numbers and nan.")

@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from podium._runtime.warn import warn
-from podium.data.columns import SAME_COLUMNS, first_difference, refuse_other_columns
+from podium.data.categories import called
+from podium.data.columns import SAME_COLUMNS, first_difference, with_columns_of
 from podium.data.precision import merged_columns, warn_of_merged
 from podium.data.ranking import RankingData, as_features, refuse_beside_data
 from podium.data.small_tables import SmallTables
@@ -46,7 +47,8 @@ def refuse_unsupported(X: FeatureMatrix, where: str, model: str, allows_missing:
         return
     missing = np.zeros(1, bool) if allows_missing else np.isnan(X).any(axis=0)
     if missing.any():
-        problem = f"column {int(missing.argmax())} of {where} has NaN"
+        column = int(missing.argmax())
+        problem = f"feature {column + 1}, X[:, {column}], of {where} has NaN"
         advice = "Fill them first, for example with scikit-learn's SimpleImputer, or use a model of trees."
         raise ValueError(f"{model} does not support missing values; {problem}. {advice}")
 
@@ -55,8 +57,7 @@ def rows_for(model: Ranker, X: Any) -> FeatureMatrix:
     """Rows for a fitted model: float32 in C order or sparse, as wide as in training, none infinite."""
     check_fitted(model)
     if isinstance(X, RankingData):
-        refuse_other_columns(model, X, "the data")
-        return X.X
+        return with_columns_of(model, X, "the data").X
     plain = None
     if hasattr(model, "feature_names_in_"):
         plain = _small_tables(model).rows(X)
@@ -101,7 +102,9 @@ def _known_to_sklearn(model: Ranker, X: Any, columns: Any) -> Any:
     if is_sparse(X):
         if names:
             column = next(iter(names))
-            raise ValueError(f"the model numbers the categories of column {column!r}; give dense rows or a table.")
+            raise ValueError(
+                f"the model numbers the categories of {called(column, columns)}; give dense rows or a table."
+            )
         return as_sparse(X)
     X = encode(X, names, columns)
     X = X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
@@ -120,7 +123,7 @@ def training_data(model: Ranker, X: Any, y: Any, qid: Any, options: FitOptions, 
         else:
             X = replace(X, y=None)
         if known:
-            refuse_other_columns(model, X, "the data")
+            X = with_columns_of(model, X, "the data")
         else:
             _note_columns(model, X)
         return with_scaled_weights(X)
@@ -171,8 +174,7 @@ def eval_data(model: Ranker, part: Any, number: int) -> RankingData:
     """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
     where = f"eval_set[{number}]"
     if isinstance(part, RankingData):
-        refuse_other_columns(model, part, where)
-        data = part
+        data = with_columns_of(model, part, where)
     elif isinstance(part, (tuple, list)) and len(part) == 3 and not isinstance(part[0], RankingData):
         data = RankingData.from_arrays(_as_float32(_validated(model, part[0])), part[1], part[2])
     else:

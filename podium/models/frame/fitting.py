@@ -22,7 +22,7 @@ from podium.learners.monitor import Curves, Monitor
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 from podium.models.frame.arguments import as_eval_sets, check_early_stopping, eval_data, training_data
 from podium.models.frame.constant_features import constant_features
-from podium.models.frame.init_model import fit_init, init_offset, init_scores
+from podium.models.frame.init_model import check_init_scores, fit_init, init_offset, init_scores
 from podium.models.frame.parameters import value_of
 from podium.models.frame.plan import (
     Callback,
@@ -59,6 +59,7 @@ def train(
     eval_sets = [eval_data(model, part, number) for number, part in enumerate(as_eval_sets(options.eval_set))]
     for number, part in enumerate(eval_sets):
         model.refuse_unsupported(part.X, f"eval_set[{number}]")
+    check_init_scores(model, data, eval_sets)
     if more is None:
         kinds, unchanged = value_of(model, "transform"), model.untransformed_features()
         model.transform_ = None if kinds is None else Transform.fit(kinds, data, unchanged, model.n_jobs)

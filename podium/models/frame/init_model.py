@@ -10,12 +10,13 @@ Which rows a fitted init model has seen is not known. Whoever trains on some que
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
 import numpy as np
 
+from podium._runtime.warn import warn
 from podium._runtime.words import did_you_mean
 from podium.data.columns import SAME_COLUMNS, first_difference
 from podium.data.ranking import RankingData
@@ -83,7 +84,22 @@ def fit_init(model: Ranker, X: Any, y: Any, qid: Any, options: Mapping[str, Any]
 def init_offset(model: Ranker, data: RankingData) -> np.ndarray | float:
     """The scores that rows of an evaluation set have before the first step."""
     source = source_of(data)
-    return 0.0 if model.init_ is None else init_predictions(model, source.X, queries_of(source))
+    start = 0.0 if source.init_score is None else source.init_score
+    return start if model.init_ is None else start + init_predictions(model, source.X, queries_of(source))
+
+
+def check_init_scores(model: Ranker, data: RankingData, eval_sets: Sequence[RankingData]) -> None:
+    """Refuse scores that data brings to start from (`init_score`), where the model starts from none or from others."""
+    name, scored = type(model).__name__, [one for one in (data, *eval_sets) if one.init_score is not None]
+    if not scored:
+        return
+    without = "leave it out: dataclasses.replace(data, init_score=None), or move the .init file"
+    if "init" not in model.get_params(deep=False):
+        raise ValueError(f"{name} does not start from scores, and the data has an init_score. Use trees, or {without}.")
+    if model.init is not None and not hasattr(model.init, "predict"):
+        raise ValueError(f"{name} has an init, and the data an init_score. Give one of them: to {without}.")
+    if len(scored) <= len(eval_sets):
+        warn("only some of the training and evaluation data have an init_score; the others start from 0.")
 
 
 def init_predictions(model: Ranker, X: FeatureMatrix, queries: Queries | None = None) -> np.ndarray:
@@ -102,9 +118,10 @@ def init_scores(model: Ranker, data: RankingData) -> np.ndarray | None:
             problem = "init was trained on a table with other names in its columns of categories"
             raise ValueError(f"{problem}; give both the same categories.")
         _refuse_other_columns(model, data)
-        return np.asarray(init_predictions(model, data.X, queries_of(data))[data.rows])
+        start = 0.0 if data.init_score is None else data.init_score
+        return np.asarray((start + init_predictions(model, data.X, queries_of(data)))[data.rows])
     if model.init is None or hasattr(model.init, "predict"):
-        return None
+        return None if data.init_score is None else data.init_score[data.rows]
     try:
         scores = np.asarray(model.init, dtype=np.float64)
     except (TypeError, ValueError):

@@ -172,6 +172,12 @@ class Ranker(Estimator):
 
     def find_names(self, X: Any) -> Names:
         """Of each column of names in the training data, the names; models that know categories look for them."""
+        if isinstance(X, RankingData) and X.categories:
+            column, known = next(iter(X.categories.items()))
+            raise ValueError(
+                f"{type(self).__name__} needs numbers, and column {column!r} holds categories such as {known[0]!r}. "
+                f"Use a model of trees, or leave the column out: drop=[{column!r}] (--drop {column})."
+            )
         return {}
 
     def untransformed_features(self) -> Sequence[int]:

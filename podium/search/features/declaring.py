@@ -243,17 +243,19 @@ class Features:
             check_choice("feature", name, by_name)
         return replace(self, features=tuple(by_name[name] for name in names))
 
-    def to_toml(self, file_of: Callable[[Feature], str] | None = None) -> str:
+    def to_toml(self, file_of: Callable[[Feature], str] | None = None, with_names: bool = False) -> str:
         """The declaration as a TOML table, which `from_toml` reads; functions cannot be written.
 
-        Tables are named by their whole path, or as `file_of` says.
+        Tables are named by their whole path, or as `file_of` says. `with_names` begins with all names in a list, for
+        readers of a file of these features.
         """
         for feature in self.features:
             if feature.kind == FUNCTION:
                 message = f"feature {feature.name!r} is a Python function, which no file can hold"
                 raise ValueError(f"{message}. Store its values in the index and declare a feature of kind 'stored'.")
         has_letor = self.features[: len(LETOR)] == LETOR
-        lines = [f"letor = {'true' if has_letor else 'false'}"]
+        lines = [f"names = [{', '.join(map(_toml_value, self.names))}]"] if with_names else []
+        lines += [f"letor = {'true' if has_letor else 'false'}"]
         lines += [] if self.normalize is None else [f"normalize = {_toml_value(self.normalize)}"]
         for feature in self.features[len(LETOR) if has_letor else 0 :]:
             lines += ["", "[[feature]]"]
@@ -275,7 +277,7 @@ class Features:
         try:
             table = tomllib.loads(text)
             for key in table:
-                check_choice("key", key, ("letor", "normalize", "feature"))
+                check_choice("key", key, ("names", "letor", "normalize", "feature"))
             if not isinstance(table.get("letor", False), bool):
                 raise ValueError(f"letor must be true or false; got {table['letor']!r}.")
             rows = table.get("feature", [])
@@ -284,7 +286,10 @@ class Features:
             rows = [_with_file(row, Path(folder), only_inside) for row in rows]
             tables = _shared_tables(rows)
             more = tuple(Feature.from_json(row, tables.get(_table_of(row))) for row in rows)
-            return cls((LETOR if table.get("letor", False) else ()) + more, table.get("normalize"))
+            features = cls((LETOR if table.get("letor", False) else ()) + more, table.get("normalize"))
+            if table.get("names", list(features.names)) != list(features.names):
+                raise ValueError("names must be those of the features, in their order; or leave names out.")
+            return features
         except (ValueError, RecursionError) as error:  # tomllib's errors are ValueErrors
             raise FormatError(path, str(error)) from error
 

@@ -616,33 +616,40 @@ def scratch(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("letor") / "any.txt"
 
 
-def assert_reads_as_the_oracle_says(path: Path, content: bytes, piece_bytes: int, n_jobs: int, with_qid: bool) -> None:
+def assert_reads_as_the_oracle_says(
+    path: Path, content: bytes, piece_bytes: int, n_jobs: int, with_qid: bool, labels: str = "required"
+) -> None:
     assume(not content.startswith((b"BZh", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")))  # as compressed data do
     path.write_bytes(content)
-    rules = letor_parsing.make_rules(path, with_qid, "zero", None, 100_000, False)
-    rows, bad_line = oracle_of(content, with_qid)
+    rules = letor_parsing.make_rules(path, with_qid, "zero", None, 100_000, False, labels)
+    rows, bad_line = oracle_of(content, with_qid, labels)
     if rows is None:
         with cut_into(piece_bytes), pytest.raises(FormatError) as caught:
             letor_table.read_whole(rules, n_jobs, None)
         assert caught.value.line == bad_line
         return
-    with cut_into(piece_bytes):
+    with cut_into(piece_bytes), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*the largest double")
         table = letor_table.read_whole(rules, n_jobs, None)
     X = np.array([row[2] for row in rows], dtype=np.float32).reshape(len(rows), -1)
     assert table.X.shape == X.shape
     assert np.array_equal(table.X, X, equal_nan=True)
     assert np.array_equal(np.signbit(table.X[table.X == 0]), np.signbit(X[X == 0]))
-    assert table.y.tobytes() == np.array([row[0] for row in rows], dtype=np.float64).tobytes()
+    if table.y is None:
+        assert labels == "optional"
+        assert {row[0] for row in rows} == {0}
+    else:
+        assert table.y.tobytes() == np.array([row[0] for row in rows], dtype=np.float64).tobytes()
     assert texts(table.comments, len(rows)) == [row[3] for row in rows]
     assert texts(table.docids, len(rows)) == [row[4] for row in rows]
     if with_qid:
         assert_grouped_stably(table, [row[1] for row in rows])
 
 
-def oracle_of(content: bytes, with_qid: bool):
+def oracle_of(content: bytes, with_qid: bool, labels: str):
     """(rows, None), or (None, the first bad line)."""
     try:
-        return letor_rows(content, with_qid=with_qid), None
+        return letor_rows(content, with_qid=with_qid, labels=labels), None
     except LetorFault as fault:
         return None, fault.args[0]
 
@@ -666,13 +673,18 @@ jobs = st.sampled_from([1, 3])
 
 
 @settings(max_examples=200, deadline=None)
-@given(some_bytes, sizes, jobs, st.booleans())
-@example(b"1 qid:1 1:.\n", 40, 1, True)
-@example(b"1 qid:1 1:0/5\n", 40, 1, True)
-@example(b"0\n0", 1, 1, False)
-@example(b"\xef\xbb\xbf\xef\xbb\xbf1 qid:1\n", 1, 1, True)
-def test_any_bytes_are_an_error_or_what_the_oracle_reads(scratch, content, piece_bytes, n_jobs, with_qid):
-    assert_reads_as_the_oracle_says(scratch, content, piece_bytes, n_jobs, with_qid)
+@given(some_bytes, sizes, jobs, st.booleans(), st.sampled_from(["required", "optional"]))
+@example(b"1 qid:1 1:.\n", 40, 1, True, "required")
+@example(b"1 qid:1 1:0/5\n", 40, 1, True, "required")
+@example(b"0\n0", 1, 1, False, "required")
+@example(b"\xef\xbb\xbf\xef\xbb\xbf1 qid:1\n", 1, 1, True, "required")
+@example(b"qid:1 1:5\nqid:2 1:1.7976931348623157e+308 # qid:3\n", 1, 1, True, "optional")
+@example(b"# qid:1 1:5\nqid:2 1:2\n1 qid:2 1:3\n", 10, 1, True, "optional")
+@example(b"1 qid:2 1:2\nqid:2 1:3\n", 10, 1, True, "optional")
+@example(b"1:0.5 3:2\n2:1 # x\n", 1, 3, False, "optional")
+@example(b"1:0.5 3:2\n2 2:1\n", 1, 3, False, "optional")
+def test_any_bytes_are_an_error_or_what_the_oracle_reads(scratch, content, piece_bytes, n_jobs, with_qid, labels):
+    assert_reads_as_the_oracle_says(scratch, content, piece_bytes, n_jobs, with_qid, labels)
 
 
 numbers = (
@@ -771,12 +783,12 @@ def test_comments_are_kept_and_document_ids_become_comments(tmp_path):
     assert list(read_letor(tmp_path / "ids.txt").docids) == ["a#b", ""]
 
 
-def test_weights_and_names_are_lost_with_a_warning(tmp_path):
+def test_weights_are_lost_with_a_warning_and_names_are_kept(tmp_path):
     data = RankingData.from_arrays([[1]], [0], qid=[1], feature_names=["bm25"], query_weight=[2])
     path = tmp_path / "a.txt"
-    with pytest.warns(UserWarning, match="no place for query_weight, feature_names; a .podium-data file keeps them"):
+    with pytest.warns(UserWarning, match="no place for query_weight; a .podium-data file keeps them"):
         write_letor(data, path)
-    assert path.read_text() == "0 qid:1 1:1\n"
+    assert path.read_text() == '# features: ["bm25"]\n0 qid:1 1:1\n'
 
 
 @pytest.mark.parametrize(
@@ -786,8 +798,8 @@ def test_weights_and_names_are_lost_with_a_warning(tmp_path):
         ("a#b", "x", "query id 'a#b'"),
         ("a\nb", "x", r"query id 'a\\nb'"),
         ("", "x", "query id ''"),
-        ("q", "x y", "row 1: document id 'x y'"),
-        ("q", "x\ny", r"row 1: document id 'x\\ny'"),
+        ("q", "x y", "row 2: document id 'x y'"),
+        ("q", "x\ny", r"row 2: document id 'x\\ny'"),
     ],
 )
 def test_ids_that_the_format_cannot_hold_are_refused(tmp_path, qid, docid, words):
@@ -802,14 +814,14 @@ def test_ids_that_the_format_cannot_hold_are_refused(tmp_path, qid, docid, words
 def test_comments_that_would_not_read_back_are_refused(tmp_path):
     data = RankingData.from_arrays([[1], [1]], [0, 0], qid=[1, 1])
     arrays = (data.X, data.y, data.offsets, data.query_ids, data.rows)
-    with pytest.raises(ValueError, match=r"row 1: comment 'x\\ny'"):
+    with pytest.raises(ValueError, match=r"row 2: comment 'x\\ny'"):
         write_letor(RankingData(*arrays, comment_texts=Texts.of(["", "x\ny"])), tmp_path / "a.txt")
-    with pytest.raises(ValueError, match="row 0: the document id is 'd', but the comment 'x' does not say so"):
+    with pytest.raises(ValueError, match="row 1: the document id is 'd', but the comment 'x' does not say so"):
         write_letor(
             RankingData(*arrays, docid_texts=Texts.of(["d", ""]), comment_texts=Texts.of(["x", "y"])),
             tmp_path / "a.txt",
         )
-    with pytest.raises(ValueError, match="row 1 has an infinite feature"):
+    with pytest.raises(ValueError, match="row 2 has an infinite feature"):
         write_letor(RankingData(np.float32([[1], [np.inf]]), *arrays[1:]), tmp_path / "a.txt")
     with pytest.raises(ValueError, match="the data have no rows"):
         write_letor(data.subset([]), tmp_path / "a.txt")

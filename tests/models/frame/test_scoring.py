@@ -258,11 +258,11 @@ def test_a_score_that_is_not_finite_is_refused_with_model_and_row():
     rows = np.zeros((9, 5), np.float32)
     rows[[4, 7]] = 10.0
     for ask in (model.predict, model.scorer(), model.rank):
-        with pytest.raises(ValueError, match=r"^Linear: expected finite scores; that of row 4 is inf\. Check"):
+        with pytest.raises(ValueError, match=r"^Linear: expected finite scores; that of row 5 is inf\. Check"):
             ask(rows)
     model.coef_[:] = 1e40
     np.testing.assert_allclose(model.predict(rows)[4], 5 * 10 * 1e40)
-    with pytest.raises(ValueError, match=r"^Linear: the score of row 4, 5e\+41, is too large for float32\."):
+    with pytest.raises(ValueError, match=r"^Linear: the score of row 5, 5e\+41, is too large for float32\."):
         model.scorer()(rows)
 
 
