@@ -41,7 +41,7 @@ def finite_scores(scores: Array, model: str) -> Array:
     row = _first_infinite(scores)
     if row >= 0:
         advice = "Check the features of this row against those of training; scale or clip them."
-        raise ValueError(f"{model}: expected finite scores; that of row {row} is {scores[row]:g}. {advice}")
+        raise ValueError(f"{model}: expected finite scores; that of row {row + 1} is {scores[row]:g}. {advice}")
     return scores
 
 
@@ -52,7 +52,7 @@ def single_scores(scores: Array, model: str) -> Array:
     row = _first_infinite(single)
     if row >= 0:
         advice = "Use predict, which returns float64, or smaller features."
-        raise ValueError(f"{model}: the score of row {row}, {scores[row]:g}, is too large for float32. {advice}")
+        raise ValueError(f"{model}: the score of row {row + 1}, {scores[row]:g}, is too large for float32. {advice}")
     return single
 
 

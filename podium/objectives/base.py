@@ -220,7 +220,7 @@ class BoundObjective:
         row = int(_first_bad_row(scores, self.offsets, queries))
         if row >= 0:
             raise ValueError(
-                f"scores must be finite; row {row} has {scores[row]}. "
+                f"scores must be finite; that of row {row + 1} is {scores[row]}. "
                 "If they come from training, it diverged: use a smaller learning rate."
             )
 

@@ -122,7 +122,7 @@ def test_derivatives_say_what_is_wrong():
     frozen.flags.writeable = False
     for arguments, words in (
         ((np.zeros(2), out, out), r"shape \(3,\); got shape \(2,\)"),
-        ((np.array([0, np.nan, 0]), out, out), "scores must be finite; row 1 has nan"),
+        ((np.array([0, np.nan, 0]), out, out), "scores must be finite; that of row 2 is nan"),
         ((good, np.empty(3), out), "gradients is filled in place.*got float64"),
         ((good, out, np.empty(2, np.float32)), "hessians is filled in place"),
         ((good, out, frozen), "hessians is filled in place"),

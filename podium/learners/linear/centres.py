@@ -44,13 +44,15 @@ def _listed(value: Any) -> Any:
 
 def _check_row(number: int, row: Any, first: Any) -> None:
     if not isinstance(row, (list, tuple)) or not row:
-        raise ValueError(f"centre {number} must be a row of numbers, one per column; got {_shown(row)}.")
+        raise ValueError(f"centre {number + 1} must be a row of numbers, one per column; got {_shown(row)}.")
     if len(row) != len(first):
-        lengths = f"centre 0 has length {len(first)}, centre {number} has length {len(row)}"
+        lengths = f"centre 1 has length {len(first)}, centre {number + 1} has length {len(row)}"
         raise ValueError(f"all centres must have the same length; {lengths}.")
     for column, entry in enumerate(row):
         if not _is_finite(entry):
-            raise ValueError(f"column {column} of centre {number} must be a finite number; got {_shown(entry)}.")
+            raise ValueError(
+                f"column {column + 1} of centre {number + 1} must be a finite number; got {_shown(entry)}."
+            )
 
 
 def _is_finite(entry: Any) -> bool:
