@@ -1006,7 +1006,7 @@ EMPTY = {
     "header.csv": b"id,title,body\n",
     "headerless.csv": b"7,some text\n",
     "headerless2.csv": b"7,some text\n8,other text\n",
-    "headerless.tsv": b"7\t" + b"x" * 1000 + b"\n8\tother text\n",
+    "headerless.tsv": b"7\ta title\t" + b"x" * 1000 + b"\n8\tother\ttext\n",
     "prose.trec": b"no document",
     "bad.jsonl": b'{"id": null}\n',
 }
@@ -1190,7 +1190,8 @@ def test_features_are_written_with_names_labels_and_ids(podium, collection):
     told = "train.txt: 100 rows, 5 queries, 46 features; names and formulas in train.txt.features.toml\n"
     assert out == told
     lines = (collection / "train.txt").read_text().splitlines()
-    assert " #docid = p" in lines[0]
+    assert lines[0].startswith("# features: [")
+    assert " #docid = p" in lines[1]
     assert Features.read(collection / "train.txt.features.toml") == Features.letor()
     code, out, _ = podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "t.csv", "--n", "20", "--json")
     found = json.loads(out)
@@ -1199,14 +1200,16 @@ def test_features_are_written_with_names_labels_and_ids(podium, collection):
     text, table = read_data(collection / "train.txt"), read_data(collection / "t.csv")
     np.testing.assert_array_equal(text.X, table.X)
     assert found["relevant"] == (text.y > 0).sum() > 0
-    assert table.feature_names == Features.letor().names
+    assert text.feature_names == table.feature_names == Features.letor().names
+    (collection / "train.txt").write_text("\n".join(lines[1:]) + "\n")  # the declaration beside it has the names too
+    assert read_data(collection / "train.txt").feature_names == Features.letor().names
     options = ["--features", "more.toml", "--normalize", "minmax", "--unjudged", "skip", "--add-judged"]
     code, out, _ = podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "s.csv", *options, "--json")
     assert (code, json.loads(out)["rows"]) == (0, 150)
     assert read_data(collection / "s.csv").X.max() <= 1
     assert Features.read(collection / "s.csv.features.toml").normalize == "minmax"
     code, out, _ = podium("features", "ix", "texts.tsv", "--out", "new.txt", "--n", "3")
-    assert (code, read_data(collection / "new.txt").y.max()) == (0, 0)
+    assert (code, read_data(collection / "new.txt", labels="optional").y) == (0, None)
     code, out, err = podium("features", "ix", "texts.tsv", "--out", "-", "--n", "1")
     assert (code, err) == (0, "/dev/stdout: 5 rows, 5 queries, 46 features\n")
     assert not list(collection.glob("*stdout*"))
