@@ -8,7 +8,7 @@ from typing import Any
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData, as_feature_names
 from podium.models.frame.estimator import check_fitted
-from podium.models.frame.inspection import feature_names
+from podium.models.frame.inspection import column_names, feature_names
 from podium.models.frame.ranker import Ranker
 from podium.models.trees.boosted import BoostedTrees
 
@@ -37,9 +37,8 @@ def names_for(model: Ranker, X: Any = None, names: Sequence[str] | None = None) 
 
 
 def columns_for(model: Ranker, X: Any = None, names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """One name per column that the learner saw: `names_for`, or what the model's transform made of them."""
-    features = names_for(model, X, names)
-    return features if model.transform_ is None else model.transform_.names(features)
+    """One name per column that the learner saw: `names_for`, or what the model made of them."""
+    return tuple(column_names(model, names_for(model, X, names)))
 
 
 def find_feature(feature: int | str, names: Sequence[str]) -> int:

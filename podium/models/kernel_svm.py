@@ -143,11 +143,17 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         if documents.are_given and columns.max(initial=0) >= max(self.n_columns, 1):
             raise ValueError("columns must be those of X")
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.kernel == "precomputed" and self.impute is not None:
+            problem = "impute fills features, and with a precomputed kernel X holds kernel values"
+            raise ValueError(f"KernelRankSVM: {problem}. Leave impute at None.")
+
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank, with all documents of the sum."""
         check_fitted(self)
         self._refuse_own_kernel("written as SVMlight does")
-        self._refuse_transform()
+        self._refuse_made_columns()
         kernel, vectors = self.documents_.kernel, self.documents_.vectors.astype(np.float64)
         if self.documents_.are_given:
             raise ValueError("KernelRankSVM: SVMlight has no precomputed kernels. Use save.")

@@ -14,6 +14,7 @@ from podium.data.standardising import Standardisation
 from podium.learners.linear.basis import BASES, MOST_FUNCTIONS, Basis
 from podium.learners.linear.centres import are_centres, as_centres
 from podium.learners.linear.function import LinearFunction
+from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.inspection import LinearInspection, about_model
 from podium.models.frame.parameters import (
     ABOVE_0,
@@ -57,7 +58,7 @@ LINEAR_SPACE: dict[str, Any] = {"l2_regularization": {"low": 1e-4, "high": 1.0, 
 
 
 @parametrized
-class LinearScores(Ranker):
+class LinearScores(ImputeParameters, Ranker):
     """Models whose score is linear in the columns: `coef_`, `intercept_`, and the means of the training rows."""
 
     allows_missing: ClassVar[bool] = False
@@ -206,6 +207,10 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
         takes_pairs = objective.takes_pairs
         return TrainingPlan(self._make_learner, self._keep, self.max_iter, objective, target, takes_pairs=takes_pairs)
 
+    def imputation_weights(self, data: RankingData) -> np.ndarray | None:
+        """As in the standardisation."""
+        return row_weights(data)
+
     def _make_learner(self, rows: TrainingRows) -> LinearTraining:
         from podium.learners.linear.lbfgs import LinearRules, LinearTraining  # scoring needs neither
 
@@ -242,8 +247,10 @@ class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
     def _centres_for(self, n_columns: int) -> np.ndarray:
         centres = as_centres(self.centres)
         if centres.shape[1] != n_columns:
-            columns = "features" if self.transform_ is None else "columns, which transform made of the features"
-            made = "" if self.transform_ is None else "; a model fitted without centres lists them as column_names_"
+            makers = {"transform": self.transform_ is not None, "missing_indicator": n_columns > self.n_features_in_}
+            maker = next((name for name, is_maker in makers.items() if is_maker), None)
+            columns = "features" if maker is None else f"columns, which {maker} made of the features"
+            made = "" if maker is None else "; a model fitted without centres lists them as column_names_"
             problem = f"centres have {centres.shape[1]:,} numbers each, but the rows have {n_columns:,} {columns}"
             raise ValueError(f"{type(self).__name__}: {problem}. Give one number per column{made}.")
         return centres

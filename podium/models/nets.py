@@ -10,6 +10,7 @@ import numpy as np
 from podium._runtime.warn import warn
 from podium.data.sparse import FeatureMatrix
 from podium.learners.net.scoring import ACTIVATIONS, Inputs, NetFunction, NetShape
+from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.init_model import InitParameter
 from podium.models.frame.inspection import NetInspection, about_model
 from podium.models.frame.parameters import (
@@ -153,7 +154,7 @@ class TrainingParameters:
 
 
 @parametrized
-class TrainedNet(TrainingParameters, InitParameter, SeedParameter, AutoParameters, Ranker):
+class TrainedNet(TrainingParameters, InitParameter, SeedParameter, ImputeParameters, AutoParameters, Ranker):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
     auto_values = staticmethod(net_values_for)

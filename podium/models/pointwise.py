@@ -21,6 +21,7 @@ from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import clone
+from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.parameters import LARGE, NAME, NUMBER, TRANSFORM_SPACE, SeedParameter, parameter, parametrized
 from podium.models.frame.plan import TrainingPlan, TrainingRows
 from podium.models.frame.ranker import FittedState, Ranker
@@ -32,7 +33,7 @@ _NO_NUMBERS = np.empty(0)
 
 
 @parametrized
-class _EstimatorRanker(SeedParameter, Ranker):
+class _EstimatorRanker(SeedParameter, ImputeParameters, Ranker):
     """The frame of rankers around an estimator of scikit-learn."""
 
     standardize: bool = parameter(
@@ -53,7 +54,9 @@ class _EstimatorRanker(SeedParameter, Ranker):
     state_arrays: ClassVar[tuple[str, ...]] = ("weights", "intercepts", "grades", "support", "mean", "scale")
 
     def takes_missing(self, fitted: bool) -> bool:
-        """Whether the estimator takes NaN, as it says itself; scoring by arrays does not."""
+        """Whether they are filled, or the estimator takes NaN, as it says itself; scoring by arrays does not."""
+        if (self.imputation_ if fitted else self.impute) is not None:
+            return True
         if not fitted or "form_" not in self.__dict__:  # which the training sets in the end
             return _allows_nan(self._estimator())
         return self.form_ is None and _allows_nan(self.estimator_)

@@ -15,6 +15,7 @@ from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.linear.products import multiply_transposed
 from podium.models.frame.estimator import check_fitted
+from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.parameters import (
     ABOVE_0,
     LARGE,
@@ -52,7 +53,7 @@ def _excess(gap: float) -> str:
 
 
 @parametrized
-class MarginRanker(RoundsParameter, Ranker):
+class MarginRanker(RoundsParameter, ImputeParameters, Ranker):
     """The frame of models that minimise 1/2 |w|^2 + C times the slack of all pairs."""
 
     C: float = parameter(1.0, "Price of the slack of a pair; inf: no pair may have any.", kind=COST)
@@ -124,14 +125,20 @@ class MarginRanker(RoundsParameter, Ranker):
         known = (math.nan if facts[key] is None else float(facts[key]) for key in ("objective", "duality_gap"))
         self.objective_, self.duality_gap_ = known
 
-    def _refuse_transform(self) -> None:
+    def _refuse_made_columns(self) -> None:
+        """A file of SVMlight knows the features alone; one that is missing is 0 in it."""
         if self.transform_ is not None:
             raise ValueError(f"{type(self).__name__}: files of SVMlight have no transforms of features. Use save.")
+        filled = self.imputation_
+        if filled is not None and (filled.values.any() or len(filled.flagged)):
+            problem = "files of SVMlight fill missing values with 0 and have no indicators"
+            advice = 'Use save, or train with impute="zero" and missing_indicator=False.'
+            raise ValueError(f"{type(self).__name__}: {problem}. {advice}")
 
     def _note_svmlight(self, read: SvmlightModel) -> None:
         """What a fitted model has besides its function; a file of SVMlight does not know it."""
         self.n_features_in_, self.n_queries_, self.categories_ = read.n_features, 0, {}
-        self.best_iteration_, self.evals_, self.transform_ = 0, {}, None
+        self.best_iteration_, self.evals_, self.transform_, self.imputation_ = 0, {}, None, None
         self.objective_ = self.duality_gap_ = math.nan
 
 
@@ -170,7 +177,7 @@ class RankSVM(MarginRanker, LinearScores):
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank: one vector, the weights, with the factor 1."""
         check_fitted(self)
-        self._refuse_transform()
+        self._refuse_made_columns()
         write_svmlight_model(path, SvmlightModel("linear", np.ones(1), self.coef_[None], threshold=-self.intercept_))
 
     @classmethod

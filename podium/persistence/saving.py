@@ -19,6 +19,7 @@ import numpy as np
 from podium.formats.errors import FormatError
 from podium.formats.kinds import CASCADE, CASCADE_FILE
 from podium.formats.lines import FilePath
+from podium.models.frame.imputing import IMPUTATION_ARRAYS, Imputation, ImputeParameters
 from podium.models.frame.init_model import check_init, unsaved_parameters
 from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import TRANSFORM_ARRAYS, Transform
@@ -28,7 +29,7 @@ from podium.persistence.validation import check_parts, fitted_parameters, known_
 from podium.persistence.values import plain_parameters, read_parameters, to_plain
 
 _CASCADES = "podium.pipelines.cascades.saving"  # a layer above this one, as the registry names models
-_TRANSFORM = "transform"  # arrays of the transform are called so, as those of a child are
+_TRANSFORM, _IMPUTE = "transform", "impute"  # their arrays are called so, as those of a child are
 
 
 def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) -> None:
@@ -85,6 +86,9 @@ def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[st
     if model.transform_ is not None:
         meta["n_columns"] = model.transform_.n_columns
         arrays |= {f"{_TRANSFORM}/{name}": array for name, array in model.transform_.arrays().items()}
+    if model.imputation_ is not None:
+        meta["n_filled"] = len(model.imputation_.values)
+        arrays |= {f"{_IMPUTE}/{name}": array for name, array in model.imputation_.arrays().items()}
     if children:
         meta["children"] = {}
     for name, child in children.items():
@@ -108,11 +112,12 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     if not isinstance(meta, Mapping) or not isinstance(meta.get("children", {}), Mapping):
         raise ValueError("meta and its children must have keys")
     children = dict(meta.get("children", {}))
-    if _TRANSFORM in children:
-        raise ValueError(f"no part of a model is called {_TRANSFORM!r}")
+    for name in children.keys() & {_TRANSFORM, _IMPUTE}:
+        raise ValueError(f"no part of a model is called {name!r}")
     outer = {name: array for name, array in arrays.items() if name.rpartition("/")[0].partition("/")[0] not in children}
     transformed = [f"{_TRANSFORM}/{name}" for name in TRANSFORM_ARRAYS] if "n_columns" in meta else []
-    check_parts(meta, outer, made.state_facts, [*made.state_arrays, *transformed])
+    filled = [f"{_IMPUTE}/{name}" for name in IMPUTATION_ARRAYS] if "n_filled" in meta else []
+    check_parts(meta, outer, made.state_facts, [*made.state_arrays, *transformed, *filled])
     parameters = known_parameters(made, read_parameters(meta["parameters"]))
     model: Ranker = made(**parameters)
     model.fitted_parameters_ = fitted_parameters(made, parameters, read_parameters(meta.get("fitted", {})))
@@ -123,6 +128,7 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     model.best_iteration_ = int(meta["best_iteration"])
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
     model.transform_ = _read_transform(meta, outer)
+    model.imputation_ = _read_imputation(made, meta, outer)
     parts = {name: from_parts(one["kind"], one["meta"], _below(name, arrays)) for name, one in children.items()}
     model.init_ = parts.pop("init", None)
     if model.init_ is not None and "init" not in parameters:  # else that of the next training is another one
@@ -144,6 +150,15 @@ def _read_transform(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -
     if transform.n_columns != meta["n_columns"]:
         raise ValueError(f"there are {transform.n_columns} columns, not {meta['n_columns']}")
     return transform
+
+
+def _read_imputation(made: Any, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Imputation | None:
+    if "n_filled" not in meta:
+        return None
+    width = meta.get("n_columns", meta["n_features"])
+    if meta["n_filled"] != width or not issubclass(made, ImputeParameters):
+        raise ValueError(f"{meta['n_filled']} columns are filled of {width}, which {made.__name__} does not do")
+    return Imputation.of_arrays(_below(_IMPUTE, arrays), width)
 
 
 def _below(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

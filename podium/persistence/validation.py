@@ -72,6 +72,7 @@ META: dict[str, Fact] = {
     "fitted": Fact("parameters by name", lambda value: _is_mapping(value, lambda inner: True), required=False),
     "n_features": Fact(f"an integer from 0 to {_MOST_FEATURES}", lambda value: _is_count(value, _MOST_FEATURES)),
     "n_columns": Fact("an integer, 0 or larger", _is_count, required=False),  # where the model has a transform
+    "n_filled": Fact("an integer, 0 or larger", _is_count, required=False),  # where the model fills missing values
     "n_queries": Fact("an integer, 0 or larger", _is_count),
     "feature_names": Fact("null or a list of names", lambda value: value is None or _is_list(value, _is_text)),
     "categories": Fact("different categories by column", lambda value: _is_mapping(value, _are_names)),

@@ -39,18 +39,21 @@ _VALIDATION: dict[str, Any] = {
 _readers: WeakKeyDictionary[Ranker, SmallTables] = WeakKeyDictionary()  # not in the model, which is saved and compared
 
 
-def refuse_unsupported(X: FeatureMatrix, where: str, model: str, allows_missing: bool, allows_sparse: bool) -> None:
+def refuse_unsupported(model: Ranker, X: FeatureMatrix, where: str, takes_missing: bool) -> None:
     """Refuse rows that hold what a model does not support, and say what to do."""
+    name = type(model).__name__
     if is_sparse(X):
-        if not allows_sparse:
-            raise ValueError(f"{model} does not support sparse rows ({where}). Use X.toarray(), or a model of trees.")
+        if not model.allows_sparse:
+            raise ValueError(f"{name} does not support sparse rows ({where}). Use X.toarray(), or a model of trees.")
         return
-    missing = np.zeros(1, bool) if allows_missing else np.isnan(X).any(axis=0)
+    missing = np.zeros(1, bool) if takes_missing else np.isnan(X).any(axis=0)
     if missing.any():
         column = int(missing.argmax())
         problem = f"feature {column + 1}, X[:, {column}], of {where} has NaN"
         advice = "Fill them first, for example with scikit-learn's SimpleImputer, or use a model of trees."
-        raise ValueError(f"{model} does not support missing values; {problem}. {advice}")
+        if "impute" in model.get_params(deep=False):
+            advice = 'Train it with impute="mean" or impute="zero", which fill them, or use a model of trees.'
+        raise ValueError(f"{name} does not support missing values; {problem}. {advice}")
 
 
 def rows_for(model: Ranker, X: Any) -> FeatureMatrix:

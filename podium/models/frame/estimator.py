@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from podium.formats.names import Names
     from podium.learners.monitor import Curves
+    from podium.models.frame.imputing import Imputation
     from podium.models.frame.transforms import Transform
 
 _ROUTED = ("fit", "predict", "score")  # methods that take more than X and y
@@ -40,6 +41,7 @@ class Estimator:
     evals_: Curves
     fitted_parameters_: Mapping[str, Any]
     transform_: Transform | None = None
+    imputation_: Imputation | None = None
     init: Any = None  # a model, scores or None, of models with that parameter
     init_: Any = None  # the fitted model that this one started from
     _requests: Mapping[str, Requests] = {}  # by method

@@ -22,7 +22,9 @@ from podium.learners.monitor import Curves, Monitor
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
 from podium.models.frame.arguments import as_eval_sets, check_early_stopping, eval_data, training_data
 from podium.models.frame.constant_features import constant_features
+from podium.models.frame.imputing import Imputation
 from podium.models.frame.init_model import check_init_scores, fit_init, init_offset, init_scores
+from podium.models.frame.inspection import column_names
 from podium.models.frame.parameters import value_of
 from podium.models.frame.plan import (
     Callback,
@@ -60,16 +62,24 @@ def train(
     for number, part in enumerate(eval_sets):
         model.refuse_unsupported(part.X, f"eval_set[{number}]")
     check_init_scores(model, data, eval_sets)
-    if more is None:
-        kinds, unchanged = value_of(model, "transform"), model.untransformed_features()
-        model.transform_ = None if kinds is None else Transform.fit(kinds, data, unchanged, model.n_jobs)
-    data, eval_sets = model.transformed(data), [model.transformed(part) for part in eval_sets]
+    data = model.transformed(data) if more is not None else _fit_columns(model, data)
+    eval_sets = [model.transformed(part) for part in eval_sets]
     if more is None:
         fit_init(model, X, y, qid, options.weights | ({} if pairs is None else {"pairs": options.pairs}))
     check_interrupts()
     start, rounds = init_scores(model, data), options.early_stopping_rounds
     rows = TrainingRows(data, start, eval_sets, rounds, more is not None, model.n_jobs, pairs)
     _run(model, plan, rows, [*options.callbacks, *_printing(options.verbose)], checkpoints, more)
+
+
+def _fit_columns(model: Ranker, data: RankingData) -> RankingData:
+    """Learn from the training data what is made of features, and make it of these."""
+    kinds, unchanged = value_of(model, "transform"), model.untransformed_features()
+    model.transform_ = None if kinds is None else Transform.fit(kinds, data, unchanged, model.n_jobs)
+    model.imputation_ = None
+    data = model.transformed(data)
+    model.imputation_ = imputation = Imputation.fit(model, data.X, model.imputation_weights(data))
+    return data if imputation is None else imputation.apply_to(data, column_names(model))
 
 
 def _run(

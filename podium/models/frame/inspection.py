@@ -213,10 +213,14 @@ def feature_names(model: Any) -> Sequence[str]:
     return NumberedNames(model.n_features_in_) if known is None else tuple(map(str, known))
 
 
-def column_names(model: Any) -> Sequence[str]:
-    """What the learner saw: the features, or what the model's transform made of them, such as `zscore(bm25)`."""
-    names = feature_names(model)
-    return names if model.transform_ is None else model.transform_.names(names)
+def column_names(model: Any, features: Sequence[str] | None = None) -> Sequence[str]:
+    """What the learner saw: the features, or what was made of them, such as `zscore(bm25)` and `missing(bm25)`.
+
+    features: what to call them; None: as the model does.
+    """
+    names = feature_names(model) if features is None else features
+    names = names if model.transform_ is None else model.transform_.names(names)
+    return names if model.imputation_ is None else model.imputation_.names(names)
 
 
 def category_names(model: Any) -> CategoryNames:

@@ -186,14 +186,19 @@ class Ranker(Estimator):
 
     def takes_missing(self, fitted: bool) -> bool:
         """Whether rows may hold NaN, to train on or where the model is fitted."""
-        return self.allows_missing
+        filled = self.imputation_ if fitted else value_of(self, "impute")
+        return self.allows_missing or filled is not None
+
+    def imputation_weights(self, data: RankingData) -> np.ndarray | None:
+        """Weights of rows in the means that missing values are filled with; None where all count alike."""
+        return None
 
     def refuse_unsupported(self, X: FeatureMatrix, where: str, fitted: bool = False) -> None:
         """Refuse rows that the model does not support, to be trained or where it is fitted."""
         init = self.init_ if fitted else self.init
         if isinstance(init, Ranker):  # which gets the rows as they are
             init.refuse_unsupported(X, where, is_fitted(init))
-        refuse_unsupported(X, where, type(self).__name__, self.takes_missing(fitted), self.allows_sparse)
+        refuse_unsupported(self, X, where, self.takes_missing(fitted))
 
     # --- scoring
 
@@ -298,19 +303,22 @@ class Ranker(Estimator):
 
     def columns(self, rows: FeatureMatrix, queries: Queries | None) -> FeatureMatrix:
         """Checked rows as the learner sees them."""
-        return rows if self.transform_ is None else self.transform_.apply(rows, queries, self.n_jobs)
+        columns = rows if self.transform_ is None else self.transform_.apply(rows, queries, self.n_jobs)
+        return columns if self.imputation_ is None else self.imputation_.apply(columns)
 
     def transformed(self, data: RankingData) -> RankingData:
         """Training or evaluation data as the learner sees them."""
-        if self.transform_ is None:
-            return data
-        from podium.models.frame.inspection import feature_names
+        from podium.models.frame.inspection import column_names, feature_names
 
-        return self.transform_.apply_to(data, feature_names(self), self.n_jobs)
+        if self.transform_ is not None:
+            data = self.transform_.apply_to(data, feature_names(self), self.n_jobs)
+        return data if self.imputation_ is None else self.imputation_.apply_to(data, column_names(self))
 
     @property
     def n_columns(self) -> int:
-        """How many columns the learner sees; without a transform the number of features."""
+        """How many columns the learner sees: the features, or what was made of them."""
+        if self.imputation_ is not None:
+            return self.imputation_.n_columns
         return int(self.n_features_in_) if self.transform_ is None else self.transform_.n_columns
 
     @property

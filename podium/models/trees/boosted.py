@@ -358,8 +358,9 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
         init = self.init_
         if init is not None and not isinstance(init, Ranker):
             raise ValueError(f"init is a {type(init).__name__}; only models of Podium can be explained.")
-        if init is not None and not same_transforms(self.transform_, init.transform_):
-            problem = f"{type(self).__name__} and its init have different transforms"
+        if init is not None and (not same_transforms(self.transform_, init.transform_) or init.imputation_):
+            filled = "" if init.imputation_ is None else " or fill missing values differently"
+            problem = f"{type(self).__name__} and its init have different transforms{filled}"
             advice = "Explain them one by one, or train both with the same transform on the same data."
             raise ValueError(f"{problem}, so their scores are sums over different columns. {advice}")
         return [self.forest_, *(init.summands() if init is not None else [])]

@@ -108,8 +108,7 @@ def yahoo_blend(n_estimators: int = 300, random_state: int = 0, *, max_epochs: i
 
     Eight LambdaMARTs that differ in size, shrinkage and sampling, for NDCG and for ERR; two LambdaRank nets, for NDCG
     and for ERR, and two logistic regressions with different penalties, all four on the features, their z-scores and
-    ranks within the query; equal weights. Nets need JAX to be trained; `nets=False` leaves them out. A logistic
-    regression takes no missing values.
+    ranks within the query; equal weights. Nets need JAX to be trained; `nets=False` leaves them out.
     """
     from podium.models.linear import Linear
     from podium.models.nets import LambdaRank, require_jax
@@ -132,5 +131,6 @@ def yahoo_blend(n_estimators: int = 300, random_state: int = 0, *, max_epochs: i
         LambdaRank(metric=metric, hidden_layer_sizes=widths, random_state=random_state + number, **trained)
         for number, metric, widths in zip((len(trees), len(trees) + 1), metrics, ((64,), (128, 64)))
     ]
-    regressions = [Linear(objective="logistic", l2_regularization=penalty, **views) for penalty in (1e-4, 1e-2)]
+    logistic: dict[str, Any] = {"objective": "logistic", "impute": "mean", **views}
+    regressions = [Linear(l2_regularization=penalty, **logistic) for penalty in (1e-4, 1e-2)]
     return Blend(members=[*trees, *(networks if nets else []), *regressions])
