@@ -10,6 +10,7 @@ import lzma
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -254,6 +255,31 @@ def refuse_bad_target(path: Path) -> None:
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{path}: nothing can be written to the folder {folder}. Choose another.")
     _refuse_owner(target)
+
+
+def refuse_bad_folder(folder: Path, what: str) -> None:
+    """Refuse, before the work, a folder that cannot be made anew; `what` is to be written to it."""
+    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise ValueError(f"{folder} is there already. Choose a new folder for {what}, or delete it.")
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"{folder}: the folder {folder.parent} does not exist. Create it first.")
+    if not os.access(folder.parent, os.W_OK):
+        raise PermissionError(f"{folder}: nothing can be written to the folder {folder.parent}. Choose another.")
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Write a folder that is new or empty, wholly or not at all: a neighbour, which takes the name in the end."""
+    part = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(6)}.part")
+    part.mkdir()
+    try:
+        yield part
+        if folder.is_dir():
+            folder.rmdir()  # it is empty
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    _sync_folder(folder.parent)
 
 
 def _refuse_owner(target: Path) -> None:

@@ -128,6 +128,26 @@ def convert_command(
         show(f"This format has no place for {', '.join(lost)}; a .podium-data file keeps everything.", file=report)
 
 
+@command("split")
+def split_command(
+    data: DataFile,
+    out: Annotated[Path, Option(help="The new folder for the files of the parts.")],
+    parts: Annotated[str | None, Option(help="Shares of the queries by name: train=0.8,valid=0.2.")] = None,
+    folds: Annotated[int | None, Option(help="As LETOR has them: Fold1/train, vali and test, Fold2/...")] = None,
+    seed: Annotated[int, Option(min=0, help="The random seed that draws the queries.")] = 0,
+    source_format: Annotated[str | None, Option("--from", help="The format of DATA; default: by its name.")] = None,
+    target_format: Annotated[str | None, Option("--to", help="The format of the parts; default: that of DATA.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Split ranking data into files by query: parts of given shares, or folds for cross-validation."""
+    from podium.workflows.splitting import read_parts, split_file
+
+    formats: dict[str, Any] = {"source_format": source_format, "target_format": target_format}
+    shares = None if parts is None else read_parts(parts)
+    made = split_file(data, out, shares, folds, seed=seed, locate=inputs.path_of, **formats)
+    show(made.as_dict() if as_json else "\n".join(made.sentences()))
+
+
 @command("models")
 def models_command(
     model: Annotated[str | None, Argument(help="The model whose parameters to list.")] = None, as_json: AsJson = False

@@ -6,7 +6,7 @@ order; queries are numbered by first appearance. Kernels need the rows of a quer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from podium.data.joining import concat_features, concat_scores, concat_texts, co
 from podium.data.precision import columns_where, is_large, keeps_all, merged_columns, warn_of_merged
 from podium.data.query_ids import as_query_ids, concat_ids, group_rows, offsets_of
 from podium.data.sparse import FeatureMatrix, as_dense, as_sparse, is_sparse
+from podium.data.splitting import letor_rotation, named_parts
 from podium.data.texts import Texts
 
 if TYPE_CHECKING:
@@ -245,6 +246,19 @@ class RankingData:
         part = np.random.default_rng(seed).permutation(np.arange(self.n_queries) % k)
         for fold in range(k):
             yield self.subset(part != fold), self.subset(part == fold)
+
+    def split(self, parts: Mapping[str, float], seed: int = 0) -> dict[str, Self]:
+        """Parts by name: whole queries, drawn by the seed, in shares such as {"train": 0.8, "valid": 0.2}.
+
+        Where the shares add up to less than 1, the other queries are in no part.
+        """
+        numbers = named_parts(self.n_queries, parts, seed)
+        return {name: self.subset(numbers == number) for number, name in enumerate(parts)}
+
+    def letor_folds(self, k: int = 5, seed: int = 0) -> Iterator[tuple[Self, Self, Self]]:
+        """k triples (training, validation, test) as LETOR has them: k parts in turn, each a test part once."""
+        for train, valid, test in letor_rotation(self.n_queries, k, seed):
+            yield self.subset(train), self.subset(valid), self.subset(test)
 
     @classmethod
     def concat(cls, parts: Sequence[RankingData], names: Sequence[str] | None = None) -> Self:

@@ -9,12 +9,12 @@ index/              the index as the cascade sees it; its files never change, so
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podium._runtime.files import new_folder
 from podium.formats.container import open_container, write_container
 from podium.formats.errors import FormatError
 from podium.formats.kinds import CASCADE, CASCADE_FILE
@@ -46,9 +46,7 @@ def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
         except ValueError as error:
             raise ValueError(f"{folder}: stage {number} cannot be saved: {error}") from error
     refuse_bad_folder(folder)
-    part = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(6)}.part")
-    part.mkdir()
-    try:
+    with new_folder(folder) as part:
         for number, (stage, text) in enumerate(zip(cascade.stages, declarations), 1):
             if stage.model is not None:
                 save(stage.model, part / f"stage-{number}.podium")
@@ -58,11 +56,6 @@ def save_cascade(cascade: Cascade, folder: str | os.PathLike[str]) -> None:
         (part / _INDEX).mkdir()
         _copy_index(cascade.index, part / _INDEX)
         write_container(part / CASCADE_FILE, CASCADE, _facts(cascade), {})
-        if folder.is_dir():
-            folder.rmdir()  # it is empty
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _tables(cascade: Cascade) -> list[dict[str, Table]]:
