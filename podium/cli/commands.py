@@ -189,10 +189,11 @@ def train_command(
     from podium.models.registry import plan_model
     from podium.workflows import training
 
-    if early_stopping is not None and not valid:
-        raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
     out, report = output(out, as_json)
     plan = plan_model(model, with_parameters(config, model, settings), jobs, seed)
+    if early_stopping is not None and not valid and plan.parameters.get("validation_fraction") is None:
+        advice = "Add --valid FILE, or --set validation_fraction=0.2"
+        raise ValueError(f"--early-stopping needs validation data. {advice}.")
     checkpoints = training.plan_checkpoints(checkpoint, every, checkpoint_errors, out)
     options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
     options["pair_file"] = pair_file

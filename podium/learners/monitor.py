@@ -1,7 +1,7 @@
 """Monitor: watches evaluation sets after each step of any learner, keeps the curves, and decides when to stop.
 
-The first evaluation set decides: after `early_stopping_rounds` steps without a new best value, training ends, and the
-parameters of the best step are the result.
+The first metric on the first evaluation set decides: after `early_stopping_rounds` steps without a new best value,
+training ends, and the parameters of the best step are the result.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ class Monitor:
     def __init__(
         self,
         learner: Learner,
-        eval_sets: Sequence[RankingData],
-        metric: Metric,
+        eval_sets: Mapping[str, RankingData],
+        metrics: Sequence[Metric],
         early_stopping_rounds: int | None,
         report: Callable[[int, Curves], bool],
         n_jobs: int | None,
     ) -> None:
-        """`report(steps, curves)` is called after each step; True ends the training."""
-        self.learner, self.eval_sets, self.metric, self.n_jobs = learner, eval_sets, metric, n_jobs
+        """eval_sets: by name, in the order in which the learner follows them. metrics: with different names.
+
+        `report(steps, curves)` is called after each step; True ends the training.
+        """
+        self.learner, self.eval_sets, self.metrics, self.n_jobs = learner, list(eval_sets.values()), metrics, n_jobs
         self.early_stopping_rounds, self._report = early_stopping_rounds, report
-        self.curves: Curves = {f"eval_{number}": {metric.name: []} for number in range(len(eval_sets))}
+        self.curves: Curves = {name: {metric.name: [] for metric in metrics} for name in eval_sets}
         self.best, self.best_value, self.best_snapshot = 0, -np.inf, learner.snapshot()
         self._steps_before = learner.n_steps
         self.settle()
 
     def after_step(self) -> bool:
         """Evaluate, remember, report; whether training ends here."""
-        values = [self._evaluate(number) for number in range(len(self.eval_sets))]
-        for curves, value in zip(self.curves.values(), values):
-            curves[self.metric.name].append(value)
+        values = [self._evaluate(number, metric) for number in range(len(self.eval_sets)) for metric in self.metrics]
+        for curve, value in zip(self._all_curves(), values, strict=True):
+            curve.append(value)
         if values:
             self._compare(values[0])
         self.settle()
@@ -71,6 +74,11 @@ class Monitor:
         }
         return best if self.early_stopping_rounds is not None and self.eval_sets else last, curves
 
+    def score_after(self, steps: int) -> float | None:
+        """The value that decides, after so many steps; None where there is none."""
+        curve, step = next(iter(self._all_curves()), []), steps - self._steps_before
+        return curve[step - 1] if 0 < step <= len(curve) and np.isfinite(curve[step - 1]) else None
+
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What early stopping remembers, and the curves."""
         arrays = dict(zip(self.curve_names(), (np.array(curve, np.float64) for curve in self._all_curves())))
@@ -90,12 +98,14 @@ class Monitor:
         return [curve for curves in self.curves.values() for curve in curves.values()]
 
     def _compare(self, value: float) -> None:
-        value *= 1 if self.metric.higher_is_better else -1
+        value *= 1 if self.metrics[0].higher_is_better else -1
         if self.early_stopping_rounds is not None and np.isnan(value):
-            raise ValueError(f"eval_set[0]: {self.metric.name} is undefined for all of its queries.")
+            name, metric = next(iter(self.curves)), self.metrics[0].name
+            raise ValueError(f"eval_set[{name!r}]: {metric} is undefined for all of its queries.")
         if value > self.best_value:
             self.best, self.best_value, self.best_snapshot = self.learner.n_steps, value, self.learner.snapshot()
 
-    def _evaluate(self, number: int) -> float:
+    def _evaluate(self, number: int, metric: Metric) -> float:
+        """By one metric at a time, as each has its own policy."""
         scores = self.learner.followed[number]
-        return evaluate(scores, self.eval_sets[number], metrics=[self.metric], n_jobs=self.n_jobs)[self.metric.name]
+        return evaluate(scores, self.eval_sets[number], metrics=[metric], n_jobs=self.n_jobs)[metric.name]

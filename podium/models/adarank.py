@@ -9,6 +9,7 @@ import numpy as np
 
 from podium.metrics.query_values import QueryValues
 from podium.metrics.registry import parse_metric
+from podium.models.frame.holding_out import ValidationParameter
 from podium.models.frame.parameters import TRANSFORM_SPACE, MetricParameter, parameter, parametrized
 from podium.models.frame.plan import TrainingPlan, TrainingRows
 from podium.models.linear import LinearScores
@@ -20,7 +21,7 @@ SIGNS = ("positive", "both")
 
 
 @parametrized
-class TrainingRounds:
+class TrainingRounds(ValidationParameter):
     """How long a model is trained that optimizes a metric directly."""
 
     n_rounds: int = parameter(100, "Maximum number of rounds.", low=1, high=10**6)

@@ -145,9 +145,10 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.kernel == "precomputed" and self.impute is not None:
-            problem = "impute fills features, and with a precomputed kernel X holds kernel values"
-            raise ValueError(f"KernelRankSVM: {problem}. Leave impute at None.")
+        for name, what in (("impute", "fills features"), ("validation_fraction", "takes rows from X, not columns")):
+            if self.kernel == "precomputed" and getattr(self, name) is not None:
+                problem = f"{name} {what}, and with a precomputed kernel X holds kernel values"
+                raise ValueError(f"KernelRankSVM: {problem}. Leave {name} at None.")
 
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank, with all documents of the sum."""

@@ -14,6 +14,7 @@ from podium.data.standardising import Standardisation
 from podium.learners.linear.basis import BASES, MOST_FUNCTIONS, Basis
 from podium.learners.linear.centres import are_centres, as_centres
 from podium.learners.linear.function import LinearFunction
+from podium.models.frame.holding_out import ValidationParameter
 from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.inspection import LinearInspection, about_model
 from podium.models.frame.parameters import (
@@ -119,7 +120,7 @@ class LinearScores(ImputeParameters, Ranker):
 
 
 @parametrized
-class LinearRanker(SeedParameter, RoundsParameter, LinearScores):
+class LinearRanker(SeedParameter, RoundsParameter, ValidationParameter, LinearScores):
     """The frame of linear models. Subclasses define the objective.
 
     Features are standardised inside, so that the penalty treats them alike; `coef_` and `intercept_` are those of the

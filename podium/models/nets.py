@@ -10,6 +10,7 @@ import numpy as np
 from podium._runtime.warn import warn
 from podium.data.sparse import FeatureMatrix
 from podium.learners.net.scoring import ACTIVATIONS, Inputs, NetFunction, NetShape
+from podium.models.frame.holding_out import ValidationParameter
 from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.init_model import InitParameter
 from podium.models.frame.inspection import NetInspection, about_model
@@ -154,12 +155,13 @@ class TrainingParameters:
 
 
 @parametrized
-class TrainedNet(TrainingParameters, InitParameter, SeedParameter, ImputeParameters, AutoParameters, Ranker):
+class TrainedNet(TrainingParameters, InitParameter, SeedParameter, ValidationParameter, ImputeParameters, AutoParameters, Ranker):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
     auto_values = staticmethod(net_values_for)
     step_word: ClassVar[str] = "epoch"
     steps_parameter: ClassVar[str | None] = "max_epochs"
+    default_patience: ClassVar[int] = 10
     search_space: ClassVar[Mapping[str, Any]] = TRAINING_SPACE
     allows_sparse: ClassVar[bool] = False
     state_arrays: ClassVar[tuple[str, ...]] = ("weights", "centre", "scale", "flagged")

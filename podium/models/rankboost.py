@@ -11,6 +11,7 @@ import numpy as np
 
 from podium.data.sparse import FeatureMatrix
 from podium.learners.rankboost.rankers import RANKER_ARRAYS, WeakRanker, WeakRankers
+from podium.models.frame.holding_out import ValidationParameter
 from podium.models.frame.inspection import ModelInspection, about_model
 from podium.models.frame.parameters import ABOVE_0, TRANSFORM_SPACE, BinParameter, parameter, parametrized, rules_for
 from podium.models.frame.plan import TrainingPlan, TrainingRows
@@ -30,7 +31,7 @@ _SHOWN = 10
 
 
 @parametrized
-class RankBoost(BinParameter, Ranker):
+class RankBoost(BinParameter, ValidationParameter, Ranker):
     """A weighted sum of weak rankers, each a function of one feature, boosted on pairs of documents.
 
     `rankers_` has the weak rankers with `alpha` and `z` of each round; `bound_`, the product of all Z, bounds the share

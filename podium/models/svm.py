@@ -15,6 +15,7 @@ from podium.formats.lines import FilePath
 from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.linear.products import multiply_transposed
 from podium.models.frame.estimator import check_fitted
+from podium.models.frame.holding_out import ValidationParameter
 from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.parameters import (
     ABOVE_0,
@@ -53,7 +54,7 @@ def _excess(gap: float) -> str:
 
 
 @parametrized
-class MarginRanker(RoundsParameter, ImputeParameters, Ranker):
+class MarginRanker(RoundsParameter, ImputeParameters, ValidationParameter, Ranker):
     """The frame of models that minimise 1/2 |w|^2 + C times the slack of all pairs."""
 
     C: float = parameter(1.0, "Price of the slack of a pair; inf: no pair may have any.", kind=COST)
@@ -138,7 +139,8 @@ class MarginRanker(RoundsParameter, ImputeParameters, Ranker):
     def _note_svmlight(self, read: SvmlightModel) -> None:
         """What a fitted model has besides its function; a file of SVMlight does not know it."""
         self.n_features_in_, self.n_queries_, self.categories_ = read.n_features, 0, {}
-        self.best_iteration_, self.evals_, self.transform_, self.imputation_ = 0, {}, None, None
+        self.best_iteration_, self.best_score_, self.evals_ = 0, None, {}
+        self.transform_ = self.imputation_ = None
         self.objective_ = self.duality_gap_ = math.nan
 
 

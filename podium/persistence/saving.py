@@ -78,6 +78,7 @@ def to_parts(model: Any, score_only: bool) -> tuple[str, dict[str, Any], dict[st
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])] or None,
         "categories": model.categories_,
         "best_iteration": int(model.best_iteration_),
+        **({} if model.best_score_ is None else {"best_score": float(model.best_score_)}),
         "evals": _swap_curves(model.evals_, np.isnan, None),
         **state.facts,
     }
@@ -126,6 +127,7 @@ def from_parts(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarr
         model.feature_names_in_ = np.array(meta["feature_names"], dtype=object)
     model.categories_ = {str(column): list(names) for column, names in meta["categories"].items()}
     model.best_iteration_ = int(meta["best_iteration"])
+    model.best_score_ = None if "best_score" not in meta else float(meta["best_score"])
     model.evals_ = _swap_curves(meta["evals"], lambda value: value is None, np.nan)
     model.transform_ = _read_transform(meta, outer)
     model.imputation_ = _read_imputation(made, meta, outer)

@@ -77,6 +77,7 @@ META: dict[str, Fact] = {
     "feature_names": Fact("null or a list of names", lambda value: value is None or _is_list(value, _is_text)),
     "categories": Fact("different categories by column", lambda value: _is_mapping(value, _are_names)),
     "best_iteration": Fact("an integer, 0 or larger", _is_count),
+    "best_score": Fact("a finite number", is_number, required=False),  # where there were evaluation sets
     "evals": Fact(
         "finite numbers or null, by set and metric",
         lambda value: _is_mapping(value, lambda curves: _is_mapping(curves, _is_curve)),

@@ -66,8 +66,10 @@ def _checked(parameters: dict[str, Any]) -> dict[str, Any]:
         with _perhaps_of_a_plugin():
             if name == "objective" and isinstance(value, str) and value.isidentifier():
                 check_choice("objective", value.strip().lower(), OBJECTIVES)
-            elif name in ("metric", "eval_metric") and isinstance(value, str):
-                parse_metric(value)
+            elif name in ("metric", "eval_metric"):
+                for one in value if isinstance(value, (list, tuple)) else [value]:
+                    if isinstance(one, str):
+                        parse_metric(one)
     base = parameters.get("init")
     if base is not None and not isinstance(base, (Ranker, NotSaved)):
         raise ValueError(f"init must be null or a model, not {_short(base)}")

@@ -17,7 +17,9 @@ from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.formats.pairs import read_pairs
 from podium.models.frame.estimator import is_fitted
+from podium.models.frame.holding_out import VALIDATION, divide
 from podium.models.frame.inspection import settings_words
+from podium.models.frame.parameters import value_of
 from podium.models.frame.plan import Callback, Progress
 from podium.models.frame.resolving import differing_values
 from podium.models.frame.taking_pairs import check_takes_pairs
@@ -44,9 +46,9 @@ def train_files(
     pair_files = [] if pair_file is None else [pair_file]
     refuse_bad_out(out, [*sources, *valid_files, *pair_files], model=True)
     check_takes_pairs(plan.model, plan.model.training_plan(), pair_file)
-    data = read_files(
-        sources, locate, expected=_expected(plan.model), labels="required" if pair_file is None else "ignored"
-    )
+    beside_pairs = "ignored" if value_of(plan.model, "validation_fraction") is None else "optional"
+    judged = "required" if pair_file is None else beside_pairs
+    data = read_files(sources, locate, expected=_expected(plan.model), labels=judged)
     pairs = None if pair_file is None else read_pairs(locate(pair_file), data)
     base = getattr(plan.model, "init", None)
     if base is not None and is_fitted(base):
@@ -68,7 +70,7 @@ class Training:
 
     plan: Plan
     out: Path
-    n_rows: int
+    n_rows: int  # that were trained on
     n_queries: int
     tried: int  # steps taken; those after the best one are dropped
     evaluations: Mapping[str, Evaluation]  # of the saved model, by validation set
@@ -88,6 +90,7 @@ class Training:
             "out": str(self.out),
             f"{self.plan.model.step_word}s": self.steps,
             "best_iteration": self.steps,
+            "best_score": self.plan.model.best_score_,
             "policy": self.plan.model.evaluation_metric().policy.name,
             "metrics": {name: evaluation.as_dict()["metrics"] for name, evaluation in self.evaluations.items()},
             "seconds": self.seconds,
@@ -137,7 +140,7 @@ def train(
         watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints}
         watched |= {} if pairs is None else {"pairs": pairs}  # a plugin's fit may have no such argument
         try:
-            model.fit(data, eval_set=[*valid.values()] or None, early_stopping_rounds=early_stopping_rounds, **watched)
+            model.fit(data, eval_set=dict(valid) or None, early_stopping_rounds=early_stopping_rounds, **watched)
         except KeyboardInterrupt:
             if not hasattr(model, "best_iteration_"):
                 _say(f"stopped before the first {model.step_word}; {out} is not written.")
@@ -149,11 +152,16 @@ def train(
     model.save(out)  # before anything else can go wrong
     if checkpoints is not None and checkpoints.ended:
         checkpoints.remove()
-    metric = model.evaluation_metric()
-    evaluations = {name: evaluate(model.predict(part), part, metrics=[metric]) for name, part in valid.items()}
-    tried = max([model.best_iteration_, *(len(curves[metric.name]) for curves in model.evals_.values())])
-    n_pairs = None if pairs is None else len(pairs[0])
-    return Training(plan, out, data.n_rows, data.n_queries, tried, evaluations, seconds, interrupted, n_pairs)
+    metrics, division = model.evaluation_metrics(), divide(model, data)
+    judged = dict(valid)
+    if division.is_held is not None:
+        held_out = division.validation(model, data, None)
+        judged[f"{VALIDATION} ({counted(held_out.n_queries, 'query', 'queries')} held out)"] = held_out
+    evaluations = {name: evaluate(model.predict(part), part, metrics=metrics) for name, part in judged.items()}
+    tried = max([model.best_iteration_, *(len(curve) for curves in model.evals_.values() for curve in curves.values())])
+    n_pairs = None if pairs is None else len(division.pairs(pairs)[0])
+    n_rows, n_queries = division.training.n_rows, division.training.n_queries
+    return Training(plan, out, n_rows, n_queries, tried, evaluations, seconds, interrupted, n_pairs)
 
 
 def _show_on(report: NotedReport) -> Callback:

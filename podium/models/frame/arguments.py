@@ -6,6 +6,7 @@ merges, sparse indices, categories as text) is checked here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ from podium.formats.frames import merged_in_frame
 from podium.formats.names import encode
 from podium.learners.rows import are_scorable
 from podium.models.frame.estimator import check_fitted
-from podium.models.frame.weights import with_scaled_weights
 
 if TYPE_CHECKING:
     from podium.models.frame.plan import FitOptions
@@ -117,26 +117,28 @@ def _known_to_sklearn(model: Ranker, X: Any, columns: Any) -> Any:
 
 
 def training_data(model: Ranker, X: Any, y: Any, qid: Any, options: FitOptions, known: bool = False) -> RankingData:
-    """What `fit` is given. The model takes note of the columns or, where they are `known`, they must be its own."""
+    """What `fit` is given, with weights as they are.
+
+    The model takes note of the columns or, where they are `known`, they must be its own.
+    """
     if isinstance(X, RankingData):
         refuse_beside_data("fit", y=y, qid=qid, **options.weights)
         _refuse_empty(X)
+        data: RankingData = X if options.pairs is None else replace(X, y=None)
         if options.pairs is None:
-            X.labels_for("fit")
-        else:
-            X = replace(X, y=None)
+            data.labels_for("fit")
         if known:
-            X = with_columns_of(model, X, "the data")
+            data = with_columns_of(model, data, "the data")
         else:
-            _note_columns(model, X)
-        return with_scaled_weights(X)
+            _note_columns(model, data)
+        return data
     _warn_of_merged(model, X)
     X, y = _rows_and_labels(model, X, y, known) if options.pairs is None else (_rows(model, X, known), None)
     weights = options.weights
     if qid is None and options.group is None:
         warn(one_query_warning(X.shape[0]))
         weights |= {"group": [X.shape[0]]}
-    return with_scaled_weights(RankingData.from_arrays(_as_float32(X), y, qid, **weights))
+    return RankingData.from_arrays(_as_float32(X), y, qid, **weights)
 
 
 def _rows_and_labels(model: Ranker, X: Any, y: Any, known: bool) -> tuple[Any, Any]:
@@ -173,9 +175,8 @@ def _note_columns(model: Ranker, data: RankingData) -> None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 
 
-def eval_data(model: Ranker, part: Any, number: int) -> RankingData:
+def eval_data(model: Ranker, part: Any, where: str) -> RankingData:
     """An evaluation set, grouped: nothing that is made of it comes back to the caller by rows."""
-    where = f"eval_set[{number}]"
     if isinstance(part, RankingData):
         data = with_columns_of(model, part, where)
     elif isinstance(part, (tuple, list)) and len(part) == 3 and not isinstance(part[0], RankingData):
@@ -223,13 +224,27 @@ def _refuse_empty(data: RankingData) -> None:
             raise ValueError(f"fit: the data have no {what}, so there is nothing to learn from. {advice}")
 
 
-def check_early_stopping(rounds: Any, eval_set: Any) -> None:
+def check_early_stopping(rounds: Any, is_evaluated: bool) -> None:
+    """is_evaluated: whether there are evaluation sets, or queries to hold out as one."""
     if rounds is None or rounds is False:
         return
-    if isinstance(rounds, (bool, np.bool)) or not isinstance(rounds, Integral) or rounds < 1:
-        raise ValueError(f"early_stopping_rounds must be an integer from 1, None or False (never); got {rounds!r}.")
-    if eval_set is None or (isinstance(eval_set, (list, tuple)) and len(eval_set) == 0):
-        raise ValueError("early_stopping_rounds needs an eval_set to look at; got none. Add eval_set=(X, y, qid).")
+    if rounds is not True and (isinstance(rounds, (bool, np.bool)) or not isinstance(rounds, Integral) or rounds < 1):
+        allowed = "an integer from 1, True (50 trees or rounds, 10 epochs), None or False (never)"
+        raise ValueError(f"early_stopping_rounds must be {allowed}; got {rounds!r}.")
+    if not is_evaluated:
+        advice = "Add eval_set=(X, y, qid), or set validation_fraction=0.2 of the model."
+        raise ValueError(f"early_stopping_rounds needs an eval_set to look at; got none. {advice}")
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of what `fit` takes as X, and has checked: an array, a list, a sparse matrix or a table."""
+    if type(X).__module__.startswith("pyarrow"):
+        return X.take(rows)
+    if is_sparse(X):
+        return X.tocsr()[rows]
+    from sklearn.utils import _safe_indexing
+
+    return _safe_indexing(X, rows)
 
 
 def refuse_number_as_qid(qid: Any) -> None:
@@ -238,9 +253,34 @@ def refuse_number_as_qid(qid: Any) -> None:
         raise ValueError(f"predict: qid must have one id per row; got {qid}. {advice}")
 
 
-def as_eval_sets(eval_set: Any) -> list[Any]:
+def has_eval_sets(eval_set: Any) -> bool:
+    return len(as_eval_sets(eval_set)) > 0
+
+
+def as_eval_sets(eval_set: Any) -> dict[str, Any]:
+    """Evaluation sets by name: as the caller calls them, or `eval_0`, `eval_1`, ..."""
+    if isinstance(eval_set, Mapping):
+        for name in eval_set:
+            if not isinstance(name, str) or not name:
+                raise ValueError(f'eval_set must have names as keys, such as {{"valid": data}}; got {name!r}.')
+        return dict(eval_set)
+    return {f"eval_{number}": part for number, part in enumerate(_listed_sets(eval_set))}
+
+
+def _listed_sets(eval_set: Any) -> Sequence[Any]:
     if eval_set is None or (isinstance(eval_set, tuple) and not eval_set):
         return []
     if isinstance(eval_set, list) and not (len(eval_set) == 3 and not isinstance(eval_set[0], (tuple, RankingData))):
         return eval_set
     return [eval_set]
+
+
+def eval_sets_of(model: Ranker, eval_set: Any) -> dict[str, RankingData]:
+    """The evaluation sets, checked and grouped, by name."""
+    is_named, sets = isinstance(eval_set, Mapping), as_eval_sets(eval_set)
+    checked = {}
+    for number, (name, part) in enumerate(sets.items()):
+        where = f"eval_set[{name!r}]" if is_named else f"eval_set[{number}]"
+        checked[name] = eval_data(model, part, where)
+        model.refuse_unsupported(checked[name].X, where)
+    return checked

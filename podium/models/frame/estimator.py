@@ -38,6 +38,7 @@ class Estimator:
     n_queries_: int
     categories_: Names
     best_iteration_: int
+    best_score_: float | None  # of the first metric on the first evaluation set, by the steps that were kept
     evals_: Curves
     fitted_parameters_: Mapping[str, Any]
     transform_: Transform | None = None

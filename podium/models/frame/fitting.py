@@ -20,10 +20,11 @@ from podium.data.ranking import RankingData
 from podium.formats.kinds import CHECKPOINT
 from podium.learners.monitor import Curves, Monitor
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
-from podium.models.frame.arguments import as_eval_sets, check_early_stopping, eval_data, training_data
+from podium.models.frame.arguments import check_early_stopping, eval_sets_of, has_eval_sets, training_data
 from podium.models.frame.constant_features import constant_features
+from podium.models.frame.holding_out import VALIDATION, Division, check_validation, divide
 from podium.models.frame.imputing import Imputation
-from podium.models.frame.init_model import check_init_scores, fit_init, init_offset, init_scores
+from podium.models.frame.init_model import check_init_scores, fit_init, init_offset, init_scores, scores_per_row
 from podium.models.frame.inspection import column_names
 from podium.models.frame.parameters import value_of
 from podium.models.frame.plan import (
@@ -48,28 +49,76 @@ def train(
     """`fit`, or with `more` so many further steps of the fitted model; its parameters have been checked."""
     report = print if options.verbose else None
     checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
-    check_early_stopping(options.early_stopping_rounds, options.eval_set)
+    is_evaluated = has_eval_sets(options.eval_set) or value_of(model, "validation_fraction") is not None
+    check_early_stopping(options.early_stopping_rounds, is_evaluated)
+    check_validation(model, options)
     check_takes_pairs(model, plan, options.pairs)
     if more is None:
         model.fitted_parameters_ = {name: value_of(model, name) for name in model.scoring_parameters}
         model.categories_ = model.find_names(X)
-    data = training_data(model, X, y, qid, options, known=more is not None)
-    model.n_queries_ = data.n_queries
-    pairs = read_pairs(options.pairs, data)
-    _warn_if_nothing_to_learn(plan, data, pairs)
-    model.refuse_unsupported(data.X, "the training data")
-    eval_sets = [eval_data(model, part, number) for number, part in enumerate(as_eval_sets(options.eval_set))]
-    for number, part in enumerate(eval_sets):
-        model.refuse_unsupported(part.X, f"eval_set[{number}]")
-    check_init_scores(model, data, eval_sets)
-    data = model.transformed(data) if more is not None else _fit_columns(model, data)
-    eval_sets = [model.transformed(part) for part in eval_sets]
-    if more is None:
-        fit_init(model, X, y, qid, options.weights | ({} if pairs is None else {"pairs": options.pairs}))
-    check_interrupts()
-    start, rounds = init_scores(model, data), options.early_stopping_rounds
-    rows = TrainingRows(data, start, eval_sets, rounds, more is not None, model.n_jobs, pairs)
+    whole = training_data(model, X, y, qid, options, known=more is not None)
+    model.refuse_unsupported(whole.X, "the training data")
+    division = divide(model, whole)
+    if division.is_held is not None:
+        read_pairs(options.pairs, whole)  # all are checked, with the rows that the caller knows
+    rows = _training_rows(model, plan, division, (X, y, qid), options, more is not None)
     _run(model, plan, rows, [*options.callbacks, *_printing(options.verbose)], checkpoints, more)
+
+
+def _training_rows(
+    model: Ranker,
+    plan: TrainingPlan[Any],
+    division: Division,
+    arguments: tuple[Any, Any, Any],
+    options: FitOptions,
+    continued: bool,
+) -> TrainingRows:
+    """What the learner is made of: columns, what training starts from, and what it is watched by."""
+    data = division.training
+    model.n_queries_ = data.n_queries
+    pairs = read_pairs(division.pairs(options.pairs), data)
+    _warn_if_nothing_to_learn(plan, data, pairs)
+    if division.is_held is None:
+        eval_sets = eval_sets_of(model, options.eval_set)
+    else:
+        eval_sets = {VALIDATION: division.validation(model, *arguments[:2])}
+    check_init_scores(model, data, list(eval_sets.values()))
+    data = model.transformed(data) if continued else _fit_columns(model, data)
+    eval_sets = {name: model.transformed(part) for name, part in eval_sets.items()}
+    if not continued:
+        model.init_ = None
+        if model.init is not None:
+            fit_init(model, *division.arguments(*arguments, options))
+    check_interrupts()
+    scores = scores_per_row(model, division.whole.n_rows)
+    return TrainingRows(
+        data,
+        init_scores(model, data, None if scores is None else scores[division.rows]),
+        list(eval_sets.values()),
+        list(eval_sets),
+        _eval_offsets(model, list(eval_sets.values()), division, scores),
+        _rounds(model, options, division),
+        continued,
+        model.n_jobs,
+        pairs,
+    )
+
+
+def _eval_offsets(
+    model: Ranker, eval_sets: Sequence[RankingData], division: Division, scores: np.ndarray | None
+) -> list[np.ndarray | float]:
+    """What evaluation sets start from; one score per row of `fit` is known of held-out rows alone."""
+    if division.is_held is not None and scores is not None:
+        return [division.held_scores(scores)]
+    return [init_offset(model, part) for part in eval_sets]
+
+
+def _rounds(model: Ranker, options: FitOptions, division: Division) -> Any:
+    """early_stopping_rounds: queries are held out to stop early, so None asks for it too."""
+    rounds: Any = options.early_stopping_rounds
+    if rounds is True or (rounds is None and division.is_held is not None):
+        return model.default_patience
+    return rounds
 
 
 def _fit_columns(model: Ranker, data: RankingData) -> RankingData:
@@ -93,8 +142,8 @@ def _run(
     """Let the learner take its steps; what it has learned becomes the fitted state."""
     learner = plan.make_learner(rows)
     try:
-        for part in rows.eval_sets:
-            learner.follow(part, init_offset(model, part))
+        for part, offset in zip(rows.eval_sets, rows.eval_offsets, strict=True):
+            learner.follow(part, offset)
         planned = plan.n_steps if isinstance(plan.n_steps, int) else plan.n_steps()
         n_steps = planned if more is None else learner.n_steps + more
         check_interrupts()
@@ -105,10 +154,11 @@ def _run(
             return any(answers)
 
         patience = plan.patience(rows)
-        monitor = Monitor(learner, rows.eval_sets, model.evaluation_metric(), patience, report, model.n_jobs)
+        eval_sets = dict(zip(rows.eval_names, rows.eval_sets, strict=True))
+        monitor = Monitor(learner, eval_sets, model.evaluation_metrics(), patience, report, model.n_jobs)
         checkpointer = None
         if checkpoints is not None:
-            description = describe_run(model, rows.data, rows.eval_sets, rows.early_stopping_rounds, rows.pairs)
+            description = describe_run(model, rows.data, eval_sets, rows.early_stopping_rounds, rows.pairs)
             described = description | {"steps": str(n_steps)}
             checkpointer = Checkpointer(checkpoints, monitor, n_steps, described, model.step_word)
             checkpointer.resume()
@@ -143,6 +193,7 @@ def _keep(model: Ranker, plan: TrainingPlan[Any], monitor: Monitor) -> None:
     learner.keep(snapshot)
     plan.keep(learner)
     model.best_iteration_, model.evals_ = learner.n_steps, curves
+    model.best_score_ = monitor.score_after(learner.n_steps)
 
 
 def _warn_if_nothing_to_learn(plan: TrainingPlan[Any], data: RankingData, pairs: GivenPairs | None) -> None:

@@ -110,8 +110,11 @@ def init_predictions(model: Ranker, X: FeatureMatrix, queries: Queries | None = 
     return finite_scores(np.asarray(init.predict(X), dtype=np.float64), f"init ({type(init).__name__})")
 
 
-def init_scores(model: Ranker, data: RankingData) -> np.ndarray | None:
-    """What training starts from, for the grouped rows; also further training, whatever `init` is by then."""
+def init_scores(model: Ranker, data: RankingData, scores: np.ndarray | None = None) -> np.ndarray | None:
+    """What training starts from, for the grouped rows; also further training, whatever `init` is by then.
+
+    scores: those that `init` holds for these rows, where the rows are a part of what `fit` was given.
+    """
     data, init = source_of(data), model.init_
     if init is not None:
         if getattr(init, "categories_", {}) != getattr(model, "categories_", {}):
@@ -120,16 +123,23 @@ def init_scores(model: Ranker, data: RankingData) -> np.ndarray | None:
         _refuse_other_columns(model, data)
         start = 0.0 if data.init_score is None else data.init_score
         return np.asarray((start + init_predictions(model, data.X, queries_of(data)))[data.rows])
-    if model.init is None or hasattr(model.init, "predict"):
-        return None if data.init_score is None else data.init_score[data.rows]
+    scores = scores_per_row(model, data.n_rows) if scores is None else scores
+    scores = data.init_score if scores is None else scores
+    return None if scores is None else np.asarray(scores[data.rows])
+
+
+def scores_per_row(model: Ranker, n_rows: int) -> np.ndarray | None:
+    """`init` where it is one score per row of what `fit` was given."""
+    if model.init is None or model.init_ is not None or hasattr(model.init, "predict"):
+        return None
     try:
         scores = np.asarray(model.init, dtype=np.float64)
     except (TypeError, ValueError):
         expected = f"{type(model).__name__}: init must be a model, one score per training row, or None"
         raise ValueError(f"{expected}; got {model.init!r}.") from None
-    if scores.shape != (data.n_rows,):
-        raise ValueError(f"init has shape {scores.shape}, the training data {data.n_rows} rows.")
-    return np.asarray(scores[data.rows])
+    if scores.shape != (n_rows,):
+        raise ValueError(f"init has shape {scores.shape}, the training data {n_rows} rows.")
+    return scores
 
 
 def _refuse_other_columns(model: Ranker, data: RankingData) -> None:
@@ -183,12 +193,17 @@ def _held(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def models_with_init(model: Any) -> Iterator[Ranker]:
-    """All models with an `init`: the model itself, members, and init models of init models."""
-    if isinstance(model, Ranker) and model.init is not None:
+def models_inside(model: Any) -> Iterator[Ranker]:
+    """The model itself, members, init models, and so on."""
+    if isinstance(model, Ranker):
         yield model
     for inner in _held(model):
-        yield from models_with_init(inner)
+        yield from models_inside(inner)
+
+
+def models_with_init(model: Any) -> Iterator[Ranker]:
+    """All models with an `init`."""
+    return (one for one in models_inside(model) if one.init is not None)
 
 
 def refuse_fitted_inits(model: Any, where: str = "") -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
@@ -58,6 +59,7 @@ TEXT = Kind("text", lambda value: isinstance(value, str), str)
 NAME = Kind("a name", _anything, str)  # or what it stands for; whoever looks it up refuses others
 STRUCTURE = Kind("JSON", _anything, json.loads)
 NAMES = Kind("names", _anything, lambda text: _read_names(text))
+METRIC_NAMES = Kind("names of metrics", _anything, lambda text: _read_metrics(text))
 _KINDS: dict[type, Kind] = {int: INTEGER, float: NUMBER, bool: SWITCH, str: TEXT}
 
 
@@ -65,6 +67,12 @@ def _read_names(text: str) -> tuple[str, ...]:
     """`raw,zscore` or `["raw", "zscore"]` -> ("raw", "zscore")"""
     listed = json.loads(text) if text.lstrip().startswith("[") else [name.strip() for name in text.split(",")]
     return tuple(listed)
+
+
+def _read_metrics(text: str) -> Any:
+    """`ndcg@10` -> "ndcg@10"; `ndcg@10,rbp(0.8, graded)` -> ("ndcg@10", "rbp(0.8, graded)")"""
+    listed = json.loads(text) if text.lstrip().startswith("[") else re.split(r",\s*(?![^(]*\))", text)
+    return listed[0] if len(listed) == 1 else tuple(listed)
 
 
 def is_auto(value: Any) -> bool:

@@ -42,6 +42,8 @@ class TrainingRows:
     ungrouped: RankingData  # in the order of `fit`
     init_scores: np.ndarray | None = None  # (rows,) of the grouped rows: what the model starts from
     eval_sets: Sequence[RankingData] = ()
+    eval_names: Sequence[str] = ()
+    eval_offsets: Sequence[np.ndarray | float] = ()  # what evaluation sets have from an init model
     early_stopping_rounds: int | None = None
     continued: bool = False  # further steps of the fitted model
     n_jobs: int | None = None

@@ -24,7 +24,15 @@ from podium.metrics.lists import order_by_score
 from podium.metrics.registry import parse_metric
 from podium.models.frame.arguments import one_query_warning, refuse_number_as_qid, refuse_unsupported, rows_for
 from podium.models.frame.estimator import Estimator, check_fitted, is_fitted
-from podium.models.frame.parameters import INTEGER, NAME, HiddenIfNone, check_values, parameter, parametrized, value_of
+from podium.models.frame.parameters import (
+    INTEGER,
+    METRIC_NAMES,
+    HiddenIfNone,
+    check_values,
+    parameter,
+    parametrized,
+    value_of,
+)
 from podium.models.frame.plan import Callback, FitOptions, TrainingPlan, all_or_nothing
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.transforms import TRANSFORMS, WITHIN_QUERY, Queries, one_query, queries_by_id, queries_of
@@ -52,9 +60,10 @@ class Ranker(Estimator):
 
     eval_metric: Any = parameter(
         None,
-        "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10.",
-        kind=NAME,
-        words="a metric, or None",
+        "Metric for evaluation sets and score; None uses the metric that the model optimizes, or ndcg@10. Of several, "
+        "the first is that of score, and decides when training stops.",
+        kind=METRIC_NAMES,
+        words='a metric, several such as ["ndcg@10", "map"] (as text: ndcg@10,map), or None',
     )
     n_jobs: int | None = parameter(
         None,
@@ -76,6 +85,7 @@ class Ranker(Estimator):
     # What a class says of itself.
     step_word: ClassVar[str] = "step"  # what a step of the training is called
     steps_parameter: ClassVar[str | None] = None  # with the number of steps, where a learning curve can decide it
+    default_patience: ClassVar[int] = 50  # steps: what early_stopping_rounds=True stands for
     search_space: ClassVar[Mapping[str, Any]] = {}  # what `podium tune` searches, with the defaults in it
     allows_missing: ClassVar[bool] = True  # whether rows may hold NaN
     allows_sparse: ClassVar[bool] = True
@@ -113,7 +123,7 @@ class Ranker(Estimator):
     def check_parameters(self) -> None:
         """Refuse values that the parameters do not take; a class adds what holds between parameters."""
         check_values(self)
-        self.evaluation_metric()  # so a misspelt objective or metric is answered before any work
+        self.evaluation_metrics()  # so a misspelt objective or metric is answered before any work
 
     # --- training
 
@@ -140,9 +150,10 @@ class Ranker(Estimator):
 
         Here and wherever rows are asked for, X may be a scipy sparse matrix: it stays sparse, what is not stored is 0.
 
-        `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, or a list of them;
-        the first one stops the training after `early_stopping_rounds` steps without progress (None: never, nets after
-        10; False: never). `verbose=k` prints a line every k steps.
+        `group` takes LightGBM's sizes instead of qid. `eval_set` is one (X, y, qid) or RankingData, a list of them, or
+        a dict of them by name; the first one stops the training after `early_stopping_rounds` steps without progress
+        (None: never, nets after 10; True: 50 trees or rounds, 10 epochs; False: never). The parameter
+        `validation_fraction` holds out training queries instead. `verbose=k` prints a line every k steps.
 
         With `pairs=(i, j)`, `(i, j, p)` or `(i, j, p, weight)` a model that learns from pairs takes these in place of
         labels: rows i and j of X are documents of one query, p is the probability that row i is the better one; p and
@@ -167,8 +178,18 @@ class Ranker(Estimator):
         return self
 
     def evaluation_metric(self) -> Metric:
-        """The metric of evaluation sets and of `score`: `eval_metric`, or the target metric of the training."""
-        return parse_metric(self.training_plan().metric if self.eval_metric is None else self.eval_metric)
+        """The metric of `score`, which decides when training stops: the first of `evaluation_metrics`."""
+        return self.evaluation_metrics()[0]
+
+    def evaluation_metrics(self) -> list[Metric]:
+        """The metrics of evaluation sets: `eval_metric`, or the target metric of the training."""
+        chosen = self.training_plan().metric if self.eval_metric is None else self.eval_metric
+        metrics = [parse_metric(one) for one in (chosen if isinstance(chosen, (list, tuple)) else [chosen])]
+        names = [metric.name for metric in metrics]
+        if not names or len(set(names)) < len(names):
+            problem = f"{type(self).__name__}: eval_metric must be a metric, or several with different names"
+            raise ValueError(f"{problem}; got {chosen!r}.")
+        return metrics
 
     def find_names(self, X: Any) -> Names:
         """Of each column of names in the training data, the names; models that know categories look for them."""

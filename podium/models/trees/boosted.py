@@ -22,6 +22,7 @@ from podium.metrics.base import Metric
 from podium.metrics.registry import parse_metric
 from podium.models.frame.arguments import eval_data, refuse_number_as_qid, training_data
 from podium.models.frame.estimator import check_fitted
+from podium.models.frame.holding_out import validation_parameter
 from podium.models.frame.init_model import init_offset, init_predictions, init_scores
 from podium.models.frame.parameters import (
     INTEGER,
@@ -39,7 +40,7 @@ from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
-from podium.models.frame.weights import row_weights
+from podium.models.frame.weights import row_weights, with_scaled_weights
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     SPLITS,
@@ -89,6 +90,7 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
     feature_fraction: Any = size_parameter("feature_fraction", 1.0)
     extra_trees: Any = size_parameter("extra_trees", False)
     max_bins: int = 255
+    validation_fraction: float | None = validation_parameter()
     bundle_features: bool | None = parameter(
         None,
         "Exclusive feature bundling (EFB): features that hardly ever have non-default values in the same document "
@@ -172,7 +174,7 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
         self.check_parameters()
         check_takes_pairs(self, self.training_plan(), pairs)
         model, options = copy(self), FitOptions(group, sample_weight, query_weight, pairs)
-        data = training_data(self, X, y, qid, options, known=True)
+        data = with_scaled_weights(training_data(self, X, y, qid, options, known=True))
         read, data = read_pairs(pairs, data), self.transformed(data)
         rows = TrainingRows(data, init_scores(self, data), n_jobs=self.n_jobs, pairs=read)
         target, start = rows.bind(self.make_objective()), rows.init_scores
@@ -190,12 +192,11 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
         check_fitted(self)
         if isinstance(X, RankingData):
             refuse_beside_data("prune", y=y, qid=qid)
-        data = self.transformed(eval_data(self, X if isinstance(X, RankingData) else (X, y, qid), 0))
+        data = self.transformed(eval_data(self, X if isinstance(X, RankingData) else (X, y, qid), "eval_set[0]"))
         target = self.evaluation_metric() if metric is None else parse_metric(metric)
-        model = copy(self)
-        offset = init_offset(self, data)
+        model, offset = copy(self), init_offset(self, data)
         model.forest_, steps = prune_forest(self.forest_, data, offset, target, tolerance, self.n_jobs)
-        model.best_iteration_ = model.forest_.n_trees
+        model.best_iteration_, model.best_score_ = model.forest_.n_trees, None  # that was of more trees
         return Pruning(model, target.name, steps)
 
     @property
@@ -359,8 +360,7 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
         if init is not None and not isinstance(init, Ranker):
             raise ValueError(f"init is a {type(init).__name__}; only models of Podium can be explained.")
         if init is not None and (not same_transforms(self.transform_, init.transform_) or init.imputation_):
-            filled = "" if init.imputation_ is None else " or fill missing values differently"
-            problem = f"{type(self).__name__} and its init have different transforms{filled}"
+            problem = f"{type(self).__name__} and its init have different transforms or fillings of missing values"
             advice = "Explain them one by one, or train both with the same transform on the same data."
             raise ValueError(f"{problem}, so their scores are sums over different columns. {advice}")
         return [self.forest_, *(init.summands() if init is not None else [])]

@@ -114,10 +114,10 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
     def _n_members(self) -> int:
         return len(self.plan_["members"])
 
-    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+    def _tasks(self, data: RankingData, eval_sets: Mapping[str, RankingData], rounds: int | None) -> list[Task]:
         budget = Budget(float(self.budget))
         self.timing_: dict[str, float] = {}
-        pool = _pooled(data, eval_sets)
+        pool = _pooled(data, list(eval_sets.values()))
         rows = pool if self.refit == "all" else data
         ends: float | None = None
         if self.plan is not None:

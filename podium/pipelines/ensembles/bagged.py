@@ -10,6 +10,7 @@ import numpy as np
 
 from podium._runtime.warn import warn
 from podium.data.ranking import RankingData
+from podium.models.frame.holding_out import ValidationParameter, refuse_held_out_copies
 from podium.models.frame.init_model import refuse_given_scores
 from podium.models.frame.nested import MODEL
 from podium.models.frame.parameters import SeedParameter, parameter, parametrized
@@ -21,7 +22,7 @@ SAMPLES = ("queries", "seeds")
 
 
 @parametrized
-class Bagged(SeedParameter, Ensemble):
+class Bagged(SeedParameter, ValidationParameter, Ensemble):
     """Copies of one model that differ in their queries or in their seed; the mean of their scores.
 
     The mean is that of scores normalized within the query. Members are trained side by side on `n_jobs` threads.
@@ -75,6 +76,7 @@ class Bagged(SeedParameter, Ensemble):
             raise ValueError(f'Bagged: {type(model).__name__} has no random_state; use sample="queries".')
         if self.sample == "queries":
             refuse_given_scores(model, "Bagged")
+            refuse_held_out_copies(model)
 
 
 def draw_queries(data: RankingData, seed: Sequence[int]) -> RankingData:

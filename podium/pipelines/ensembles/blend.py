@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
+from podium.models.frame.holding_out import ValidationParameter
 from podium.models.frame.parameters import Kind, parameter, parametrized
 from podium.models.frame.ranker import FittedState
 from podium.models.frame.transforms import Queries
@@ -39,7 +40,7 @@ WEIGHTS = ("equal", "greedy", "coordinate")
 
 
 @parametrized
-class Blend(MembersParameter, Ensemble):
+class Blend(MembersParameter, ValidationParameter, Ensemble):
     """A weighted sum of the scores of different models, normalized within the query.
 
     Equal weights are hard to beat; others are chosen by exact line search on an evaluation set. Members are trained
@@ -59,7 +60,7 @@ class Blend(MembersParameter, Ensemble):
         "weights": Fact("finite numbers", lambda value: isinstance(value, list) and all(map(is_number, value)))
     }
 
-    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+    def _tasks(self, data: RankingData, eval_sets: Mapping[str, RankingData], rounds: int | None) -> list[Task]:
         if self.weights in ("greedy", "coordinate") and not eval_sets:
             chosen = f'Blend: weights="{self.weights}" are chosen on an evaluation set'
             raise ValueError(f"{chosen}; got none. Add eval_set=(X, y, qid).")

@@ -6,7 +6,7 @@ own transform), scores the same rows, and is saved in the ensemble's file as a c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -46,11 +46,12 @@ class Ensemble(Ranker):
     )
 
     step_word: ClassVar[str] = "member"
+    default_patience: ClassVar[int] = True  # of each member its own
     scoring_parameters: ClassVar[tuple[str, ...]] = ("normalization",)
 
-    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+    def _tasks(self, data: RankingData, eval_sets: Mapping[str, RankingData], rounds: int | None) -> list[Task]:
         """One per member: a function that trains it."""
-        options = {"eval_set": list(eval_sets) or None, "early_stopping_rounds": rounds}
+        options = {"eval_set": dict(eval_sets) or None, "early_stopping_rounds": rounds}
         return [partial(self._train_member, number, data, options) for number in range(self._n_members())]
 
     def _train_member(self, number: int, data: RankingData, options: dict[str, Any]) -> Trained:
@@ -87,7 +88,8 @@ class Ensemble(Ranker):
 
     def _make_learner(self, rows: TrainingRows) -> MembersTraining:
         self.members_: list[Ranker] = []
-        data, eval_sets = without_source(rows.ungrouped), [without_source(part) for part in rows.eval_sets]
+        data, parts = without_source(rows.ungrouped), map(without_source, rows.eval_sets)
+        eval_sets = dict(zip(rows.eval_names, parts, strict=True))
         tasks = self._tasks(data, eval_sets, rows.early_stopping_rounds)
         return MembersTraining(self, tasks, data, usable_threads(self.n_jobs))
 

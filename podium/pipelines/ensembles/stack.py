@@ -7,7 +7,7 @@ Then every model is trained on all queries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense
+from podium.models.frame.holding_out import ValidationParameter
 from podium.models.frame.init_model import refuse_fitted_inits, refuse_given_scores
 from podium.models.frame.nested import MODEL
 from podium.models.frame.parameters import SeedParameter, parameter, parametrized
@@ -37,7 +38,7 @@ class FoldsParameter:
 
 
 @parametrized
-class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
+class Stack(MembersParameter, FoldsParameter, SeedParameter, ValidationParameter, Ensemble):
     """A second ranker on top of the scores that models give to queries they have not seen.
 
     Members are trained side by side on `n_jobs` threads. If there is one query only, its documents are divided into
@@ -67,7 +68,7 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, Ensemble):
 
         return Linear()
 
-    def _tasks(self, data: RankingData, eval_sets: Sequence[RankingData], rounds: int | None) -> list[Task]:
+    def _tasks(self, data: RankingData, eval_sets: Mapping[str, RankingData], rounds: int | None) -> list[Task]:
         self._refuse_few(data)
         return super()._tasks(data, eval_sets, rounds)
 

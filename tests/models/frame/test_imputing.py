@@ -165,7 +165,7 @@ def test_trees_on_top_of_a_model_that_fills_score_but_are_not_explained_together
     np.testing.assert_allclose(
         model.predict(train), model.forest_.scores(train.X) + model.init_.predict(train), atol=1e-6
     )
-    with pytest.raises(ValueError, match="or fill missing values differently"):
+    with pytest.raises(ValueError, match="or fillings of missing values"):
         podium.explain.shap_values(model, train)
 
 
