@@ -155,7 +155,9 @@ class TrainingParameters:
 
 
 @parametrized
-class TrainedNet(TrainingParameters, InitParameter, SeedParameter, ValidationParameter, ImputeParameters, AutoParameters, Ranker):
+class TrainedNet(
+    TrainingParameters, InitParameter, SeedParameter, ValidationParameter, ImputeParameters, AutoParameters, Ranker
+):
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
     auto_values = staticmethod(net_values_for)

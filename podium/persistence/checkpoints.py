@@ -145,7 +145,7 @@ class Checkpoints:
 def describe_run(
     model: Any,
     data: RankingData,
-    eval_sets: Mapping[str, RankingData],
+    eval_sets: Sequence[RankingData],
     early_stopping_rounds: int | None,
     pairs: GivenPairs | None = None,
 ) -> dict[str, str]:
@@ -162,10 +162,7 @@ def describe_run(
         "the training data": _describe_data(data, model.n_jobs),
         **({} if pairs is None else {"the list of given pairs": _describe_pairs(pairs, model.n_jobs)}),
         "the number of evaluation sets": str(len(eval_sets)),
-        **{
-            f"evaluation set {number}": f"{name}, {_describe_data(part, model.n_jobs)}"
-            for number, (name, part) in enumerate(eval_sets.items())
-        },
+        **{f"evaluation set {number}": _describe_data(part, model.n_jobs) for number, part in enumerate(eval_sets)},
         "the version of Podium": __version__,
     }
 

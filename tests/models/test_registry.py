@@ -291,6 +291,9 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "init": (np.sin(np.arange(240)), {}),
     "eval_metric": ("rr", {}),
+    "validation_fraction": (0.3, {"validation_fraction": 0.1}),
+    "impute": ("zero", {"impute": "mean"}),
+    "missing_indicator": (True, {"impute": "mean"}),
     "max_iter": (2, {}),
     "tolerance": (1e3, {}),
     "weak_ranker": ("value", {}),
@@ -399,7 +402,10 @@ def rows():
 def trained(kind, **parameters):
     """All that a training makes."""
     X, y, qid = rows()
-    model = kind(**parameters).fit(X, y, qid, eval_set=(X, y, qid))
+    if "impute" in parameters:
+        X[::5, [0, 3]] = np.nan
+    judged = {} if "validation_fraction" in parameters else {"eval_set": (X, y, qid)}
+    model = kind(**parameters).fit(X, y, qid, **judged)
     state = model.fitted_state()
     return [{name: array.tobytes() for name, array in state.arrays.items()}, state.facts, model.evals_]
 

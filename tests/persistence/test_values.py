@@ -383,7 +383,7 @@ def test_other_parameters_have_other_descriptions(name, data):
         values = list(
             {repr(to_plain(value)): value for value in [field.default, *others_of(kind, field.name)]}.values()
         )
-        told = [describe_run(kind(**{field.name: value}), data, {}, None)[field.name] for value in values]
+        told = [describe_run(kind(**{field.name: value}), data, [], None)[field.name] for value in values]
         assert len(set(told)) == len(values), field.name
         assert len(values) >= 2
 
@@ -404,7 +404,7 @@ def made_with(factor, function=math.sqrt, *, base=1.0):
 
 def test_functions_and_metrics_of_the_users_own_are_reported_apart_by_code_and_content(data):
     def name_of(objective):
-        return describe_run(Boosted(objective=objective), data, {}, None)["objective"]
+        return describe_run(Boosted(objective=objective), data, [], None)["objective"]
 
     def sine(scores, labels, offsets):
         return np.sin(scores - labels), np.ones(len(labels))
@@ -430,7 +430,7 @@ def test_functions_and_metrics_of_the_users_own_are_reported_apart_by_code_and_c
             return super().value(ranked_labels) ** 2
 
     own = [Place(), Place(place=2), Place(cutoff=3), Place(policy=POLICIES["trec"]), Squared()]
-    told = {describe_run(LambdaMART(metric=metric), data, {}, None)["metric"] for metric in own}
+    told = {describe_run(LambdaMART(metric=metric), data, [], None)["metric"] for metric in own}
     assert len(told) == len(own)
     assert not any("0x" in one for one in told)
 
@@ -451,4 +451,4 @@ def test_a_run_of_one_policy_does_not_resume_the_checkpoint_of_another(data, tmp
 
 
 def test_the_version_is_part_of_a_description(data):
-    assert describe_run(LambdaMART(), data, {}, None)["the version of Podium"] == podium.__version__
+    assert describe_run(LambdaMART(), data, [], None)["the version of Podium"] == podium.__version__

@@ -158,7 +158,7 @@ def _run(
         monitor = Monitor(learner, eval_sets, model.evaluation_metrics(), patience, report, model.n_jobs)
         checkpointer = None
         if checkpoints is not None:
-            description = describe_run(model, rows.data, eval_sets, rows.early_stopping_rounds, rows.pairs)
+            description = describe_run(model, rows.data, rows.eval_sets, rows.early_stopping_rounds, rows.pairs)
             described = description | {"steps": str(n_steps)}
             checkpointer = Checkpointer(checkpoints, monitor, n_steps, described, model.step_word)
             checkpointer.resume()

@@ -19,7 +19,7 @@ from podium.data.ranking import RankingData, as_labels
 from podium.data.splitting import part_numbers
 from podium.models.frame.arguments import has_eval_sets, take_rows
 from podium.models.frame.init_model import models_inside, refuse_fitted_inits
-from podium.models.frame.parameters import NUMBER, parameter, parametrized, value_of
+from podium.models.frame.parameters import ABOVE_0, NUMBER, parameter, parametrized, value_of
 from podium.models.frame.plan import FitOptions
 from podium.models.frame.weights import row_weights, with_scaled_weights
 
@@ -34,8 +34,9 @@ def validation_parameter() -> Any:
         "training after 50 trees or rounds, or 10 epochs, without progress on them; early_stopping_rounds sets another "
         "number. Not beside eval_set. None: none.",
         kind=NUMBER,
+        low=ABOVE_0,
+        high=1 - ABOVE_0,
         words="above 0 and below 1, or None",
-        holds=lambda value: 0 < value < 1,
     )
 
 

@@ -30,7 +30,8 @@ class ImputeParameters:
     impute: str | None = parameter(
         None,
         'What missing values (NaN) are filled with, behind the transform if there is one: the "mean" of the column '
-        'over the training rows, or "zero". None: rows with missing values are refused.',
+        'over the training rows, or "zero". None: rows with missing values are refused; nets fill with the mean, and '
+        "have a further input per column with missing values in training, which is 1 where it is missing.",
         kind=NAME,
         choices=IMPUTATIONS,
     )
