@@ -296,7 +296,7 @@ def test_training_ranking_and_evaluating_files_gives_the_number_that_python_give
 
     train, valid, test = (package.read_letor(f"{name}.txt") for name in ("train", "valid", "test"))
     model = package.LambdaMART(n_estimators=6, max_leaf_nodes=4, min_samples_leaf=3)
-    model.fit(train, eval_set=valid, early_stopping_rounds=3)
+    model.fit(train, eval_set={"valid.txt": valid}, early_stopping_rounds=3)
     model.save("python.podium")
     assert (work / "m.podium").read_bytes() == (work / "python.podium").read_bytes()
     assert trained["trees"] == trained["best_iteration"] == model.best_iteration_
@@ -357,7 +357,8 @@ def test_training_on_a_pair_file_writes_the_model_that_python_writes(podium, wor
     first, second = (np.arange(40)[:, None] * 8 + np.array(pair) for pair in ([0, 2], [1, 3]))
     pairs = first.ravel(), second.ravel(), np.tile([1.0, 0.75], 40), np.tile([1.0, 2.0], 40)
     model = package.Boosted(objective="hinge", n_estimators=6, max_leaf_nodes=4, min_samples_leaf=3)
-    model.fit(data.X, qid=data.qid, pairs=pairs, eval_set=package.read_letor("valid.txt")).save("python.podium")
+    valid = {"valid.txt": package.read_letor("valid.txt")}
+    model.fit(data.X, qid=data.qid, pairs=pairs, eval_set=valid).save("python.podium")
     assert (work / "m.podium").read_bytes() == (work / "python.podium").read_bytes()
     code, out, _ = podium(*words, "--pair-file", "pairs.txt")
     assert out.splitlines()[0] == f"Boosted: 6 trees; trained on 80 pairs in 320 documents of 40 queries with {AUTO}"
