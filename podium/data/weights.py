@@ -7,9 +7,12 @@ say that something is not to be learned from, and there may be any number of the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from podium._runtime.exact import exact_sum
+from podium.data.ranking import RankingData
 
 LARGEST_RATIO = 1e12  # products of two documents' weights, their query's and their pair's stay within float32
 _LEAST = (1 - 1e-9) / LARGEST_RATIO  # the ratio itself is allowed, however it is rounded
@@ -33,3 +36,22 @@ def _refuse_large_ratio(weights: np.ndarray, relative: np.ndarray, name: str) ->
         limit = f"fit: positive weights may differ by a factor of at most {LARGEST_RATIO:g}"
         two = " and ".join(f"{name}[{row}] is {weights[row]:g}" for row in (smallest, largest))
         raise ValueError(f"{limit}; {two}. Set weights that are negligible to 0.")
+
+
+def with_scaled_weights(data: RankingData) -> RankingData:
+    """The data with scaled weights; the same data where it has none."""
+    if data.sample_weight is None and data.query_weight is None:
+        return data
+    return replace(
+        data,
+        sample_weight=scaled_weights(data.sample_weight, "sample_weight"),
+        query_weight=scaled_weights(data.query_weight, "query_weight"),
+    )
+
+
+def row_weights(data: RankingData) -> np.ndarray | None:
+    """(rows,) float64: a document's weight times its query's, or None where all are 1."""
+    if data.query_weight is None:
+        return data.sample_weight
+    of_query = data.query_weight[data.query_numbers]
+    return np.asarray(of_query if data.sample_weight is None else data.sample_weight * of_query)

@@ -11,6 +11,7 @@ import numpy as np
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
+from podium.data.weights import row_weights
 from podium.learners.linear.basis import BASES, MOST_FUNCTIONS, Basis
 from podium.learners.linear.centres import are_centres, as_centres
 from podium.learners.linear.function import LinearFunction
@@ -38,7 +39,6 @@ from podium.models.frame.parameters import (
 from podium.models.frame.plan import TrainingPlan, TrainingRows, named_objective, target_parameter
 from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries
-from podium.models.frame.weights import row_weights
 from podium.objectives.base import Objective
 from podium.persistence.validation import Fact, is_number
 

@@ -17,6 +17,7 @@ from podium._runtime.words import did_you_mean
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix
 from podium.data.standardising import Standardisation
+from podium.data.weights import row_weights
 from podium.learners.estimator import KERNELS, LINKS, EstimatorTraining, Form
 from podium.learners.linear.function import LinearFunction
 from podium.models.estimators import CLASSIFIERS, ESTIMATORS, make_estimator, name_of
@@ -26,7 +27,6 @@ from podium.models.frame.parameters import LARGE, NAME, NUMBER, TRANSFORM_SPACE,
 from podium.models.frame.plan import TrainingPlan, TrainingRows
 from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.transforms import Queries
-from podium.models.frame.weights import row_weights
 from podium.persistence.validation import Fact, is_number
 
 _NO_NUMBERS = np.empty(0)

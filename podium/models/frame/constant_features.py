@@ -10,7 +10,7 @@ import numpy as np
 
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, is_sparse
-from podium.models.frame.weights import row_weights
+from podium.data.weights import row_weights
 
 _BLOCK = 4096  # rows that are compared in one go: the first block nearly always holds a difference
 

@@ -17,11 +17,11 @@ from podium._runtime.once import once
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData, as_labels
 from podium.data.splitting import part_numbers
+from podium.data.weights import row_weights, with_scaled_weights
 from podium.models.frame.arguments import has_eval_sets, take_rows
 from podium.models.frame.init_model import models_inside, refuse_fitted_inits
 from podium.models.frame.parameters import ABOVE_0, NUMBER, parameter, parametrized, value_of
 from podium.models.frame.plan import FitOptions
-from podium.models.frame.weights import row_weights, with_scaled_weights
 
 VALIDATION = "validation"  # what the held-out queries are called among the evaluation sets
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 import numpy as np
 
 from podium.data.ranking import RankingData
+from podium.data.weights import row_weights
 from podium.models.frame.parameters import is_auto, parameters_of, value_of
-from podium.models.frame.weights import row_weights
 
 SizeTable = Mapping[float, Mapping[str, Any]]
 """Values by name, below so many training queries; the last row is below infinity."""

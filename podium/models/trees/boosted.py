@@ -14,6 +14,7 @@ from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData, refuse_beside_data
 from podium.data.sparse import FeatureMatrix
+from podium.data.weights import row_weights, with_scaled_weights
 from podium.formats.names import Names, find_names
 from podium.learners.rows import finite_scores
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest
@@ -40,7 +41,6 @@ from podium.models.frame.ranker import FittedState, Ranker
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
-from podium.models.frame.weights import row_weights, with_scaled_weights
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     SPLITS,

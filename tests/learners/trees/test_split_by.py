@@ -11,11 +11,11 @@ from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeRegressor
 
 from podium.data.ranking import RankingData
+from podium.data.weights import row_weights, with_scaled_weights
 from podium.learners.trees.scoring.forest import Forest
 from podium.learners.trees.training import growing
 from podium.learners.trees.training.boosting import Boosting
 from podium.models.frame.plan import TrainingRows
-from podium.models.frame.weights import row_weights, with_scaled_weights
 from podium.models.trees.named import MART, Boosted, LambdaMART, MatrixNet, RandomForest, RegressionTree
 
 pytestmark = pytest.mark.usefixtures("large_sizes")

@@ -10,8 +10,7 @@ from families import small_model
 from sklearn.linear_model import Ridge
 
 from podium.data.ranking import RankingData
-from podium.data.weights import LARGEST_RATIO
-from podium.models.frame.weights import row_weights, with_scaled_weights
+from podium.data.weights import LARGEST_RATIO, row_weights, with_scaled_weights
 from podium.models.linear import Linear
 from podium.models.pointwise import Pointwise
 from podium.models.registry import MODELS
