@@ -320,7 +320,7 @@ def test_train_says_what_was_trained_and_with_json_nothing_else(podium, work):
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert list(found) == [
-        *("model", "out", "trees", "best_iteration", "policy", "metrics", "seconds", "parameters"),
+        *("model", "out", "trees", "best_iteration", "best_score", "policy", "metrics", "seconds", "parameters"),
         *("resolved_params", "interrupted"),
     ]
     assert (found["model"], found["out"], found["policy"]) == ("lambdamart", "m.podium", "standard")
