@@ -51,6 +51,7 @@ DataFile = Annotated[
 ModelFile = Annotated[Path, Argument(help="A model that podium train or model.save wrote.")]
 Metrics = Annotated[list[str], Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, err@10, rbp(0.8), ...")]
 PolicyName = Annotated[str, Option(help="Details of metrics: standard, letor4, trec, ..., or all for a comparison.")]
+Force = Annotated[bool, Option("--force", help="Replace a file that holds something else.")]
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
-from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, show
+from podium.cli.application import AsJson, DataFile, Force, Metrics, ModelFile, PolicyName, command, output, show
 from podium.cli.config import configure, with_parameters
 from podium.cli.data_options import reads_data
 from podium.cli.inputs import inputs, paths
@@ -105,18 +105,21 @@ def convert_command(
     target: Annotated[Path, Argument(help="The file to write, its name gives the format; - for standard output.")],
     source_format: Annotated[str | None, Option("--from", help="The format of SOURCE; default: by its name.")] = None,
     target_format: Annotated[str | None, Option("--to", help="The format of TARGET; default: by its name.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Convert ranking data from one format to another."""
     from podium._runtime.files import refuse_bad_target, refuse_own_input
     from podium._runtime.warn import LossWarning
     from podium.formats import files_of, format_of, write_data
+    from podium.workflows.outputs import refuse_other_data
     from podium.workflows.reading import read_file
 
     target, report = output(target, as_json)
     kind = format_of(target, target_format, reading=False)
     refuse_bad_target(target)
     refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
+    refuse_other_data("TARGET", target, kind, force)
     data = read_file(source, inputs.reading, format=source_format, labels="optional")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # what is lost is reported below, for all formats alike
@@ -163,15 +166,18 @@ def train_command(
     config: Annotated[
         Path | None, Option(help="A TOML file with all this; options win.", callback=configure, is_eager=True)
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and write it to a file. Ctrl-C stops training, writes the trees so far and exits with 130."""
     from podium.models.registry import plan_model
     from podium.workflows import training
+    from podium.workflows.outputs import refuse_other_kind
 
     if early_stopping is not None and not valid:
         raise ValueError("--early-stopping needs validation data. Add --valid FILE.")
     out, report = output(out, as_json)
+    refuse_other_kind("--out", out, "model", force, [*train, *valid, *([] if pair_file is None else [pair_file])])
     plan = plan_model(model, with_parameters(config, model, settings), jobs, seed)
     checkpoints = training.plan_checkpoints(checkpoint, every, checkpoint_errors, out)
     options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
@@ -194,16 +200,19 @@ def rank_command(
     format: Annotated[str | None, Option(help="scores (one per line, in the order of DATA) or trec (a run).")] = None,
     tag: Annotated[str | None, Option(help="The name in the last column of a run; default: podium.")] = None,
     top: Annotated[int | None, Option(min=1, help="Only the top K documents per query of a run.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score every document with a saved model."""
     from podium.workflows import ranking
+    from podium.workflows.outputs import refuse_other_kind
     from podium.workflows.reading import refuse_bad_out
 
     kind, report = ranking.ranking_format(out, format, tag, top), sys.stdout
     if out is not None:
         out, report = output(out, as_json)
         refuse_bad_out(out, [model, data])
+        refuse_other_kind("--out", out, "scores" if kind == "scores" else "run", force)
     ranked = ranking.rank_file(
         model, data, format=kind, tag="podium" if tag is None else tag, top=top, locate=inputs.reading
     )
@@ -222,6 +231,7 @@ def inspect_command(
     model: ModelFile,
     tree: Annotated[int | None, Option(min=1, help="Show this tree, counted from 1.")] = None,
     out: Annotated[Path | None, Option(help="Draw the tree, else the learning curves: .svg or .png.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Describe a saved model: its trees or other parts, features, parameters."""
@@ -230,7 +240,7 @@ def inspect_command(
     from podium.models.frame.inspection import tree_text
     from podium.persistence.saving import load
 
-    refuse_bad_picture(out, [model])
+    refuse_bad_picture(out, [model], force)
     ranker = load(inputs.path_of(model))
     if tree is not None and not hasattr(ranker, "forest_"):
         raise ValueError(f"--tree {tree}: {type(ranker).__name__} has no trees. Leave --tree out.")
@@ -262,6 +272,7 @@ def explain_command(
     group: Annotated[list[str], Option(metavar="NAME=F,F", help="With --ablation: left out together.")] = [],
     metric: Annotated[str | None, Option("--metric", "-m", help="Of --permutation and --ablation.")] = None,
     out: Annotated[Path | None, Option(help="Also draw a plot to an .svg or .png file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Explain the ranking of a query by the contributions of the features, or what each feature is worth over all."""
@@ -270,13 +281,13 @@ def explain_command(
     from podium.workflows.explaining import explain_file
 
     asked = studies.Asked(shap, permutation, ablation, group, metric)
+    studies.refuse_bad_picture(out, [path for path in (model, data, ablation) if path is not None], force)
     if asked.refuse_wrong_options(query, documents, top):
         studies.print_study(asked, model, data, out, as_json)
         return
     query = cast(str, query)
     if documents is not None and top is not None:
         raise ValueError("Give --documents I J or --top K, not both.")
-    studies.refuse_bad_picture(out, [model, data])
     explained = explain_file(model, data, query, documents=documents, top=top or 5, locate=inputs.reading)
     if as_json:
         show({"query": query} | explained.as_dict() | studies.draw(explained, out))

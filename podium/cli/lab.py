@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from podium._runtime.words import counted
-from podium.cli.application import GROUP, AsJson, Command, say, show
+from podium.cli.application import GROUP, AsJson, Command, Force, say, show
 
 ABOUT = "Run experiments: data sets, folds, tuning, results and their report; worked examples."
 app: typer.Typer = typer.Typer(name="lab", help=ABOUT, **GROUP)
@@ -68,16 +68,19 @@ def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
 def report_command(
     folder: Annotated[Path, Argument(help="A folder of results that podium lab run wrote.")],
     out: Annotated[Path | None, Option(help="The HTML file to write; default: report.html in the folder.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of stored results as one HTML file: leaderboard, intervals, charts, provenance."""
     from podium._runtime.files import refuse_bad_target
     from podium.lab.experiments.results import Results
     from podium.lab.report import write_report
+    from podium.workflows.outputs import refuse_other_kind
 
     results = Results.load(folder)
     target = folder / "report.html" if out is None else out
     refuse_bad_target(target)
+    refuse_other_kind("--out", target, "page", force)
     write_report(results, target)
     about = {"runs": len(results.runs), "models": results.models, "written": str(target)}
     sizes = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"

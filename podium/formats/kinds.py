@@ -105,7 +105,7 @@ TABLE = FileKind(
     sealed=False,
 )
 CASCADE_FILE = "cascade.podium"  # in the folder of a cascade
-_KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE, TABLE)
+KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE, TABLE)
 
 
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:
@@ -116,7 +116,7 @@ def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:
     if len(start) < 16:
         raise kind.damaged(path, f"it has only {len(start)} bytes")
     mark = start[8:16].rstrip(b"\0")
-    other = next((other for other in _KINDS if other.mark == mark), None)
+    other = next((other for other in KINDS if other.mark == mark), None)
     if other is None:
         raise FormatError(path, f"is no {kind.name}; it is marked as {mark!r}, a kind this version does not know.")
     if other is not kind:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,7 @@ def tune_files(
     """Tune on two files, and write the best model and, if asked for, all trials. `options` are those of `tune`."""
     refuse_bad_out(out, [train_file, valid_file], model=True)
     if history is not None:
-        check_choice("--history: the suffix", plain_suffix(history), HISTORY_FORMATS)
-        refuse_bad_target(history)
-        refuse_own_input("--history", [history], [train_file, valid_file, out])
+        refuse_bad_history(history, [train_file, valid_file, out])
     parsed = read_space(plan.model, space) if space else None
     train, valid = _read_both(train_file, valid_file, locate)
     with progress(f"tuning {type(plan.model).__name__}") as report:
@@ -48,6 +47,12 @@ def tune_files(
     if history is not None:
         write_history(tuned, history)
     return tuned
+
+
+def refuse_bad_history(history: Path, others: Sequence[Path]) -> None:
+    check_choice("--history: the suffix", plain_suffix(history), HISTORY_FORMATS)
+    refuse_bad_target(history)
+    refuse_own_input("--history", [history], others)
 
 
 def auto_files(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from podium._runtime.progress import progress
 from podium._runtime.warn import LossWarning
 from podium._runtime.words import counted
 from podium.formats.kinds import CASCADE_FILE
+from podium.workflows.outputs import new_folder, refuse_other_data, refuse_other_kind
 from podium.workflows.reading import Locate, itself
 
 if TYPE_CHECKING:  # one query to an index needs neither data nor models
@@ -35,17 +37,25 @@ def index_files(
     *,
     format: str | None = None,
     strict: bool = False,
+    force: bool = False,
     locate: Locate = itself,
     **settings: Any,
 ) -> tuple[Built, Faults]:
-    """Index documents of files and folders; bad records are left out and noted, unless `strict`."""
+    """Index documents of files and folders; bad records are left out and noted, unless `strict`.
+
+    With `force`, an index that is there is replaced once the new one is complete.
+    """
     from podium.search import Faults, read_documents
     from podium.search.indexing import index_documents
 
-    faults = Faults(strict)
-    sources = [read_documents(locate(path), format=format, faults=faults) for path in documents]
-    with progress("indexing") as report:
-        return index_documents(sources, out, report=report, **settings), faults
+    if force and settings.get("update"):
+        raise ValueError("Give --update to add to the index or --force to replace it, not both.")
+    with nullcontext(out) if settings.get("update") else new_folder("--out", out, "index", force) as folder:
+        faults = Faults(strict)
+        sources = [read_documents(locate(path), format=format, faults=faults) for path in documents]
+        with progress("indexing") as report:
+            built = index_documents(sources, folder, report=report, **settings)
+    return replace(built, folder=out), faults
 
 
 def is_cascade(folder: Path) -> bool:
@@ -140,7 +150,7 @@ class FeatureRequest:
 
 
 def features_file(
-    index: Path, request: FeatureRequest, out: Path, *, locate: Locate = itself, **first_stage: Any
+    index: Path, request: FeatureRequest, out: Path, *, force: bool = False, locate: Locate = itself, **first_stage: Any
 ) -> FeatureFile:
     """Write the features that are asked for, and OUT.features.toml, which declares them.
 
@@ -157,6 +167,10 @@ def features_file(
     features = declared_features(request.features, request.normalize, locate)
     tables = [Path(feature.settings["file"]) for feature in features.features if feature.table is not None]
     refuse_own_input("--out", files_of(out, kind), [str(path) for path in (*inputs, *tables) if path is not None])
+    declaration = None if is_stream(out) else out.with_name(f"{out.name}.features.toml")
+    refuse_other_data("--out", out, kind, force)
+    if declaration is not None:
+        refuse_other_kind("--out", declaration, "declaration", force)
     stage = Stage(features=features, n=request.n)
     cascade = Cascade(index, stage, **first_stage)
     texts = read_queries(locate(request.queries), by_position=request.by_position)
@@ -170,7 +184,6 @@ def features_file(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # names are in the declaration
         write_data(written, out, format=kind.name)
-    declaration = None if is_stream(out) else out.with_name(f"{out.name}.features.toml")
     if declaration is not None:
         with write_whole(declaration) as stream:
             folder = declaration.absolute().parent
