@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import warnings
 from functools import partial
@@ -24,11 +25,13 @@ from podium import __version__
 from podium._runtime.plugins import import_plugin
 from podium._runtime.words import printable, printable_json
 from podium.cli.inputs import inputs
+from podium.cli.wording import for_command_line, options_of
 
 GROUP: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
 GROUP |= {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
 ABOUT = "End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain."
 app = typer.Typer(name="podium", help=ABOUT, **GROUP)
+_TRACEBACK = "PODIUM_TRACEBACK"  # the variable that lets unexpected errors through
 
 
 class Command(TyperCommand):
@@ -69,6 +72,11 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        _complain_of_defect(error)
+        sys.exit(1)
 
 
 def _plugins_first(words: list[str]) -> list[str]:
@@ -124,9 +132,17 @@ def _complain(error: BaseException) -> None:
     say(message)
 
 
+def _complain_of_defect(error: BaseException) -> None:
+    """Nobody can work with a traceback but those who can mend the code."""
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    say(f"an unexpected error, {what}. Please report it with the command; {_TRACEBACK}=1 shows where it arose.")
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     say(str(message))
 
 
 def say(message: str) -> None:
+    """A message in the words of the command line."""
+    message = for_command_line(message, lambda: options_of(typer.main.get_command(app), sys.argv[1:]))
     show(f"podium: {inputs.named(message)}", file=sys.stderr)

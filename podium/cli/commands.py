@@ -238,10 +238,10 @@ def inspect_command(
     from podium.cli.studies import refuse_bad_picture, show_written
     from podium.explain import drawings
     from podium.models.frame.inspection import tree_text
-    from podium.persistence.saving import load
+    from podium.workflows.reading import open_model
 
     refuse_bad_picture(out, [model], force)
-    ranker = load(inputs.path_of(model))
+    ranker = open_model(model, inputs.path_of)
     if tree is not None and not hasattr(ranker, "forest_"):
         raise ValueError(f"--tree {tree}: {type(ranker).__name__} has no trees. Leave --tree out.")
     inspection = ranker.inspect()

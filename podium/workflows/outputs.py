@@ -7,19 +7,19 @@ refused. What a file holds is seen by its first lines or bytes, not by its name.
 
 from __future__ import annotations
 
-import lzma
 import re
 import secrets
 import shutil
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from podium._runtime.files import is_stream, open_bytes, refuse_own_input
+from podium._runtime.files import is_stream, refuse_own_input
 from podium.formats import Format
+from podium.formats.errors import FormatError
 from podium.formats.kinds import CASCADE_FILE, KINDS, MAGIC, FileKind
+from podium.formats.lines import beginning
 from podium.search.index.manifest import NAME, write_lock
 
 _HEAD = 1 << 20  # bytes that are looked at
@@ -155,21 +155,10 @@ def _refusal(option: str, path: Path, holds: str, wanted: str, forced: str = "--
 def _head_of(path: Path) -> bytes:
     """The beginning of a file, decompressed where that is possible."""
     try:
-        with open_bytes(path) as stream:
-            return _read(stream.read)
-    except PermissionError:
-        raise
-    except (OSError, EOFError, ValueError, ImportError, lzma.LZMAError, zlib.error):
+        return beginning(path, _HEAD)
+    except FormatError:
         with open(path, "rb") as raw:
             return raw.read(_HEAD)
-
-
-def _read(read: Callable[[int], bytes]) -> bytes:
-    parts, wanted = [], _HEAD
-    while wanted > 0 and (part := read(wanted)):
-        parts.append(part)
-        wanted -= len(part)
-    return b"".join(parts)
 
 
 def _name_of(head: bytes) -> str:

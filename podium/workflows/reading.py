@@ -86,10 +86,26 @@ def read_files(paths: Sequence[Path], locate: Locate = itself, **options: Any) -
     return RankingData.concat(alike, names=list(map(str, paths)))
 
 
-def read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:
+def open_model(path: Path, locate: Locate = itself) -> Ranker:
+    """The model of a file; a cascade and an index are folders that hold some."""
+    from podium.models.frame.ranker import Ranker
     from podium.persistence.saving import load
 
-    ranker = load(locate(model))
+    if path.is_dir():
+        inside = next((file for file in sorted(path.glob("stage-*.podium"))), None)
+        search = f'podium search {path} "some words" searches it'
+        if inside is not None:
+            raise IsADirectoryError(f"{path} is a cascade; expected the file of a model, such as {inside}. {search}.")
+        if (path / "index.podium").is_file():
+            raise IsADirectoryError(f"{path} is an index; expected the file of a model. {search}.")
+        raise IsADirectoryError(f"{path} is a folder; expected the file of a model, which podium train makes.")
+    ranker = load(locate(path))
+    assert isinstance(ranker, Ranker)  # a file holds nothing else
+    return ranker
+
+
+def read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:
+    ranker = open_model(model, locate)
     columns = Columns.of_model(ranker, model)
     return ranker, columns.give(read_file(data, locate, columns.categories or (), labels="optional"), data)
 

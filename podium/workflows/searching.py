@@ -225,9 +225,9 @@ def make_cascade(
     **first_stage: Any,
 ) -> Cascade:
     """Save an index and models, one per stage, as a cascade; features and n are one for all, or one per model."""
-    from podium.persistence.saving import load
     from podium.pipelines.cascades.cascade import Cascade, Stage
     from podium.pipelines.cascades.saving import refuse_bad_folder
+    from podium.workflows.reading import open_model
 
     refuse_bad_folder(out)
     _refuse_cascade(index)
@@ -236,7 +236,7 @@ def make_cascade(
     stages = []
     for path, declaration, depth in zip(models, declarations, depths):
         try:
-            stages.append(Stage(load(locate(path)), declared_features(declaration, normalize, locate), depth))
+            stages.append(Stage(open_model(path, locate), declared_features(declaration, normalize, locate), depth))
         except ValueError as error:
             raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
     cascade = Cascade(index, stages, **first_stage)

@@ -58,7 +58,7 @@ class Stage:
         if self.model is None:
             return
         if not isinstance(self.model, Ranker):
-            raise ValueError(f"a stage needs a model of Podium, such as podium.LambdaMART; got {self.model!r:.80}.")
+            raise ValueError(f"a stage needs a model of Podium, such as LambdaMART; got {self.model!r:.80}.")
         check_fitted(self.model)
         names = getattr(self.model, "feature_names_in_", None)
         if names is not None and not are_positions(names):
