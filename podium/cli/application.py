@@ -30,7 +30,7 @@ from podium.cli.wording import for_command_line, options_of
 GROUP: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
 GROUP |= {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
 ABOUT = "End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain."
-app = typer.Typer(name="podium", help=ABOUT, **GROUP)
+app = typer.Typer(name="podium", help=ABOUT, **GROUP | {"add_completion": True})
 _TRACEBACK = "PODIUM_TRACEBACK"  # the variable that lets unexpected errors through
 
 
@@ -38,6 +38,8 @@ class Command(TyperCommand):
     """A command that refuses an option twice where one is allowed; the last would win silently."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell asks how a line may go on that is not finished
+            return super().parse_args(ctx, args)
         _, _, options = self.make_parser(ctx).parse_args(args=list(args))
         for option in options:
             if options.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
@@ -63,7 +65,7 @@ def main() -> None:
     try:
         with inputs, warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            app(args=_plugins_first(sys.argv[1:]))
+            app(args=_plugins_first(sys.argv[1:]), prog_name="podium")  # completion is by this name
     except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
         _complain(error)
         sys.exit(2)

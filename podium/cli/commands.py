@@ -25,7 +25,7 @@ def check_command(
     files: Annotated[list[Path], Argument(help="Data files; several are splits of one experiment.")],
     as_json: AsJson = False,
 ) -> None:
-    """Check ranking data for problems that would harm training or evaluation."""
+    """Check ranking data for problems. Those are reported that would harm training or evaluation."""
     from podium.workflows.evaluating import check_files
 
     report = check_files(files, locate=inputs.reading)
@@ -49,7 +49,7 @@ def eval_command(
     relevant: Annotated[float | None, Option(help="The smallest label that counts as relevant.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate scores or a TREC run with the metrics of a policy."""
+    """Evaluate scores or a TREC run. The metrics are those of a policy."""
     from podium.cli import terminal as _terminal
     from podium.workflows import evaluating
 
@@ -84,7 +84,7 @@ def compare_command(
     latex: Annotated[bool, Option("--latex", help="Print a LaTeX table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether the difference between rankings is significant."""
+    """Test whether rankings differ significantly. The first one is the baseline."""
     from podium.workflows.evaluating import compare_files
 
     options: dict[str, Any] = {"metrics": metric, "policy": policy, "pairs": pairs, "test": test, "seed": seed}
@@ -135,7 +135,7 @@ def convert_command(
 def models_command(
     model: Annotated[str | None, Argument(help="The model whose parameters to list.")] = None, as_json: AsJson = False
 ) -> None:
-    """List the models, or the parameters of one with defaults, allowed values and meaning."""
+    """List the models, or the parameters of one. Each has its default, allowed values and meaning."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import catalogue, find_model
 
@@ -234,7 +234,7 @@ def inspect_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a saved model: its trees or other parts, features, parameters."""
+    """Describe a saved model. It shows its trees or other parts, features and parameters."""
     from podium.cli.studies import refuse_bad_picture, show_written
     from podium.explain import drawings
     from podium.models.frame.inspection import tree_text
@@ -275,7 +275,7 @@ def explain_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Explain the ranking of a query by the contributions of the features, or what each feature is worth over all."""
+    """Explain a ranking, or what each feature is worth. Contributions of the features explain that of one query."""
     from podium.cli import studies
     from podium.cli import terminal as _terminal
     from podium.workflows.explaining import explain_file
@@ -300,7 +300,7 @@ def explain_command(
 def demo_command(
     out: Annotated[Path, Option(help="The folder for the files of the demo.")] = Path("demo"), as_json: AsJson = False
 ) -> None:
-    """Index a small web made by code, search it, train a re-ranker and compare it with BM25."""
+    """Show the whole job on a small web made by code. It is indexed and searched, and a re-ranker compared with BM25."""
     from podium.demo.show import show_demo, take_tour
 
     tour = take_tour(out)
@@ -312,7 +312,7 @@ def demo_command(
 
 @command("doctor")
 def doctor_command(as_json: AsJson = False) -> None:
-    """Report versions, processor, threads, folders, and what each extra adds."""
+    """Report on the installation. It lists versions, processor, threads, folders, and what each extra adds."""
     from podium import doctor
     from podium.cli import terminal as _terminal
 

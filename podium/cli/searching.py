@@ -78,7 +78,7 @@ def search_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index or a cascade for one query, or for a file of queries."""
+    """Search an index or a cascade. One query is answered, or a file of queries."""
     from podium.workflows import searching
     from podium.workflows.outputs import refuse_other_kind
 
@@ -124,7 +124,7 @@ def tune_bm25_command(
     by_position: ByPosition = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose k1 and b, and the parameters of feedback, on judged queries, by cross-validation."""
+    """Choose the parameters of BM25 on judged queries. They are k1, b and those of feedback; by cross-validation."""
     from podium.cli.terminal import print_table
     from podium.workflows import searching
 
@@ -146,7 +146,7 @@ def features_command(
     qrels: Annotated[Path | None, Option(help="TREC judgements: the labels.")] = None,
     features: Annotated[Path | None, Option(help="A TOML table of features; default: LETOR's 46.")] = None,
     normalize: Normalize = None,
-    n: Annotated[int, Option("--n", min=1, help="Documents per query, the best of the first stage.")] = 1000,
+    n: Annotated[int | None, Option("--n", min=1, help="Documents per query; default: as declared, or 1000.")] = None,
     unjudged: Annotated[str, Option(help="Documents without judgement: irrelevant, or skip.")] = "irrelevant",
     add_judged: Annotated[bool, Option("--add-judged", help="Add judged documents beyond the best n.")] = False,
     weighting: Weighting = None,
@@ -155,7 +155,7 @@ def features_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the features of each query's candidates to a file for training or ranking."""
+    """Write the features of each query's candidates. The file is for training or ranking."""
     from podium.workflows import searching
 
     asked = queries_option if queries is None else queries
@@ -180,7 +180,9 @@ def cascade_command(
     qrels: Annotated[Path | None, Option(help="TREC judgements of these queries.")] = None,
     features: Annotated[list[Path], Option(help="A TOML table of the model's features; default: LETOR's 46.")] = [],
     normalize: Normalize = None,
-    n: Annotated[list[int], Option("--n", min=1, help="Documents that the model re-ranks; default 1000.")] = [],
+    n: Annotated[
+        list[int], Option("--n", min=1, help="Documents that the model re-ranks; default: as declared, or 1000.")
+    ] = [],
     weighting: Weighting = None,
     field: SearchedFields = [],
     metric: Annotated[str | None, Option(help="With --qrels: what is maximised; default ndcg@10.")] = None,
@@ -192,7 +194,7 @@ def cascade_command(
     force: Annotated[bool, Option("--force", help="Replace a cascade that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Save an index and the models that re-rank what it finds as one folder, or choose a model by judged queries."""
+    """Save an index and its re-rankers as one folder. Models are given, or one is chosen by judged queries."""
     from podium.workflows import searching
     from podium.workflows.outputs import new_folder
 
@@ -208,7 +210,7 @@ def cascade_command(
         if models or queries is None or qrels is None or len(features) > 1 or len(n) > 1:
             raise ValueError(f"Give {_JUDGED} and no MODEL, --features and --n at most once: one model is chosen.")
         judgements = searching.Judgements(queries, qrels, by_position, rules)
-        options |= {"features": features[0] if features else None, "n": n[0] if n else 1000}
+        options |= {"features": features[0] if features else None, "n": n[0] if n else None}
         with new_folder("--out", out, "cascade", force) as folder:
             made = searching.fit_cascade(index, judgements, folder, **options)
     _print_cascade(made, out, as_json)

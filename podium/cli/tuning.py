@@ -40,7 +40,7 @@ def tune_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the settings of a model on validation data, and write the best model."""
+    """Choose the settings of a model on validation data. The best model is written."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import refuse_bad_history, tune_files
@@ -75,7 +75,7 @@ def cross_validate_command(
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge a model by cross-validation: each query by a model that was trained on others."""
+    """Judge a model by cross-validation. Each query is scored by a model that was trained on others."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import cross_validate_file
@@ -105,7 +105,7 @@ def auto_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
+    """Train the best blend of linear models, trees and nets. It is chosen by cross-validation."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import auto_files

@@ -19,7 +19,7 @@ from podium.models.registry import Plan
 from podium.pipelines.auto.autoranker import AutoRanker
 from podium.pipelines.auto.cross_validation import CrossValidation, cross_validate
 from podium.pipelines.auto.page import refuse_bad_page, write_page
-from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
+from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out, warn_if_trained_on
 
 HISTORY_FORMATS = (".json", ".csv")
 
@@ -90,7 +90,9 @@ def _read_both(train_file: Path, valid_file: Path | None, locate: Locate) -> tup
     if valid_file is None:
         return train, None
     columns = Columns.of_data(train, train_file)
-    return train, columns.give(read_file(valid_file, locate, columns.categories or ()), valid_file)
+    valid = columns.give(read_file(valid_file, locate, columns.categories or ()), valid_file)
+    warn_if_trained_on(valid, valid_file, train, train_file)
+    return train, valid
 
 
 def write_history(tuned: Tuned, path: Path) -> None:

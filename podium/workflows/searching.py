@@ -14,7 +14,7 @@ import numpy as np
 
 from podium._runtime.files import is_stream, refuse_bad_target, refuse_own_input, write_whole
 from podium._runtime.progress import progress
-from podium._runtime.warn import LossWarning
+from podium._runtime.warn import LossWarning, warn
 from podium._runtime.words import counted
 from podium.formats.kinds import CASCADE_FILE
 from podium.workflows.outputs import new_folder, refuse_other_data, refuse_other_kind
@@ -143,7 +143,7 @@ class FeatureRequest:
     qrels: Path | None = None
     features: Path | None = None
     normalize: str | None = None
-    n: int = 1000
+    n: int | None = None  # that of the features' declaration, or 1,000
     unjudged: str = "irrelevant"
     add_judged: bool = False
     by_position: bool = False
@@ -154,11 +154,11 @@ def features_file(
 ) -> FeatureFile:
     """Write the features that are asked for, and OUT.features.toml, which declares them.
 
-    LightGBM text has labels in any case: without qrels they are 0.
+    LightGBM text has labels in any case: without qrels they are 0, with a warning.
     """
     from podium.formats import files_of, format_of, write_data
     from podium.formats.trec import read_qrels
-    from podium.pipelines.cascades.cascade import Cascade, Stage
+    from podium.pipelines.cascades.cascade import DEPTH, Cascade, Stage
     from podium.search import read_queries
 
     kind = format_of(out, "letor" if is_stream(out) else None, reading=False)
@@ -171,7 +171,8 @@ def features_file(
     refuse_other_data("--out", out, kind, force)
     if declaration is not None:
         refuse_other_kind("--out", declaration, "declaration", force)
-    stage = Stage(features=features, n=request.n)
+    n = request.n or features.n or DEPTH
+    stage = Stage(features=replace(features, n=n), n=n)
     cascade = Cascade(index, stage, **first_stage)
     texts = read_queries(locate(request.queries), by_position=request.by_position)
     judged = None if qrels is None else read_qrels(locate(qrels))
@@ -180,6 +181,8 @@ def features_file(
         data = cascade.training_data(texts, judged, **rules, report=report)
     written = data
     if data.y is None and kind.needs_labels:
+        message = f"{out}: without --qrels the rows have no labels, and {kind.name} text needs some: all are 0"
+        warn(f"{message}. Rank with this file, do not train on it; .csv and .podium-data files can be without labels.")
         written = replace(data, y=np.zeros(data.n_rows))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # names are in the declaration
@@ -232,7 +235,7 @@ def make_cascade(
     refuse_bad_folder(out)
     _refuse_cascade(index)
     declarations = _one_per_model("--features", list(features) or [None], models)
-    depths = _one_per_model("--n", list(n) or [1000], models)
+    depths: list[Any] = _one_per_model("--n", list(n) or [None], models)
     stages = []
     for path, declaration, depth in zip(models, declarations, depths):
         try:
@@ -251,7 +254,7 @@ def fit_cascade(
     *,
     features: Path | None = None,
     normalize: str | None = None,
-    n: int = 1000,
+    n: int | None = None,
     locate: Locate = itself,
     **first_stage: Any,
 ) -> Cascade:
@@ -263,7 +266,8 @@ def fit_cascade(
 
     refuse_bad_folder(out)
     _refuse_cascade(index)
-    cascade = Cascade(index, Stage(features=declared_features(features, normalize, locate), n=n), **first_stage)
+    stage: Any = {} if n is None else {"n": n}
+    cascade = Cascade(index, Stage(features=declared_features(features, normalize, locate), **stage), **first_stage)
     texts = read_queries(locate(judgements.queries), by_position=judgements.by_position)
     qrels = read_qrels(locate(judgements.qrels))
     with progress("choosing a re-ranker") as report:

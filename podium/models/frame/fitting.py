@@ -20,7 +20,14 @@ from podium.data.ranking import RankingData
 from podium.formats.kinds import CHECKPOINT
 from podium.learners.monitor import Curves, Monitor
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
-from podium.models.frame.arguments import as_eval_sets, check_early_stopping, eval_data, training_data
+from podium.models.frame.arguments import (
+    as_eval_sets,
+    check_callbacks,
+    check_early_stopping,
+    check_verbose,
+    eval_data,
+    training_data,
+)
 from podium.models.frame.constant_features import constant_features
 from podium.models.frame.init_model import check_init_scores, fit_init, init_offset, init_scores
 from podium.models.frame.parameters import value_of
@@ -44,9 +51,11 @@ def train(
     model: Ranker, plan: TrainingPlan[Any], X: Any, y: Any, qid: Any, options: FitOptions, more: int | None = None
 ) -> None:
     """`fit`, or with `more` so many further steps of the fitted model; its parameters have been checked."""
+    check_verbose(options.verbose)
     report = print if options.verbose else None
     checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
     check_early_stopping(options.early_stopping_rounds, options.eval_set)
+    check_callbacks(options.callbacks)
     check_takes_pairs(model, plan, options.pairs)
     if more is None:
         model.fitted_parameters_ = {name: value_of(model, name) for name in model.scoring_parameters}
