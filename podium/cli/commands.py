@@ -300,7 +300,7 @@ def explain_command(
 def demo_command(
     out: Annotated[Path, Option(help="The folder for the files of the demo.")] = Path("demo"), as_json: AsJson = False
 ) -> None:
-    """Show the whole job on a small web made by code. It is indexed and searched, and a re-ranker compared with BM25."""
+    """Show the whole job on a small web made by code. It is indexed and searched; a re-ranker meets BM25."""
     from podium.demo.show import show_demo, take_tour
 
     tour = take_tour(out)

@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from podium.models.registry import catalogue
-
 # What is said in another way, or has no counterpart.
 _PHRASES = {
     'To rank its documents, read it with labels="optional".': "Only podium rank, convert and check need none.",
@@ -49,6 +47,8 @@ def options_of(command: Any, words: list[str]) -> dict[str, str]:
     flags |= {name: flags[option] for name, option in _OTHER_NAMES.items() if option in flags}
     if "settings" not in flags:
         return flags
+    from podium.models.registry import catalogue  # a search needs no models
+
     entries = {entry.name: entry for entry in catalogue()}
     named = [name for word in words if word.lower() in entries for name in entries[word.lower()].parameters]
     return dict.fromkeys(named, _SET) | flags

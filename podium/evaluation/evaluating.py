@@ -151,9 +151,9 @@ def _refuse_other_order(scores: Any, y: Any) -> None:
         return
     if first.ndim != 1 or first.shape != second.shape or not first.size or not _are_labels(first) or np.ptp(first) == 0:
         return
-    if np.isfinite(second).all() and not _are_labels(second):
+    if np.isfinite(second).all() and (second % 1 != 0).any():
         message = "evaluate takes scores first, then labels, unlike scikit-learn's metrics"
-        state = f"{message}; here the scores are integers from 0 and the labels are not"
+        state = f"{message}; here the scores are integers from 0 and the labels are fractions"
         if (second < 0).any():
             raise ValueError(f"{state}. Call evaluate(scores, labels, ...).")
         warn(f"{state}. If they are swapped, call evaluate(scores, labels, ...).")
