@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -1192,7 +1193,7 @@ def test_features_are_written_with_names_labels_and_ids(podium, collection):
     lines = (collection / "train.txt").read_text().splitlines()
     assert lines[0].startswith("# features: [")
     assert " #docid = p" in lines[1]
-    assert Features.read(collection / "train.txt.features.toml") == Features.letor()
+    assert Features.read(collection / "train.txt.features.toml") == replace(Features.letor(), n=20)
     code, out, _ = podium("features", "ix", "texts.tsv", "--qrels", "judged", "--out", "t.csv", "--n", "20", "--json")
     found = json.loads(out)
     assert (found["rows"], found["queries"], found["queries_left_out"], found["written"]) == (100, 5, 0, "t.csv")
