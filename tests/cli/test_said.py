@@ -35,15 +35,10 @@ def podium(files, monkeypatch, capsys):
 
 
 def test_features_without_judgements_are_unlabelled_where_the_format_allows_it(podium, tmp_path):
-    for name in ("f.csv", "f.podium-data"):
+    for name in ("f.csv", "f.podium-data", "f.txt"):
         code, _, err = podium("features", "index", "queries.tsv", "--n", "5", "--out", tmp_path / name)
         assert (code, err) == (0, "")
         assert read_data(tmp_path / name, labels="optional").y is None
-    code, _, err = podium("features", "index", "queries.tsv", "--n", "5", "--out", tmp_path / "f.txt")
-    assert code == 0
-    assert err.count("without --qrels the rows have no labels, and letor text needs some: all are 0") == 1
-    code, _, err = podium("features", "index", "queries.tsv", "--qrels", "qrels", "--out", tmp_path / "f.txt")
-    assert (code, err) == (0, "")
 
 
 def test_a_cascade_re_ranks_at_the_n_of_its_training_data(podium, tmp_path):
