@@ -5,7 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import FunctionType, ModuleType
 from typing import Any
+
+
+class _NoFunction(ModuleType):
+    """A module that is called like a function says what it has."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        values = {name: value for name, value in vars(self).items() if isinstance(value, FunctionType)}
+        functions = [name for name, value in values.items() if value.__module__.startswith(self.__name__)]
+        listed = ", ".join(f"{self.__name__}.{name}" for name in functions)
+        raise TypeError(f"{self.__name__} is a module; call one of its functions: {listed}.")
+
+
+def refuse_calls(module: str) -> None:
+    """Let calls of this module, which reads like a verb, end in an error that names its functions."""
+    sys.modules[module].__class__ = _NoFunction
 
 
 def lazy_names(

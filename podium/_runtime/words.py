@@ -18,6 +18,25 @@ def did_you_mean(word: Any, choices: Iterable[str], cutoff: float = 0.6) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def is_slip(word: str, name: str) -> bool:
+    """Whether a word is a name with one or two slips of the fingers, not another name: `ndgc`, `presicion`.
+
+    Letters that are swapped are one slip, as is one that is missing, doubled or wrong. The first letter is right.
+    """
+    if word[:1] != name[:1]:
+        return False
+    rows = [list(range(len(name) + 1))]  # optimal string alignment
+    for i, letter in enumerate(word, 1):
+        row = [i]
+        for j, other in enumerate(name, 1):
+            best = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == name[j - 2] and word[i - 2] == other:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1] <= (1 if len(name) < 5 else 2)
+
+
 def check_choice(what: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse a name that is none of the choices."""
     choices = list(choices)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import warnings
 from functools import partial
@@ -24,17 +25,21 @@ from podium import __version__
 from podium._runtime.plugins import import_plugin
 from podium._runtime.words import printable, printable_json
 from podium.cli.inputs import inputs
+from podium.cli.wording import for_command_line, options_of
 
 GROUP: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
 GROUP |= {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
 ABOUT = "End-to-end learning to rank: check data, train models, rank, evaluate, compare and explain."
-app = typer.Typer(name="podium", help=ABOUT, **GROUP)
+app = typer.Typer(name="podium", help=ABOUT, **GROUP | {"add_completion": True})
+_TRACEBACK = "PODIUM_TRACEBACK"  # the variable that lets unexpected errors through
 
 
 class Command(TyperCommand):
     """A command that refuses an option twice where one is allowed; the last would win silently."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell asks how a line may go on that is not finished
+            return super().parse_args(ctx, args)
         _, _, options = self.make_parser(ctx).parse_args(args=list(args))
         for option in options:
             if options.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
@@ -51,6 +56,7 @@ DataFile = Annotated[
 ModelFile = Annotated[Path, Argument(help="A model that podium train or model.save wrote.")]
 Metrics = Annotated[list[str], Option("--metric", "-m", help="ndcg@10, map, p@5, recall@100, err@10, rbp(0.8), ...")]
 PolicyName = Annotated[str, Option(help="Details of metrics: standard, letor4, trec, ..., or all for a comparison.")]
+Force = Annotated[bool, Option("--force", help="Replace a file that holds something else.")]
 
 
 def main() -> None:
@@ -59,7 +65,7 @@ def main() -> None:
     try:
         with inputs, warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            app(args=_plugins_first(sys.argv[1:]))
+            app(args=_plugins_first(sys.argv[1:]), prog_name="podium")  # completion is by this name
     except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
         _complain(error)
         sys.exit(2)
@@ -68,6 +74,11 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        _complain_of_defect(error)
+        sys.exit(1)
 
 
 def _plugins_first(words: list[str]) -> list[str]:
@@ -123,9 +134,17 @@ def _complain(error: BaseException) -> None:
     say(message)
 
 
+def _complain_of_defect(error: BaseException) -> None:
+    """Nobody can work with a traceback but those who can mend the code."""
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    say(f"an unexpected error, {what}. Please report it with the command; {_TRACEBACK}=1 shows where it arose.")
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     say(str(message))
 
 
 def say(message: str) -> None:
+    """A message in the words of the command line."""
+    message = for_command_line(message, lambda: options_of(typer.main.get_command(app), sys.argv[1:]))
     show(f"podium: {inputs.named(message)}", file=sys.stderr)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
-from podium.cli.application import AsJson, DataFile, Metrics, ModelFile, PolicyName, command, output, show
+from podium.cli.application import AsJson, DataFile, Force, Metrics, ModelFile, PolicyName, command, output, show
 from podium.cli.config import configure, with_parameters
 from podium.cli.data_options import reads_data
 from podium.cli.inputs import inputs, paths
@@ -25,7 +25,7 @@ def check_command(
     files: Annotated[list[Path], Argument(help="Data files; several are splits of one experiment.")],
     as_json: AsJson = False,
 ) -> None:
-    """Check ranking data for problems that would harm training or evaluation."""
+    """Check ranking data for problems. Those are reported that would harm training or evaluation."""
     from podium.workflows.evaluating import check_files
 
     report = check_files(files, locate=inputs.reading)
@@ -49,7 +49,7 @@ def eval_command(
     relevant: Annotated[float | None, Option(help="The smallest label that counts as relevant.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate scores or a TREC run with the metrics of a policy."""
+    """Evaluate scores or a TREC run. The metrics are those of a policy."""
     from podium.cli import terminal as _terminal
     from podium.workflows import evaluating
 
@@ -84,7 +84,7 @@ def compare_command(
     latex: Annotated[bool, Option("--latex", help="Print a LaTeX table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether the difference between rankings is significant."""
+    """Test whether rankings differ significantly. The first one is the baseline."""
     from podium.workflows.evaluating import compare_files
 
     options: dict[str, Any] = {"metrics": metric, "policy": policy, "pairs": pairs, "test": test, "seed": seed}
@@ -105,18 +105,21 @@ def convert_command(
     target: Annotated[Path, Argument(help="The file to write, its name gives the format; - for standard output.")],
     source_format: Annotated[str | None, Option("--from", help="The format of SOURCE; default: by its name.")] = None,
     target_format: Annotated[str | None, Option("--to", help="The format of TARGET; default: by its name.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Convert ranking data from one format to another."""
     from podium._runtime.files import refuse_bad_target, refuse_own_input
     from podium._runtime.warn import LossWarning
     from podium.formats import files_of, format_of, write_data
+    from podium.workflows.outputs import refuse_other_data
     from podium.workflows.reading import read_file
 
     target, report = output(target, as_json)
     kind = format_of(target, target_format, reading=False)
     refuse_bad_target(target)
     refuse_own_input("TARGET", files_of(target, kind), files_of(source, format_of(source, source_format)))
+    refuse_other_data("TARGET", target, kind, force)
     data = read_file(source, inputs.reading, format=source_format, labels="optional")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # what is lost is reported below, for all formats alike
@@ -152,7 +155,7 @@ def split_command(
 def models_command(
     model: Annotated[str | None, Argument(help="The model whose parameters to list.")] = None, as_json: AsJson = False
 ) -> None:
-    """List the models, or the parameters of one with defaults, allowed values and meaning."""
+    """List the models, or the parameters of one. Each has its default, allowed values and meaning."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import catalogue, find_model
 
@@ -183,13 +186,16 @@ def train_command(
     config: Annotated[
         Path | None, Option(help="A TOML file with all this; options win.", callback=configure, is_eager=True)
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and write it to a file. Ctrl-C stops training, writes the trees so far and exits with 130."""
     from podium.models.registry import plan_model
     from podium.workflows import training
+    from podium.workflows.outputs import refuse_other_kind
 
     out, report = output(out, as_json)
+    refuse_other_kind("--out", out, "model", force, [*train, *valid, *([] if pair_file is None else [pair_file])])
     plan = plan_model(model, with_parameters(config, model, settings), jobs, seed)
     if early_stopping is not None and not valid and plan.parameters.get("validation_fraction") is None:
         advice = "Add --valid FILE, or --set validation_fraction=0.2"
@@ -215,16 +221,19 @@ def rank_command(
     format: Annotated[str | None, Option(help="scores (one per line, in the order of DATA) or trec (a run).")] = None,
     tag: Annotated[str | None, Option(help="The name in the last column of a run; default: podium.")] = None,
     top: Annotated[int | None, Option(min=1, help="Only the top K documents per query of a run.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score every document with a saved model."""
     from podium.workflows import ranking
+    from podium.workflows.outputs import refuse_other_kind
     from podium.workflows.reading import refuse_bad_out
 
     kind, report = ranking.ranking_format(out, format, tag, top), sys.stdout
     if out is not None:
         out, report = output(out, as_json)
         refuse_bad_out(out, [model, data])
+        refuse_other_kind("--out", out, "scores" if kind == "scores" else "run", force)
     ranked = ranking.rank_file(
         model, data, format=kind, tag="podium" if tag is None else tag, top=top, locate=inputs.reading
     )
@@ -243,16 +252,17 @@ def inspect_command(
     model: ModelFile,
     tree: Annotated[int | None, Option(min=1, help="Show this tree, counted from 1.")] = None,
     out: Annotated[Path | None, Option(help="Draw the tree, else the learning curves: .svg or .png.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a saved model: its trees or other parts, features, parameters."""
+    """Describe a saved model. It shows its trees or other parts, features and parameters."""
     from podium.cli.studies import refuse_bad_picture, show_written
     from podium.explain import drawings
     from podium.models.frame.inspection import tree_text
-    from podium.persistence.saving import load
+    from podium.workflows.reading import open_model
 
-    refuse_bad_picture(out, [model])
-    ranker = load(inputs.path_of(model))
+    refuse_bad_picture(out, [model], force)
+    ranker = open_model(model, inputs.path_of)
     if tree is not None and not hasattr(ranker, "forest_"):
         raise ValueError(f"--tree {tree}: {type(ranker).__name__} has no trees. Leave --tree out.")
     inspection = ranker.inspect()
@@ -283,21 +293,22 @@ def explain_command(
     group: Annotated[list[str], Option(metavar="NAME=F,F", help="With --ablation: left out together.")] = [],
     metric: Annotated[str | None, Option("--metric", "-m", help="Of --permutation and --ablation.")] = None,
     out: Annotated[Path | None, Option(help="Also draw a plot to an .svg or .png file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Explain the ranking of a query by the contributions of the features, or what each feature is worth over all."""
+    """Explain a ranking, or what each feature is worth. Contributions of the features explain that of one query."""
     from podium.cli import studies
     from podium.cli import terminal as _terminal
     from podium.workflows.explaining import explain_file
 
     asked = studies.Asked(shap, permutation, ablation, group, metric)
+    studies.refuse_bad_picture(out, [path for path in (model, data, ablation) if path is not None], force)
     if asked.refuse_wrong_options(query, documents, top):
         studies.print_study(asked, model, data, out, as_json)
         return
     query = cast(str, query)
     if documents is not None and top is not None:
         raise ValueError("Give --documents I J or --top K, not both.")
-    studies.refuse_bad_picture(out, [model, data])
     explained = explain_file(model, data, query, documents=documents, top=top or 5, locate=inputs.reading)
     if as_json:
         show({"query": query} | explained.as_dict() | studies.draw(explained, out))
@@ -310,7 +321,7 @@ def explain_command(
 def demo_command(
     out: Annotated[Path, Option(help="The folder for the files of the demo.")] = Path("demo"), as_json: AsJson = False
 ) -> None:
-    """Index a small web made by code, search it, train a re-ranker and compare it with BM25."""
+    """Show the whole job on a small web made by code. It is indexed and searched; a re-ranker meets BM25."""
     from podium.demo.show import show_demo, take_tour
 
     tour = take_tour(out)
@@ -322,7 +333,7 @@ def demo_command(
 
 @command("doctor")
 def doctor_command(as_json: AsJson = False) -> None:
-    """Report versions, processor, threads, folders, and what each extra adds."""
+    """Report on the installation. It lists versions, processor, threads, folders, and what each extra adds."""
     from podium import doctor
     from podium.cli import terminal as _terminal
 

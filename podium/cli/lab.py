@@ -10,9 +10,9 @@ import typer
 from typer import Argument, Option
 
 from podium._runtime.words import counted
-from podium.cli.application import GROUP, AsJson, Command, say, show
+from podium.cli.application import GROUP, AsJson, Command, Force, say, show
 
-ABOUT = "Run experiments: data sets, folds, tuning, results and their report; worked examples."
+ABOUT = "Run experiments and report their results. Data sets, folds, tuning; worked examples."
 app: typer.Typer = typer.Typer(name="lab", help=ABOUT, **GROUP)
 
 ExperimentFile = Annotated[str, Argument(metavar="EXPERIMENT", help="A TOML file, or the name of a preset: mq2008.")]
@@ -29,7 +29,7 @@ def run_command(
     no_report: Annotated[bool, Option("--no-report", help="Write no report.html.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment, or what is missing of it, and print the leaderboard."""
+    """Run an experiment, or what is missing of it. The leaderboard is printed."""
     from podium._runtime.progress import progress
     from podium.cli import lab_tables
     from podium.lab.experiments.experiment import read_experiment
@@ -57,7 +57,7 @@ def run_command(
 
 @app.command("show", cls=Command)
 def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
-    """Print an experiment: a preset to begin with, or a file, checked."""
+    """Print an experiment. It is a preset to begin with, or a file, checked."""
     from podium.lab.experiments.experiment import find_file, read_experiment
 
     checked, _ = read_experiment(experiment)
@@ -68,16 +68,19 @@ def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
 def report_command(
     folder: Annotated[Path, Argument(help="A folder of results that podium lab run wrote.")],
     out: Annotated[Path | None, Option(help="The HTML file to write; default: report.html in the folder.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of stored results as one HTML file: leaderboard, intervals, charts, provenance."""
+    """Write a report of stored results as one HTML file. It has leaderboard, intervals, charts, provenance."""
     from podium._runtime.files import refuse_bad_target
     from podium.lab.experiments.results import Results
     from podium.lab.report import write_report
+    from podium.workflows.outputs import refuse_other_kind
 
     results = Results.load(folder)
     target = folder / "report.html" if out is None else out
     refuse_bad_target(target)
+    refuse_other_kind("--out", target, "page", force)
     write_report(results, target)
     about = {"runs": len(results.runs), "models": results.models, "written": str(target)}
     sizes = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
@@ -89,7 +92,7 @@ def data_command(
     check: Annotated[bool, Option("--check", help="Compare files with what was published.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the data sets that are known, and where they lie under $PODIUM_DATA."""
+    """List the known data sets. It shows where they lie under $PODIUM_DATA."""
     from podium.cli import lab_tables
     from podium.lab.experiments.datasets import overview
 
@@ -111,7 +114,7 @@ def download_command(
     accept: Annotated[bool, Option("--accept-licence", help="You accept the publisher's terms.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Download a data set from its publisher, or say what to do where that is not allowed."""
+    """Download a data set from its publisher. Where that is not allowed, it says what to do."""
     from podium._runtime.progress import progress
     from podium.lab.experiments.downloading import download_dataset
 
@@ -123,7 +126,7 @@ def download_command(
 
 @app.command("worked-numbers", cls=Command)
 def worked_numbers_command(as_json: AsJson = False) -> None:
-    """Compute the worked examples of lecture notes and papers again, beside what they print."""
+    """Compute the examples of notes and papers again. They are shown beside what is printed there."""
     from podium.cli import worked_tables
     from podium.lab.worked import worked_numbers
 

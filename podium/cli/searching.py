@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from podium._runtime.words import counted
-from podium.cli.application import AsJson, command, output, say, show
+from podium.cli.application import AsJson, Force, command, output, say, show
 from podium.cli.inputs import inputs
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def index_command(
     no_texts: Annotated[bool, Option("--no-texts", help="Store no texts, which snippets need.")] = False,
     format: Annotated[str | None, Option(help="jsonl, trec, smart, csv, tsv, parquet, folder; else by name.")] = None,
     strict: Annotated[bool, Option("--strict", help="Stop at the first bad record.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace an index that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Index documents for podium search."""
@@ -36,7 +37,7 @@ def index_command(
     settings: dict[str, Any] = {"language": language, "stop_words": False if all_words else None}
     settings |= {"update": update, "keep_texts": False if no_texts else None}
     built, faults = searching.index_files(
-        documents, out, format=format, strict=strict, locate=inputs.path_of, **settings
+        documents, out, format=format, strict=strict, force=force, locate=inputs.path_of, **settings
     )
     for message in faults.messages:
         say(f"{message} Left out.")
@@ -74,10 +75,12 @@ def search_command(
     explain: Annotated[bool, Option("--explain", help="Of a cascade: what features add to the score.")] = False,
     by_position: ByPosition = False,
     tag: Annotated[str, Option(help="The name in the last column of a run.")] = "podium",
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index or a cascade for one query, or for a file of queries."""
+    """Search an index or a cascade. One query is answered, or a file of queries."""
     from podium.workflows import searching
+    from podium.workflows.outputs import refuse_other_kind
 
     if (query is None) == (queries is None) or (queries is None) != (out is None):
         raise ValueError("Give a query, or --queries FILE with --out RUN.")
@@ -89,6 +92,7 @@ def search_command(
             "podium cascade makes one of an index and a model."
         )
     if queries is not None and out is not None:
+        refuse_other_kind("--out", out, "run", force, [queries])
         searcher = searching.open_searched(folder)
         _search_file(searcher, queries, out, k or 1000, by_position, tag, options, as_json)
         return
@@ -120,7 +124,7 @@ def tune_bm25_command(
     by_position: ByPosition = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose k1 and b, and the parameters of feedback, on judged queries, by cross-validation."""
+    """Choose the parameters of BM25 on judged queries. They are k1, b and those of feedback; by cross-validation."""
     from podium.cli.terminal import print_table
     from podium.workflows import searching
 
@@ -142,15 +146,16 @@ def features_command(
     qrels: Annotated[Path | None, Option(help="TREC judgements: the labels.")] = None,
     features: Annotated[Path | None, Option(help="A TOML table of features; default: LETOR's 46.")] = None,
     normalize: Normalize = None,
-    n: Annotated[int, Option("--n", min=1, help="Documents per query, the best of the first stage.")] = 1000,
+    n: Annotated[int | None, Option("--n", min=1, help="Documents per query; default: as declared, or 1000.")] = None,
     unjudged: Annotated[str, Option(help="Documents without judgement: irrelevant, or skip.")] = "irrelevant",
     add_judged: Annotated[bool, Option("--add-judged", help="Add judged documents beyond the best n.")] = False,
     weighting: Weighting = None,
     field: SearchedFields = [],
     by_position: ByPosition = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the features of each query's candidates to a file for training or ranking."""
+    """Write the features of each query's candidates. The file is for training or ranking."""
     from podium.workflows import searching
 
     asked = queries_option if queries is None else queries
@@ -159,7 +164,7 @@ def features_command(
     out, report = output(out, as_json)
     request = searching.FeatureRequest(asked, qrels, features, normalize, n, unjudged, add_judged, by_position)
     first_stage = _first_stage(weighting, field)
-    written = searching.features_file(index, request, out, locate=inputs.path_of, **first_stage)
+    written = searching.features_file(index, request, out, force=force, locate=inputs.path_of, **first_stage)
     show(written.as_dict() if as_json else f"{out}: {written.sentence()}", file=report)
 
 
@@ -175,7 +180,9 @@ def cascade_command(
     qrels: Annotated[Path | None, Option(help="TREC judgements of these queries.")] = None,
     features: Annotated[list[Path], Option(help="A TOML table of the model's features; default: LETOR's 46.")] = [],
     normalize: Normalize = None,
-    n: Annotated[list[int], Option("--n", min=1, help="Documents that the model re-ranks; default 1000.")] = [],
+    n: Annotated[
+        list[int], Option("--n", min=1, help="Documents that the model re-ranks; default: as declared, or 1000.")
+    ] = [],
     weighting: Weighting = None,
     field: SearchedFields = [],
     metric: Annotated[str | None, Option(help="With --qrels: what is maximised; default ndcg@10.")] = None,
@@ -184,10 +191,12 @@ def cascade_command(
     seed: Annotated[int | None, Option(min=0, help="With --qrels: the random seed; default 0.")] = None,
     jobs: Annotated[int | None, Option(help="With --qrels: the number of threads; default: all cores.")] = None,
     by_position: ByPosition = False,
+    force: Annotated[bool, Option("--force", help="Replace a cascade that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Save an index and the models that re-rank what it finds as one folder, or choose a model by judged queries."""
+    """Save an index and its re-rankers as one folder. Models are given, or one is chosen by judged queries."""
     from podium.workflows import searching
+    from podium.workflows.outputs import new_folder
 
     rules = {"metric": metric, "policy": policy, "folds": folds, "random_state": seed, "n_jobs": jobs}
     rules = {name: value for name, value in rules.items() if value is not None}
@@ -195,13 +204,15 @@ def cascade_command(
     if queries is None and qrels is None:
         if not models or rules or by_position:
             raise ValueError(f"Give one MODEL or more, or {_JUDGED}, which --metric, --folds and the like belong to.")
-        made = searching.make_cascade(index, models, out, features=features, n=n, **options)
+        with new_folder("--out", out, "cascade", force) as folder:
+            made = searching.make_cascade(index, models, folder, features=features, n=n, **options)
     else:
         if models or queries is None or qrels is None or len(features) > 1 or len(n) > 1:
             raise ValueError(f"Give {_JUDGED} and no MODEL, --features and --n at most once: one model is chosen.")
         judgements = searching.Judgements(queries, qrels, by_position, rules)
-        options |= {"features": features[0] if features else None, "n": n[0] if n else 1000}
-        made = searching.fit_cascade(index, judgements, out, **options)
+        options |= {"features": features[0] if features else None, "n": n[0] if n else None}
+        with new_folder("--out", out, "cascade", force) as folder:
+            made = searching.fit_cascade(index, judgements, folder, **options)
     _print_cascade(made, out, as_json)
 
 

@@ -52,7 +52,6 @@ def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json
     from podium.cli.terminal import console
     from podium.workflows.explaining import study_file
 
-    refuse_bad_picture(out, [path for path in (model, data, asked.ablation) if path is not None])
     options: dict[str, Any] = {"train": asked.ablation, "groups": asked.named_groups(), "metric": asked.metric}
     study = study_file(model, data, asked.kinds[0], locate=inputs.reading, **options)
     written = draw(study, out)
@@ -64,13 +63,15 @@ def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json
         show_written(written)
 
 
-def refuse_bad_picture(out: Path | None, sources: list[Path]) -> None:
+def refuse_bad_picture(out: Path | None, sources: list[Path], force: bool) -> None:
     from podium.explain import drawings
+    from podium.workflows.outputs import refuse_other_kind
     from podium.workflows.reading import refuse_bad_out
 
     if out is not None:
         drawings.refuse_other_suffixes(out)
         refuse_bad_out(out, sources)
+        refuse_other_kind("--out", out, out.suffix.lower().removeprefix("."), force)
 
 
 def draw(explained: Any, out: Path | None) -> dict[str, str]:

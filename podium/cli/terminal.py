@@ -105,8 +105,9 @@ def print_tuned(tuned: Tuned, report: IO[str]) -> None:
     rows = []
     for number, trial in tuned.ranked()[:_SHOWN_TRIALS]:
         step = "" if trial.step is None else str(trial.step)
-        rows.append([str(number + 1), f"{trial.value:.4f}", step, *map(_shown, trial.settings.values())])
-    print_table(("trial", tuned.criterion, "step", *tuned.trials[0].settings), rows, report)
+        settings = " ".join(f"{name}={_shown(value)}" for name, value in trial.settings.items())
+        rows.append([str(number + 1), f"{trial.value:.4f}", step, settings])
+    print_table(("trial", tuned.criterion, "step", "settings"), rows, report)
     show(f"{tuned.summary()}.", file=report)
     chosen = (f"{name}={_shown(plain_value(value))}" for name, value in tuned.chosen.items())
     show(f"chosen: {' '.join(chosen)}", file=report)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from podium.cli.application import AsJson, DataFile, Metrics, command, output, show
+from podium._runtime.files import plain_suffix
+from podium.cli.application import AsJson, DataFile, Force, Metrics, command, output, show
 from podium.cli.data_options import reads_data
 from podium.cli.inputs import inputs, paths
 
@@ -36,14 +37,20 @@ def tune_command(
     seed: Annotated[int, Option(min=0, help="The random seed of the search.")] = 0,
     jobs: Jobs = None,
     history: Annotated[Path | None, Option(help="Write all trials to this .json or .csv file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the settings of a model on validation data, and write the best model."""
+    """Choose the settings of a model on validation data. The best model is written."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
-    from podium.workflows.choosing import tune_files
+    from podium.workflows.choosing import refuse_bad_history, tune_files
+    from podium.workflows.outputs import refuse_other_kind
 
     out, report = output(out, as_json)
+    refuse_other_kind("--out", out, "model", force, [train, valid])
+    if history is not None:
+        refuse_bad_history(history, [train, valid, out])
+        refuse_other_kind("--history", history, f"trials{plain_suffix(history)}", force)
     options: dict[str, Any] = {"metric": metric, "policy": policy, "trials": trials, "seconds": seconds}
     options |= {"sampler": sampler, "random_state": seed, "history": history, "locate": inputs.reading}
     tuned = tune_files(plan_model(model, settings, jobs), space, train, valid, out, **options)
@@ -68,7 +75,7 @@ def cross_validate_command(
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge a model by cross-validation: each query by a model that was trained on others."""
+    """Judge a model by cross-validation. Each query is scored by a model that was trained on others."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import cross_validate_file
@@ -95,14 +102,21 @@ def auto_command(
     seed: Annotated[int | None, Option(help="The random seed.")] = None,
     jobs: Jobs = None,
     page: Annotated[Path | None, Option(help="Write a page about the choice to this .html or .md file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try linear models, trees and nets by cross-validation, and train the best blend of them."""
+    """Train the best blend of linear models, trees and nets. It is chosen by cross-validation."""
     from podium.cli import terminal as _terminal
     from podium.models.registry import plan_model
     from podium.workflows.choosing import auto_files
+    from podium.workflows.outputs import refuse_other_kind
 
     out, report = output(out, as_json)
+    sources = [train] if valid is None else [train, valid]
+    refuse_other_kind("--out", out, "model", force, sources)
+    if page is not None:
+        kind = "page" if page.suffix.lower() == ".html" else "notes"
+        refuse_other_kind("--page", page, kind, force, [*sources, out])
     settings = [f"budget={budget}", f"criterion={metric}", f"policy={policy}", f"refit={refit}", *settings]
     started = perf_counter()
     chosen = auto_files(plan_model("autoranker", settings, jobs, seed), train, valid, out, page, inputs.reading)

@@ -16,6 +16,9 @@ def as_query_ids(qid: Any, group: Any, n: int) -> np.ndarray:
         return _ids_from_sizes(group, n)
     if qid is None:
         raise ValueError("qid is missing: pass one query id per row, or group= with the number of rows of each query.")
+    if isinstance(qid, (str, bytes)):
+        advice = f"If it is the name of a column, give the column, as in qid=table[{qid!r}], and leave it out of X"
+        raise ValueError(f"qid must have one id per row; got the text {qid!r}. {advice}.")
     ids = _ids_array(qid)
     if ids.ndim != 1:
         raise ValueError(f"qid must have one dimension; got shape {ids.shape}.")

@@ -2,8 +2,8 @@
 
 A service scores one document or a few at a time, in tables that all have the same columns; general readers of tables,
 which look at every column for itself, need milliseconds for that. Here the columns are compared as a whole with those
-that were right before. Whatever is not plain (other columns, types without numbers, infinite numbers, categories none
-of which the model knows) is left to the general readers, which have the words for it.
+that were right before. Whatever is not plain (other columns, types without numbers, infinite numbers, categories that
+the model does not know) is left to the general readers, which have the words for it.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class SmallTables:
         return True
 
     def _encoded(self, values: np.ndarray) -> np.ndarray | None:
-        """Numbers in place of categories; None where a column has values and the model knows none of them."""
+        """Numbers in place of categories; None where a column has values that the model does not know."""
         if not self._places:
             return values
         values = values.copy()
         for column, places in self._places.items():
             names = values[:, column].tolist()
             codes = [places.get(name, np.nan) for name in names]
-            if all(code != code for code in codes) and not all(map(_is_null, names)):
+            if any(code != code and not _is_null(name) for code, name in zip(codes, names)):
                 return None
             values[:, column] = codes
         return values

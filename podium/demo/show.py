@@ -32,6 +32,7 @@ from podium.search.reading import Hits, Index, open_index
 METRICS = ("ndcg@10", "map", "p@5")
 CANDIDATES = 100  # documents per query that are re-ranked
 SHOWN_QUERY = "q189"  # of the test queries
+MARK = ".podium-demo"  # a file in a folder that the demo made
 _SHOWN_HITS = 5
 
 
@@ -79,6 +80,7 @@ class Tour:
 
 def take_tour(folder: Path) -> Tour:
     """Make the web and index it, search, train a re-ranker on some queries, and measure it on the others."""
+    _begin(folder)
     web = make_web()
     write_web(web, folder / "web")
     index = open_index(build_index(web.documents, _emptied(folder / "web" / "index")))
@@ -94,6 +96,17 @@ def take_tour(folder: Path) -> Tour:
     comparison = compare_evaluations(evaluations, metrics=METRICS[:1])
     files, report = write_feature_files(folder), write_demo_report(folder, evaluations, cascade, seconds)
     return Tour(folder, web, parts, data, cascade, before, after, evaluations, comparison, files, report)
+
+
+def _begin(folder: Path) -> None:
+    """Mark the folder as one of the demo, which a later demo may replace; any other is refused."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; expected a folder for the demo. Choose another one with --out.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():
+        message = f"{folder} is there already and was not made by podium demo"
+        raise ValueError(f"{message}. Choose another folder with --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text("podium demo made this folder, and replaces its files when it is run again.\n")
 
 
 def _emptied(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.compiler import Array
+from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
@@ -100,6 +101,7 @@ def evaluate(
     of its own keeps it, and a different `policy` is then refused. `gain`, `label_gain` and `relevant` override parts of
     the policy. `bracket=True` adds the lowest and highest value over all orders of tied documents.
     """
+    _refuse_other_order(scores, y)
     metrics = _listed(metrics)
     rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
     judged = _judged_rows(y, qid, group, docids, query_weight, sample_weight)
@@ -125,6 +127,7 @@ def evaluate_run(
     Judged queries that the run lacks are left out, as trec_eval does, or with `missing="zero"` score 0
     (`trec_eval -c`); unjudged queries are always excluded. Both are reported in `notes`.
     """
+    _refuse_other_pairs(qrels, run)
     if missing not in ("skip", "zero"):
         raise ValueError(f'missing must be "skip" or "zero"; got {missing!r}.')
     metrics = _listed(metrics)
@@ -134,6 +137,39 @@ def evaluate_run(
     if missing == "zero" and len(absent):
         result = _with_zero_queries(result, absent)
     return replace(result, notes=(*notes, *result.notes))
+
+
+def _refuse_other_order(scores: Any, y: Any) -> None:
+    """scikit-learn's metrics take labels first: integers in place of scores beside fractions in place of labels."""
+    if isinstance(scores, RankingData):
+        raise TypeError("evaluate takes the scores first: evaluate(scores, data); got a RankingData in their place.")
+    if isinstance(y, RankingData):
+        return
+    try:
+        first, second = np.asarray(scores, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):  # refused with its row later
+        return
+    if first.ndim != 1 or first.shape != second.shape or not first.size or not _are_labels(first) or np.ptp(first) == 0:
+        return
+    if np.isfinite(second).all() and (second % 1 != 0).any():
+        message = "evaluate takes scores first, then labels, unlike scikit-learn's metrics"
+        state = f"{message}; here the scores are integers from 0 and the labels are fractions"
+        if (second < 0).any():
+            raise ValueError(f"{state}. Call evaluate(scores, labels, ...).")
+        warn(f"{state}. If they are swapped, call evaluate(scores, labels, ...).")
+
+
+def _are_labels(values: Array) -> bool:
+    return bool(np.isfinite(values).all() and (values >= 0).all() and (values % 1 == 0).all())
+
+
+def _refuse_other_pairs(qrels: Any, run: Any) -> None:
+    from podium.formats.trec import Qrels, Run, refuse_other_than
+
+    if isinstance(qrels, Run) and isinstance(run, Qrels):
+        raise TypeError("evaluate_run takes the judgements first: evaluate_run(qrels, run); got them the other way.")
+    refuse_other_than(Qrels, qrels, "evaluate_run: qrels")
+    refuse_other_than(Run, run, "evaluate_run: run")
 
 
 def _listed(metrics: MetricLike | Sequence[MetricLike]) -> list[MetricLike]:

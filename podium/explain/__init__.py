@@ -6,6 +6,7 @@ varies one feature, `permutation_importance(model, data)` shuffles each and `abl
 without each. `draw_tree`, `draw_curves` and `draw_line_search` draw.
 """
 
+from podium._runtime.lazy import refuse_calls
 from podium.explain.ablation import ablation as ablation
 from podium.explain.attributions import Attributions as Attributions
 from podium.explain.attributions import ShapSummary as ShapSummary
@@ -27,3 +28,5 @@ from podium.explain.reasons import Why as Why
 from podium.explain.reasons import why as why
 from podium.models.frame.inspection import Inspection as Inspection
 from podium.models.frame.inspection import inspect as inspect
+
+refuse_calls(__name__)

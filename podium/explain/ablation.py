@@ -101,7 +101,7 @@ def without(data: RankingData, columns: Sequence[int]) -> RankingData:
 
 def _refuse_other_models(model: Any) -> None:
     if not isinstance(model, Ranker):
-        raise ValueError(f"expected a model of Podium, such as podium.LambdaMART; got {type(model).__name__}.")
+        raise ValueError(f"expected a model of Podium, such as LambdaMART; got {type(model).__name__}.")
     refuse_fitted_inits(model, "ablation")
 
 

@@ -288,7 +288,7 @@ def _save(figure: Any, path: str | os.PathLike[str]) -> None:
     import matplotlib
 
     kind = Path(path).suffix.lower().removeprefix(".")
-    stamp: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+    stamp: dict[str, Any] = {"Date": None, "Creator": "Podium"} if kind == "svg" else {"Software": "Podium"}
     picture = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "podium", "svg.fonttype": "none"}):
         figure.savefig(picture, format=kind, metadata=stamp, dpi=150)

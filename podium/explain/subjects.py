@@ -16,14 +16,14 @@ from podium.models.trees.boosted import BoostedTrees
 def refuse_other_models(model: Any) -> None:
     """Only trees have splits to count and to draw."""
     if not isinstance(model, BoostedTrees):
-        raise ValueError(f"expected a model of trees, such as podium.LambdaMART; got {type(model).__name__}.")
+        raise ValueError(f"expected a model of trees, such as LambdaMART; got {type(model).__name__}.")
     check_fitted(model)
 
 
 def refuse_unfitted(model: Any) -> None:
     """Any fitted model of Podium can be asked about its scores."""
     if not isinstance(model, Ranker):
-        raise ValueError(f"expected a model of Podium, such as podium.LambdaMART; got {type(model).__name__}.")
+        raise ValueError(f"expected a model of Podium, such as LambdaMART; got {type(model).__name__}.")
     check_fitted(model)
 
 

@@ -36,7 +36,7 @@ DATA = FileKind(
     mark=b"data",
     name="Podium data cache",
     holds="ranking data",
-    use="Read it with podium.read_data.",
+    use="podium convert and podium.read_data read it.",
     make="Make one with podium convert.",
     mend="Write it again with podium convert.",
     largest=1 << 48,
@@ -46,8 +46,8 @@ MODEL = FileKind(
     mark=b"model",
     name="Podium model",
     holds="a model",
-    use="Load it with podium.load.",
-    make="Make one with model.save or podium train.",
+    use="podium rank uses it, podium.load loads it.",
+    make="Make one with podium train or model.save.",
     mend="Copy it again from where it came, or save the model again.",
     upgrade="Load it with a newer Podium, or save the model again with this one.",
     largest=8 << 30,
@@ -105,7 +105,7 @@ TABLE = FileKind(
     sealed=False,
 )
 CASCADE_FILE = "cascade.podium"  # in the folder of a cascade
-_KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE, TABLE)
+KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE, TABLE)
 
 
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:
@@ -116,7 +116,7 @@ def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:
     if len(start) < 16:
         raise kind.damaged(path, f"it has only {len(start)} bytes")
     mark = start[8:16].rstrip(b"\0")
-    other = next((other for other in _KINDS if other.mark == mark), None)
+    other = next((other for other in KINDS if other.mark == mark), None)
     if other is None:
         raise FormatError(path, f"is no {kind.name}; it is marked as {mark!r}, a kind this version does not know.")
     if other is not kind:

@@ -91,6 +91,16 @@ def _pieces(path: FilePath) -> Iterator[bytes]:
             yield piece
 
 
+def beginning(path: FilePath, size: int) -> bytes:
+    """The first bytes of a file, decompressed."""
+    parts, length = [], 0
+    with open_bytes(path) as stream:
+        while length < size and (piece := _read_piece(path, stream)):
+            parts.append(piece)
+            length += len(piece)
+    return b"".join(parts)[:size]
+
+
 def _read_piece(path: FilePath, stream: IO[bytes]) -> bytes:
     problem: Exception
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time, timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from podium.data.sparse import is_sparse
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+_USUAL = 0.01  # the share of unknown names that is nothing to warn of
 
 Names = dict[str, list[Any]]
 """Column -> its names, in the order of their numbers."""
@@ -116,6 +119,41 @@ def numbers_of_names(column: nw.Series[Any], names: Sequence[Any]) -> np.ndarray
     """The place of every value in the list of all names of the column, NaN for null."""
     places: Mapping[Any, int] = {name: number for number, name in enumerate(names)}
     return np.array([places.get(value, np.nan) for value in column.to_list()], dtype=np.float64)
+
+
+def refuse_other_types(X: Any) -> None:
+    """Refuse dates, times, lists and other objects in the columns of a table: they are neither numbers nor names."""
+    table = _table_of(X)
+    if table is None:
+        return
+    for name in table.columns:
+        column = table.get_column(name)
+        what = _other_type(column)
+        if what is not None:
+            advice = {
+                "dates or times": "Make a number of it, such as days since a date",
+                "lists": "Give each entry a column",
+            }
+            advised = advice.get(what, "Turn it into numbers")
+            raise ValueError(f"column {name!r} holds {what}; expected numbers or names. {advised}, or leave it out.")
+
+
+def _other_type(column: nw.Series[Any]) -> str | None:
+    """What the column holds, if that is neither a number nor a name."""
+    import narwhals as nw
+
+    if isinstance(column.dtype, (nw.Date, nw.Datetime, nw.Duration, nw.Time)):
+        return "dates or times"
+    if isinstance(column.dtype, (nw.List, nw.Array, nw.Struct)):
+        return "lists" if not isinstance(column.dtype, nw.Struct) else "records"
+    if not isinstance(column.dtype, nw.Object):
+        return None
+    example = next((value for value in column.drop_nulls().to_list()), None)
+    if isinstance(example, (date, time, timedelta)):
+        return "dates or times"
+    return (
+        "lists" if isinstance(example, (list, tuple, np.ndarray)) else "records" if isinstance(example, dict) else None
+    )
 
 
 def encode(X: Any, names: Names, columns: Sequence[str] | None = None) -> Any:
@@ -226,9 +264,7 @@ def _codes(values: np.ndarray, known: list[Any], where: str) -> np.ndarray:
 
 
 def _warn_if_unknown(codes: np.ndarray, values: np.ndarray, where: str) -> None:
-    present = values == values  # neither NaN
-    if len(codes) and np.isnan(codes).all() and np.any(present):
-        warn(f"{where}: training knew none of these values; all count as missing.")
+    _warn_of_unknown(np.isnan(codes) & np.asarray(values == values, dtype=bool), np.isnan(codes), where)
 
 
 def _table_of(X: Any) -> nw.DataFrame[Any] | None:
@@ -244,6 +280,16 @@ def _numbers(column: nw.Series[Any], names: list[Any]) -> np.ndarray:
     """The place of every value in the list, NaN for others."""
     places: Mapping[Any, int] = {name: number for number, name in enumerate(names)}
     numbers = np.array([places.get(value, np.nan) for value in column.to_list()], dtype=np.float64)
-    if len(numbers) and np.isnan(numbers).all() and not column.is_null().all():
-        warn(f"column {column.name!r}: training knew none of these values; all count as missing.")
+    missing = np.isnan(numbers)
+    if missing.any():
+        _warn_of_unknown(missing & ~column.is_null().to_numpy().astype(bool), missing, f"column {column.name!r}")
     return numbers
+
+
+def _warn_of_unknown(unknown: np.ndarray, missing: np.ndarray, where: str) -> None:
+    """Warn if training knew none of the values, or not all; rare new names (below 1 %) are nothing unusual."""
+    if unknown.any() and missing.all():
+        warn(f"{where}: training knew none of these values; all count as missing.")
+    elif unknown.sum() >= _USUAL * len(unknown) and unknown.any():
+        number = f"{unknown.sum():,} of {len(unknown):,} values"
+        warn(f"{where}: training did not know {number}; they count as missing.")

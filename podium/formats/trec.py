@@ -2,11 +2,12 @@
 
 Columns are separated by blanks or tabs, so ids hold no blanks; a `#` is an ordinary letter. Queries keep the order of
 first appearance and documents the order of the file. A negative relevance (spam or unjudged in some tracks) is kept;
-evaluation counts it as 0. The rank column of a run is ignored: the score decides.
+evaluation counts it as 0. The score decides the order of a run; ranks that contradict it are warned of, once.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -17,6 +18,7 @@ import numpy as np
 from podium._runtime.compiler import Array, readonly
 from podium._runtime.files import write_whole
 from podium._runtime.once import once
+from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.query_ids import group_rows, object_array
 from podium.data.ranking import RankingData
@@ -44,7 +46,7 @@ class Pairs:
     @classmethod
     def from_dict(cls, pairs: Mapping[Any, Mapping[Any, float]]) -> Self:
         """Make it from `{query id: {document id: number}}`; ids that are no text become text."""
-        _refuse_others(pairs, cls.__name__)
+        _refuse_other_than_dicts(cls.__name__, pairs)
         documents = [str(docid) for inner in pairs.values() for docid in inner]
         numbers = list(chain.from_iterable(inner.values() for inner in pairs.values()))
         offsets = np.cumsum([0, *(len(inner) for inner in pairs.values())], dtype=np.int64)
@@ -131,13 +133,38 @@ class _Layout:
     most: int
     value: int  # the column of the number, from 0
     value_name: str
+    rank: int | None = None  # the column of the rank
 
 
 _QRELS = _Layout("qrels", "qid iteration docno relevance", 4, 4, 3, "relevance")
-_RUN = _Layout("a run", "qid Q0 docno rank score tag", 5, 6, 4, "score")
+_RUN = _Layout("a run", "qid Q0 docno rank score tag", 5, 6, 4, "score", rank=3)
 _BLANK_BYTES = b" \t\n\r\x0b\x0c"  # what bytes.split takes for blanks
 _BLANK = np.isin(np.arange(256), list(_BLANK_BYTES))
 _NOT_IN_NAMES = np.isin(np.arange(256), list(_BLANK_BYTES + b"\0"))
+
+
+def refuse_other_than(kind: type[Pairs], value: Any, what: str) -> None:
+    """Refuse what is no Qrels, or no Run, and say how to get one."""
+    if isinstance(value, kind):
+        return
+    name = kind.__name__
+    if isinstance(value, Mapping):
+        advice = f"Use podium.{name}.from_dict({{query: {{document: number}}}})"
+    elif isinstance(value, (str, os.PathLike)):
+        advice = f"Read the file with podium.read_{name.lower()}"
+    else:
+        advice = f"podium.read_{name.lower()} and podium.{name}.from_dict make one"
+    raise TypeError(f"{what} must be a podium.{name}; got {type(value).__name__}. {advice}.")
+
+
+def _refuse_other_than_dicts(name: str, pairs: Any) -> None:
+    expected = f"expected podium.{name} or {{query: {{document: number}}}}"
+    if not isinstance(pairs, Mapping):
+        raise ValueError(f"{expected}; got {type(pairs).__name__}.")
+    for query, inner in pairs.items():
+        if not isinstance(inner, Mapping):
+            advice = "Of hits, make {hit.id: hit.score for hit in hits}"
+            raise ValueError(f"{expected}; got {type(inner).__name__} for query {query!r}. {advice}.")
 
 
 def read_qrels(path: FilePath) -> Qrels:
@@ -146,12 +173,16 @@ def read_qrels(path: FilePath) -> Qrels:
 
 
 def read_run(path: FilePath) -> Run:
-    """Read `qid Q0 docno rank score tag` lines (the rank is ignored, the tag may be missing), compressed or not."""
+    """Read `qid Q0 docno rank score tag` lines (the tag may be missing), compressed or not.
+
+    The score decides; where ranks say otherwise, a warning counts the documents.
+    """
     return Run(*_read(path, _RUN))
 
 
 def write_qrels(qrels: Qrels, path: FilePath) -> None:
     """Write `qid 0 docno relevance` lines. A query without documents has no line."""
+    refuse_other_than(Qrels, qrels, "write_qrels: the judgements")
     _refuse_names_with_blanks(qrels)
     documents, labels = list(qrels.docid_texts), list(map(number_text, qrels.labels.tolist()))
     with write_whole(path) as stream:
@@ -165,6 +196,7 @@ def write_run(run: Run, path: FilePath, tag: str = "podium") -> None:
 
     Scores read back exactly (float64). A query without documents has no line.
     """
+    refuse_other_than(Run, run, "write_run: the run")
     with write_whole(path) as stream:
         stream.writelines(run_lines(run, tag))
 
@@ -188,22 +220,45 @@ def _read(path: FilePath, layout: _Layout) -> Columns:
     queries: dict[bytes, int] = {}
     codes: list[int] = []
     documents: list[bytes] = []
-    numbers, lines = [np.empty(0)], [np.empty(0, np.int64)]
+    numbers, lines, ranks = [np.empty(0)], [np.empty(0, np.int64)], [np.empty(0)]
     for first_line, block in line_blocks(path):
         starts, words, block_lines = _split(path, first_line, block, layout)
         codes += [queries.setdefault(words[start], len(queries)) for start in starts]
         documents += [words[start + 2] for start in starts]
         numbers.append(_numbers(path, [words[start + layout.value] for start in starts], block_lines, layout))
         lines.append(block_lines)
+        if layout.rank is not None:
+            ranks.append(_ranks([words[start + layout.rank] for start in starts]))
     if not codes:
         raise FormatError(path, f"has no rows; expected lines of {layout.form!r}.")
     order, offsets, _ = group_rows(np.array(codes, dtype=np.int64))
     values, line_of = np.concatenate(numbers), np.concatenate(lines)
+    if layout.rank is not None:
+        _warn_of_contradictions(path, np.array(codes, dtype=np.int64), np.concatenate(ranks), values)
     if order is not None:
         documents, values, line_of = [documents[row] for row in order.tolist()], values[order], line_of[order]
     names = [query.decode("utf-8", "surrogateescape") for query in queries]
     _refuse_repeats_in_file(path, names, offsets, documents, line_of)
     return object_array(names), offsets, _texts(documents), values
+
+
+def _ranks(words: list[bytes]) -> Array:
+    """Ranks as numbers, all equal where some are none: they say nothing then."""
+    ranks, bad = parse_numbers(words)
+    return np.zeros(len(words)) if bad is not None else ranks
+
+
+def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores: Array) -> None:
+    """Warn of documents with a higher score than the one that is ranked right above them."""
+    order = np.lexsort((ranks, queries))
+    queries, ranks, scores = queries[order], ranks[order], scores[order]
+    wrong = (queries[1:] == queries[:-1]) & (ranks[1:] > ranks[:-1]) & (scores[1:] > scores[:-1])
+    if not wrong.any():
+        return
+    number = len(np.unique(queries[1:][wrong]))
+    where = f"{counted(number, 'query', 'queries')}, {counted(int(wrong.sum()), 'document')}"
+    message = f"{os.fspath(path)}: scores contradict ranks ({where} with a higher score than the one ranked above)"
+    warn(f"{message}. The scores decide, as in trec_eval; higher is better.")
 
 
 def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tuple[list[int], list[bytes], Array]:
@@ -249,13 +304,6 @@ def _columns_of(data: RankingData, values: Any, what: str) -> Columns:
     if numbers.shape == (data.n_rows,) and not data.is_contiguous:
         numbers, texts = numbers[data.rows], texts.take(data.rows)
     return _checked(list(map(str, data.query_ids)), data.offsets, list(texts), numbers)
-
-
-def _refuse_others(pairs: Any, name: str) -> None:
-    for part in (pairs, *(pairs.values() if isinstance(pairs, Mapping) else ())):
-        if not isinstance(part, Mapping):
-            expected = f"expected podium.{name} or {{query: {{document: number}}}}"
-            raise ValueError(f"{expected}; got {type(part).__name__}.")
 
 
 def _checked(queries: list[str], offsets: Array, documents: list[str], values: Any) -> Columns:

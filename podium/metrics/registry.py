@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from podium._runtime.registry import Registry
-from podium._runtime.words import did_you_mean
+from podium._runtime.words import did_you_mean, is_slip
 from podium.metrics.additive import DCG, NDCG, RBP, MeanNDCG, Precision, Recall
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR, ReciprocalRank
@@ -27,6 +27,11 @@ METRICS: Registry[type[Metric]] = Registry(
     {"ap": "map", "precision": "p", "prec": "p", "r": "recall", "mrr": "rr", "mean_ndcg": "meanndcg"},
 )
 
+# Other metrics of the field: nearest in their letters is one that measures something else.
+_OTHER_METRICS = {"bpref", "gmap", "rprec", "r_prec", "iprec", "infap", "infndcg", "xinfap", "nerr", "udcg", "ndcg_rel"}
+_OTHER_METRICS |= {"success", "hit", "hits", "hitrate", "q", "gm_map", "map_ia", "err_ia", "alpha_ndcg", "tau", "pcr"}
+_TREC_NAMES = {"ndcg_cut": "ndcg", "map_cut": "map", "recip_rank": "rr", "p": "p", "recall": "recall"}
+_TREC_NAME = re.compile(r"(?P<name>[a-z_]*[a-z])(?:_(?P<cutoff>[0-9]+))?")
 Registered = TypeVar("Registered", bound=type[Metric])
 _PATTERN = re.compile(
     r"(?P<name>[a-z_]+)(?:\((?P<first>[^()]*)\))?(?:@(?P<cutoff>[0-9]+))?(?:\((?P<last>[^()]*)\))?(?P<minus>-)?"
@@ -122,5 +127,11 @@ def _hint(metric: str) -> str:
     name, at, rest = metric.strip().lower().partition("@")
     if name in METRICS and at:
         return " Expected name@cutoff(settings), with an integer cutoff from 1."
-    guess = did_you_mean(name.split("(")[0], [*METRICS, *METRICS.other_names], cutoff=0.5)
-    return guess.replace("'?", f"{at}{rest}'?") or f" Known: {', '.join(METRICS)}."
+    other = _TREC_NAME.fullmatch(name)
+    if other is not None and _TREC_NAMES.get(other["name"]) in METRICS:
+        cutoff = f"@{other['cutoff']}" if other["cutoff"] else ""
+        return f" trec_eval's {name} is {_TREC_NAMES[other['name']]}{cutoff}."
+    word = name.split("(")[0]
+    guess = "" if word in _OTHER_METRICS else did_you_mean(word, [*METRICS, *METRICS.other_names], cutoff=0.5)
+    slip = guess and is_slip(word, guess.split("'")[1])
+    return guess.replace("'?", f"{at}{rest}'?") if slip else f" Known: {', '.join(METRICS)}."

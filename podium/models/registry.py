@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from podium._runtime.once import once
 from podium._runtime.words import check_choice, excerpt
+from podium.models.other_names import refuse_unknown_parameter
 
 if TYPE_CHECKING:
     from podium.models.frame.parameters import Parameter
@@ -241,7 +242,7 @@ def read_settings(entry: ModelEntry, settings: Sequence[str]) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals:
             raise ValueError(f"--set takes name=value, such as learning_rate=0.05; got {setting!r}.")
-        check_choice(f"{entry.class_name}: a parameter", name, entry.parameters)
+        refuse_unknown_parameter(entry.class_name, name, entry.parameters)
         if name in values:
             raise ValueError(f"--set {name}=... is given twice ({values[name]} and {text}); give it once.")
         values[name] = _value(entry, name, text)

@@ -247,14 +247,22 @@ def _warn_if_rank_is_ignored(metric: Metric, labels: Array) -> None:
 
 
 def _never_changes(metric: Metric, labels: Array) -> bool:
-    """Try every swap in a list with good documents down to the cutoff, one of each grade, and bad ones after."""
+    """Try every swap in lists of good documents, one of each grade, and bad ones after.
+
+    There are 1, 2, ... good documents, as many as ranks can count: one more than a metric asks for hides every swap.
+    """
     grades = np.unique(labels)[::-1]
     if len(grades) < 2:
         return False
     few = grades[np.linspace(0, len(grades) - 1, min(len(grades), 5)).astype(np.int64)]
-    edge = min(metric.cutoff or 1, 20)
-    probe = np.concatenate([np.full(edge, few[0]), few, np.full(edge, few[-1])])
-    return all(not np.any(np.nan_to_num(metric.swaps(probe, i))) for i in range(len(probe) - 1))
+    edge = min(metric.cutoff or 20, 20)
+    mixed = [np.concatenate([np.full(edge, few[0]), few, np.full(edge, few[-1])])]
+    good = [np.concatenate([np.full(n, few[0]), np.full(edge + 1, few[-1])]) for n in range(1, edge + 1)]
+    return not any(_changes(metric, probe) for probe in (*mixed, *good))
+
+
+def _changes(metric: Metric, probe: Array) -> bool:
+    return any(np.any(np.nan_to_num(metric.swaps(probe, i))) for i in range(len(probe) - 1))
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from podium.models.registry import Plan
 from podium.pipelines.auto.autoranker import AutoRanker
 from podium.pipelines.auto.cross_validation import CrossValidation, cross_validate
 from podium.pipelines.auto.page import refuse_bad_page, write_page
-from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out
+from podium.workflows.reading import Columns, Locate, itself, read_file, refuse_bad_out, warn_if_trained_on
 
 HISTORY_FORMATS = (".json", ".csv")
 
@@ -37,9 +38,7 @@ def tune_files(
     """Tune on two files, and write the best model and, if asked for, all trials. `options` are those of `tune`."""
     refuse_bad_out(out, [train_file, valid_file], model=True)
     if history is not None:
-        check_choice("--history: the suffix", plain_suffix(history), HISTORY_FORMATS)
-        refuse_bad_target(history)
-        refuse_own_input("--history", [history], [train_file, valid_file, out])
+        refuse_bad_history(history, [train_file, valid_file, out])
     parsed = read_space(plan.model, space) if space else None
     train, valid = _read_both(train_file, valid_file, locate)
     with progress(f"tuning {type(plan.model).__name__}") as report:
@@ -48,6 +47,12 @@ def tune_files(
     if history is not None:
         write_history(tuned, history)
     return tuned
+
+
+def refuse_bad_history(history: Path, others: Sequence[Path]) -> None:
+    check_choice("--history: the suffix", plain_suffix(history), HISTORY_FORMATS)
+    refuse_bad_target(history)
+    refuse_own_input("--history", [history], others)
 
 
 def auto_files(
@@ -85,7 +90,9 @@ def _read_both(train_file: Path, valid_file: Path | None, locate: Locate) -> tup
     if valid_file is None:
         return train, None
     columns = Columns.of_data(train, train_file)
-    return train, columns.give(read_file(valid_file, locate, columns.categories or ()), valid_file)
+    valid = columns.give(read_file(valid_file, locate, columns.categories or ()), valid_file)
+    warn_if_trained_on(valid, valid_file, train, train_file)
+    return train, valid
 
 
 def write_history(tuned: Tuned, path: Path) -> None:

@@ -6,7 +6,8 @@ user's names. A `Reading` is one that also says how files of data are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from podium._runtime.words import counted
 from podium.data.categories import Categories
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
+from podium.data.sparse import as_dense
 from podium.formats import Format, format_of, formats, read_data
 from podium.persistence.storage import refuse_bad_model_path
 
@@ -86,10 +88,26 @@ def read_files(paths: Sequence[Path], locate: Locate = itself, **options: Any) -
     return RankingData.concat(alike, names=list(map(str, paths)))
 
 
-def read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:
+def open_model(path: Path, locate: Locate = itself) -> Ranker:
+    """The model of a file; a cascade and an index are folders that hold some."""
+    from podium.models.frame.ranker import Ranker
     from podium.persistence.saving import load
 
-    ranker = load(locate(model))
+    if path.is_dir():
+        inside = next((file for file in sorted(path.glob("stage-*.podium"))), None)
+        search = f'podium search {path} "some words" searches it'
+        if inside is not None:
+            raise IsADirectoryError(f"{path} is a cascade; expected the file of a model, such as {inside}. {search}.")
+        if (path / "index.podium").is_file():
+            raise IsADirectoryError(f"{path} is an index; expected the file of a model. {search}.")
+        raise IsADirectoryError(f"{path} is a folder; expected the file of a model, which podium train makes.")
+    ranker = load(locate(path))
+    assert isinstance(ranker, Ranker)  # a file holds nothing else
+    return ranker
+
+
+def read_with_model(model: Path, data: Path, locate: Locate) -> tuple[Ranker, RankingData]:
+    ranker = open_model(model, locate)
     columns = Columns.of_model(ranker, model)
     return ranker, columns.give(read_file(data, locate, columns.categories or (), labels="optional"), data)
 
@@ -101,6 +119,25 @@ def refuse_bad_out(out: Path, inputs: Sequence[Path], *, model: bool = False) ->
     else:
         refuse_bad_target(out)
     refuse_own_input("--out", [out], inputs)
+
+
+def warn_if_trained_on(valid: RankingData, path: Path, train: RankingData, train_file: Path) -> None:
+    """Warn of validation data whose queries are all training queries, with the same rows and labels."""
+    if valid.n_features != train.n_features or not valid.n_queries:
+        return
+    known = set(_fingerprints(train))
+    if all(fingerprint in known for fingerprint in _fingerprints(valid)):
+        what = f"{path}: every query in it is in {train_file} too, with the same documents and labels"
+        warn(f"{what}. Its values say nothing about new queries; give other queries to --valid.")
+
+
+def _fingerprints(data: RankingData) -> Iterator[tuple[int, int]]:
+    """Of each query, whatever it is called: checksums of its features and its labels."""
+    labels = np.zeros(data.n_rows) if data.y is None else data.y
+    for start, end in zip(data.offsets[:-1], data.offsets[1:]):
+        rows = data.rows[start:end]
+        X = np.ascontiguousarray(as_dense(data.X[rows]))
+        yield zlib.crc32(X.tobytes()), zlib.crc32(np.ascontiguousarray(labels[rows], np.float64).tobytes())
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,10 @@ import numpy as np
 
 from podium._runtime.files import is_stream, refuse_bad_target, refuse_own_input, write_whole
 from podium._runtime.progress import progress
-from podium._runtime.warn import LossWarning
+from podium._runtime.warn import LossWarning, warn
 from podium._runtime.words import counted
 from podium.formats.kinds import CASCADE_FILE
+from podium.workflows.outputs import new_folder, refuse_other_data, refuse_other_kind
 from podium.workflows.reading import Locate, itself
 
 if TYPE_CHECKING:  # one query to an index needs neither data nor models
@@ -35,17 +37,25 @@ def index_files(
     *,
     format: str | None = None,
     strict: bool = False,
+    force: bool = False,
     locate: Locate = itself,
     **settings: Any,
 ) -> tuple[Built, Faults]:
-    """Index documents of files and folders; bad records are left out and noted, unless `strict`."""
+    """Index documents of files and folders; bad records are left out and noted, unless `strict`.
+
+    With `force`, an index that is there is replaced once the new one is complete.
+    """
     from podium.search import Faults, read_documents
     from podium.search.indexing import index_documents
 
-    faults = Faults(strict)
-    sources = [read_documents(locate(path), format=format, faults=faults) for path in documents]
-    with progress("indexing") as report:
-        return index_documents(sources, out, report=report, **settings), faults
+    if force and settings.get("update"):
+        raise ValueError("Give --update to add to the index or --force to replace it, not both.")
+    with nullcontext(out) if settings.get("update") else new_folder("--out", out, "index", force) as folder:
+        faults = Faults(strict)
+        sources = [read_documents(locate(path), format=format, faults=faults) for path in documents]
+        with progress("indexing") as report:
+            built = index_documents(sources, folder, report=report, **settings)
+    return replace(built, folder=out), faults
 
 
 def is_cascade(folder: Path) -> bool:
@@ -133,22 +143,22 @@ class FeatureRequest:
     qrels: Path | None = None
     features: Path | None = None
     normalize: str | None = None
-    n: int = 1000
+    n: int | None = None  # that of the features' declaration, or 1,000
     unjudged: str = "irrelevant"
     add_judged: bool = False
     by_position: bool = False
 
 
 def features_file(
-    index: Path, request: FeatureRequest, out: Path, *, locate: Locate = itself, **first_stage: Any
+    index: Path, request: FeatureRequest, out: Path, *, force: bool = False, locate: Locate = itself, **first_stage: Any
 ) -> FeatureFile:
     """Write the features that are asked for, and OUT.features.toml, which declares them.
 
-    LightGBM text has labels in any case: without qrels they are 0.
+    LightGBM text has labels in any case: without qrels they are 0, with a warning.
     """
     from podium.formats import files_of, format_of, write_data
     from podium.formats.trec import read_qrels
-    from podium.pipelines.cascades.cascade import Cascade, Stage
+    from podium.pipelines.cascades.cascade import DEPTH, Cascade, Stage
     from podium.search import read_queries
 
     kind = format_of(out, "letor" if is_stream(out) else None, reading=False)
@@ -157,7 +167,12 @@ def features_file(
     features = declared_features(request.features, request.normalize, locate)
     tables = [Path(feature.settings["file"]) for feature in features.features if feature.table is not None]
     refuse_own_input("--out", files_of(out, kind), [str(path) for path in (*inputs, *tables) if path is not None])
-    stage = Stage(features=features, n=request.n)
+    declaration = None if is_stream(out) else out.with_name(f"{out.name}.features.toml")
+    refuse_other_data("--out", out, kind, force)
+    if declaration is not None:
+        refuse_other_kind("--out", declaration, "declaration", force)
+    n = request.n or features.n or DEPTH
+    stage = Stage(features=replace(features, n=n), n=n)
     cascade = Cascade(index, stage, **first_stage)
     texts = read_queries(locate(request.queries), by_position=request.by_position)
     judged = None if qrels is None else read_qrels(locate(qrels))
@@ -166,11 +181,12 @@ def features_file(
         data = cascade.training_data(texts, judged, **rules, report=report)
     written = data
     if data.y is None and kind.needs_labels:
+        message = f"{out}: without --qrels the rows have no labels, and {kind.name} text needs some: all are 0"
+        warn(f"{message}. Rank with this file, do not train on it; .csv and .podium-data files can be without labels.")
         written = replace(data, y=np.zeros(data.n_rows))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # names are in the declaration
         write_data(written, out, format=kind.name)
-    declaration = None if is_stream(out) else out.with_name(f"{out.name}.features.toml")
     if declaration is not None:
         with write_whole(declaration) as stream:
             folder = declaration.absolute().parent
@@ -212,18 +228,18 @@ def make_cascade(
     **first_stage: Any,
 ) -> Cascade:
     """Save an index and models, one per stage, as a cascade; features and n are one for all, or one per model."""
-    from podium.persistence.saving import load
     from podium.pipelines.cascades.cascade import Cascade, Stage
     from podium.pipelines.cascades.saving import refuse_bad_folder
+    from podium.workflows.reading import open_model
 
     refuse_bad_folder(out)
     _refuse_cascade(index)
     declarations = _one_per_model("--features", list(features) or [None], models)
-    depths = _one_per_model("--n", list(n) or [1000], models)
+    depths: list[Any] = _one_per_model("--n", list(n) or [None], models)
     stages = []
     for path, declaration, depth in zip(models, declarations, depths):
         try:
-            stages.append(Stage(load(locate(path)), declared_features(declaration, normalize, locate), depth))
+            stages.append(Stage(open_model(path, locate), declared_features(declaration, normalize, locate), depth))
         except ValueError as error:
             raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
     cascade = Cascade(index, stages, **first_stage)
@@ -238,7 +254,7 @@ def fit_cascade(
     *,
     features: Path | None = None,
     normalize: str | None = None,
-    n: int = 1000,
+    n: int | None = None,
     locate: Locate = itself,
     **first_stage: Any,
 ) -> Cascade:
@@ -250,7 +266,8 @@ def fit_cascade(
 
     refuse_bad_folder(out)
     _refuse_cascade(index)
-    cascade = Cascade(index, Stage(features=declared_features(features, normalize, locate), n=n), **first_stage)
+    stage: Any = {} if n is None else {"n": n}
+    cascade = Cascade(index, Stage(features=declared_features(features, normalize, locate), **stage), **first_stage)
     texts = read_queries(locate(judgements.queries), by_position=judgements.by_position)
     qrels = read_qrels(locate(judgements.qrels))
     with progress("choosing a re-ranker") as report:

@@ -25,7 +25,7 @@ from podium.models.frame.resolving import differing_values
 from podium.models.frame.taking_pairs import check_takes_pairs
 from podium.models.registry import Plan
 from podium.persistence.checkpoints import Checkpoints
-from podium.workflows.reading import Columns, Locate, itself, read_file, read_files, refuse_bad_out
+from podium.workflows.reading import Columns, Locate, itself, read_file, read_files, refuse_bad_out, warn_if_trained_on
 
 
 def train_files(
@@ -55,6 +55,8 @@ def train_files(
         data = Columns.of_model(base, plan.parameters["init"]).give(data, sources[0])
     columns = Columns.of_data(data, sources[0])
     valid = {str(path): columns.give(read_file(path, locate, columns.categories or ()), path) for path in valid_files}
+    for path, part in zip(valid_files, valid.values()):
+        warn_if_trained_on(part, path, data, sources[0])
     return train(plan, data, valid, out, early_stopping_rounds, checkpoints, pairs)
 
 

@@ -144,6 +144,7 @@ def test_a_base_model_of_a_table_with_other_columns_is_refused():
         LambdaSMART(**SMALL, init=base).fit(frame_of(pd.DataFrame, NAMES), Y, QID)
 
 
+@pytest.mark.filterwarnings("ignore:.*every query in it is in")  # the validation data are the training data
 @pytest.mark.parametrize("command", ["rank", "explain", "train"])
 def test_the_command_line_refuses_other_columns_and_tells_of_none(model, tmp_path, command):
     write_data(data_of(NAMES), tmp_path / "good.csv")

@@ -1,6 +1,7 @@
 """A table of few rows gets the scores that its rows have in a large table, which a general reader reads."""
 
 import pickle
+import re
 import warnings
 from itertools import product
 
@@ -44,7 +45,7 @@ def outcome(model, table):
             scores = model.predict(table)
         except (ValueError, TypeError) as error:
             return type(error), str(error).splitlines()[0].split(" at row")[0]
-    return scores, [str(warning.message) for warning in noted]
+    return scores, [re.sub("[0-9,]+ of [0-9,]+", "some", str(warning.message)) for warning in noted]
 
 
 def repeated(table):

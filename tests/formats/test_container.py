@@ -164,10 +164,12 @@ def test_what_could_not_be_read_is_not_written(tmp_path):
 
 def test_each_kind_says_what_it_is_when_given_for_another(tmp_path):
     write_container(tmp_path / "m.podium-data", DATA, {}, arrays())
-    with pytest.raises(FormatError, match=r"m\.podium-data: holds ranking data, not a model\. Read it with"):
+    with pytest.raises(FormatError, match=r"m\.podium-data: holds ranking data, not a model\. podium convert and"):
         read(tmp_path / "m.podium-data", MODEL)
     write_container(tmp_path / "m.podium", MODEL, {}, arrays())
-    with pytest.raises(FormatError, match=r"m\.podium: holds a model, not ranking data\. Load it with podium\.load"):
+    with pytest.raises(
+        FormatError, match=r"m\.podium: holds a model, not ranking data\. podium rank uses it, podium\.load"
+    ):
         read_cache(tmp_path / "m.podium")
     write_container(tmp_path / "m.other", replace(MODEL, mark=b"other"), {}, arrays())
     with pytest.raises(FormatError, match="is marked as b'other', a kind this version does not know"):

@@ -45,7 +45,7 @@ def test_the_tag_of_a_run_may_be_missing_on_any_line(tmp_path):
 
 
 def test_interleaved_queries_are_put_together_in_order_of_first_appearance(tmp_path):
-    run = read_run(written(tmp_path, b"b Q0 x 1 1 t\na Q0 y 1 2 t\nb Q0 z 2 3 t\n"))
+    run = read_run(written(tmp_path, b"b Q0 x 2 1 t\na Q0 y 1 2 t\nb Q0 z 1 3 t\n"))
     assert list(run.to_dict().items()) == [("b", {"x": 1.0, "z": 3.0}), ("a", {"y": 2.0})]
 
 

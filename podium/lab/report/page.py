@@ -38,6 +38,7 @@ def write_page(title: str, lead: str, facts: Mapping[str, str], sections: Sequen
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta name="generator" content="Podium">
 <title>{text(title)}</title>
 <style>
 {_resource("style.css")}</style>

@@ -23,6 +23,7 @@ from podium.data.ranking import RankingData
 from podium.models.frame.parameters import AUTO, INTEGER, NUMBER, Declaration, is_auto, parameters_of
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.resolving import AutoParameters
+from podium.models.other_names import refuse_unknown_parameter
 
 _RANGE_KEYS = ("low", "high", "log")
 
@@ -180,7 +181,7 @@ def _range(model: Ranker, name: str, declaration: Declaration | None, ends: Mapp
 
 def _declaration(model: Ranker, name: str) -> Declaration | None:
     """What the parameter may be; None for one of scikit-learn's estimators, which check their parameter."""
-    check_choice(f"{type(model).__name__}: a parameter", name, model.get_params(deep=True))
+    refuse_unknown_parameter(type(model).__name__, name, model.get_params(deep=True))
     holder, parameter = _holder(model, name)
     return parameters_of(type(holder))[parameter].declaration if isinstance(holder, Ranker) else None
 

@@ -6,7 +6,7 @@ merges, sparse indices, categories as text) is checked here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,15 @@ from podium._runtime.warn import warn
 from podium.data.categories import called
 from podium.data.columns import SAME_COLUMNS, first_difference, with_columns_of
 from podium.data.precision import merged_columns, warn_of_merged
+from podium.data.query_ids import as_query_ids
 from podium.data.ranking import RankingData, as_features, refuse_beside_data
 from podium.data.small_tables import SmallTables
 from podium.data.sparse import FeatureMatrix, as_sparse, is_sparse
 from podium.formats.frames import merged_in_frame
-from podium.formats.names import encode
+from podium.formats.names import encode, refuse_other_types
 from podium.learners.rows import are_scorable
 from podium.models.frame.estimator import check_fitted
+from podium.models.other_names import CALLBACKS
 
 if TYPE_CHECKING:
     from podium.models.frame.plan import FitOptions
@@ -85,7 +87,8 @@ def _validated(model: Ranker, X: Any, *more: Any, **options: Any) -> Any:
     X = _known_to_sklearn(model, X, trained)
     try:
         return validate_data(model, X, *more, reset=False, **options, **_VALIDATION)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        refuse_other_types(X)
         names = getattr(X, "columns", None)
         if names is None or trained is None:
             raise
@@ -132,6 +135,7 @@ def training_data(model: Ranker, X: Any, y: Any, qid: Any, options: FitOptions, 
         else:
             _note_columns(model, data)
         return data
+    refuse_other_types(X)
     _warn_of_merged(model, X)
     X, y = _rows_and_labels(model, X, y, known) if options.pairs is None else (_rows(model, X, known), None)
     weights = options.weights
@@ -247,7 +251,30 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
     return _safe_indexing(X, rows)
 
 
+def check_callbacks(callbacks: Any) -> None:
+    """Refuse what is no list of functions, and say what replaces a callback of another library."""
+    if callable(callbacks) or not isinstance(callbacks, Iterable) or isinstance(callbacks, str):
+        what = type(callbacks).__name__
+        raise TypeError(f"callbacks must be a list of functions of one Progress; got {what}. Put it in a list.")
+    for callback in callbacks:
+        kind = type(callback)
+        library = (kind.__module__ or "").partition(".")[0]
+        if library in CALLBACKS:
+            word = kind.__name__.strip("_").removesuffix("Callback")
+            ours = CALLBACKS[library].get(word, "callbacks are functions of one Progress here")
+            raise TypeError(f"callbacks: {kind.__module__}.{kind.__name__} is for {library}; instead, {ours}.")
+        if not callable(callback):
+            raise TypeError(f"callbacks must be functions of one Progress; got {kind.__name__} {callback!r:.60}.")
+
+
+def check_verbose(verbose: Any) -> None:
+    if verbose is not None and (not isinstance(verbose, (Integral, np.bool)) or verbose < 0):
+        raise ValueError(f"verbose must be an integer (a line every so many steps), 0 or None; got {verbose!r}.")
+
+
 def refuse_number_as_qid(qid: Any) -> None:
+    if isinstance(qid, (str, bytes)):
+        as_query_ids(qid, None, 0)  # refuses it
     if isinstance(qid, Integral):
         advice = f"For the first trees only, give n_trees={qid}."
         raise ValueError(f"predict: qid must have one id per row; got {qid}. {advice}")

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from podium.models.frame.parameters import value_of
+from podium.models.other_names import attribute_hint, hint_for, with_hints
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from podium.models.frame.transforms import Transform
 
 _ROUTED = ("fit", "predict", "score")  # methods that take more than X and y
+_HINTED = (*_ROUTED, "rank")
 Model = TypeVar("Model")
 Request = bool | str | None
 Requests = Mapping[str, Request]
@@ -47,6 +50,29 @@ class Estimator:
     init_: Any = None  # the fitted model that this one started from
     _requests: Mapping[str, Requests] = {}  # by method
 
+    def __new__(cls, *arguments: Any, **parameters: Any) -> Self:
+        """Refuse parameters that there are not, with a hint; `__init__` sets the others."""
+        names: list[str] = cls._get_param_names() if hasattr(cls, "__dataclass_fields__") else []
+        for name in parameters:
+            if names and name not in names:
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}.{hint_for(name, names)}")
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Methods whose arguments other libraries call by other names refuse these with a hint."""
+        super().__init_subclass__(**more)
+        for name in _HINTED:
+            if isinstance(method := vars(cls).get(name), FunctionType):
+                setattr(cls, name, with_hints(method))
+
+    if not TYPE_CHECKING:  # attributes that are misspelt are errors of types
+
+        def __getattr__(self, name: str) -> Any:
+            """What there is not; an attribute of another library is answered with ours."""
+            if hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # a property that has failed: its own error
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{attribute_hint(name)}")
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """All parameters by name; with `deep`, those of a model that is a parameter too, as `model__n_estimators`."""
         params = {name: value_of(self, name) for name in self._get_param_names()}
@@ -61,7 +87,7 @@ class Estimator:
             name, _, inner = key.partition("__")
             if name not in names:
                 message = f"Invalid parameter {name!r} for estimator {self}."
-                raise ValueError(f"{message} Valid parameters are: {names!r}.")
+                raise ValueError(f"{message} Valid parameters are: {names!r}.{hint_for(name, names)}")
             if inner:
                 nested.setdefault(name, {})[inner] = value
             else:
@@ -158,13 +184,14 @@ def clone(model: Model) -> Model:
     return copy
 
 
-def check_fitted(model: Any) -> None:
+def check_fitted(
+    model: Any, advice: str = "Call 'fit' with appropriate arguments before using this estimator."
+) -> None:
     """Refuse a model that is not fitted, by scikit-learn's error."""
     if is_fitted(model):
         return
     from sklearn.exceptions import NotFittedError
 
-    advice = "Call 'fit' with appropriate arguments before using this estimator."
     raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet. {advice}")
 
 

@@ -20,7 +20,14 @@ from podium.data.ranking import RankingData
 from podium.formats.kinds import CHECKPOINT
 from podium.learners.monitor import Curves, Monitor
 from podium.learners.stored import read_count, read_numbers, refuse_other_names
-from podium.models.frame.arguments import check_early_stopping, eval_sets_of, has_eval_sets, training_data
+from podium.models.frame.arguments import (
+    check_callbacks,
+    check_early_stopping,
+    check_verbose,
+    eval_sets_of,
+    has_eval_sets,
+    training_data,
+)
 from podium.models.frame.constant_features import constant_features
 from podium.models.frame.holding_out import VALIDATION, Division, check_validation, divide
 from podium.models.frame.imputing import Imputation
@@ -47,11 +54,13 @@ def train(
     model: Ranker, plan: TrainingPlan[Any], X: Any, y: Any, qid: Any, options: FitOptions, more: int | None = None
 ) -> None:
     """`fit`, or with `more` so many further steps of the fitted model; its parameters have been checked."""
+    check_verbose(options.verbose)
     report = print if options.verbose else None
     checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
     is_evaluated = has_eval_sets(options.eval_set) or value_of(model, "validation_fraction") is not None
     check_early_stopping(options.early_stopping_rounds, is_evaluated)
     check_validation(model, options)
+    check_callbacks(options.callbacks)
     check_takes_pairs(model, plan, options.pairs)
     if more is None:
         model.fitted_parameters_ = {name: value_of(model, name) for name in model.scoring_parameters}

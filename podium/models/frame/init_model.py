@@ -42,6 +42,8 @@ def read_init(text: str) -> Any:
     if not os.path.exists(text):
         problem = f"there is no file {text!r}, and no model of this name.{did_you_mean(name, names)}"
         raise ValueError(f"init must be the file of a saved model, or a model such as linear(max_iter=50); {problem}")
+    if os.path.isdir(text):
+        raise IsADirectoryError(f"init must be the file of a saved model; {text} is a folder.")
     return load(text)
 
 

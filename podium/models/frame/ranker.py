@@ -292,6 +292,8 @@ class Ranker(Estimator):
             scores = self.predict(X)
             return np.asarray(X.rows[order_by_score(scores[X.rows], X.offsets)])
         n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if qid is None and n > 1 and getattr(self, "n_queries_", 1) > 1:
+            warn(f"rank: qid not given: all {n} rows are ranked as one query. If they are, give qid=[0] * {n}.")
         ids = np.zeros(n, np.int64) if qid is None else as_query_ids(qid, None, n)
         scores = self.predict(X, ids)
         order, offsets, _ = group_rows(ids)
@@ -366,7 +368,7 @@ class Ranker(Estimator):
         """
         from podium.persistence.saving import save
 
-        check_fitted(self)
+        check_fitted(self, "It has learned nothing that could be saved; call fit first.")
         save(self, target, score_only)
 
     def scoring_parameter(self, name: str) -> Any:

@@ -38,6 +38,7 @@ from podium.models.frame.parameters import (
 )
 from podium.models.frame.plan import FitOptions, TrainingPlan, TrainingRows, all_or_nothing, target_parameter
 from podium.models.frame.ranker import FittedState, Ranker
+from podium.models.frame.resolving import AutoParameters
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
@@ -45,11 +46,12 @@ from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     SPLITS,
     STEPS,
-    SizeParameters,
+    check_goss,
     is_feature_list,
     is_sign_mapping,
     size_parameter,
 )
+from podium.models.trees.sizes import sizes_for
 from podium.persistence.validation import TREE_FACTS, Fact
 
 # Training code is imported by the methods that train: a model that is loaded to score needs none of it.
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
+class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
@@ -261,6 +263,7 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
         if without_splits(grown) and (has_gradients(learner) or not self.make_objective().needs_pairs):
             warn(explain_no_splits(learner))
 
+    auto_values = staticmethod(sizes_for)
     step_word: ClassVar[str] = "tree"
     steps_parameter: ClassVar[str | None] = "n_estimators"
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE
@@ -279,7 +282,7 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
 
     def check_state(self) -> None:
         super().check_state()
-        self._check_goss()
+        check_goss(self)
         self.forest_.check()
         if self.best_iteration_ > self.forest_.n_trees:
             raise ValueError(f"best_iteration is {self.best_iteration_} of {self.forest_.n_trees} trees")
@@ -392,7 +395,7 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        self._check_goss()
+        check_goss(self)
         self._check_line_search()
 
     def find_names(self, X: Any) -> Names:
@@ -439,12 +442,3 @@ class BoostedTrees(BinParameter, SeedParameter, SizeParameters, Ranker):
         if self.step == "line_search" and self.drop_rate > 0:
             problem = "step='line_search' does not support DART, which changes earlier trees after the search"
             raise ValueError(f"{type(self).__name__}: {problem}; set drop_rate=0.")
-
-    def _check_goss(self) -> None:
-        """Refuse parameters that GOSS does not go with."""
-        if self.goss is None:
-            return
-        if self.row_fraction < 1 or self.query_fraction < 1:
-            raise ValueError(f"{type(self).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
-        if self.step in ("exact", "tree"):
-            raise ValueError(f"{type(self).__name__}: goss goes with step 'newton' or 'mean'; got {self.step!r}.")

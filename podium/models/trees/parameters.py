@@ -20,8 +20,7 @@ from podium.models.frame.parameters import (
     parameter,
     parametrized,
 )
-from podium.models.frame.resolving import AutoParameters
-from podium.models.trees.sizes import size_words, sizes_for
+from podium.models.trees.sizes import size_words
 
 GROWTHS = ("leaf", "level", "oblivious")
 STEPS = ("newton", "mean", "exact", "tree", "line_search")
@@ -82,12 +81,6 @@ def size_parameter(name: str, default: Any = AUTO) -> Any:
     return parameter(default, f"{about}; {size_words(name)}" if auto else f"{about}.", auto=auto, **limits)
 
 
-class SizeParameters(AutoParameters):
-    """Models of trees, whose sizes may be "auto"."""
-
-    auto_values = staticmethod(sizes_for)
-
-
 @parametrized
 class GrowthParameters:
     """The shape of trees that are not always oblivious."""
@@ -131,3 +124,13 @@ class BoostingParameters(InitParameter):
     )
     skip_drop: float = parameter(0.5, "DART: probability that no tree is dropped in a step.", low=0, high=1)
     max_drop: int = parameter(50, "DART: maximum number of trees dropped per step.", low=1, high=10**6)
+
+
+def check_goss(model: Any) -> None:
+    """Refuse parameters that GOSS does not go with."""
+    if model.goss is None:
+        return
+    if model.row_fraction < 1 or model.query_fraction < 1:
+        raise ValueError(f"{type(model).__name__}: goss draws the rows; leave row_fraction and query_fraction at 1.")
+    if model.step in ("exact", "tree"):
+        raise ValueError(f"{type(model).__name__}: goss goes with step 'newton' or 'mean'; got {model.step!r}.")

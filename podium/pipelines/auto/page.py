@@ -50,6 +50,7 @@ def html_page(model: AutoRanker) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>AutoRanker</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="generator" content="Podium">'
         f"<style>{_STYLE}</style></head><body><h1>AutoRanker</h1><p>{escape(_about(model))}</p>"
         f"<h2>What was picked</h2><ul>{reasons}</ul><h2>Members</h2><ul>{members}</ul>"
         f"<h2>What was tried</h2><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></body></html>\n"

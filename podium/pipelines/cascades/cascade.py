@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from podium._runtime.threads import map_blocks
+from podium._runtime.warn import warn
 from podium._runtime.words import check_choice, counted
 from podium.data.columns import SAME_COLUMNS, are_positions, first_difference
 from podium.data.ranking import RankingData
@@ -35,6 +36,7 @@ from podium.search.searcher import Fields
 if TYPE_CHECKING:
     from podium.pipelines.cascades.choosing import CascadeChoice
 
+DEPTH = 1000  # documents that a stage re-ranks, unless something else is known
 _QUERIES_PER_BLOCK = 8
 _UNJUDGED = ("irrelevant", "skip")
 
@@ -43,22 +45,28 @@ _UNJUDGED = ("irrelevant", "skip")
 class Stage:
     """Re-ranks the best `n` documents by a model of their features; those behind keep their order, behind.
 
-    `features` are `podium.search.Features`, "letor" or the path of a TOML file. Without a model, the order stays:
-    `Cascade.training_data` has what one can be trained on, and `Cascade.fit` chooses one.
+    `n` is by default that of the declaration of the features, or 1,000. `features` are `podium.search.Features`,
+    "letor" or the path of a TOML file. Without a model, the order stays: `Cascade.training_data` has what one can be
+    trained on, and `Cascade.fit` chooses one.
     """
 
     model: Ranker | None = None
     features: Any = "letor"
-    n: int = 1000
+    n: Any = None  # an integer, once the stage is made
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", Features.of(self.features))
+        if self.n is None:
+            object.__setattr__(self, "n", self.features.n or DEPTH)
         if isinstance(self.n, bool) or not isinstance(self.n, (int, np.integer)) or self.n < 1:
             raise ValueError(f"n, the documents that a stage re-ranks, must be an integer from 1; got {self.n!r}.")
         if self.model is None:
             return
+        if self.features.n not in (None, self.n):
+            trained = f"the features were computed of the best {self.features.n:,} documents per query"
+            warn(f"{trained}; this stage re-ranks {self.n:,}. A model is best at the n that it was trained at.")
         if not isinstance(self.model, Ranker):
-            raise ValueError(f"a stage needs a model of Podium, such as podium.LambdaMART; got {self.model!r:.80}.")
+            raise ValueError(f"a stage needs a model of Podium, such as LambdaMART; got {self.model!r:.80}.")
         check_fitted(self.model)
         names = getattr(self.model, "feature_names_in_", None)
         if names is not None and not are_positions(names):

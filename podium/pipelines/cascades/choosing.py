@@ -119,7 +119,7 @@ def fit_cascade(
         advice = "The models before it may have been trained on the same queries. Begin with Cascade(index, Stage())"
         raise ValueError(f"{problem}. {advice}.")
     metric = rules.criterion()
-    features, column = with_score(cascade.stages[0].features)
+    features, column = with_score(replace(cascade.stages[0].features, n=None))  # a model is trained at this stage's n
     stage = Stage(features=features, n=cascade.stages[0].n)
     scored = Cascade(cascade.index, stage, weighting=cascade.weighting, fields=cascade.fields)
     queries, judged = as_queries(queries), (qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)).to_dict()

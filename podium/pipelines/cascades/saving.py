@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,7 @@ def _read_stage(folder: Path, number: int, facts: dict[str, Any]) -> Stage:
     if model is not None and not isinstance(model, Ranker):
         raise CASCADE.damaged(folder / f"stage-{number}.podium", "it is no model")
     try:
-        return Stage(model, features, facts["n"])
+        return Stage(model, replace(features, n=None), facts["n"])  # of another n was warned when it was made
     except ValueError as error:
         raise CASCADE.damaged(folder / f"stage-{number}.toml", str(error)) from error
 

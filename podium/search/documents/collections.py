@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from podium._runtime.files import open_bytes, plain_suffix
+from podium._runtime.files import plain_suffix
 from podium._runtime.words import check_choice, excerpt
 from podium.formats.errors import FormatError
-from podium.formats.lines import FilePath, numbered_lines, shown
+from podium.formats.lines import FilePath, beginning, numbered_lines, shown
 from podium.search.documents.document import ID_KEYS, TEXT_KEYS, Document, as_document
 from podium.search.documents.markup import elements, plain_text, without
 from podium.search.documents.pages import PAGE_SUFFIXES, read_page
@@ -70,8 +70,7 @@ def document_format(path: Path) -> str:
     format = _SUFFIXES.get(plain_suffix(path))
     if format is not None:
         return format
-    with open_bytes(path) as stream:
-        start = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = beginning(path, 4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         return "jsonl"  # nothing in any format
     for mark, name in ((b"<DOC", "trec"), (b".I", "smart"), (b"{", "jsonl")):
@@ -79,7 +78,9 @@ def document_format(path: Path) -> str:
             return name
     if plain_suffix(path) in PAGE_SUFFIXES:
         return "folder"
-    raise FormatError(path, f"no known collection of documents begins with {shown(start[:20])}. Name its format.")
+    raise FormatError(
+        path, f"no known collection of documents begins with {shown(start[:20])}. Name its format (format=, --format)."
+    )
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

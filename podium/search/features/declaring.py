@@ -5,6 +5,7 @@ declarations; further ones come from a TOML table or are Python functions:
 
     letor = true                # the 46 first
     normalize = "minmax"        # within the query, as LETOR does; left out: raw values
+    n = 100                     # documents per query that they were computed of, and that a cascade re-ranks by them
 
     [[feature]]
     name = "BM25(title), k1 = 0.4"
@@ -193,15 +194,21 @@ LETOR = _letor()
 
 @dataclass(frozen=True)
 class Features:
-    """Features in their order. `normalize="minmax"`: (x - min) / (max - min) over the candidates of the query."""
+    """Features in their order. `normalize="minmax"`: (x - min) / (max - min) over the candidates of the query.
+
+    `n`: how many documents per query the training data have, where that is known.
+    """
 
     features: tuple[Feature, ...] = LETOR
     normalize: str | None = None
+    n: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
         if self.normalize is not None:
             check_choice("normalize", self.normalize, NORMALIZATIONS)
+        if self.n is not None and (type(self.n) is not int or self.n < 1):
+            raise ValueError(f"n, the documents per query, must be an integer from 1; got {self.n!r}.")
         if not self.features:
             raise ValueError("expected at least one feature; got none.")
         names = [feature.name for feature in self.features]
@@ -257,6 +264,7 @@ class Features:
         lines = [f"names = [{', '.join(map(_toml_value, self.names))}]"] if with_names else []
         lines += [f"letor = {'true' if has_letor else 'false'}"]
         lines += [] if self.normalize is None else [f"normalize = {_toml_value(self.normalize)}"]
+        lines += [] if self.n is None else [f"n = {self.n}"]
         for feature in self.features[len(LETOR) if has_letor else 0 :]:
             lines += ["", "[[feature]]"]
             row = feature.as_dict()
@@ -277,7 +285,7 @@ class Features:
         try:
             table = tomllib.loads(text)
             for key in table:
-                check_choice("key", key, ("names", "letor", "normalize", "feature"))
+                check_choice("key", key, ("names", "letor", "normalize", "n", "feature"))
             if not isinstance(table.get("letor", False), bool):
                 raise ValueError(f"letor must be true or false; got {table['letor']!r}.")
             rows = table.get("feature", [])
@@ -286,7 +294,7 @@ class Features:
             rows = [_with_file(row, Path(folder), only_inside) for row in rows]
             tables = _shared_tables(rows)
             more = tuple(Feature.from_json(row, tables.get(_table_of(row))) for row in rows)
-            features = cls((LETOR if table.get("letor", False) else ()) + more, table.get("normalize"))
+            features = cls((LETOR if table.get("letor", False) else ()) + more, table.get("normalize"), table.get("n"))
             if table.get("names", list(features.names)) != list(features.names):
                 raise ValueError("names must be those of the features, in their order; or leave names out.")
             return features
