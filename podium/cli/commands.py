@@ -142,7 +142,7 @@ def split_command(
     target_format: Annotated[str | None, Option("--to", help="The format of the parts; default: that of DATA.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Split ranking data into files by query: parts of given shares, or folds for cross-validation."""
+    """Split ranking data into files by query. They are parts of given shares, or folds for cross-validation."""
     from podium.workflows.splitting import read_parts, split_file
 
     formats: dict[str, Any] = {"source_format": source_format, "target_format": target_format}

@@ -461,9 +461,9 @@ def test_lambdasmart_starts_from_the_saved_model_that_init_names(podium, work):
         (["lambdamart", "--set", "sigma=0"], "LambdaMART: sigma must be above 0; got 0.0"),
         (["lambdamart", "--set", "metric=ndgc@10"], "Did you mean 'ndcg@10'?"),
         (["boosted", "--set", "objective=ranket"], "Did you mean 'ranknet'?"),
-        (["lambdamart", "--jobs", "0"], "n_jobs must be positive, or -1 for all cores; got 0"),
+        (["lambdamart", "--jobs", "0"], "--jobs must be positive, or -1 for all cores; got 0"),
         (["lambdamart", "--jobs", "1", "--set", "n_jobs=2"], "Give --jobs or --set n_jobs=..., not both"),
-        (["lambdamart", "--seed", "-1"], "random_state must be an integer from 0; got -1"),
+        (["lambdamart", "--seed", "-1"], "--seed must be an integer from 0; got -1"),
         (["lambdamart", "--early-stopping", "5"], "--early-stopping needs validation data. Add --valid FILE"),
         (["lambdasmart"], "On the command line, name a model's file: --set init=FILE"),
         (["lambdasmart", "--set", "init=good.txt"], "good.txt: is no Podium model"),
@@ -573,6 +573,7 @@ def test_other_columns_than_those_of_the_training_are_refused(podium, work):
     assert "wide.txt has 3 features, the model m.podium 2" in err
 
 
+@pytest.mark.filterwarnings("ignore:.*every query in it is in")  # the validation data are the training data
 def test_named_columns_must_be_those_of_the_training(podium, work):
     table = "label,qid,{}\n" + "".join(f"{row % 3},{row // 6},{row % 5},{row % 7}\n" for row in range(60))
     for name, columns in (("good", "bm25,links"), ("bad", "bm25,lenks"), ("short", "bm25")):
