@@ -64,7 +64,6 @@ FIXED: dict[str, dict[str, Any]] = {
     "LambdaMART": LARGE_TREES,
     "MART": LARGE_TREES,
     "MatrixNet": {"learning_rate": 0.1, "feature_fraction": 1.0, "extra_trees": False, "max_depth": 6},
-    "Linear": {"pair_exponent": 0.0},
     "RankNet": PLAIN_NET,
     "LambdaRank": PLAIN_NET,
     "ListNet": PLAIN_NET,

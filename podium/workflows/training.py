@@ -66,6 +66,13 @@ def _expected(model: Any) -> list[str]:
     return [*listed, *getattr(getattr(model, "init", None), "categories_", {})]
 
 
+def _by_file_name(valid: Mapping[str, RankingData]) -> dict[str, RankingData]:
+    """The sets by the names of their files, which become names of curves: a model holds no folders of a machine."""
+    names = [Path(path).name for path in valid]
+    numbered = (name if names.count(name) == 1 else f"{name} {n}" for n, name in enumerate(names, 1))
+    return dict(zip(numbered, valid.values()))
+
+
 @dataclass(frozen=True)
 class Training:
     """What came out of a training."""
@@ -142,7 +149,9 @@ def train(
         watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints}
         watched |= {} if pairs is None else {"pairs": pairs}  # a plugin's fit may have no such argument
         try:
-            model.fit(data, eval_set=dict(valid) or None, early_stopping_rounds=early_stopping_rounds, **watched)
+            model.fit(
+                data, eval_set=_by_file_name(valid) or None, early_stopping_rounds=early_stopping_rounds, **watched
+            )
         except KeyboardInterrupt:
             if not hasattr(model, "best_iteration_"):
                 _say(f"stopped before the first {model.step_word}; {out} is not written.")

@@ -14,7 +14,9 @@ DATA = "".join(f"{n % 3} qid:{n // 6} 1:{n * 7 % 11} 2:{n * 5 % 13}\n" for n in 
 def podium(monkeypatch, capsys, tmp_path):
     (tmp_path / "conf").mkdir()
     for number in (1, 2, 3):
-        (tmp_path / "conf" / f"S{number}.txt").write_text(DATA.replace("qid:", f"qid:{number}0"))
+        (tmp_path / "conf" / f"S{number}.txt").write_text(
+            DATA.replace("qid:", f"qid:{number}0").replace("1:1 ", f"1:1.{number} ")
+        )
     monkeypatch.chdir(tmp_path)
 
     def run(*words):
@@ -68,7 +70,7 @@ def test_the_command_line_wins(podium, tmp_path, first):
     config = ["--config", configured(tmp_path)]
     words = [
         "boosted",
-        "conf/S3.txt",
+        "conf/S2.txt",
         "--out",
         "other.podium",
         "--set",

@@ -154,7 +154,7 @@ def test_trec_without_document_ids_says_that_ties_fall_to_input_order():
 
 def test_trec_refuses_fractional_labels():
     with pytest.raises(ValueError, match=r"label 0\.5 is not an integer"):
-        evaluate([1, 2], [0.5, 1], qid=[1, 1], policy="trec")
+        evaluate([1.5, 2], [0.5, 1], qid=[1, 1], policy="trec")
 
 
 def test_sklearn_equals_ndcg_score_dcg_score_and_average_precision_score(rng):

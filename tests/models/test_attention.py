@@ -11,7 +11,7 @@ import podium
 @pytest.fixture(scope="module")
 def model(splits):
     made = podium.SelfAttentionRanker(max_epochs=12, learning_rate=5e-3, embedding_size=16)
-    return made.fit(splits.train, eval_set=splits.valid)
+    return made.fit(splits.train, eval_set=splits.valid, early_stopping_rounds=10)
 
 
 def saved(model):
@@ -50,7 +50,7 @@ def test_query_ids_are_asked_for_and_one_query_is_one_list(splits):
     np.testing.assert_array_equal(by_id, made.predict(podium.RankingData.from_arrays(test.X, test.y, test.qid)))
     first = np.asarray(test.qid) == test.qid[0]
     np.testing.assert_allclose(made.scorer()(test.X[first]), by_id[first], rtol=1e-4, atol=1e-5)
-    assert made.rank(test.X[first]).tolist() == np.argsort(-by_id[first], kind="stable").tolist()
+    assert made.rank(test.X[first], test.qid[first]).tolist() == np.argsort(-by_id[first], kind="stable").tolist()
     ranked = made.rank(test.X, test.qid)
     assert sorted(ranked.tolist()) == list(range(test.n_rows))
     assert made.score(test.X, test.y, test.qid) == pytest.approx(

@@ -92,7 +92,9 @@ def test_the_same_bytes_for_any_number_of_threads(rng, tmp_path):
 def test_what_is_not_supported_is_refused_with_what_to_do(parts, splits):
     from scipy.sparse import csr_array
 
-    with pytest.raises(ValueError, match=r"does not support missing values; column \d+ of the training data has NaN"):
+    with pytest.raises(
+        ValueError, match=r"does not support missing values; feature \d+, X\[:, \d+\], of the training data has NaN"
+    ):
         Linear().fit(splits.train)
     with pytest.raises(ValueError, match="Linear does not support sparse rows"):
         Linear().fit(csr_array(np.eye(4)), [0, 1, 0, 1], group=[4])
@@ -136,7 +138,7 @@ def test_contributions_are_shapley_values_of_the_linear_function_and_of_trees_on
         reasons = podium.explain.why(model, test, 0, 1)
         assert sum(reason.contribution for reason in reasons.reasons) == pytest.approx(reasons.difference)
     podium.explain.draw_curves(Linear(max_iter=3).fit(train, eval_set=test), tmp_path / "curves.svg")
-    with pytest.raises(ValueError, match=r"expected a model of trees, such as podium.LambdaMART; got Linear"):
+    with pytest.raises(ValueError, match=r"expected a model of trees, such as LambdaMART; got Linear"):
         podium.explain.importance(linear)
 
 

@@ -214,10 +214,11 @@ def test_what_is_no_estimator_is_refused(model, words):
 def test_the_command_line_names_estimators(rng, tmp_path, monkeypatch, capsys):
     X, y, qid = make_rows(rng)
     podium.write_letor(RankingData.from_arrays(X, y, qid), tmp_path / "train.txt")
+    podium.write_letor(RankingData.from_arrays(X[::-1], y, qid), tmp_path / "valid.txt")
     monkeypatch.chdir(tmp_path)
     for command in (
         "train pointwise train.txt --out m.podium --set estimator=svr --json",
-        "train pairwise train.txt --valid train.txt --out n.podium --set classifier=linear_svc --json",
+        "train pairwise train.txt --valid valid.txt --out n.podium --set classifier=linear_svc --json",
     ):
         monkeypatch.setattr(sys, "argv", ["podium", *command.split()])
         with pytest.raises(SystemExit) as ended:

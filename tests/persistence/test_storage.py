@@ -246,7 +246,9 @@ def test_foreign_files_are_refused_by_what_they_begin_with(tmp_path):
         (b"", "is empty"),
     ):
         path.write_bytes(content)
-        with pytest.raises(FormatError, match=rf"m\.podium: is no Podium model; it {found}.*Make one with model\.save"):
+        with pytest.raises(
+            FormatError, match=rf"m\.podium: is no Podium model; it {found}.*Make one with podium train or model\.save"
+        ):
             load_parts(path)
 
 

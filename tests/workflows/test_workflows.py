@@ -30,7 +30,9 @@ def folder(tmp_path_factory):
         write_scores(test.X[:, place], made / f"{place}.scores")
     write_qrels(Qrels.from_data(test), made / "qrels")
     write_run(Run.from_scores(test, test.X[:, 0]), made / "run")
-    trained = LambdaMART(**SETTINGS).fit(read_data(made / "train.txt"), eval_set=read_data(made / "valid.txt"))
+    trained = LambdaMART(**SETTINGS).fit(
+        read_data(made / "train.txt"), eval_set={"valid.txt": read_data(made / "valid.txt")}
+    )
     trained.save(made / "by-hand.podium")
     return made
 
@@ -89,3 +91,17 @@ def test_the_command_line_neither_reads_data_nor_evaluates(module):
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert not {name for name in imported if name.startswith(("read_d", "read_s", "read_q", "read_r"))}
     assert not imported & {"evaluate", "evaluate_run", "compare", "check", "queries"}
+
+
+def test_curves_are_named_after_files_without_their_folders(folder, tmp_path):
+    (tmp_path / "valid.txt").write_bytes((folder / "test.txt").read_bytes())
+    plan = plan_model("lambdamart", [f"{name}={value}" for name, value in SETTINGS.items()])
+    for files, names in (
+        ([folder / "valid.txt"], ["valid.txt"]),
+        ([folder / "valid.txt", folder / "test.txt"], ["valid.txt", "test.txt"]),
+        ([folder / "valid.txt", tmp_path / "valid.txt"], ["valid.txt 1", "valid.txt 2"]),
+    ):
+        trained = training.train_files(plan, [folder / "train.txt"], files, tmp_path / "m.podium")
+        assert sorted(podium.load(tmp_path / "m.podium").evals_) == sorted(names)
+        assert list(trained.evaluations) == [str(path) for path in files]
+        assert str(folder).encode() not in (tmp_path / "m.podium").read_bytes()

@@ -313,26 +313,18 @@ class MetricParameter:
     )
 
 
-PAIR_EXPONENT = 0.5  # what "auto" is for pairwise objectives
-_PAIR_EXPONENT = (
-    "Pairwise losses of a query are multiplied by n_pairs**-pair_exponent, where n_pairs counts its pairs of "
-    "different labels: 0 weighs all pairs alike, 1 all queries, 0.5 is a compromise. For pairwise objectives, and "
-    'for "lambda" with normalize=None'
-)
-
-
-def pair_exponent_parameter(default: Any) -> Any:
-    """The parameter with a default of 0, or "auto"."""
-    auto = default == AUTO
-    words = f'; "auto" is {PAIR_EXPONENT} for pairwise objectives that are given by name' if auto else ""
-    return parameter(default, f"{_PAIR_EXPONENT}{words}.", kind=NUMBER, low=0, high=1, auto=auto)
-
-
 @parametrized
 class PairExponent:
     """How much a query with many pairs counts."""
 
-    pair_exponent: Any = pair_exponent_parameter(0.0)
+    pair_exponent: float = parameter(
+        0.0,
+        "Pairwise losses of a query are multiplied by n_pairs**-pair_exponent, where n_pairs counts its pairs of "
+        "different labels: 0 weighs all pairs alike, 1 all queries, 0.5 is a compromise. For pairwise objectives, and "
+        'for "lambda" with normalize=None.',
+        low=0,
+        high=1,
+    )
 
 
 @parametrized

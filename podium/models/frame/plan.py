@@ -19,7 +19,6 @@ from podium._runtime.once import once
 from podium.data.given_pairs import GivenPairs
 from podium.data.ranking import RankingData
 from podium.evaluation.evaluating import MetricLike
-from podium.models.frame.parameters import PAIR_EXPONENT, is_auto
 from podium.objectives.base import BoundObjective, Objective
 from podium.objectives.registry import OBJECTIVES, parse_objective
 
@@ -189,8 +188,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
 def named_objective(model: object, chosen: Any, **settings: Any) -> Objective:
     """An objective. One that is given by name has the model's seed and metric, where it takes them, and `settings`.
 
-    A pair_exponent of the model is that of the objective; it is refused where the objective has none. "auto" is for
-    pairwise objectives that are given by name; lambda has a scaling of its own.
+    A pair_exponent of the model is that of the objective; it is refused where the objective has none.
     """
     kind = OBJECTIVES.get(chosen.strip().lower()) if isinstance(chosen, str) else None
     if kind is not None:
@@ -199,12 +197,10 @@ def named_objective(model: object, chosen: Any, **settings: Any) -> Objective:
         objective = parse_objective(chosen, **{f.name: values[f.name] for f in fields(kind) if f.name in values})
     else:
         objective = parse_objective(chosen)
-    exponent, known = getattr(model, "pair_exponent", 0.0), {field.name for field in fields(objective)}
-    if is_auto(exponent):
-        exponent = PAIR_EXPONENT if kind is not None and "pair_exponent" in known and "normalize" not in known else 0.0
+    exponent = getattr(model, "pair_exponent", 0.0)
     if not exponent:
         return objective
-    if "pair_exponent" not in known:
+    if "pair_exponent" not in {field.name for field in fields(objective)}:
         problem = f"pair_exponent={exponent:g} is for pairwise objectives and lambda; got objective {objective.name!r}"
         raise ValueError(f"{type(model).__name__}: {problem}. Leave it at 0.")
     return parse_objective(objective, pair_exponent=float(exponent))

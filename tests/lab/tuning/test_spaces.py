@@ -21,7 +21,7 @@ def lists(n_queries: int) -> RankingData:
     return RankingData.from_arrays(X, y, np.repeat(np.arange(n_queries), 20))
 
 
-FEW, MANY = lists(50), lists(3000)
+FEW, MANY = lists(50), lists(5000)
 FIXED = {"AutoRanker"}  # chooses for itself
 
 

@@ -55,5 +55,5 @@ def test_a_model_of_hundreds_of_bundled_features_prints_ranges_and_counts():
 
 def test_a_bundle_of_names_without_numbers_shows_the_first_ones():
     names = [f"{letter}{other}" for letter in "abcd" for other in "xyz"]
-    empty = Inspection("MART", 12, {}, [], [], 12, [], 0.0, 0, bundles=[names])
+    empty = Inspection("MART", 12, {}, [], {}, [], 12, [], 0.0, 0, bundles=[names])
     assert "  12 features: ax, ay, az, bx, by, bz, ... (6 more)" in str(empty).splitlines()

@@ -384,7 +384,9 @@ def test_missing_values_stay_missing_where_the_model_takes_them():
     columns = model.columns(X, queries_by_id(qid))
     missing = np.isnan(X)[:, model.transform_.features]
     np.testing.assert_array_equal(np.isnan(columns), missing)
-    with pytest.raises(ValueError, match=r"Linear does not support missing values; column \d of the training data"):
+    with pytest.raises(
+        ValueError, match=r"Linear does not support missing values; feature \d, X\[:, \d\], of the training data"
+    ):
         small(Linear, transform=ALL).fit(X, y, qid)
 
 
@@ -418,10 +420,12 @@ def test_the_command_line_takes_names_or_json(tmp_path, monkeypatch, capsys):
         assert read_settings(entry, [f"transform={text}"]) == {"transform": wanted}
     assert read_settings(entry, ["transform=none"]) == {"transform": None}
     X, y, qid = numbers()
-    podium.write_letor(RankingData.from_arrays(X, y, qid).grouped(), tmp_path / "train.txt")
+    data = RankingData.from_arrays(X, y, qid).grouped()
+    podium.write_letor(data, tmp_path / "train.txt")
+    podium.write_letor(RankingData.from_arrays(data.X, data.y.max() - data.y, data.qid), tmp_path / "valid.txt")
     monkeypatch.chdir(tmp_path)
     for command in (
-        "train lambdamart train.txt --valid train.txt --out m.podium --set n_estimators=5 --set transform=raw,rank",
+        "train lambdamart train.txt --valid valid.txt --out m.podium --set n_estimators=5 --set transform=raw,rank",
         "rank m.podium train.txt --out scores.txt",
         "inspect m.podium",
         "explain m.podium train.txt --query 3",
