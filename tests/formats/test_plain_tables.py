@@ -3,6 +3,7 @@
 import csv
 import gzip
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -124,9 +125,18 @@ def test_a_table_is_read_as_the_general_reader_reads_it(tmp_path_factory, table,
     assert outcome(path, **options) == outcome_of_the_general_reader(path, **options)
 
 
-@given(
-    st.lists(st.one_of(st.floats(-1e30, 1e30).map(repr), st.from_regex(r"-?[0-9]{1,9}\.[0-9]{0,12}", fullmatch=True)))
-)
+@st.composite
+def numbers_near_a_middle(draw):
+    """A number halfway between two float32, or a little off, with 8 to 26 decimals."""
+    middle = Decimal((2 * draw(st.integers(2**23, 2**24 - 1)) + 1) * 2.0 ** draw(st.integers(-34, -3)))
+    number = middle + draw(st.integers(-3, 3)) * Decimal(10) ** -draw(st.integers(8, 26))
+    return f"{number:.{draw(st.integers(8, 26))}f}"
+
+
+decimal_texts = st.from_regex(r"-?[0-9]{1,9}\.[0-9]{0,26}", fullmatch=True)
+
+
+@given(st.lists(st.one_of(numbers_near_a_middle(), st.floats(-1e30, 1e30).map(repr), decimal_texts)))
 def test_numbers_are_the_nearest_float32(tmp_path_factory, numbers):
     path = tmp_path_factory.mktemp("numbers") / "t.csv"
     path.write_text("label,qid,a\n0,1,0.5\n" + "".join(f"1,1,{number}\n" for number in numbers))

@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,7 +45,6 @@ _FEWEST_BYTES = 1 << 18  # a smaller file is read before the kernels are loaded
 _BLOCK_BYTES = 1 << 20  # small enough for a processor's own cache
 _BLOCKS_PER_THREAD = 2  # read ahead
 _LONGEST_LINE = 4 << 20
-_END = b"\n" + bytes(PADDING)
 
 
 class NotPlain(Exception):
@@ -96,7 +96,8 @@ def read_plain(
         read_header(path, records)
         texts.decide(next(chunks_of(path, records, len(header)), []))
         plan = _make_plan(delimiter, header, names, amounts, texts)
-        return _read_blocks(_row_blocks(path, delimiter, header), plan, texts)
+        room = _Room(len(plan.features), os.stat(path).st_size)
+        return _read_blocks(_row_blocks(path, delimiter, header), room, _Table(plan, texts, room))
     except (FormatError, NotPlain):
         return None
 
@@ -116,9 +117,9 @@ def _make_plan(
 
 
 def _row_blocks(path: FilePath, delimiter: str, header: list[str]) -> Iterator[bytes]:
-    """The lines below the header: blocks of whole lines, with a newline and `PADDING` bytes after."""
+    """The lines below the header: blocks of whole lines that end in a newline, with `PADDING` bytes after."""
     lines = _line_blocks(path)
-    first = next(lines).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    first = next(lines, b"").removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     line, _, rest = first.partition(b"\n")
     try:
         if list(csv_reader([line.decode("utf-8")], delimiter)) != [header]:
@@ -134,21 +135,22 @@ def _line_blocks(path: FilePath) -> Iterator[bytes]:
     for piece in raw_pieces(path, _BLOCK_BYTES):
         end = piece.rfind(b"\n") + 1
         if end:
-            yield b"".join((rest, memoryview(piece)[:end], _END))
+            yield b"".join((rest, memoryview(piece)[:end], bytes(PADDING)))
             rest = b""
         rest += piece[end:]
         if len(rest) > _LONGEST_LINE:
             raise NotPlain
-    yield rest + _END
+    if rest:
+        yield rest + b"\n" + bytes(PADDING)
 
 
-def _read_blocks(blocks: Iterator[bytes], plan: _Plan, texts: TextColumns) -> Gathered:
+def _read_blocks(blocks: Iterator[bytes], room: _Room, table: _Table) -> Gathered:
     threads = usable_threads(None)
     waiting: deque[Future[_Rows]] = deque()
-    table = _Table(plan, texts)
     with threads_for(threads, "podium-parser") as workers:
         for block in blocks:
-            waiting.append(workers.submit(_parse, block, plan))
+            X = room.reserve(_most_rows(block, len(table.plan.targets)), len(block))
+            waiting.append(workers.submit(_parse, block, table.plan, X))
             if len(waiting) > threads * _BLOCKS_PER_THREAD:
                 table.add(waiting.popleft().result())
         while waiting:
@@ -156,11 +158,45 @@ def _read_blocks(blocks: Iterator[bytes], plan: _Plan, texts: TextColumns) -> Ga
     return table.finish()
 
 
+def _most_rows(block: bytes, width: int) -> int:
+    """The rows of a block and its blank lines; a row has a byte or more per cell, but for a last one that is short."""
+    newlines, special, beyond_ascii = kernels.survey(np.frombuffer(block, dtype=np.uint8), len(block) - PADDING)
+    if special or (beyond_ascii and not _is_text(block)):
+        raise NotPlain
+    return min(int(newlines), len(block) // width + 1)
+
+
+class _Room:
+    """Rows of X for the blocks to be parsed into, one after the other in an array for the whole file."""
+
+    def __init__(self, width: int, size: int) -> None:
+        self._width, self._size = width, size
+        self._all = np.empty((0, width), dtype=np.float32)
+        self._used = 0
+
+    def reserve(self, n: int, n_bytes: int) -> Array:
+        if self._used == 0:  # room that is not touched costs address space only, so the guess may be generous
+            with suppress(MemoryError):
+                self._all = np.empty((n + int(1.1 * n * self._size / n_bytes), self._width), dtype=np.float32)
+        first, self._used = self._used, self._used + n
+        if self._used > len(self._all):  # a compressed file, or shorter rows than at its beginning
+            return np.empty((n, self._width), dtype=np.float32)
+        return self._all[first : self._used]
+
+    def put_together(self, parts: list[Array]) -> Array:
+        n = sum(map(len, parts))
+        if n < self._used or n > len(self._all):
+            return joined(parts)
+        parts.clear()
+        self._all.resize((n, self._width), refcheck=False)  # a thread may still hold views of it, but reads none
+        return self._all
+
+
 class _Table:
     """The rows of a table, put together in their order."""
 
-    def __init__(self, plan: _Plan, texts: TextColumns) -> None:
-        self._plan, self._texts = plan, texts
+    def __init__(self, plan: _Plan, texts: TextColumns, room: _Room) -> None:
+        self.plan, self._texts, self._room = plan, texts, room
         self._features: list[Array] = []
         self._amounts: list[Array] = []
         self._queries: dict[str, int] = {}
@@ -171,34 +207,36 @@ class _Table:
     def add(self, rows: _Rows) -> None:
         numbers = [self._queries.setdefault(text, len(self._queries)) for text in rows.texts[kernels.QUERY]]
         self._ids.append(np.array(numbers, dtype=np.int64)[rows.codes[kernels.QUERY]])
-        for name, codes, texts in zip(self._plan.coded, rows.codes[1:], rows.texts[1:]):
-            rows.X[:, self._plan.features.index(name)] = self._texts.number(name, texts, [0] * len(texts))[codes]
+        for name, codes, texts in zip(self.plan.coded, rows.codes[1:], rows.texts[1:]):
+            rows.X[:, self.plan.features.index(name)] = self._texts.number(name, texts, [0] * len(texts))[codes]
         self._features.append(rows.X)
         self._amounts.append(rows.amounts)
         if rows.docids is not None:
             self._docids.append(rows.docids)
         for column, text in rows.large:
-            self._large.texts[self._plan.features[column]].add(text)
+            self._large.texts[self.plan.features[column]].add(text)
 
     def finish(self) -> Gathered:
         if not self._queries:
             raise NotPlain  # no rows
         ids = as_query_ids(whole_numbers_or_text(self._queries), None, len(self._queries))
-        docids = Texts.concat(self._docids) if self._plan.with_docid else None
+        docids = Texts.concat(self._docids) if self.plan.with_docid else None
         qid = ids[np.concatenate(self._ids)]
-        return Gathered(joined(self._features), np.concatenate(self._amounts), qid, docids, self._texts, self._large)
+        return Gathered(
+            self._room.put_together(self._features),
+            np.concatenate(self._amounts),
+            qid,
+            docids,
+            self._texts,
+            self._large,
+        )
 
 
 @np.errstate(over="ignore")  # numbers wrap in kernels; uncompiled ones warn of it
-def _parse(block: bytes, plan: _Plan) -> _Rows:
-    """Parse the rows of a block. The kernels release the interpreter: many threads may do this."""
-    text, stop = np.frombuffer(block, dtype=np.uint8), len(block) - PADDING
-    newlines, special, beyond_ascii = kernels.survey(text, stop)
-    if special or (beyond_ascii and not _is_text(block)):
-        raise NotPlain
-    # A row has a byte or more for every column; one that turns out to be too short is begun all the same.
-    most = min(int(newlines), stop // len(plan.targets) + 1)
-    X, amounts = np.empty((most, len(plan.features)), dtype=np.float32), np.empty((most, plan.amounts))
+def _parse(block: bytes, plan: _Plan, X: Array) -> _Rows:
+    """Parse the rows of a block into X. The kernels release the interpreter: many threads may do this."""
+    text, stop, most = np.frombuffer(block, dtype=np.uint8), len(block) - PADDING, len(X)
+    amounts = np.empty((most, plan.amounts))
     spans, longest = np.empty((plan.n_texts, most, 2), dtype=np.int64), csv.field_size_limit()
     reading = partial(
         kernels.read_rows, text, stop, np.uint8(ord(plan.delimiter)), plan.targets, longest, power_table(), X
