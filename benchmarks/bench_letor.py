@@ -107,7 +107,7 @@ CSV_FILES = {"": "%.6f", " with two columns of categories": "%.6f", " with all d
 
 def report_csv(path: Path, repeats: int) -> None:
     for kind, digits in CSV_FILES.items():
-        make_csv(path, 100_000, digits, categories="categories" in kind)
+        make_csv(path, 120_000, digits, categories="categories" in kind)
         size = path.stat().st_size / 1e6
         rivals = {"podium": lambda: read_data(path), "pandas": lambda: pd.read_csv(path)}
         if "max_threads" in dir(pd.options.mode):
@@ -117,7 +117,8 @@ def report_csv(path: Path, repeats: int) -> None:
         print(f"read CSV{kind}, {size:.0f} MB: podium {ours:.3f} s, {size / ours:.0f} MB/s")
         for name, timing in timings.items():
             ratio = timing.best / ours
-            print_result(f"reading CSV{kind}, {size:.0f} MB", name, f"{ratio:.1f}x", "at least 3x", ratio >= 3)
+            bar = ("at least 3x", ratio >= 3) if name == "pandas" else ()
+            print_result(f"reading CSV{kind}, {size:.0f} MB", name, f"{ratio:.1f}x", *bar)
 
 
 def _pandas_on_one_thread(path: Path) -> pd.DataFrame:
