@@ -1,10 +1,13 @@
-"""How fast LETOR text is read and written, beside XGBoost's and scikit-learn's readers, in one run on one file.
+"""How fast LETOR text and CSV are read, beside the readers of XGBoost, scikit-learn and pandas, each on one file.
 
     python benchmarks/bench_letor.py [--rows 280000] [--repeats 3] [--file FILE]
 
 The file has the shape of MSLR: 136 features, of which half are single digits and most others have six decimals, 120
 rows per query. `--file` takes a real one instead. All readers keep the file's values; scikit-learn reads the same file,
 once, because it is slow. The peak memory is that of a child process that does nothing but read.
+
+The CSV files have 100 features, a label, a query and a document id; one has two columns of categories too, and one has
+features with all the digits of float64. Pandas reads with as many threads as it chooses, and with one.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from _report import Timing, hardware_line, measure, measure_in_turns, peak_memory, print_result, versions_line
 
 from podium.data.ranking import RankingData
+from podium.formats import read_data
 from podium.formats.letor import read_letor, write_letor
 
 ROWS_A_QUERY = 120
@@ -36,10 +41,11 @@ def main() -> None:
         print(_memory_of_a_read(arguments.file))
         return
     print(hardware_line())
-    print(versions_line("xgboost-cpu", "scikit-learn"))
+    print(versions_line("xgboost-cpu", "scikit-learn", "pandas"))
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.file or make_file(Path(folder) / "mslr-like.txt", arguments.rows)
         report(path, Path(folder), arguments.repeats)
+        report_csv(Path(folder) / "table.csv", arguments.repeats)
 
 
 def make_file(path: Path, rows: int) -> Path:
@@ -94,6 +100,51 @@ def report(path: Path, folder: Path, repeats: int) -> None:
             print_result(f"reading LETOR text, {size:.0f} MB", name, f"{ratio:.1f}x", f"{bar}x", ratio >= bar)
     _report_memory(path, data)
     _report_writing(data, folder, repeats)
+
+
+CSV_FILES = {"": "%.6f", " with two columns of categories": "%.6f", " with all digits of float64": "%r"}
+
+
+def report_csv(path: Path, repeats: int) -> None:
+    for kind, digits in CSV_FILES.items():
+        make_csv(path, 120_000, digits, categories="categories" in kind)
+        size = path.stat().st_size / 1e6
+        rivals = {"podium": lambda: read_data(path), "pandas": lambda: pd.read_csv(path)}
+        if "max_threads" in dir(pd.options.mode):
+            rivals["pandas, 1 thread"] = lambda: _pandas_on_one_thread(path)
+        timings = measure_in_turns(rivals, repeats)
+        ours = timings.pop("podium").best
+        print(f"read CSV{kind}, {size:.0f} MB: podium {ours:.3f} s, {size / ours:.0f} MB/s")
+        for name, timing in timings.items():
+            ratio = timing.best / ours
+            bar = ("at least 3x", ratio >= 3) if name == "pandas" else ()
+            print_result(f"reading CSV{kind}, {size:.0f} MB", name, f"{ratio:.1f}x", *bar)
+
+
+def _pandas_on_one_thread(path: Path) -> pd.DataFrame:
+    with pd.option_context("mode.max_threads", 1):
+        return pd.read_csv(path)
+
+
+def make_csv(path: Path, rows: int, digits: str, categories: bool) -> None:
+    """Write a table, the same one for the same arguments; of four features one is a small whole number."""
+    rng = np.random.default_rng(100)
+    names = [f"f{number}" for number in range(1, 101)] + (["shop", "colour"] if categories else [])
+    with open(path, "w", newline="\n") as file:
+        file.write(",".join(["label", "qid", "docid", *names]) + "\n")
+        for start in range(0, rows, ROWS_A_QUERY):
+            n = min(ROWS_A_QUERY, rows - start)
+            features = [
+                map(str, rng.poisson(2, n).tolist())
+                if number % 4 == 0
+                else map(digits.__mod__, rng.normal(0, 10, n).tolist())
+                for number in range(100)
+            ]
+            shops, colours = rng.integers(0, 300, n).tolist(), rng.choice(["red", "green", "blue"], n).tolist()
+            texts = [[f"shop {shop}" for shop in shops], colours] if categories else []
+            labels, query = rng.integers(0, 5, n).tolist(), start // ROWS_A_QUERY + 1
+            for row, (label, *cells) in enumerate(zip(labels, *features, *texts), start):
+                file.write(f"{label},{query},document-{row},{','.join(cells)}\n")
 
 
 def _xgboost_reader(path: Path):  # type: ignore[no-untyped-def]

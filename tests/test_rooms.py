@@ -60,7 +60,7 @@ PUBLIC = {
     "podium/evaluation/comparing.py": {"compare", "compare_values"},
     "podium/evaluation/evaluating.py": {"evaluate", "evaluate_run"},
     "podium/formats/letor/reading.py": {"read_letor", "read_letor_comments", "read_svmlight"},
-    "podium/formats/tables.py": {"read_table"},
+    "podium/formats/tables/reading.py": {"read_table"},
     "podium/lab/tuning/tuning.py": {"tune"},
     "podium/metrics/line_searching.py": {"line_search"},
     "podium/metrics/lists.py": {"rank_lists"},

@@ -85,7 +85,7 @@ class RankingData:
         y = None if y is None else as_labels(y, n)
         order, offsets, query_ids = group_rows(as_query_ids(qid, group, n))
         if docids is not None:
-            docids = Texts.of(_as_strings(docids, "docids", n))
+            docids = _as_texts(docids, "docids", n)
         if sample_weight is not None:
             sample_weight = as_weights(sample_weight, n, "sample_weight", "row")
         if query_weight is not None:
@@ -414,8 +414,8 @@ def _as_numbers(values: Any, name: str, n: int, unit: str) -> Array:
     return array
 
 
-def _as_strings(values: Any, name: str, n: int) -> list[str]:
-    strings = [str(value) for value in values]
-    if len(strings) != n:
-        raise ValueError(f"{name} has {len(strings)} entries, the data has {n} rows.")
-    return strings
+def _as_texts(values: Any, name: str, n: int) -> Texts:
+    texts = values if isinstance(values, Texts) else Texts.of(str(value) for value in values)
+    if len(texts) != n:
+        raise ValueError(f"{name} has {len(texts)} entries, the data has {n} rows.")
+    return texts

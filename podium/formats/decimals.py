@@ -44,7 +44,7 @@ _MOST_DIGITS = U(19)  # always fit into 64 bits
 _FAR = U(1_000_000_000)  # a power of ten that decides alone, however many digits a text has
 _BIAS = 2048  # added to the table's shifts, so that they are not negative
 _PLUS, _MINUS, _POINT = 43, 45, 46
-_ZEROS = U(0x3030303030303030)  # eight times the character 0
+ZEROS = U(0x3030303030303030)  # eight times the character 0
 _INFINITY = U(0x7FF << 52)
 BELOW_FLOAT32, MIDDLE = U(0x1FFFFFFF), U(0x10000000)  # bits that float32 has no place for, and half of its last one
 _SMALLEST_NORMAL = 2.0**-126  # of float32: below, its numbers are multiples of 2**-149
@@ -93,7 +93,7 @@ def leading_digits(word: np.uint64) -> tuple[np.uint64, np.uint64, Truth]:
 
     With eight digits the count is 0 and the third part False: there may be more of them.
     """
-    values = word ^ _ZEROS
+    values = word ^ ZEROS
     # The top bit of each byte that is no digit: 10 to 127 reach it when 118 is added, larger ones have it.
     others = (((values & U(0x7F7F7F7F7F7F7F7F)) + U(0x7676767676767676)) | values) & U(0x8080808080808080)
     first = (others & (~others + U(1))) >> U(7)  # 1 << (8 * count)
@@ -103,11 +103,11 @@ def leading_digits(word: np.uint64) -> tuple[np.uint64, np.uint64, Truth]:
 @kernel
 def number_of(digits: np.uint64, count: np.uint64) -> np.uint64:
     """The number that at most seven digits make: bytes 1, 2, 3 -> 123."""
-    return _eight_digits((digits << (U(56) - (count << U(3)))) << U(8))  # zeros in front
+    return eight_digits((digits << (U(56) - (count << U(3)))) << U(8))  # zeros in front
 
 
 @kernel
-def _eight_digits(digits: np.uint64) -> np.uint64:
+def eight_digits(digits: np.uint64) -> np.uint64:
     """Digits become pairs, pairs fours, fours the whole."""
     pairs = digits * U(10) + (digits >> U(8))
     upper = (pairs & U(0x000000FF000000FF)) * U((1_000_000 << 32) + 100)
@@ -149,7 +149,7 @@ def scan_decimal(text: Array, position: np.uint64) -> tuple[np.uint64, np.int64,
             point, count = np.int64(1), U(1)
             first += U(1)
         elif n_digits + count <= _MOST_DIGITS:
-            mantissa = mantissa * SMALL_POWERS[count] + _eight_digits(digits << (U(64) - (count << U(3))))
+            mantissa = mantissa * SMALL_POWERS[count] + eight_digits(digits << (U(64) - (count << U(3))))
             n_digits = n_digits + count if mantissa > U(0) else U(0)  # zeros in front do not count
             exponent -= point * np.int64(count)
         else:

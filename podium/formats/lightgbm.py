@@ -30,7 +30,7 @@ from podium.formats.errors import FormatError
 from podium.formats.letor import read_svmlight
 from podium.formats.lines import FilePath, line_blocks, number_text, read_numbers
 from podium.formats.tables import LargeCells, cell_numbers, chunks_of, feature_lines, joined, rows_of
-from podium.formats.text_columns import Record
+from podium.formats.tables.text_columns import Record
 
 _PAIRS = re.compile(rb"\s*[^\s:]+(\s+\d+:\S*)+\s*(#.*)?")  # a line of SVM-light text with a feature
 

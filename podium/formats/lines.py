@@ -26,7 +26,7 @@ def line_blocks(path: FilePath) -> Iterator[tuple[int, bytes]]:
     A byte order mark is dropped. Bytes that are no text, and compressed files that end too early, are refused.
     """
     line, rest = 1, list[bytes]()  # joined once, so that a long line takes time in proportion to its length
-    for piece in _pieces(path):
+    for piece in raw_pieces(path):
         if not rest and line == 1:
             piece = piece.removeprefix(b"\xef\xbb\xbf")
         end = piece.rfind(b"\n") + 1
@@ -85,9 +85,10 @@ def number_text(number: float) -> str:
     return repr(number).removesuffix(".0")
 
 
-def _pieces(path: FilePath) -> Iterator[bytes]:
+def raw_pieces(path: FilePath, size: int | None = None) -> Iterator[bytes]:
+    """The bytes of a file, decompressed, so many at a time; compressed files that end too early are refused."""
     with open_bytes(path) as stream:
-        while piece := _read_piece(path, stream):
+        while piece := _read_piece(path, stream, size or _BLOCK_BYTES):
             yield piece
 
 
@@ -95,16 +96,16 @@ def beginning(path: FilePath, size: int) -> bytes:
     """The first bytes of a file, decompressed."""
     parts, length = [], 0
     with open_bytes(path) as stream:
-        while length < size and (piece := _read_piece(path, stream)):
+        while length < size and (piece := _read_piece(path, stream, _BLOCK_BYTES)):
             parts.append(piece)
             length += len(piece)
     return b"".join(parts)[:size]
 
 
-def _read_piece(path: FilePath, stream: IO[bytes]) -> bytes:
+def _read_piece(path: FilePath, stream: IO[bytes], size: int) -> bytes:
     problem: Exception
     try:
-        return stream.read(_BLOCK_BYTES)
+        return stream.read(size)
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the disk; damaged gzip and bzip2 have no number
             raise

@@ -183,7 +183,7 @@ def test_a_bad_table_is_refused_by_line_and_column(tmp_path, content, message):
 
 def test_lines_are_numbered_right_in_later_blocks_and_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "_BLOCK_BYTES", 20)
-    monkeypatch.setattr("podium.formats.tables._CELLS_AT_ONCE", 6)
+    monkeypatch.setattr("podium.formats.tables.records.CELLS_AT_ONCE", 6)
     rows = [f"1,{row // 3},{row}" for row in range(30)]
     path = written(tmp_path, "\n".join(["label,qid,a", *rows]))
     np.testing.assert_array_equal(read_table(path).X[:, 0], np.arange(30))

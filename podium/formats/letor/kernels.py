@@ -160,7 +160,7 @@ def read_heads(
                 end += U(1)
             if end == start or not _ends_field(text[end]):
                 return row, BAD_QID, np.int64(position)
-            if run < 0 or not _equal(text, id_start, id_end, start, end):
+            if run < 0 or not equal_bytes(text, id_start, id_end, start, end):
                 run += 1
                 runs[run, 0], runs[run, 1], runs[run, 2] = row, np.int64(start), np.int64(end)
                 runs[run, 3] = lines[row, NUMBER]
@@ -337,7 +337,7 @@ def _read_value(text: Array, position: np.uint64, powers: Array) -> tuple[Whole,
     power = powers[row, U(0)], powers[row, U(1)], powers[row, U(2)]
     value, sure = nearest_float32(mantissa, exponent, truncated, power)
     if end == position:
-        value, sure, end = np.float32(np.nan), True, _skip_nan(text, position)
+        value, sure, end = np.float32(np.nan), True, skip_nan(text, position)
     if end == position or not _ends_field(text[end]):
         return BAD_VALUE, position, np.float32(0.0)
     if not sure:
@@ -353,7 +353,7 @@ def _read_value(text: Array, position: np.uint64, powers: Array) -> tuple[Whole,
 
 
 @kernel
-def _skip_nan(text: Array, position: np.uint64) -> np.uint64:
+def skip_nan(text: Array, position: np.uint64) -> np.uint64:
     """The position after `nan` in any case and with any sign (C prints `-nan`), or `position`."""
     start = position + U(text[position] == _MINUS or text[position] == _PLUS)
     lower = (word_at(text, start) & U(0xFFFFFF)) | U(0x202020)
@@ -429,7 +429,7 @@ def read_comment_ids(text: Array, lines: Array, notes: Array, runs: Array, count
             end += U(1)
         if start == stop or end < stop:
             return row, NO_ID, lines[row, ENDING]
-        if run < 0 or not _equal(text, id_start, id_end, start, end):
+        if run < 0 or not equal_bytes(text, id_start, id_end, start, end):
             run += 1
             runs[run, 0], runs[run, 1], runs[run, 2] = row, np.int64(start), np.int64(end)
             runs[run, 3] = lines[row, NUMBER]
@@ -498,7 +498,7 @@ def _at_line_end(text: Array, position: np.uint64) -> Truth:
 
 
 @kernel
-def _equal(text: Array, start: np.uint64, end: np.uint64, other: np.uint64, other_end: np.uint64) -> Truth:
+def equal_bytes(text: Array, start: np.uint64, end: np.uint64, other: np.uint64, other_end: np.uint64) -> Truth:
     if end - start != other_end - other:
         return False
     while start < end:

@@ -41,15 +41,19 @@ class TextColumns:
 
     def read(self, records: Sequence[Record], name: str) -> Array:
         """The numbers of the names in a column of some records, as they came; NaN for an empty cell."""
-        at, numbers, asked = self._places[name], self.numbers[name], name in self._asked
-        codes = np.full(len(records), np.nan, dtype=np.float32)
-        for row, (line, cells) in enumerate(records):
-            cell = cells[at]
+        at = self._places[name]
+        return self.number(name, [cells[at] for _, cells in records], [line for line, _ in records])
+
+    def number(self, name: str, cells: Sequence[str], lines: Sequence[int]) -> Array:
+        """The same for some cells of the column; lines: where they are."""
+        numbers, asked = self.numbers[name], name in self._asked
+        codes = np.full(len(cells), np.nan, dtype=np.float32)
+        for row, cell in enumerate(cells):
             if cell not in numbers:
                 if is_missing(cell):
                     continue
                 if not asked and is_number(cell):
-                    raise self._refuse_number(name, cell, line)
+                    raise self._refuse_number(name, cell, lines[row])
                 numbers[cell] = len(numbers)
             codes[row] = numbers[cell]
         return codes
