@@ -86,7 +86,7 @@ def test_a_step_of_plain_sgd_is_the_rate_times_the_gradient(update):
 
 
 def test_momentum_is_checked_saved_cloned_and_read_from_text(splits, tmp_path):
-    model = podium.RankNet(**PLAIN, max_epochs=2).fit(splits.train)
+    model = podium.RankNet(**PLAIN, max_epochs=2, learning_rate=1e-3).fit(splits.train)
     model.save(tmp_path / "m.podium")
     again = podium.load(tmp_path / "m.podium")
     assert (again.momentum, clone(again).momentum) == (0, 0)
