@@ -11,21 +11,25 @@ the fixed blend beside it. The numbers of the sets, 0 to 2, are used for nothing
 MQ2008, a development set here (`_mq2008.py`): defaults beside the fixed settings below, five folds, five seeds, without
 the validation parts. Time: one fit of the default beside one of the fixed settings, in turns.
 
-It takes about an hour, and has a page of its own.
+It takes about an hour, and has a page of its own. With --store every finished training is kept in a folder, from which
+a later run of the same code on the same machine takes it. Times are measured last, and never kept.
 
-    python benchmarks/bench_defaults.py [--queries 100 300] [--models LambdaMART Linear] [--out results-defaults.md]
+    python benchmarks/bench_defaults.py [--queries 100 300] [--models LambdaMART Linear] [--store FOLDER]
+        [--out results-defaults.md]
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
+import json
 import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -36,12 +40,14 @@ from _lists import KINDS, make_lists
 from _mq2008 import read_fold
 from _quality import Difference, Parts, compare_means, mean_of
 from _report import Row, bars_line, commit_of, hardware_line, measure_in_turns, print_header, table_of, versions_line
+from run_all import About, refuse_changes
 
 import podium
 from podium._runtime.files import write_whole
 from podium.data.ranking import RankingData
 
 SIZES = {100: (3, 5), 300: (3, 5), 1000: (3, 5), 3000: (1, 1), 10_000: (1, 1)}  # sets, and folds that are tested
+HERE = Path(__file__).parent
 FOLDS, METRIC = 5, "ndcg@10"
 SINGLE = "best single feature"
 LARGE_TREES: dict[str, Any] = {
@@ -153,12 +159,46 @@ def split(cell: Cell, number: int, fold: int) -> tuple[RankingData, RankingData]
     return data.subset(~tested), data.subset(tested)
 
 
-def run(task: Task) -> tuple[Task, np.ndarray]:
+class Store:
+    """A folder of finished trainings: `about.json`, and one array per training, named by a digest of what it was."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    def open(self) -> None:
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        now, path = About.now(HERE.parent), self.folder / "about.json"
+        if path.exists():
+            refuse_changes(About(**json.loads(path.read_text(encoding="utf-8"))), now)
+        else:
+            with write_whole(path) as stream:
+                stream.write(json.dumps(asdict(now), indent=1).encode())
+
+    def values(self, name: str, train: Callable[[], np.ndarray]) -> np.ndarray:
+        """The values of this name: those that are kept, or new ones, which are kept then."""
+        if self.folder is None:
+            return train()
+        path = self.folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.npy"
+        if path.exists():
+            return np.asarray(np.load(path, allow_pickle=False))
+        values = train()
+        with write_whole(path) as stream:
+            np.save(stream, values, allow_pickle=False)
+        return values
+
+
+def run(store: Store, task: Task) -> tuple[Task, np.ndarray]:
     """One value per test query."""
+    return task, store.values(str(task), partial(train_and_judge, task))
+
+
+def train_and_judge(task: Task) -> np.ndarray:
     warnings.simplefilter("ignore")  # those of other libraries, and of nets that tell nothing apart
     train, test = split(task.cell, task.number, task.fold)
     found = podium.evaluate(scores_of(task.model, train, test), test, metrics=[METRIC])
-    return task, np.asarray(found.per_query[METRIC])
+    return np.asarray(found.per_query[METRIC])
 
 
 def tasks_for(queries: Sequence[int], models: Sequence[str]) -> Iterator[Task]:
@@ -240,16 +280,19 @@ def print_table(values: Values, cells: Sequence[Cell]) -> None:
         print(f"{model:34}" + "".join(f"{mean:>11}" for mean in means), flush=True)
 
 
-def run_mq2008(arguments: tuple[Path, str, int]) -> tuple[str, np.ndarray]:
+def run_mq2008(store: Store, folder: Path, job: tuple[str, int]) -> tuple[str, np.ndarray]:
     """A model on one fold: NDCG@10 of (default, fixed settings) by (seed, query)."""
-    folder, model, fold = arguments
+    return job[0], store.values(f"MQ2008 {job}", partial(train_mq2008, folder, *job))
+
+
+def train_mq2008(folder: Path, model: str, fold: int) -> np.ndarray:
     train, _, test = read_fold(folder, fold)
     values = []
     for settings in ({}, FIXED[model]):
         seeds = [{"random_state": seed, **settings} for seed in range(5)]
         scores = [fit_own(model, one, train).predict(test) for one in seeds]
         values.append([podium.evaluate(one, test, metrics=[METRIC]).per_query[METRIC] for one in scores])
-    return model, np.array(values)
+    return np.array(values)
 
 
 def mq2008_rows(results: Sequence[tuple[str, np.ndarray]], models: Sequence[str]) -> Iterator[Row]:
@@ -278,15 +321,15 @@ def time_rows(models: Sequence[str]) -> Iterator[Row]:
         yield Row(what, "fixed settings", measured, "at most 1.05", ratio <= 1.05)
 
 
-def measure(queries: Sequence[int], models: Sequence[str]) -> Iterator[Row]:
+def measure(queries: Sequence[int], models: Sequence[str], store: Store) -> Iterator[Row]:
     fixed = [model for model in FIXED if model in models]
-    yield from time_rows(fixed)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        yield from quality_rows(gather(list(pool.map(run, tasks_for(queries, models)))))
+        yield from quality_rows(gather(list(pool.map(partial(run, store), tasks_for(queries, models)))))
         if "PODIUM_DATA" in os.environ:
             folder = Path(os.environ["PODIUM_DATA"]) / "MQ2008"
-            jobs = [(folder, model, fold) for model in fixed for fold in range(FOLDS)]
-            yield from mq2008_rows(list(pool.map(run_mq2008, jobs)), fixed)
+            jobs = itertools.product(fixed, range(FOLDS))
+            yield from mq2008_rows(list(pool.map(partial(run_mq2008, store, folder), jobs)), fixed)
+    yield from time_rows(fixed)
 
 
 def page_of(rows: Sequence[Row], started: str) -> str:
@@ -296,7 +339,7 @@ def page_of(rows: Sequence[Row], started: str) -> str:
         "# Defaults",
         f"`benchmarks/bench_defaults.py --out` wrote this on {hardware_line()}.",
         f"{libraries}.",
-        f"Started {started}, commit {commit_of(Path(__file__).parent)}.",
+        f"Started {started}, commit {commit_of(HERE)}.",
         f"{bars_line(rows)}.",
         table_of(rows),
     ]
@@ -307,12 +350,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--models", nargs="*", default=[*RIVALS, *OWN, "AutoRanker"])
+    parser.add_argument("--store", type=Path, help="keep finished trainings in this folder, and take them from there")
     parser.add_argument("--out", type=Path, help="write the results to this file, too")
     options = parser.parse_args()
     print_header("Defaults, without any setting", ["lightgbm", "xgboost-cpu", "catboost", "jax"])
     started = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    store = Store(options.store)
+    store.open()
     rows = []
-    for row in measure(options.queries, options.models):
+    for row in measure(options.queries, options.models, store):
         print(row.line(), flush=True)
         rows.append(row)
     if options.out:
