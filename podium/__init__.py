@@ -12,6 +12,7 @@ from podium._runtime.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from podium import exchange as exchange
     from podium import explain as explain
     from podium import formats as formats
     from podium import lab as lab
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from podium.evaluation.comparing import compare as compare
     from podium.evaluation.evaluating import evaluate as evaluate
     from podium.evaluation.evaluating import evaluate_run as evaluate_run
+    from podium.exchange.importing import import_model as import_model
     from podium.formats import read_data as read_data
     from podium.formats import write_data as write_data
     from podium.formats.letor import read_letor as read_letor
@@ -79,6 +81,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "data.ranking": ("RankingData",),
         "evaluation.comparing": ("compare",),
         "evaluation.evaluating": ("evaluate", "evaluate_run"),
+        "exchange.importing": ("import_model",),
         "formats": ("read_data", "write_data"),
         "formats.letor": ("read_letor", "write_letor"),
         "formats.pairs": ("read_pairs",),
@@ -114,6 +117,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "pipelines.ensembles.blend": ("Blend", "yahoo_blend"),
         "pipelines.ensembles.stack": ("Stack",),
     },
-    modules=("explain", "formats", "lab", "metrics", "models", "objectives", "search"),
+    modules=("exchange", "explain", "formats", "lab", "metrics", "models", "objectives", "search"),
 )
 __all__ += ["__version__"]

@@ -28,6 +28,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "report": ("plots in reports, drawings of trees and explanations", ("matplotlib",)),
     "arrow": ("Arrow tables and Parquet files", ("pyarrow",)),
     "neural": ("training of neural networks", ("jax", "optax")),
+    "onnx": ("models as ONNX", ("onnx",)),
     "tune": ("tuning that learns from earlier trials", ("optuna",)),
 }
 # Versions of Python that were tested, and by what: `.ci/run`.

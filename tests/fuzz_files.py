@@ -16,6 +16,8 @@ import signal
 import sys
 import warnings
 from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -192,15 +194,26 @@ def edited(kind, meta, arrays, rng):
 
 def slow_scores(meta, arrays, X) -> np.ndarray:
     """The scores that a model file says, node by node."""
-    scores = np.array([slow_score(meta["n_features"], meta["start"], arrays, row) for row in X])
+    start, values = float(meta["start"]), arrays["value"].tolist()
+    if meta.get("exact_sums"):
+        start, values = on_one_grid(start, values, arrays["roots"].tolist())
+    scores = np.array([slow_score(meta["n_features"], start, {**arrays, "value": values}, row) for row in X])
     if "children" in meta:
         inner = {name.removeprefix("init/"): array for name, array in arrays.items() if name.startswith("init/")}
         scores = scores + slow_scores(meta["children"]["init"]["meta"], inner, X)
     return scores
 
 
+def on_one_grid(start, values, roots):
+    """Rounded towards 0 to multiples of 2**(e - 53); 2**e is above |start| and the largest |value| of each tree."""
+    largest = sum((max(abs(Fraction(x)) for x in values[a:b]) for a, b in pairwise(roots)), abs(Fraction(start)))
+    unit = Fraction(2) ** max(math.frexp(float(largest))[1] - 53, -1074)
+    start, *values = (float(int(Fraction(x) / unit) * unit) for x in (start, *values))
+    return start, values
+
+
 def slow_score(n_features, start, arrays, row) -> float:
-    score, left = float(start), arrays["left"].tolist()
+    score, left = start, arrays["left"].tolist()
     for root in arrays["roots"][:-1].tolist():
         node = root
         while left[node] != node:

@@ -8,6 +8,7 @@ import numpy as np
 from made_results import make_results
 
 from podium.data.ranking import RankingData
+from podium.exchange.exporting import report_path
 from podium.formats import write_data
 from podium.formats.scores import write_scores
 from podium.lab.experiments.results import save_about, save_run
@@ -79,4 +80,6 @@ def _write_models(data: RankingData, folder: Path) -> None:
     Linear(max_iter=2).fit(data).save(folder / "linear.podium")
     trees = LambdaMART(n_estimators=2, max_leaf_nodes=2, n_jobs=1).fit(data)
     trees.save(folder / "trees.podium")
+    trees.export(folder / "exported.txt", "lightgbm")
+    report_path(folder / "exported.txt").unlink()
     Cascade(folder / "index", Stage(trees, n=10)).save(folder / "cascade")

@@ -1,6 +1,7 @@
 """The command line. Each module adds its commands to the application, in the order of `podium --help`."""
 
 from podium.cli import commands as commands
+from podium.cli import exchanging as exchanging
 from podium.cli import searching as searching
 from podium.cli import tuning as tuning
 from podium.cli.application import app as app

@@ -9,7 +9,6 @@ import numpy as np
 
 from podium.data.sparse import FeatureMatrix
 from podium.formats.lines import FilePath
-from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.svm.kernels import KERNELS, Documents, Kernel
 from podium.models.frame.estimator import check_fitted
 from podium.models.frame.parameters import ABOVE_0, INTEGER, LARGE, NAME, NUMBER, SeedParameter, parameter, parametrized
@@ -20,6 +19,7 @@ from podium.models.svm import MarginRanker
 from podium.persistence.validation import Fact, is_number
 
 if TYPE_CHECKING:
+    from podium.exchange.engines.svmlight import SvmlightModel
     from podium.learners.svm.kernel_training import KernelTraining
 
 _MOST_EXACT = 20_000  # documents; of more, this many are landmarks:
@@ -152,6 +152,8 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank, with all documents of the sum."""
+        from podium.exchange.engines.svmlight import SvmlightModel, write_svmlight_model
+
         check_fitted(self)
         self._refuse_own_kernel("written as SVMlight does")
         self._refuse_made_columns()
@@ -167,13 +169,24 @@ class KernelRankSVM(SeedParameter, MarginRanker):
 
         The file knows neither C nor how the model was trained; give such parameters if it is to be trained again.
         """
-        read = read_svmlight_model(path)
+        from podium.exchange.engines.svmlight import read_svmlight_model
+
+        return cls.of_svmlight(read_svmlight_model(path), **parameters)
+
+    @classmethod
+    def of_svmlight(cls, read: SvmlightModel, **parameters: Any) -> Self:
+        """The model of what was read of a file."""
         fitted: dict[str, Any] = {"kernel": read.kernel, "degree": read.degree, "coef0": read.constant}
         model = cls(**{**fitted, "gamma": read.gamma, **parameters})
         model.check_parameters()
         model._note_svmlight(read)
         kernel = Kernel(read.kernel, read.gamma, read.degree, read.constant)
         model.fitted_parameters_ = fitted
-        model.documents_ = Documents(kernel, read.vectors.astype(np.float32), np.arange(len(read.factors)))
+        with np.errstate(over="ignore"):
+            vectors = read.vectors.astype(np.float32)
+        if not np.isfinite(vectors).all():
+            number = int(np.argmin(np.isfinite(vectors).all(axis=1))) + 1
+            raise ValueError(f"vector {number} has a value that is too large for float32.")
+        model.documents_ = Documents(kernel, vectors, np.arange(len(read.factors)))
         model.factors_, model.intercept_ = read.factors, -read.threshold
         return model

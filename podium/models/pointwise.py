@@ -33,7 +33,7 @@ _NO_NUMBERS = np.empty(0)
 
 
 @parametrized
-class _EstimatorRanker(SeedParameter, ImputeParameters, Ranker):
+class EstimatorRanker(SeedParameter, ImputeParameters, Ranker):
     """The frame of rankers around an estimator of scikit-learn."""
 
     standardize: bool = parameter(
@@ -145,11 +145,16 @@ class _EstimatorRanker(SeedParameter, ImputeParameters, Ranker):
         super().check_state()
         self.form_.check(self.n_columns)
 
-    def summands(self) -> list[Any]:
+    def linear_function(self) -> LinearFunction | None:
+        """The score as weights of the features, where the estimator is linear."""
         form = self.form_
         if form is None or form.link != "identity":
-            return super().summands()
-        return [LinearFunction(form.weights[0].copy(), float(form.intercepts[0]), form.mean)]
+            return None
+        return LinearFunction(form.weights[0].copy(), float(form.intercepts[0]), form.mean)
+
+    def summands(self) -> list[Any]:
+        linear = self.linear_function()
+        return super().summands() if linear is None else [linear]
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -157,7 +162,7 @@ class _EstimatorRanker(SeedParameter, ImputeParameters, Ranker):
 
 
 @parametrized
-class Pointwise(_EstimatorRanker):
+class Pointwise(EstimatorRanker):
     """Any regressor or classifier of scikit-learn, fitted to the labels of single documents.
 
     The score is the prediction of a regressor, and the expected grade of a classifier: the sum of its classes times
@@ -232,7 +237,7 @@ class Pointwise(_EstimatorRanker):
 
 
 @parametrized
-class Pairwise(_EstimatorRanker):
+class Pairwise(EstimatorRanker):
     """Any binary classifier of scikit-learn, fitted to differences of two documents of a query.
 
     Every pair of different labels gives two rows: better minus worse, of class 1, and worse minus better, of class 0.

@@ -35,6 +35,7 @@ class ModelEntry:
     objective: str
     about: str
     registered: type[Ranker] | None = None  # by a plugin
+    is_trained: bool = True  # here; False for what only files of other programs give
 
     @property
     def name(self) -> str:
@@ -66,6 +67,7 @@ class ModelEntry:
         return plain | {"objective": self.objective, "about": self.about} | (listed if with_parameters else {})
 
 
+_IMPORTED = "imported"
 _OWN: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {  # (module, family): (class, learner, objective)
     ("podium.models.trees.named", "trees"): (
         ("RegressionTree", "one tree", "squared error"),
@@ -113,6 +115,10 @@ _OWN: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {  # (module, fa
     ("podium.models.attention", "nets"): (
         ("SelfAttentionRanker", "self-attention over the documents of a query", "any"),
     ),
+    ("podium.models.imported", _IMPORTED): (
+        ("ImportedForest", "trees of another program", "that of the program"),
+        ("ImportedLinear", "linear scoring function of another program", "that of the program"),
+    ),
 }
 _ABOUT = {
     "RegressionTree": "One least-squares tree: the score of a document is the mean label of its leaf.",
@@ -144,9 +150,11 @@ _ABOUT = {
     "ApproxNDCG": "A net trained on NDCG of smooth ranks.",
     "SelfAttentionRanker": "A small transformer over the documents of a query: scores depend on the whole list, "
     "not on its order.",
+    "ImportedForest": "Trees of a file of LightGBM, XGBoost or another program; they score, and are not trained.",
+    "ImportedLinear": "Weights of a file of another program; they score, and are not trained.",
 }
 _entries = {
-    name: ModelEntry(name, module, family, learner, objective, _ABOUT[name])
+    name: ModelEntry(name, module, family, learner, objective, _ABOUT[name], is_trained=family != _IMPORTED)
     for (module, family), models in _OWN.items()
     for name, learner, objective in models
 }
@@ -168,16 +176,19 @@ def register_model(
 
 
 class _Classes(Mapping[str, "type[Ranker]"]):
-    """The classes of the registry by their names, each imported when it is asked for."""
+    """The classes of the registry by their names, each imported when it is asked for.
+
+    Those that are trained here are listed; those that files of other programs give are known too.
+    """
 
     def __getitem__(self, name: str) -> type[Ranker]:
         return _entries[name].kind
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_entries)
+        return (entry.class_name for entry in catalogue())
 
     def __len__(self) -> int:
-        return len(_entries)
+        return len(catalogue())
 
 
 MODELS = _Classes()
@@ -204,13 +215,13 @@ class Plan:
 
 
 def catalogue() -> list[ModelEntry]:
-    """All models."""
-    return list(_entries.values())
+    """All models that can be trained."""
+    return [entry for entry in _entries.values() if entry.is_trained]
 
 
 def find_model(name: str) -> ModelEntry:
-    """The model with this name, in letters of any case."""
-    entries = {entry.name: entry for entry in _entries.values()}
+    """The model with this name, in letters of any case, to be trained."""
+    entries = {entry.name: entry for entry in catalogue()}
     check_choice("model", name.lower(), entries)
     return entries[name.lower()]
 

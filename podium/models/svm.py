@@ -12,7 +12,6 @@ import numpy as np
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.formats.lines import FilePath
-from podium.formats.svmlight import SvmlightModel, read_svmlight_model, write_svmlight_model
 from podium.learners.linear.products import multiply_transposed
 from podium.models.frame.estimator import check_fitted
 from podium.models.frame.holding_out import ValidationParameter
@@ -33,6 +32,7 @@ from podium.models.linear import LinearScores
 from podium.persistence.validation import Fact, is_number
 
 if TYPE_CHECKING:
+    from podium.exchange.engines.svmlight import SvmlightModel
     from podium.learners.svm.given_pairs import GivenMargins
     from podium.learners.svm.newton import SvmRules, SvmTraining
     from podium.learners.svm.pairs import Pairs
@@ -178,6 +178,8 @@ class RankSVM(MarginRanker, LinearScores):
 
     def write_svmlight(self, path: FilePath) -> None:
         """Write a model file of SVMlight and SVMrank: one vector, the weights, with the factor 1."""
+        from podium.exchange.engines.svmlight import SvmlightModel, write_svmlight_model
+
         check_fitted(self)
         self._refuse_made_columns()
         write_svmlight_model(path, SvmlightModel("linear", np.ones(1), self.coef_[None], threshold=-self.intercept_))
@@ -188,11 +190,22 @@ class RankSVM(MarginRanker, LinearScores):
 
         The file knows neither C nor the other parameters; give them if the model is to be trained again.
         """
+        from podium.exchange.engines.svmlight import read_svmlight_model
+
         read = read_svmlight_model(path)
         if read.kernel != "linear":
             raise ValueError(f"{path}: RankSVM has a linear kernel, this file a {read.kernel} one. Use KernelRankSVM.")
+        return cls.of_svmlight(read, **parameters)
+
+    @classmethod
+    def of_svmlight(cls, read: SvmlightModel, **parameters: Any) -> Self:
+        """The model of what was read of a file."""
         model = cls(**parameters)
         model._note_svmlight(read)
-        model.coef_, model.intercept_ = read.factors @ read.vectors, -read.threshold
+        with np.errstate(over="ignore", invalid="ignore"):
+            model.coef_, model.intercept_ = read.factors @ read.vectors, -read.threshold
+        if not np.isfinite(model.coef_).all():
+            number = int(np.argmin(np.isfinite(model.coef_))) + 1
+            raise ValueError(f"the weight of feature {number}, the sum of all vectors, is not finite.")
         model.feature_means_ = np.zeros(read.n_features)
         return model

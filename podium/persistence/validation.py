@@ -89,6 +89,7 @@ TREE_FACTS: dict[str, Fact] = {
     "start": Fact("a finite number", is_number),
     "bundles": Fact("lists of features", lambda value: _is_list(value, lambda one: _is_list(one, _is_count))),
     "resolved": RESOLVED,
+    "exact_sums": Fact("true or false", lambda value: isinstance(value, bool), required=False),
 }
 
 

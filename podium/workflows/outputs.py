@@ -97,6 +97,8 @@ CONTENTS = {
     "png": Content("a picture that Podium drew", lambda head: b"PNG" in head[:4] and b"tEXtSoftware\0Podium" in head),
     "declaration": _starts("a declaration of features", b"letor = ", b"names = ["),
     "trials.csv": Content("the trials of podium tune", lambda head: head.startswith(b"trial,")),
+    "export report": Content("a report of an export", lambda head: head[:1] == b"{" and b'"sha256"' in head),
+    "golden": Content("golden rows of an export", lambda head: head.startswith(b'{"row":')),
     "trials.json": Content("the trials of podium tune", lambda head: head[:1] == b"{" and b'"criterion"' in head),
 }
 CONTENTS["cache"] = CONTENTS["data"]
@@ -122,6 +124,15 @@ def refuse_other_kind(
     wanted, head = CONTENTS[kind], _head_of(path)
     if head.strip() and not wanted.is_in(head):
         raise _refusal(option, path, _name_of(head), wanted.name, forced)
+
+
+def refuse_bytes(option: str, path: Path, name: str, is_in: Callable[[bytes], bool], force: bool = False) -> None:
+    """The same for a file of another program, which its own module recognises by its beginning."""
+    if force or is_stream(path) or not path.is_file():
+        return
+    head = _head_of(path)
+    if head.strip() and not is_in(head):
+        raise _refusal(option, path, _name_of(head), name)
 
 
 def refuse_other_data(

@@ -33,6 +33,13 @@ COMMANDS = [
     "rank IN IN",
     "inspect IN",
     "inspect trees.podium --out IN",
+    "export IN --to lightgbm --out OUT",
+    "export trees.podium --to lightgbm --out OUT --golden OUT.jsonl --data IN",
+    "import IN --out OUT",
+    "verify IN exported.txt",
+    "verify trees.podium IN",
+    "verify trees.podium exported.txt --data IN --golden IN",
+    "verify trees.podium exported.txt --golden IN",
     "explain IN letor.txt --query q0",
     "explain IN letor.txt --shap",
     "explain IN letor.txt --permutation",
@@ -69,10 +76,21 @@ COMMANDS = [
 ]
 KINDS = (
     *("letor.txt", "table.csv", "table.parquet", "cache.podium-data", "trees.podium", "index", "cascade", "folder"),
-    *("orders.csv", "scores", "qrels", "answers.run", "pages.jsonl", "logo.svg", "empty", "noise.bin", "torn.gz"),
+    *(
+        "orders.csv",
+        "scores",
+        "qrels",
+        "answers.run",
+        "pages.jsonl",
+        "logo.svg",
+        "empty",
+        "noise.bin",
+        "torn.gz",
+        "exported.txt",
+    ),
 )
 GOOD_ELSEWHERE = {
-    "auto": ("letor.txt", "table.csv", "table.tsv", "table.parquet", "cache.podium-data", "packed.txt.gz")
+    "auto": ("letor.txt", "table.csv", "table.tsv", "table.parquet", "cache.podium-data", "packed.txt.gz"),
 }
 pytestmark = pytest.mark.filterwarnings("default")
 

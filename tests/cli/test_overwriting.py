@@ -39,6 +39,9 @@ COMMANDS = {
     "search": (f"search index --queries queries.tsv --out {OUT}", ".run", ("answers.run",)),
     "explain": (f"explain trees.podium letor.txt --query q0 --top 2 --out {OUT}", ".svg", ()),
     "inspect": (f"inspect trees.podium --tree 1 --out {OUT}", ".png", ()),
+    "export": (f"export trees.podium --to lightgbm --out {OUT}", ".txt", ("exported.txt",)),
+    "export, golden rows": (f"export trees.podium --to lightgbm --out e.txt --golden {OUT}", ".jsonl", ()),
+    "import": (f"import exported.txt --out {OUT}", ".podium", ("linear.podium", "trees.podium")),
     "lab report": (f"lab report results --out {OUT}", ".html", ()),
 }
 pytestmark = pytest.mark.filterwarnings("default")  # what commands warn of is not the subject here

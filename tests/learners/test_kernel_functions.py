@@ -8,7 +8,7 @@ from sklearn.svm import SVR
 
 import podium
 from podium.data.standardising import Standardisation
-from podium.formats import svmlight
+from podium.exchange.engines import svmlight
 from podium.learners.kernel_functions import KERNEL_FUNCTIONS, SKLEARN_NAMES, gaussian, polynomial, sigmoid
 from podium.learners.linear.basis import Basis
 from podium.learners.svm.kernels import Kernel

@@ -289,6 +289,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
         1e4,
         {"category_smoothing": 0.0, "categorical": [3], "feature_fraction": 1.0, "min_samples_leaf": 1, "max_depth": 6},
     ),
+    "exact_sums": (False, {}),
     "init": (np.sin(np.arange(240)), {}),
     "eval_metric": ("rr", {}),
     "validation_fraction": (0.3, {"validation_fraction": 0.1}),

@@ -13,6 +13,7 @@ import podium
 from podium.formats.cache import read_cache, write_cache
 from podium.formats.errors import FormatError
 from podium.formats.kinds import CHECKPOINT, DATA, MODEL
+from podium.models.trees.exact_sums import trained_forest
 from podium.models.trees.named import LambdaMART, LambdaSMART
 
 FUZZER = Path(fuzz_files.__file__)
@@ -149,7 +150,8 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path, base):
     fuzz_files.write_parts(tmp_path / "m.podium", MODEL, *base)
     model = podium.load(tmp_path / "m.podium")
     before = (tmp_path / "m.podium").read_bytes()
-    object.__setattr__(model.forest_, "value", np.full_like(model.forest_.value, np.nan))
+    forest = trained_forest(model)
+    object.__setattr__(forest, "value", np.full_like(forest.value, np.nan))
     with pytest.raises(ValueError, match=r"m\.podium: LambdaSMART cannot be saved .*not finite.*Nothing is written"):
         model.save(tmp_path / "m.podium")
     assert (tmp_path / "m.podium").read_bytes() == before

@@ -21,6 +21,7 @@ CategoryNames = Mapping[int, Sequence[Any]]
 _FEATURES_SHOWN = 10
 _TREES_SHOWN = 5
 _VALUES_SHOWN = 6  # of a set of categories
+_MISSING_NUMBER = -1  # of the category that stands for missing values, in models that were imported
 _BUNDLES_SHOWN = 5
 _RANGES_SHOWN = 6  # of the features of a bundle
 _LONGEST_VALUE = 200  # characters of a list
@@ -234,12 +235,20 @@ def question(tree: TreeArrays, node: int, names: Sequence[str], categories: Cate
     feature, missing = int(tree.feature[node]), "" if tree.missing_right[node] else " or missing"
     if feature >= len(names):
         left, right = tree.sets.sides_of(feature - len(names))
-        known, word = (left, "is") if len(left) <= len(right) else (right, "is not")
+        is_left = len(right) == 0 or 0 < len(left) <= len(right)
+        known, word = (left, "is") if is_left else (right, "is not")
         owner = int(tree.sets.feature[feature - len(names)])
-        shown = [categories[owner][int(value)] if owner in categories else f"{value:.7g}" for value in known]
+        shown = [_category(value, categories.get(owner)) for value in known.tolist()]
+        missing = "" if _MISSING_NUMBER in known.tolist() else missing
         more = f", ... ({len(shown)} values)" if len(shown) > _VALUES_SHOWN else ""
-        return f"{names[owner]} {word} {', '.join(map(str, shown[:_VALUES_SHOWN]))}{more}{missing}"
+        return f"{names[owner]} {word} {', '.join(shown[:_VALUES_SHOWN])}{more}{missing}"
     return f"{names[feature]} <= {float(tree.threshold[node]):.5g}{missing}"
+
+
+def _category(value: float, names: Sequence[Any] | None) -> str:
+    if value == _MISSING_NUMBER:
+        return "missing"
+    return f"{value:.7g}" if names is None else str(names[int(value)])
 
 
 def tree_text(model: Any, tree: int) -> str:

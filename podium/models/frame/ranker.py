@@ -42,6 +42,7 @@ from podium.persistence.validation import Fact
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
+    from podium.exchange.claims import Report
     from podium.models.frame.inspection import ModelInspection
 
 
@@ -370,6 +371,12 @@ class Ranker(Estimator):
 
         check_fitted(self, "It has learned nothing that could be saved; call fit first.")
         save(self, target, score_only)
+
+    def export(self, path: Any, to: str, **options: Any) -> Report:
+        """Write the model as a file of another program, such as to="lightgbm"; see `podium.exchange.export`."""
+        from podium.exchange.exporting import export
+
+        return export(self, path, to, **options)
 
     def scoring_parameter(self, name: str) -> Any:
         """A parameter as it was in `fit`; before, as it is."""

@@ -42,6 +42,7 @@ from podium.models.frame.resolving import AutoParameters
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
+from podium.models.trees.exact_sums import exact_sums_parameter, is_rounded, rounding_of, trained_forest
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     SPLITS,
@@ -128,6 +129,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         low=0,
         high=LARGE,
     )
+    exact_sums: bool = exact_sums_parameter()
 
     # The values of models without the groups of parameters above.
     max_leaf_nodes, min_samples_leaf, max_impurity, growth = 31, 20, 0.0, "leaf"
@@ -180,7 +182,8 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         read, data = read_pairs(pairs, data), self.transformed(data)
         rows = TrainingRows(data, init_scores(self, data), n_jobs=self.n_jobs, pairs=read)
         target, start = rows.bind(self.make_objective()), rows.init_scores
-        model.forest_ = refit_values(self.forest_, rows.data.X, target, self._rules(), decay, start)
+        refitted = refit_values(self.forest_, rows.data.X, target, self._rules(), decay, start)
+        model.forest_, model._rounding = rounding_of(refitted, self.exact_sums)
         return model
 
     def prune(self, X: Any, y: Any = None, qid: Any = None, *, metric: Any = None, tolerance: float = 0.0) -> Pruning:
@@ -230,13 +233,14 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
             rows.bind(self.make_objective()),
             self._rules(),
             base_scores=rows.init_scores,
-            forest=self.forest_ if rows.continued else None,
+            forest=trained_forest(self) if rows.continued else None,
             step_rule=self._line_search(rows) if self.step == "line_search" else None,
             weights=row_weights(rows.data),
         )
 
     def _keep_trees(self, learner: Boosting) -> None:
-        self.bundles_, self.forest_ = learner.bundles(), learner.finished()
+        self.bundles_ = learner.bundles()
+        self.forest_, self._rounding = rounding_of(learner.finished(), self.exact_sums)
 
     def _line_search(self, rows: TrainingRows) -> StepRule:
         """The step that the training metric likes best, up to nine times Newton's."""
@@ -271,19 +275,21 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     state_arrays: ClassVar[tuple[str, ...]] = FOREST_ARRAYS
 
     def fitted_state(self) -> FittedState:
-        arrays = {name: getattr(self.forest_, name) for name in FOREST_ARRAYS}
-        facts = {"start": self.forest_.start, "bundles": self.bundles_, **self.resolved_state()}
-        return FittedState(facts, arrays)
+        forest = trained_forest(self)
+        arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS}
+        facts = {"start": forest.start, "bundles": self.bundles_, **self.resolved_state()}
+        return FittedState(facts | ({"exact_sums": True} if is_rounded(self) else {}), arrays)
 
     def restore_state(self, state: FittedState) -> None:
         self.restore_resolved(state.facts)
         self.bundles_ = [[int(f) for f in bundle] for bundle in state.facts["bundles"]]
-        self.forest_ = Forest(**state.arrays, start=float(state.facts["start"]), n_features=self.n_columns)
+        trained = Forest(**state.arrays, start=float(state.facts["start"]), n_features=self.n_columns)
+        trained.check()
+        self.forest_, self._rounding = rounding_of(trained, state.facts.get("exact_sums", False))
 
     def check_state(self) -> None:
         super().check_state()
         check_goss(self)
-        self.forest_.check()
         if self.best_iteration_ > self.forest_.n_trees:
             raise ValueError(f"best_iteration is {self.best_iteration_} of {self.forest_.n_trees} trees")
         self._check_categories()

@@ -83,7 +83,7 @@ class Blend(MembersParameter, ValidationParameter, Ensemble):
     def combined(self, scores: np.ndarray, columns: FeatureMatrix, queries: Queries | None) -> np.ndarray:
         return weighted_sum(self.weights_, scores)
 
-    def _weights(self) -> list[float]:
+    def member_weights(self) -> list[float]:
         return [float(weight) for weight in self.weights_]
 
     def fitted_state(self) -> FittedState:

@@ -165,10 +165,10 @@ class Ensemble(Ranker):
     def inspect(self) -> EnsembleInspection:
         """What the model is made of: its members and its parameters. Print it."""
         parts = self.fitted_state().parts.values()
-        return EnsembleInspection(*about_model(self), [part.inspect() for part in parts], self._weights())
+        return EnsembleInspection(*about_model(self), [part.inspect() for part in parts], self.member_weights())
 
-    def _weights(self) -> list[float]:
-        """Of the members in their sum, for `inspect`; none where it is no weighted sum."""
+    def member_weights(self) -> list[float]:
+        """Of the members in their sum; none where it is no weighted sum."""
         return [1 / len(self.members_)] * len(self.members_)
 
 

@@ -117,7 +117,7 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, ValidationParameter
             final = self.final_ if fitted else self._last()
             final.refuse_unsupported(X, where, fitted)
 
-    def _weights(self) -> list[float]:
+    def member_weights(self) -> list[float]:
         return []
 
     def fitted_state(self) -> FittedState:

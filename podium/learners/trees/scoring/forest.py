@@ -38,7 +38,7 @@ class Forest:
     threshold: Array  # (nodes,) float32; +inf in leaves
     left: Array  # (nodes,) uint32: the left child, or the node itself in leaves
     missing_right: Array  # (nodes,) uint8
-    value: Array  # (nodes,) float64: the score a leaf adds; 0 in splits
+    value: Array  # (nodes,) float64: the score a leaf adds; 0 in splits. float32: scores are added up in float32 too
     gain: Array  # (nodes,) float64: what a split gained; 0 in leaves
     count: Array  # (nodes,) int64: training rows that came by
     start: float  # the score before the first tree
@@ -110,7 +110,7 @@ class Forest:
         """One score per row of X (rows, features), float32, in C order or sparse."""
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
         forest, blocks = self._dense_blocks(X)
-        out = np.empty(X.shape[0])
+        out = np.empty(X.shape[0], self.value.dtype)
         out.fill(self.start)
         if trees == 0:
             return out
@@ -192,26 +192,22 @@ class Forest:
         if X.dtype != np.float32:
             raise ValueError(f"the rows must be float32; got {X.dtype}.")
 
-    def check(self) -> None:
+    def check(self, values: Any = np.float64) -> None:
         """Refuse arrays that no kernel may be trusted with: dtypes, lengths, order of nodes, ranges, depths.
+
+        values: the type that the values of leaves must have.
 
         Nothing is added, subtracted or used as an index before its range is known: integers wrap without a word.
         """
-        self._check_kinds()
+        self._check_kinds(np.dtype(values))
         self._check_lengths()
         self.sets.check(self.n_features)
-        owner = np.repeat(np.arange(self.n_trees), np.diff(self.roots))
-        leaf = self._check_links(owner)
-        self._check_questions(leaf)
+        self._check_links()
+        self._check_questions(self.left == np.arange(len(self.left), dtype=self.left.dtype))
         self._check_numbers()
-        depths = np.zeros(self.n_trees, np.int64)
-        for depth, level in enumerate(tables.split_levels(self), start=1):
-            depths[owner[level]] = depth
-        if (self.depths != depths).any():
-            raise ValueError("a tree is not as deep as it says")
 
-    def _check_kinds(self) -> None:
-        for name, dtype in FOREST_DTYPES.items():
+    def _check_kinds(self, values: Any) -> None:
+        for name, dtype in (FOREST_DTYPES | {"value": values}).items():
             array = getattr(self, name)
             if array.dtype != dtype or array.ndim != 1:
                 expected = f"{name} must have dtype {np.dtype(dtype)} and one dimension"
@@ -226,20 +222,15 @@ class Forest:
         if self.roots[0] != 0 or self.roots[-1] != n or (self.roots[1:] <= self.roots[:-1]).any():
             raise ValueError("the trees do not fill their arrays")
 
-    def _check_links(self, owner: Array) -> Array:
-        """Whether each node is a leaf, after it is sure that every tree is one."""
+    def _check_links(self) -> None:
         n = len(self.left)
-        node, left = np.arange(n), self.left.astype(np.int64)
-        leaf: Array = left == node
-        inside = (left > node) & (left + 1 < self.roots[owner + 1])
-        if not (leaf | inside).all():
+        depths, parents, levels = np.zeros(self.n_trees, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.int32)
+        if not walking.follow_links(self.roots, self.left, parents, levels, depths):
             raise ValueError("a tree points outside of itself")
-        children = left[~leaf]
-        parents = np.bincount(np.concatenate([children, children + 1]), minlength=n)
-        parents[self.roots[:-1]] += 1
         if (parents != 1).any():
             raise ValueError("a node hangs on no other, or on two")
-        return leaf
+        if (self.depths != depths).any():
+            raise ValueError("a tree is not as deep as it says")
 
     def _check_questions(self, leaf: Array) -> None:
         asked = self.feature if self.n_features else self.feature[~leaf]  # leaves name feature 0, also where none is
@@ -264,7 +255,7 @@ class Forest:
         """No score is further from 0 than this; not finite if a value is not."""
         with np.errstate(over="ignore"):
             largest = np.maximum.reduceat(np.abs(self.value), self.roots[:-1]) if self.n_trees else np.zeros(1)
-            return float(abs(self.start) + largest.sum())
+            return float(abs(self.start) + largest.sum(dtype=np.float64))
 
     def importances(self, kind: str = "gain") -> Array:
         """The total gain of each feature's splits, or with "split" their number."""

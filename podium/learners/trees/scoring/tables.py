@@ -26,7 +26,7 @@ class BitTables:
     thresholds: Array  # (tests,) float32
     splits: Array  # of _SPLIT, parents first; `leaf`: the leftmost leaf right of the split, counted in its tree
     trees: Array  # (trees, 4) int64: first level, first split, end of splits, first value
-    values: Array  # (leaves,) float64, from left to right
+    values: Array  # (leaves,) of the forest's type, from left to right
     n_features: int
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class WalkTables:
     columns: Array  # (used,) int64: the features that are asked for
     nodes: Array  # (places,) uint64
     roots: Array  # (trees,) uint32
-    values: Array  # (leaves,) float64
+    values: Array  # (leaves,) of the forest's type
     shift: int
 
     def add_scores(self, X: Array, n_trees: int, out: Array) -> None:
@@ -154,7 +154,7 @@ def bit_tables(forest: Forest) -> BitTables | None:
     steps = np.bincount(owner[needed], minlength=forest.n_trees)
     ends, first = np.cumsum(steps), np.cumsum(steps) - steps
     first_value = np.cumsum(leaves) - leaves
-    values = np.empty(int(leaves.sum()))
+    values = np.empty(int(leaves.sum()), forest.value.dtype)
     values[(first_value[owner] + number)[~split]] = forest.value[~split]
     trees = np.stack([first, np.where(oblivious, ends, first), ends, first_value], axis=1).astype(np.int64)
     return BitTables(columns, starts, thresholds, splits, trees, values, forest.width)

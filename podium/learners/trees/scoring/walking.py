@@ -1,7 +1,8 @@
 """Scoring: how documents get through a forest, and which way is taken for which shape.
 
 Three ways, which give the same bits: each finds the leaf of every tree exactly, and the values of the leaves are added
-tree by tree in double precision, so neither the batch nor the number of threads can matter.
+tree by tree in double precision (or in single, where a forest has such values), so neither the batch nor the number of
+threads can matter.
 
 1. Bit vectors (`answer_tests`), 64 documents at a time. Every different test of the forest (feature, threshold, side of
    missing values) is made once, and the answers of the 64 are the bits of one word. Down a tree go the words of who
@@ -70,13 +71,25 @@ class Scorer:
     Any number of threads may call it at once; the interpreter lock is free while the trees are at work.
     """
 
-    __slots__ = ("_base", "_few", "_is_bounded", "_many", "_model", "_n_trees", "_sets", "_start", "n_features")
+    __slots__ = (
+        "_base",
+        "_few",
+        "_is_bounded",
+        "_many",
+        "_model",
+        "_n_trees",
+        "_sets",
+        "_start",
+        "_type",
+        "n_features",
+    )
 
     def __init__(self, forest: Forest, base: Callable[[Array], Array] | None = None, model: str = "forest") -> None:
         """base: float64 scores to add, of rows that were checked; model: the name of the model, for errors."""
         self._few, self._many = fastest_way(forest, 1), fastest_way(forest, LANES)
         self._base, self.n_features = base, forest.n_features
         self._n_trees, self._start, self._sets = forest.n_trees, forest.start, forest.sets or None
+        self._type = forest.value.dtype
         self._is_bounded, self._model = base is None and forest.largest_score <= _LARGEST, model
         for rows in (1, LANES):  # tables are made and kernels compiled now, so that no request waits for them
             with suppress(ValueError):  # rows of zeros may have no finite score in a base model
@@ -91,7 +104,7 @@ class Scorer:
 
     def exact(self, X: Array) -> Array:
         """The scores in double precision, the bits of `predict`, of rows that were checked already."""
-        out = np.empty(len(X))
+        out = np.empty(len(X), self._type)
         out.fill(self._start)
         add = self._few if len(X) < FEW else self._many
         add(X if self._sets is None else self._sets.widen(X), self._n_trees, out)
@@ -227,3 +240,25 @@ def walk_documents(
                     node[k] = left[at] + right
             for k in range(lanes_used):
                 out[start + k] += value[node[k]]
+
+
+@kernel
+def follow_links(roots: Array, left: Array, parents: Array, levels: Array, depths: Array) -> bool:
+    """How many nodes each one hangs on (2 for more), its level, the depth of each tree; False if one points outside.
+
+    Children stand behind their parents, so one pass in the order of the nodes meets parents first.
+    """
+    for tree in range(len(depths)):
+        first, last = roots[tree], roots[tree + 1]
+        parents[first] = 1
+        for node in range(first, last):
+            child = np.int64(left[node])
+            if child == node:
+                continue
+            if child < node or child + 1 >= last:
+                return False
+            for below in (child, child + 1):
+                parents[below] = min(parents[below] + 1, 2)
+                levels[below] = levels[node] + 1
+            depths[tree] = max(depths[tree], levels[node] + 1)
+    return True

@@ -1,0 +1,1 @@
+"""One module per format of models: what other programs write, read and score."""
