@@ -14,7 +14,7 @@ NEWER_TESTS := $(addprefix tests/_runtime/,test_once.py test_memo.py test_thread
 .PHONY: demo test test-bounds test-python test-newer test-wheel explore lint bench clean
 .DELETE_ON_ERROR:
 
-demo: .venv/installed-report
+demo: .venv/installed-demo
 	$(BIN)/podium demo
 
 # Files of tests go to one process per core: most tests use one core, and compiling does.
@@ -63,14 +63,14 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Podium needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
 
-.venv/installed-report: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[report]'
+.venv/installed-demo: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[report,serve]'
 	@touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	@touch $@ .venv/installed-report
+	@touch $@ .venv/installed-demo
 
 .venv/installed-bench: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
-	@touch $@ .venv/installed-report .venv/installed-dev
+	@touch $@ .venv/installed-demo .venv/installed-dev

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from podium.pipelines.ensembles.blend import Blend as Blend
     from podium.pipelines.ensembles.blend import yahoo_blend as yahoo_blend
     from podium.pipelines.ensembles.stack import Stack as Stack
+    from podium.server.client import Client as Client
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -116,6 +117,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "pipelines.ensembles.bagged": ("Bagged",),
         "pipelines.ensembles.blend": ("Blend", "yahoo_blend"),
         "pipelines.ensembles.stack": ("Stack",),
+        "server.client": ("Client",),
     },
     modules=("exchange", "explain", "formats", "lab", "metrics", "models", "objectives", "search"),
 )

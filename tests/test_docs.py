@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from promises import assert_alike, promised
+from serving import serving
 
+import podium
 from podium import cli
 from podium.metrics import METRICS, POLICIES
 from podium.models.registry import _entries as MODELS
@@ -15,6 +17,7 @@ from podium.search.features.kinds import _KINDS as FEATURES
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
+ADDRESS = "http://127.0.0.1:8080"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 VERSION = re.compile(r"(onnxruntime) \d+\.\d+\.\d+")  # the installed one
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -43,12 +46,26 @@ def _members_of_a_page_stay_there():
             del table[name]
 
 
+@pytest.fixture
+def address(page, demo_folder):
+    """Where the service of a page is that has one, instead of the usual address."""
+    if ADDRESS not in page.read_text(encoding="utf-8"):
+        yield ADDRESS
+        return
+    model = demo_folder / "demo" / "lambdamart.podium"
+    if not model.exists():
+        podium.LambdaMART(n_estimators=5).fit(podium.read_letor(demo_folder / "demo" / "train.txt")).save(model)
+    arguments = "demo/web/cascade", "demo/lambdamart.podium", "--log", "feedback.jsonl"
+    with serving(*arguments, cwd=demo_folder) as service:
+        yield service.address
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_run_and_print_what_they_say(page, demo_folder, monkeypatch, capsys):
+def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, monkeypatch, capsys):
     monkeypatch.chdir(demo_folder)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        exec(compile(block, str(page), "exec"), names)
+        exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert_alike("\n".join(printed), promised(block), trained="fit(" in block)
 

@@ -14,7 +14,7 @@ PACKAGE = Path(podium.__file__).parent
 
 # A module may import from its own layer and from those behind it.
 LAYERS = [
-    {"cli", "demo", "doctor", "__main__"},
+    {"cli", "server", "demo", "doctor", "__main__"},
     {"workflows", "lab"},
     {"explain", "pipelines"},
     {"models", "persistence", "exchange"},
@@ -34,6 +34,7 @@ PUBLIC = [
     "Blend",
     "Boosted",
     "Cascade",
+    "Client",
     "CoordinateAscent",
     "KernelRankSVM",
     "LambdaMART",

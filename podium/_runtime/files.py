@@ -147,7 +147,7 @@ def _replaced(path: Path, target: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             neighbour.unlink()
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 @contextmanager
@@ -279,7 +279,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
 def _refuse_owner(target: Path) -> None:
@@ -333,7 +333,7 @@ _DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 }
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name itself durable; not every system lets a folder be opened for that."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

@@ -3,6 +3,7 @@
 from podium.cli import commands as commands
 from podium.cli import exchanging as exchanging
 from podium.cli import searching as searching
+from podium.cli import serving as serving
 from podium.cli import tuning as tuning
 from podium.cli.application import app as app
 from podium.cli.application import main as main

@@ -247,9 +247,10 @@ def _show_gain(tour: Tour) -> None:
 
 def _show_next(tour: Tour) -> None:
     web, podium = tour.folder / "web", program_name()
-    print("Next steps: search the cascade, or make another one")
+    print("Next steps: search the cascade, make another one, or open the page of a service")
     print(f'   {podium} search {web}/cascade "where do bagels come from" --explain')
     files = f"{web}/queries.tsv --qrels {web}/qrels.txt --n {CANDIDATES} --out {web}/features.txt"
     print(f"   {podium} features {web}/index {files}")
     print(f"   {podium} train mart {web}/features.txt --out {web}/mart.podium --set n_estimators=50")
     print(f"   {podium} cascade {web}/index {web}/mart.podium --n {CANDIDATES} --out {web}/mart")
+    print(f"   {podium} serve {web}/cascade {web}/index --log {web}/feedback.jsonl")

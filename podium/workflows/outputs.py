@@ -103,6 +103,7 @@ CONTENTS = {
 }
 CONTENTS["cache"] = CONTENTS["data"]
 _OTHERS = (  # never written by a command that could replace one, but good to name
+    _starts("a log of podium serve", b'{"podium":"feedback"'),
     Content("TREC judgements", _all_lines(_QRELS)),
     _starts("a web page", b"<!doctype html", b"<html"),
     _starts("a picture", b"<svg", b"\x89png", b"\xff\xd8\xff", b"gif8"),

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from serving import serving
 
 import podium
 from podium._runtime.words import program_name
@@ -63,3 +64,14 @@ def test_the_next_steps_run_as_they_are_printed(environment, program):
     for step in steps:
         run(step)
     assert any((folder / "demo" / "web" / "mart").iterdir())
+
+
+@pytest.mark.slow
+def test_the_service_starts_as_the_demo_prints_it(environment):
+    folder, variables = environment
+    command = [sys.executable, "-m", "podium", "demo"]
+    printed = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=True).stdout
+    (step,) = re.findall(r"^   \S.* -m podium serve (.*)$", printed.partition("Next steps")[2], re.M)
+    with serving(*shlex.split(step), cwd=folder) as service:
+        hits = podium.Client(service.address).search("where do bagels come from")["hits"]
+    assert len(hits) == 10

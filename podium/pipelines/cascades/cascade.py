@@ -9,6 +9,7 @@ bit for bit, wherever it is met. A cascade never changes; any number of threads 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
@@ -144,6 +145,30 @@ class Ranked:
         return Ranked(self.documents[order], new, self.places[order], self.first_scores[order])
 
 
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What a stage scored: document numbers, their features and the scores, in the order of the stage before."""
+
+    documents: np.ndarray
+    rows: np.ndarray  # (documents, features) float32
+    scores: np.ndarray
+
+
+class Trace:
+    """What one search did: the seconds of its steps (retrieve, features, score), and what the last stage scored."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.scored: Scored | None = None
+        self._since = time.perf_counter()
+
+    def done(self, step: str) -> None:
+        """A step ends now; those of several stages are added up."""
+        now = time.perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._since
+        self._since = now
+
+
 class Cascade:
     """An index and the stages that re-rank what it finds.
 
@@ -206,12 +231,21 @@ class Cascade:
         return fit_cascade(self, queries, qrels, Rules(metric, policy, folds, random_state, n_jobs), report)
 
     def search(
-        self, text: str, k: int = 10, *, weighting: str | Weighting | None = None, fields: Fields | None = None
+        self,
+        text: str,
+        k: int = 10,
+        *,
+        weighting: str | Weighting | None = None,
+        fields: Fields | None = None,
+        trace: Trace | None = None,
     ) -> CascadeHits:
-        """The k best documents of a query, as `Index.search` reads it; weighting and fields are the cascade's."""
+        """The k best documents of a query, as `Index.search` reads it; weighting and fields are the cascade's.
+
+        A `trace` notes the seconds of each step, and the features that the models scored.
+        """
         if weighting is not None or fields is not None:
             raise ValueError("a cascade has a weighting and fields of its own. Leave the option out.")
-        return CascadeHits(self.index, text, self._ranked(text, self.index._checked_k(k)).top(k))
+        return CascadeHits(self.index, text, self._ranked(text, self.index._checked_k(k), trace=trace).top(k))
 
     def search_many(
         self, texts: Sequence[str], k: int = 10, *, n_jobs: int | None = None, **first_stage: Any
@@ -223,16 +257,24 @@ class Cascade:
         """The k best documents per query as a TREC run."""
         return search_run(self, queries, k, n_jobs=n_jobs, report=report)
 
-    def _ranked(self, text: str, k: int, n_stages: int | None = None) -> Ranked:
+    def _ranked(self, text: str, k: int, n_stages: int | None = None, trace: Trace | None = None) -> Ranked:
         """At least the k best documents (if there are so many) after the first stages, all of them by default."""
+        trace = Trace() if trace is None else trace
         stages = self.stages[:n_stages]
         depth = max([k, *(stage.n for stage in stages if stage.model is not None)])
         hits = self.index.search(text, depth, weighting=self.weighting, fields=self.fields)
         scores = np.array(hits.scores, np.float64)
         ranked = Ranked(hits.documents, scores, np.arange(len(hits)), scores)
+        trace.done("retrieve")
         for number, stage in enumerate(stages):
             if stage.model is not None and len(hits):
-                ranked = ranked.reordered(stage.scores(self.rows(number, text, ranked.top(stage.n))))
+                candidates = ranked.top(stage.n)
+                rows = self.rows(number, text, candidates)
+                trace.done("features")
+                scores = stage.scores(rows)
+                ranked = ranked.reordered(scores)
+                trace.scored = Scored(candidates.documents, rows, scores)
+                trace.done("score")
         return ranked
 
     def rows(self, stage: int, text: str, ranked: Ranked, n_ranged: int | None = None) -> np.ndarray:

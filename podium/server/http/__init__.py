@@ -1,0 +1,1 @@
+"""HTTP: connections, bodies, who may ask, and the routes."""

@@ -1,0 +1,1 @@
+"""What is served: versions of models, tried before they are used, and swapped by one assignment."""
