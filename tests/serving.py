@@ -1,4 +1,4 @@
-"""A real service in a process of its own, on loopback, that is ended by whoever started it."""
+"""A real service in a process of its own, on loopback, that is ended by whoever started it; and models for it."""
 
 import os
 import re
@@ -9,6 +9,11 @@ import threading
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+import numpy as np
+
+import podium
+
+N_FEATURES = 5
 SECONDS = 120  # within which a service is ready, kernels compiled
 _ADDRESS = re.compile(r"(http://\S+) until Ctrl-C")
 
@@ -67,3 +72,11 @@ def serving(*arguments, cwd=None):
         yield service
     finally:
         service.end()
+
+
+def small_model(seed=0, **settings):
+    random = np.random.default_rng(seed)
+    X = random.random((400, N_FEATURES)).astype(np.float32)
+    y = np.floor(4 * X[:, seed % N_FEATURES] * X[:, 1]).astype(int)
+    model = podium.LambdaMART(n_estimators=15, n_jobs=1, **settings)
+    return model.fit(X, y, qid=np.repeat(np.arange(20), 20))

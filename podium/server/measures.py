@@ -37,6 +37,12 @@ class Measures:
         self.not_logged = Counter(
             "podium_not_logged_total", "Answers left out of the log because it fell behind.", **shared
         )
+        self.canary_failures = Counter(
+            "podium_canary_failures_total",
+            "Requests that a canary failed at; the live version answered them.",
+            ["name", "canary"],
+            **shared,
+        )
         self.shadows = Counter(
             "podium_shadow_requests_total",
             "Requests that a shadow scored too.",

@@ -11,13 +11,13 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,12 +30,13 @@ from podium.server.errors import Refusal, wrong
 from podium.server.http.bodies import RankRequest, read_request
 from podium.server.log import Log
 from podium.server.measures import Measures
-from podium.server.settings import Settings
+from podium.server.settings import LIVE, Settings
 from podium.server.versions.registry import Registry, Served
 from podium.server.versions.trial import try_version
 from podium.server.versions.version import Version
 from podium.server.versions.warmup import Warmup
 
+Result = TypeVar("Result")
 logger = logging.getLogger("podium.serve")
 _INLINE_SECONDS = 0.002
 _SECONDS_PER_BYTE = 3e-9  # of a JSON body
@@ -111,8 +112,8 @@ class Service:
             waited = loop.time() - arrived
             asked = read_request(kind, body, served.live, self.limits.rows)
             read = time.perf_counter()
-            version, role = served.version_for(asked.user if asked.user is not None else user)
-            scores = version.scores(asked.rows)
+            by = asked.user if asked.user is not None else user
+            version, role, scores = self._answered(served, by, lambda version: version.scores(asked.rows))
             order = order_of(scores)
             scored = time.perf_counter()
             stages = {"wait": waited, "read": read - started, "score": scored - read}
@@ -140,22 +141,35 @@ class Service:
         if served.live.searcher is None:
             raise wrong("system", "a cascade or an index", f"{name}, a model")
         self.check_query(query, k)
-        version, role = served.version_for(user)
         loop = asyncio.get_running_loop()
 
         def work() -> Found:
             waited = loop.time() - arrived
-            hits, trace = search_traced(version, query, k)
+            version, role, (hits, trace) = self._answered(served, user, lambda one: search_traced(one, query, k))
             stages = {"wait": waited, **trace.seconds}
             return Found(request, name, version, role, hits, trace.scored, self._noted(stages))
 
-        answer = await self.workers.run(work, version.seconds_per_search, deadline)
-        self.measures.scored(name, role, version.digest)
+        answer = await self.workers.run(work, served.version_for(user)[0].seconds_per_search, deadline)
+        version = answer.version
+        self.measures.scored(name, answer.role, version.digest)
         self.warmup.note_query(name, query)
         if self.log is not None and self.settings.log_features:
             rows = rows_of(answer)
             self._log_shown(request, name, version, query, user, answer.hits.ids, np.array(answer.hits.scores), rows)
         return answer
+
+    def _answered(
+        self, served: Served, user: str | None, work: Callable[[Version], Result]
+    ) -> tuple[Version, str, Result]:
+        """What the version of this user answers; where that is a canary and fails, what the live one answers."""
+        version, role = served.version_for(user)
+        if role != LIVE:
+            try:
+                return version, role, work(version)
+            except Exception:
+                self.measures.canary_failures.labels(served.name, version.label).inc()
+                logger.exception("canary %s of %s failed; %s answers", version.label, served.name, served.live.label)
+        return served.live, LIVE, work(served.live)
 
     def check_query(self, query: str, k: int) -> None:
         most = self.limits.query_characters

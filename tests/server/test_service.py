@@ -8,21 +8,10 @@ import threading
 
 import numpy as np
 import pytest
-from serving import Service, serving
+from serving import N_FEATURES, Service, serving, small_model
 
 import podium
 from podium.server.client import ServiceError
-
-N_FEATURES = 5
-
-
-def small_model(seed=0, **settings):
-    random = np.random.default_rng(seed)
-    X = random.random((400, N_FEATURES)).astype(np.float32)
-    y = np.floor(4 * X[:, seed % N_FEATURES] * X[:, 1]).astype(int)
-    model = podium.LambdaMART(n_estimators=15, n_jobs=1, **settings)
-    return model.fit(X, y, qid=np.repeat(np.arange(20), 20))
-
 
 DOCUMENTS = [
     {"id": f"d{number}", "title": f"tea {number}", "body": "green tea leaves " * (number % 7) + f"pot {number}"}

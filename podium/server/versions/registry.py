@@ -14,7 +14,7 @@ from typing import Any
 
 from podium.server.errors import Refusal, unknown
 from podium.server.settings import CANARY, LIVE, ROLES, SHADOW, Entry, Settings
-from podium.server.versions.version import Version, load_version
+from podium.server.versions.version import Version, digest_of, load_version
 
 _SUFFIX = ".podium"
 
@@ -94,8 +94,11 @@ class Registry:
             if label not in versions:
                 raise unknown("version", "version", label, versions)
             served = self.get(name)
+            digest = digest_of(versions[label])
             trial(versions[label])
             version = load_version(versions[label], label)
+            if version.digest != digest:
+                raise ValueError(f"{label} has changed since its trial. Give each version a file of its own.")
             _refuse_other_kind(served.live, version)
             self._replace(_with(served, version, role))
             return version

@@ -56,6 +56,9 @@ class Version:
         """One float64 score per document of one query, with the bits of `predict`."""
         assert self.model is not None
         assert self._scorer is not None
+        if rows.shape[1] != self.n_features:
+            message = f"features: expected {self.n_features:,} per document; got {rows.shape[1]:,}."
+            raise Refusal(400, message, "features", f"{self.n_features:,} numbers per document")
         try:
             self.model.refuse_unsupported(rows, "the features", fitted=True)
             return self._scorer.exact(rows)
