@@ -352,6 +352,37 @@ def test_a_token_is_asked_for_where_there_is_one_and_versions_are_changed_with_i
         damaged.unlink()
 
 
+def test_a_canary_answers_its_users_and_a_shadow_nobody(folder, tmp_path):
+    config = tmp_path / "serve.toml"
+    rows = np.random.default_rng(2).random((9, N_FEATURES)).astype(np.float32)
+    (tmp_path / "warmup.jsonl").write_text(json.dumps({"name": "m", "features": rows.tolist()}) + "\n")
+    config.write_text(
+        f"""
+        warmup = "warmup.jsonl"
+        [serve.m]
+        live = '{folder / "m.podium"}'
+        canary = '{folder / "other.podium"}'
+        canary_share = 0.5
+        shadow = ['{folder / "other.podium"}']
+        """
+    )
+    expected = {role: podium.load(folder / f"{name}.podium").predict(rows).tolist() for role, name in ROLES.items()}
+    with serving("--config", config) as service:
+        roles = {}
+        for number in range(40):
+            asked = {"features": rows.tolist(), "user": f"u{number}"}
+            answers = [ask(service, "POST", "/v1/models/m:rank", asked)[2] for _ in range(2)]
+            roles[number] = answers[0]["role"]
+            for answer in answers:
+                assert (answer["role"], answer["scores"]) == (roles[number], expected[roles[number]])
+        assert 8 <= list(roles.values()).count("canary") <= 32
+        text = ask(service, "GET", "/metrics")[2].decode()
+        assert 'podium_shadow_requests_total{name="m",outcome="scored",shadow="other"}' in text
+
+
+ROLES = {"live": "m", "canary": "other"}
+
+
 def test_a_service_for_other_machines_needs_a_token(folder, capsys):
     from podium.server.settings import Entry, Settings
 
