@@ -86,7 +86,8 @@ def test_a_busy_service_is_asked_again_and_a_lost_connection_is_made_anew():
 
 def test_a_refusal_that_will_not_change_is_raised_at_once():
     error = {"message": "k: expected an integer.", "field": "k", "code": "bad_request", "request": "r9"}
-    with (
+    answer = (400, {"error": error})
+    with answering(answer) as (address, _), pytest.raises(ServiceError, match="k: expected") as refused:
         answering((400, {"error": error})) as (address, _),
         pytest.raises(ServiceError, match="k: expected") as refused,
     ):
