@@ -975,3 +975,27 @@ def choose_by_one_standard_error(ranked_by_name, pools, first, cutoff=10):
         if gain > error and gain > largest:
             chosen, largest = name, gain
     return chosen, numbers
+
+
+def krippendorff_alpha(units):
+    """Ordinal alpha by its definition: over pairs of labels of a document, against all pairs of labels."""
+    units = [list(unit) for unit in units if len(unit) > 1]
+    labels = [label for unit in units for label in unit]
+    count = {label: labels.count(label) for label in labels}
+
+    def distance(a, b):
+        between = sum(count[label] for label in count if min(a, b) <= label <= max(a, b))
+        return (between - (count[a] + count[b]) / 2) ** 2 if a != b else 0.0
+
+    observed = 0.0
+    for unit in units:
+        for i, one in enumerate(unit):
+            for j, other in enumerate(unit):
+                if i != j:
+                    observed += distance(one, other) / (len(unit) - 1) / len(labels)
+    expected = 0.0
+    for i, one in enumerate(labels):
+        for j, other in enumerate(labels):
+            if i != j:
+                expected += distance(one, other) / (len(labels) * (len(labels) - 1))
+    return 1 - observed / expected if expected else None

@@ -37,6 +37,8 @@ def serve_command(
     """Serve ranking and search over HTTP, with a page for people."""
     try:
         import fastapi  # noqa: F401
+        import httptools  # noqa: F401
+        import jinja2  # noqa: F401
         import orjson  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401

@@ -135,10 +135,17 @@ def why(
     for name, row in (("i", i), ("j", j)):
         if not 0 <= row < rows.shape[0]:
             raise ValueError(f"{name} must be a row of X, from 0 to {rows.shape[0] - 1}; got {row}.")
-    pair = as_dense(model.columns(rows, queries)[[i, j]])
-    attributions, scores = attribute(model, pair, columns_for(model, X, names)), _scores_of(model, rows, queries, i, j)
     called = (str(i), str(j)) if documents is None else documents
-    return Why(called, (float(scores[0]), float(scores[1])), _reasons(attributions, pair))
+    return why_of_rows(model, rows, queries, (i, j), columns_for(model, X, names), called)
+
+
+def why_of_rows(
+    model: Any, rows: Any, queries: Any, pair: tuple[int, int], columns: tuple[str, ...], documents: tuple[str, str]
+) -> Why:
+    """The same for rows that were checked."""
+    values = as_dense(model.columns(rows, queries)[list(pair)])
+    attributions, scores = attribute(model, values, columns), _scores_of(model, rows, queries, *pair)
+    return Why(documents, (float(scores[0]), float(scores[1])), _reasons(attributions, values))
 
 
 def _scores_of(model: Any, rows: Any, queries: Any, i: int, j: int) -> Any:

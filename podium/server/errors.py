@@ -23,6 +23,7 @@ CODES = {
     500: "internal",
     503: "unavailable",
 }
+FAILED = "the service failed; its log has the reason."
 
 
 @dataclass(eq=False)

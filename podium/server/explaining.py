@@ -9,7 +9,7 @@ import numpy as np
 
 from podium.data.sparse import as_dense
 from podium.explain.attributions import attribute, centre
-from podium.explain.reasons import why
+from podium.explain.reasons import why_of_rows
 from podium.explain.subjects import columns_for
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import one_query
@@ -92,8 +92,8 @@ def _largest(shares: list[list[dict[str, Any]]], row: int) -> list[dict[str, Any
 
 def _why(model: Ranker, names: Sequence[str], rows: np.ndarray, places: list[int], called: tuple[str, str]) -> Any:
     try:
-        qid = np.zeros(len(rows), np.int64)
-        reasons = why(model, rows, places[0], places[1], names, documents=called, qid=qid)
+        columns, pair = columns_for(model, names=names), (places[0], places[1])
+        reasons = why_of_rows(model, rows, one_query(len(rows)), pair, columns, called)
     except ValueError as error:
         raise Refusal(400, f"why: {error}", "why", "two documents of a model of trees or weights") from None
     answer = reasons.as_dict()

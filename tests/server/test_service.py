@@ -248,6 +248,31 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_sent(service):
         assert answer.startswith(b"HTTP/1.1 413")
 
 
+def test_a_failure_gets_the_same_shape_and_says_nothing_of_the_inside(folder, monkeypatch):
+    from podium.server import service as module
+    from podium.server.once import answer_once
+    from podium.server.settings import Entry, Settings
+
+    def fail(*_):
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(module, "search_traced", fail)
+    settings = Settings({"web": Entry(folder / "web")})
+    status, body = answer_once(settings, "/v1/search?q=tea")
+    assert status == 500
+    assert json.loads(body)["error"]["message"] == "the service failed; its log has the reason."
+
+
+def test_a_body_that_does_not_arrive_is_refused(folder, tmp_path):
+    (tmp_path / "serve.toml").write_text(f"[serve.m]\nlive = '{folder / 'm.podium'}'\n[limits]\nread_seconds = 0.3\n")
+    with serving("--config", tmp_path / "serve.toml") as service:
+        for path in ("/v1/models/m:rank", "/v1/search"):
+            with socket.create_connection(service.place, timeout=30) as connection:
+                head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                connection.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+                assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
 def test_other_origins_are_refused(service):
     for host in ("evil.example", "evil.example:80", "", "127.0.0.1.evil.example"):
         status, _, answer = ask(service, "GET", "/v1/models", Host=host)

@@ -15,10 +15,11 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 
-from podium.server.errors import Refusal
+from podium.server.errors import FAILED, Refusal
 from podium.server.http.bodies import ARROW, JSON, RAW, ranked_arrow, ranked_json
 from podium.server.http.guarding import Guard
 from podium.server.http.routes import make_routes
+from podium.server.page.rendering import HTML, error_page, prefers_html
 from podium.server.service import Ranking, Service
 
 Message = MutableMapping[str, Any]
@@ -63,12 +64,12 @@ class Application:
                 limited = _Limited(receive, self._refused_length(headers), self.service.limits.read_seconds)
                 await self.routes(scope, limited, sent)
         except Refusal as refusal:
-            await answer_refusal(sent, refusal, request)
+            await answer_refusal(sent, refusal, request, headers)
         except Gone:
             pass
         except Exception:
             logger.exception("request %s failed", request)
-            await answer_refusal(sent, Refusal(500, "the service failed; its log has the reason."), request)
+            await answer_refusal(sent, Refusal(500, FAILED), request, headers)
         route = "rank" if is_rank else route_of(scope)
         self.service.measures.answered(route, sent.status, loop.time() - arrived)
 
@@ -126,32 +127,33 @@ class _Sent:
 
 
 class _Limited:
-    """Receives, up to a number of bytes and within a time."""
+    """Receives a body, up to a number of bytes and within a time."""
 
     def __init__(self, receive: Receive, most: int, seconds: float) -> None:
         self._receive, self._most, self._seconds = receive, most, seconds
-        self._got = 0
+        self._got, self._is_whole = 0, False
+        self._until = asyncio.get_running_loop().time() + seconds
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout_at(None if self._is_whole else self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refusal(408, f"the body did not arrive within {self._seconds:g} seconds.", "body") from None
         self._got += len(message.get("body", b""))
         if self._got > self._most:
             raise _too_long(self._most)
+        self._is_whole = not message.get("more_body")
         return message
 
     async def body(self) -> bytes:
-        try:
-            async with asyncio.timeout(self._seconds):
-                parts = []
-                while True:
-                    message = await self()
-                    if message["type"] == "http.disconnect":
-                        raise Gone
-                    parts.append(message.get("body", b""))
-                    if not message.get("more_body"):
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
-        except TimeoutError:
-            raise Refusal(408, f"the body did not arrive within {self._seconds:g} seconds.", "body") from None
+        parts = []
+        while not self._is_whole:
+            message = await self()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            parts.append(message.get("body", b""))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _too_long(most: int) -> Refusal:
@@ -179,8 +181,8 @@ def _rank_headers(ranking: Ranking) -> list[tuple[bytes, bytes]]:
     return [(b"x-model-sha256", version.digest.encode()), (b"server-timing", stages.encode())]
 
 
-async def answer_refusal(send: _Sent, refusal: Refusal, request: str) -> None:
-    """The one shape of errors; not where an answer has begun."""
+async def answer_refusal(send: _Sent, refusal: Refusal, request: str, headers: dict[bytes, bytes]) -> None:
+    """The one shape of errors, or a page for people; not where an answer has begun."""
     if send.status:
         return
     more = [] if refusal.retry_after is None else [(b"retry-after", str(refusal.retry_after).encode())]
@@ -188,6 +190,9 @@ async def answer_refusal(send: _Sent, refusal: Refusal, request: str) -> None:
         more.append((b"connection", b"close"))  # what is left of the body is not read
     if refusal.status == 401:
         more.append((b"www-authenticate", b"Bearer"))
+    if prefers_html(headers.get(b"accept", b"").decode("latin-1")):
+        await send.answer(refusal.status, HTML, error_page(refusal, request), more)
+        return
     await send.answer(refusal.status, JSON, orjson.dumps(refusal.as_dict(request)), more)
 
 

@@ -12,12 +12,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from podium import __version__
-from podium.server.errors import Refusal, wrong
+from podium.server.errors import FAILED, Refusal, wrong
 from podium.server.explaining import explain_hits, explain_rows
 from podium.server.http.bodies import ARROW, JSON, RAW, read_request
 from podium.server.http.envelopes import ExplainRequest, FeedbackRequest, LoadRequest, SearchRequest, UnloadRequest
 from podium.server.http.guarding import Guard
 from podium.server.measures import CONTENT_TYPE
+from podium.server.page.views import add_page
 from podium.server.service import Found, Service, now, rows_of, search_traced
 
 _ABOUT = (
@@ -57,6 +58,7 @@ def make_routes(service: Service, guard: Guard) -> FastAPI:
     _add_models(app, service, guard)
     _add_queries(app, service)
     _add_feedback(app, service)
+    add_page(app, service, guard)
     return app
 
 
@@ -77,9 +79,15 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:
+        if isinstance(error.__cause__, Refusal):  # of a body, which FastAPI was reading
+            return refused(request, error.__cause__)
         messages = {404: f"there is no {request.url.path[:100]} here; /openapi.json lists what there is."}
         messages[405] = f"{request.url.path} does not take {request.method}."
         return refused(request, Refusal(error.status_code, messages.get(error.status_code, str(error.detail))))
+
+    @app.exception_handler(Exception)
+    def failure(request: Request, error: Exception) -> Response:  # which goes on to the log
+        return refused(request, Refusal(500, FAILED))
 
     @app.exception_handler(RequestValidationError)
     def validation_error(request: Request, error: RequestValidationError) -> Response:

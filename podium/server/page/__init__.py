@@ -1,0 +1,1 @@
+"""The page of `podium serve`: search, compare, see why, judge, measure, export."""
