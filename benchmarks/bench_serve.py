@@ -7,7 +7,8 @@ they were due. All of it is done several times; the median counts. Search: the e
 whose cascade re-ranks 100 documents. Swaps: another version every 5 seconds, while every answer is compared with the
 scores of the version that it names. Memory: the resident size after the first 10,000 requests and after 100,000 more.
 
-The load generator (`_load.py`) runs on the same cores as the service, and its share is in all numbers.
+The load generator (`_load.py`) has one core and the service the other one, so that they do not take turns on one of
+them; what the generator takes is in all times.
 
     python benchmarks/bench_serve.py [--seconds 5] [--rounds 3] [--swap-seconds 120]
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import socket
 import statistics
@@ -26,7 +28,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote_plus
 
 import numpy as np
@@ -40,6 +44,7 @@ DOCUMENTS, FEATURES, TREES, LEAVES = 100, 46, 100, 31
 N_REQUESTS = 64  # different ones, sent in turns
 RAW, JSON = "application/octet-stream", "application/json"
 TOKEN = "token-of-the-benchmark"
+CORES = sorted(os.sched_getaffinity(0))[:2]
 Address = tuple[str, int]
 
 
@@ -53,6 +58,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models = prepare(folder)
+        os.sched_setaffinity(0, {CORES[-1]})
         measure_ranking(folder, options.seconds, options.rounds)
         measure_search(folder, options.seconds, options.rounds)
         measure_swaps(folder, models, options.swap_seconds)
@@ -124,7 +130,7 @@ def measure_arrivals(kind: str, address: Address, requests: Sequence[bytes], abo
     p99 = statistics.median(load.percentile(0.99) for load in calm)
     what = f"rank, {kind}, random arrivals at half the rate ({rate / 2:,.0f}/s), p99"
     print_result(what, "", f"{p99:.2f} ms", "at most 10 ms", p99 <= 10)
-    flood = [arrivals(address, requests, 5 * rate, seconds, patient=False) for _ in range(rounds)]
+    flood = [arrivals(address, requests, 5 * rate, seconds, connections=128, patient=False) for _ in range(rounds)]
     worst = statistics.median(load.percentile(0.99) for load in flood)
     for load in flood:
         if set(load.statuses) - {200, 429, 503}:
@@ -225,8 +231,8 @@ def resident(process: int) -> int:
 @contextmanager
 def serving(folder: Path, *arguments: object) -> Iterator[tuple[Address, subprocess.Popen[str]]]:
     """`podium serve` in a process of its own."""
-    command = [sys.executable, "-m", "podium", "serve", *map(str, arguments), "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
+    command = ["-m", "podium", "serve", *arguments, "--port", "0"]
+    process = pinned(command, stderr=subprocess.PIPE, cwd=folder)
     assert process.stderr is not None
     try:
         for line in process.stderr:
@@ -245,12 +251,18 @@ def plain_service(folder: Path) -> Iterator[Address]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = free.getsockname()[:2]
     script = Path(__file__).with_name("_plain_service.py")
-    process = subprocess.Popen([sys.executable, script, folder / "m.txt", str(address[1])], cwd=folder)
+    process = pinned([script, folder / "m.txt", address[1]], cwd=folder)
     try:
         wait_until(lambda: socket.create_connection(address).close())
         yield address
     finally:
         end(process)
+
+
+def pinned(command: Sequence[object], **options: Any) -> subprocess.Popen[str]:
+    """A process on the first core."""
+    start = partial(os.sched_setaffinity, 0, {CORES[0]})
+    return subprocess.Popen([sys.executable, *map(str, command)], text=True, preexec_fn=start, **options)
 
 
 def wait_until(attempt: Callable[[], None], seconds: float = 60.0) -> None:

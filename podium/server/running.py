@@ -74,7 +74,7 @@ def run(settings: Settings, ready: Callable[[str], None]) -> None:
         gc.freeze()  # what was loaded lives as long as the process; looking at it again and again takes milliseconds
         lane = service.workers.loop_lane
         connection = make_protocol(
-            lambda: lane.is_full,
+            lane.admits,
             lambda: service.measures.answered("rank", 429, 0.0),
             service.limits.connections,
             service.limits.read_seconds,

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from podium.server import admission
-from podium.server.admission import Lane, Workers
+from podium.server.admission import Lane, LoopLane, Workers
 from podium.server.errors import Refusal
 
 
@@ -28,7 +28,7 @@ def test_those_who_find_no_slot_wait_in_order_and_those_beyond_are_refused():
         await asyncio.sleep(0)
         assert entered == [0, 1]
         assert lane.waiting == 3
-        assert lane.is_full
+        assert lane.is_full()
         with pytest.raises(Refusal) as refused:
             await tasks[5]
         assert refused.value.status == 429
@@ -38,7 +38,7 @@ def test_those_who_find_no_slot_wait_in_order_and_those_beyond_are_refused():
         await asyncio.gather(*tasks[:5])
         assert entered == [0, 1, 2, 3, 4]
         assert lane.free == 2
-        assert not lane.is_full
+        assert not lane.is_full()
 
     asyncio.run(main())
 
@@ -57,27 +57,117 @@ def test_who_waits_until_the_deadline_is_answered_503_and_takes_no_slot():
     asyncio.run(main())
 
 
-def test_a_queue_that_is_never_empty_is_cut_to_twice_the_slots(monkeypatch):
+def test_a_queue_that_is_never_empty_is_shorter_than_that_of_a_burst(monkeypatch):
     now = 100.0
     monkeypatch.setattr(admission.time, "monotonic", lambda: now)
 
     async def main():
         nonlocal now
         lane = Lane(1, 50)
+        assert not lane.is_full()
+        tasks = [asyncio.ensure_future(lane.enter(soon())) for _ in range(41)]
+        await asyncio.sleep(0)
+        assert lane.waiting == 40
+        assert not lane.is_full()
+        now += 0.2
+        assert lane.is_full()
+        for _ in range(40):
+            lane.leave()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+
+def test_while_many_are_refused_few_may_wait_and_calm_comes_back(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+
+    async def main():
+        nonlocal now
+        lane = Lane(1, 10)
+        assert not lane.is_full()
         tasks = [asyncio.ensure_future(lane.enter(soon())) for _ in range(11)]
         await asyncio.sleep(0)
         assert lane.waiting == 10
-        assert not lane.is_full
-        now += 0.2
-        assert lane.is_full
-        for _ in range(9):
+        assert lane.is_full()  # the overload begins
+        for _ in range(8):
             lane.leave()
-        assert lane.waiting == 1
-        assert not lane.is_full
+        assert lane.waiting == 2
+        assert lane.is_full()
         lane.leave()
-        lane.leave()
-        assert not lane.is_full
+        assert not lane.is_full()
+        now += 0.3  # two of two were refused in the window: it goes on
+        tasks.append(asyncio.ensure_future(lane.enter(soon())))
+        await asyncio.sleep(0)
+        assert lane.waiting == 2
+        assert lane.is_full()
+        for _ in range(30):  # most are answered
+            lane.leave()
+            tasks.append(asyncio.ensure_future(lane.enter(soon())))
+            await asyncio.sleep(0)
+        now += 0.3
+        tasks += [asyncio.ensure_future(lane.enter(soon())) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert lane.waiting == 5
+        assert not lane.is_full()
+        for _ in range(6):
+            lane.leave()
         await asyncio.gather(*tasks)
+        assert (lane.free, lane.waiting) == (1, 0)
+
+    asyncio.run(main())
+
+
+def test_an_overload_of_long_ago_is_forgotten(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+
+    async def main():
+        nonlocal now
+        lane = Lane(1, 3)
+        tasks = [asyncio.ensure_future(lane.enter(soon())) for _ in range(9)]
+        await asyncio.sleep(0)
+        outcomes = [task.exception() for task in tasks if task.done()]
+        assert sum(isinstance(one, Refusal) for one in outcomes) == 5
+        for _ in range(4):
+            lane.leave()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        now += 60
+        tasks = [asyncio.ensure_future(lane.enter(soon())) for _ in range(4)]
+        await asyncio.sleep(0)
+        assert lane.waiting == 3
+        for _ in range(4):
+            lane.leave()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+
+def test_requests_whose_heads_are_read_in_one_pass_count_as_waiting_until_it_ends():
+    async def main():
+        lane = Lane(2, 3)
+        assert [lane.admits() for _ in range(6)] == [True] * 5 + [False]
+        await asyncio.sleep(0)
+        assert lane.admits()
+
+    asyncio.run(main())
+
+
+def test_the_loop_takes_as_many_per_pass_as_fit_into_its_time_and_loses_no_slot():
+    async def main():
+        for seconds, slots in [(0.0, 3), (0.0002, 1), (0.002, 1)]:
+            lane, entered = LoopLane(1_000), []
+
+            async def one(number, lane=lane, seconds=seconds, entered=entered):
+                await lane.enter_for(seconds, soon())
+                entered.append(number)
+
+            for _ in range(20):
+                await asyncio.gather(*(one(number) for number in range(20)))
+            assert entered == [*range(20)] * 20
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert (lane.slots, lane.free, lane.waiting) == (slots, slots, 0)
 
     asyncio.run(main())
 

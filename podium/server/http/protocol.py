@@ -44,7 +44,7 @@ _MANY = _answer(
 )
 
 
-def make_protocol(is_busy: Callable[[], bool], note_busy: Callable[[], None], connections: int, seconds: float) -> type:
+def make_protocol(admits: Callable[[], bool], note_busy: Callable[[], None], connections: int, seconds: float) -> type:
     """The class of connections, for uvicorn."""
 
     class Connection(HttpToolsProtocol):
@@ -90,7 +90,7 @@ def make_protocol(is_busy: Callable[[], bool], note_busy: Callable[[], None], co
 
         def on_headers_complete(self) -> None:
             self._stop_waiting()
-            if self.url.endswith(_RANK) and is_busy() and (self.cycle is None or self.cycle.response_complete):
+            if self.url.endswith(_RANK) and (self.cycle is None or self.cycle.response_complete) and not admits():
                 self._is_refused = True
                 note_busy()
                 self.transport.write(_BUSY)
