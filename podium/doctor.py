@@ -29,7 +29,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "arrow": ("Arrow tables and Parquet files", ("pyarrow",)),
     "neural": ("training of neural networks", ("jax", "optax")),
     "onnx": ("models as ONNX", ("onnx",)),
-    "serve": ("podium serve", ("fastapi", "uvicorn", "httptools", "jinja2", "orjson", "prometheus_client")),
+    "serve": ("podium serve", ("fastapi", "uvicorn", "httptools", "uvloop", "jinja2", "orjson", "prometheus-client")),
     "tune": ("tuning that learns from earlier trials", ("optuna",)),
 }
 # Versions of Python that were tested, and by what: `.ci/run`.

@@ -191,7 +191,8 @@ def test_demo_runs_the_main_job(podium, folder):
     assert "Report: demo/report.html" in out.splitlines()[-1]
     names = sorted(path.name for path in (folder / "demo" / "web").iterdir())
     assert names == ["cascade", "index", "pages.jsonl", "qrels.txt", "queries.tsv"]
-    for line in re.findall(r"^ +podium (.*)$", out, re.MULTILINE):  # the next steps that it names
+    steps = re.findall(r"^ +podium (.*)$", out, re.MULTILINE)
+    for line in [step for step in steps if not step.startswith("serve ")]:  # which goes on until Ctrl-C
         assert podium(*shlex.split(line))[0] == 0, line
     code, out, err = podium("search", "demo/web/mart", "where do bagels come from", "--k", "3")
     assert (code, err) == (0, "")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from statistics import median_low
 from typing import Any
 
 import orjson
 
+from podium._runtime.once import once
 from podium.server.page.agreeing import krippendorff_alpha
 
 LARGEST_LABEL = 4
@@ -33,12 +33,12 @@ class JudgedQuery:
     text: str
     ratings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
-    @cached_property
+    @once
     def labels(self) -> dict[str, float]:
         """One label per document."""
         return {document: median_low(by_rater.values()) for document, by_rater in self.ratings.items()}
 
-    @cached_property
+    @once
     def raters(self) -> dict[str, int]:
         """How many documents each rater has judged, the most first."""
         counts: dict[str, int] = {}
@@ -52,7 +52,7 @@ class JudgedQuery:
         """The labels of each document."""
         return [tuple(by_rater.values()) for by_rater in self.ratings.values()]
 
-    @cached_property
+    @once
     def agreement(self) -> float | None:
         return krippendorff_alpha(self.units)
 

@@ -46,7 +46,7 @@ def failing(at, error, forever):
         return changed
 
     patch.setattr(files.os, "replace", breaks(os.replace, after=False))
-    patch.setattr(files, "_sync_folder", breaks(files._sync_folder, after=True))
+    patch.setattr(files, "sync_folder", breaks(files.sync_folder, after=True))
     patch.setattr(files, "_new_file", breaks(files._new_file, after=False))
     patch.setattr(Path, "unlink", breaks(Path.unlink, after=False))
     try:
