@@ -102,8 +102,11 @@ class Qrels(Pairs):
         return {query: {doc: _as_int(label) for doc, label in inner.items()} for query, inner in plain.items()}
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Run(Pairs):
     """A system's answer: a score for each retrieved pair of query and document."""
+
+    tag: str | None = None  # the name of the run: the last column of its file
 
     @property
     def scores(self) -> Array:
@@ -122,7 +125,7 @@ class Run(Pairs):
         orders = [order[:top] for _, order in _ranked(self)]
         rows = np.concatenate([np.empty(0, np.int64), *orders])
         offsets = np.cumsum([0, *map(len, orders)], dtype=np.int64)
-        return type(self)(self.query_ids, offsets, self.docid_texts.take(rows), self.values[rows])
+        return type(self)(self.query_ids, offsets, self.docid_texts.take(rows), self.values[rows], self.tag)
 
 
 @dataclass(frozen=True)
