@@ -15,14 +15,12 @@ import numpy as np
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium._runtime.words import counted
+from podium.data.text_hashing import Ids, find_row, hash_table
 from podium.data.texts import TextRows
 from podium.metrics.lists import UNJUDGED, UNLABELLED
 
 if TYPE_CHECKING:
     from podium.formats.trec import Qrels, Run
-
-Ids = tuple[Array, Array]  # bytes of all document ids, and where each begins (and the last ends)
-_U = np.uint64
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,59 +121,10 @@ def _look_up(
     """
     for q in range(first, last):
         start, end = ranges[q, 0], ranges[q, 1]
-        table = _hash_table(judged, start, end)
+        table = hash_table(judged, start, end)
         for k in range(offsets[q + 1] - offsets[q]):
-            row = _find(table, judged, retrieved, ranges[q, 2] + k)
+            row = find_row(table, judged, retrieved, ranges[q, 2] + k)
             code = UNJUDGED
             if row >= 0:
                 code = labels[row] if labels[row] >= 0 else UNLABELLED
             out[ranges[q, 3] + k] = code
-
-
-@kernel
-def _hash_table(ids: Ids, start: int, end: int) -> Array:
-    """Open addressing: rows start..end at the place of their hash or behind it, -1 where there is none."""
-    size = 4
-    while size < 2 * (end - start):
-        size *= 2
-    table = np.full(size, -1, np.int64)
-    for row in range(start, end):
-        place = hash_of(ids, row) & (size - 1)
-        while table[place] >= 0:
-            place = (place + 1) & (size - 1)
-        table[place] = row
-    return table
-
-
-@kernel
-def _find(table: Array, ids: Ids, others: Ids, row: int) -> int:
-    """The row of `ids` with the same id as a row of `others`, or -1."""
-    place = hash_of(others, row) & (len(table) - 1)
-    while table[place] >= 0:
-        if _same(ids, table[place], others, row):
-            return int(table[place])
-        place = (place + 1) & (len(table) - 1)
-    return -1
-
-
-@kernel
-def hash_of(ids: Ids, row: int) -> int:
-    """FNV-1a, whose upper bits are folded into the lower ones; never negative."""
-    data, starts = ids
-    mixed = _U(0xCBF29CE484222325)
-    for k in range(starts[row], starts[row + 1]):
-        mixed = (mixed ^ _U(data[k])) * _U(0x100000001B3)
-    return np.int64((mixed ^ (mixed >> _U(29))) & _U(0x7FFFFFFF))
-
-
-@kernel
-def _same(ids: Ids, row: int, others: Ids, other: int) -> bool:
-    data, starts = ids
-    other_data, other_starts = others
-    length = starts[row + 1] - starts[row]
-    if length != other_starts[other + 1] - other_starts[other]:
-        return False
-    k = 0
-    while k < length and data[starts[row] + k] == other_data[other_starts[other] + k]:
-        k += 1
-    return bool(k == length)

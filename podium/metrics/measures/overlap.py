@@ -76,10 +76,10 @@ def _joining_depths(labels: Array, ideal: Array, depth: int) -> Array:
         end = start
         while end < len(ideal) and ideal[end] == ideal[start]:
             end += 1
-        place = start
+        slot = start
         for rank in range(len(labels)):
-            if labels[rank] == ideal[start] and place < end:
-                joins[max(rank, place) + 1] += 1
-                place += 1
+            if labels[rank] == ideal[start] and slot < end:
+                joins[max(rank, slot) + 1] += 1
+                slot += 1
         start = end
     return joins

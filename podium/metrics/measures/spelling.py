@@ -81,20 +81,20 @@ def own_name(name: str) -> str:
 
 def _from_ir_measures(name: str, word: str, first: str | None, cutoff: str | None, last: str | None) -> str:
     settings = (first or last or "").replace("'", "").replace('"', "").replace(" ", "")
-    own = _OWN_NAMES.get(word, word)
+    ours = _OWN_NAMES.get(word, word)
     if "judged_only=true" in settings:
         raise ValueError(f"{name!r}: {_JUDGED_ONLY}.")
-    if own == "iprec" and cutoff is not None and not re.match(r"\([0-9.]+|\(recall=", settings):
+    if ours == "iprec" and cutoff is not None and not re.match(r"\([0-9.]+|\(recall=", settings):
         return f"iprec({', '.join(filter(None, [cutoff, settings.strip('()')]))})"
-    if own == "num_ret" and "rel=" in settings:
-        own = "num_rel_ret"
-    if own == "set_p" and "relative=true" in settings:
-        own = "set_relative_p"
-    for theirs, ours in (("dcg=exp-log2", "gain=exponential"), ("dcg=log2", "gain=linear"), ("relative=true", "")):
-        settings = settings.replace(theirs, ours)
+    if ours == "num_ret" and "rel=" in settings:
+        ours = "num_rel_ret"
+    if ours == "set_p" and "relative=true" in settings:
+        ours = "set_relative_p"
+    for theirs, mine in (("dcg=exp-log2", "gain=exponential"), ("dcg=log2", "gain=linear"), ("relative=true", "")):
+        settings = settings.replace(theirs, mine)
     settings = settings.replace("(,", "(").replace(",)", ")").replace("()", "")
     at = "" if cutoff is None else f"@{cutoff}"
-    return f"{own}{settings}{at}" if first else f"{own}{at}{settings}"
+    return f"{ours}{settings}{at}" if first else f"{ours}{at}{settings}"
 
 
 def expand_names(names: Iterable[str | Metric], *, families: bool = False) -> list[str | Metric]:
