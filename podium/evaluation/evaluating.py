@@ -17,7 +17,7 @@ from podium.evaluation.joining import Joined, join
 from podium.evaluation.rankings import JudgedRows, Rankings
 from podium.metrics.base import Metric
 from podium.metrics.lists import as_scores as as_scores
-from podium.metrics.measures.spelling import expand_names
+from podium.metrics.measures.spelling import expand_names, own_name
 from podium.metrics.measures.strings import TextMeasure
 from podium.metrics.policies import POLICIES, Policy, get_policy, refuse_fractions
 from podium.metrics.registry import parse_metric, policy_of
@@ -288,7 +288,7 @@ def _notes(
         if left_out:
             yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
         yield from (f"{name}: {note}" for note in metric.notes())
-        if metric.cut_by_policy and metric.cutoff is not None and "@" not in name:
+        if metric.cut_by_policy and metric.cutoff is not None and "@" not in own_name(name):
             yield f"{name}: the first {metric.cutoff} places count (policy {rules.name!r} without a cutoff)."
     tied = rankings.lists(rules.ties).tied
     if rules.ties == "docid" and judged.docids is None and tied is not None and tied.any():

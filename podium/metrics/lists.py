@@ -77,6 +77,15 @@ class RankedLists:
             self._ideals[cutoff] = sort_descending(*self.all_judged, cutoff)
         return self._ideals[cutoff]
 
+    def top(self, cutoff: int | None = None) -> tuple[Array, Array]:
+        """The labels of the first `cutoff` places of each query, and their offsets."""
+        if (cutoff is None) or cutoff >= self.longest:
+            return self.labels, self.offsets
+        if ("top", cutoff) not in self.memo:
+            self.memo["top", cutoff] = heads(self.labels, self.offsets, cutoff)
+        labels, offsets = self.memo["top", cutoff]
+        return labels, offsets
+
     @property
     def all_judged(self) -> tuple[Array, Array]:
         if self.judged is None or self.judged_offsets is None:

@@ -52,7 +52,7 @@ class Judged(RunMeasure):
     base_name: ClassVar[str] = "judged"
 
     def of_profile(self, profile: Profile) -> Array:
-        return ratio(count_where(profile, profile.codes != UNJUDGED), profile.retrieved)
+        return ratio(profile.retrieved - _count(profile, UNJUDGED, UNJUDGED), profile.retrieved)
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,14 @@ class JudgedNonrelevantRetrieved(RunMeasure):
     summary: ClassVar[str] = "sum"
 
     def of_profile(self, profile: Profile) -> Array:
-        return count_where(profile, (profile.codes >= 0) & (profile.codes < profile.threshold))
+        return _count(profile, 0.0, np.nextafter(profile.threshold, -np.inf))
 
 
-def count_where(profile: Profile, chosen: Array) -> Array:
-    """How many documents of each query are chosen."""
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(chosen)])
-    return np.diff(sums[profile.offsets]).astype(np.float64)
+def _count(profile: Profile, low: float, high: float) -> Array:
+    """How many documents of each query have a code from low to high."""
+    offsets, out = readonly(profile.offsets), np.empty(len(profile.relevant))
+    over_queries(lambda first, last: _count_codes(profile.codes, offsets, (low, high), first, last, out), offsets)
+    return out
 
 
 @kernel
@@ -107,3 +108,14 @@ def _inferred_sums(arrays: tuple[Array, ...], first: int, last: int, out: Array)
                 unlabelled += 1
             before = hits[k]
         out[q] = total
+
+
+@kernel
+def _count_codes(codes: Array, offsets: Array, bounds: tuple[float, float], first: int, last: int, out: Array) -> None:
+    """out[q]: the number of codes of query q within the bounds."""
+    low, high = bounds
+    for q in range(first, last):
+        count = 0
+        for k in range(offsets[q], offsets[q + 1]):
+            count += low <= codes[k] <= high
+        out[q] = count
