@@ -95,6 +95,160 @@ METRIC_ORACLES = {
 }
 
 
+# --- measures of runs: a list of codes (labels; -1 not judged, -2 judged without label) and all labels of the qrels -
+
+
+def _relevant(codes, level):
+    return [code >= level for code in codes]
+
+
+def hits_to(codes, k, level=1):
+    return sum(_relevant(codes, level)[:k])
+
+
+def r_precision(codes, pool, level=1, multiple=None):
+    total = hits_to(pool, None, level)
+    k = total if multiple is None else int(multiple * total + 0.9)
+    return hits_to(codes, k, level) / k if k else 0.0
+
+
+def interpolated_precision(codes, pool, recall, level=1):
+    wanted = int(recall * hits_to(pool, None, level) + 0.9)
+    precisions = [
+        hits_to(codes, k, level) / k for k in range(1, len(codes) + 1) if hits_to(codes, k, level) >= max(wanted, 1)
+    ]
+    return max(precisions, default=0.0)
+
+
+def eleven_points(codes, pool, level=1):
+    return sum(interpolated_precision(codes, pool, tenth / 10, level) for tenth in range(11)) / 11
+
+
+def relative_precision(codes, pool, k, level=1):
+    most = min(k, hits_to(pool, None, level))
+    return hits_to(codes, k, level) / most if most else 0.0
+
+
+def binary_g(codes, pool, level=1):
+    terms = [1 / math.log2(2 + rank - hits_to(codes, rank, level)) for rank, code in enumerate(codes) if code >= level]
+    total = hits_to(pool, None, level)
+    return sum(terms) / total if total else 0.0
+
+
+def bpref(codes, pool, level=1):
+    total = hits_to(pool, None, level)
+    others = sum(0 <= label < level for label in pool)
+    terms = []
+    for rank, code in enumerate(codes):
+        if code >= level:
+            above = sum(0 <= other < level for other in codes[:rank])
+            terms.append(1 - min(above, total) / min(others, total) if above else 1.0)
+    return sum(terms) / total if total else 0.0
+
+
+def inferred_ap(codes, pool, level=1):
+    total, terms = hits_to(pool, None, level), []
+    for rank, code in enumerate(codes):
+        if code >= level:
+            above = codes[:rank]
+            judged = [other for other in above if other >= 0]
+            pooled = [other for other in above if other != -1]
+            precision = (hits_to(judged, None, level) + 1e-5) / (len(judged) + 2e-5)
+            terms.append(1 / (rank + 1) + len(pooled) / (rank + 1) * precision if rank else 1.0)
+    return sum(terms) / total if total else 0.0
+
+
+def normalised_gain(codes, pool):
+    ideal, total, best = sorted((label for label in pool if label > 0), reverse=True), 0.0, sum(max(x, 0) for x in pool)
+    for rank, code in enumerate(codes):
+        reached = sum(max(code, 0) for code in codes[: rank + 1])
+        cost = sum(max(ideal[i] if i < len(ideal) else 0, 1) for i in range(rank + 1))
+        total += max(code, 0) / math.log2(2 + cost - reached)
+    return total / best if best else 0.0
+
+
+def _linear_ndcg(codes, pool, k):
+    labels, best = [max(code, 0) for code in codes], sorted((max(label, 0) for label in pool), reverse=True)
+    return dcg(labels, k, gain=float) / dcg(best, k, gain=float)
+
+
+def ndcg_at_relevant(codes, pool):
+    graded = sum(label > 0 for label in pool)
+    met = [_linear_ndcg(codes, pool, rank + 1) for rank, code in enumerate(codes) if code > 0]
+    if not graded:
+        return 0.0
+    deepest = max(len(codes), graded)
+    return (sum(met) + (graded - len(met)) * _linear_ndcg(codes, pool, deepest)) / graded
+
+
+def ndcg_at_levels(codes, pool, level=1):
+    if not hits_to(pool, None, level):
+        return 0.0
+    ends = [sum(label >= grade for label in pool) for grade in sorted(set(pool), reverse=True) if grade > 0]
+    if len(codes) > ends[-1] + 1:  # trec_eval forgets a list that is longer by one
+        ends.append(len(codes))
+    return sum(_linear_ndcg(codes, pool, end) for end in ends) / len(ends)
+
+
+def compatibility(codes, pool, p=0.95):
+    labels = [max(code, 0) for code in codes]
+    ranked = list(range(len(labels)))
+    grades = sorted((label for label in pool if label > 0), reverse=True)
+    ideal = []
+    for grade in sorted(set(grades), reverse=True):
+        here = [rank for rank in ranked if labels[rank] == grade]
+        ideal += here + [f"missing {grade} {i}" for i in range(grades.count(grade) - len(here))]
+
+    def overlap(first, second):
+        depths = range(1, max(len(ranked), len(ideal)) + 1)
+        return sum(p ** (d - 1) * len(set(first[:d]) & set(second[:d])) / d for d in depths)
+
+    return overlap(ranked, ideal) / overlap(ideal, ideal) if ideal else 0.0
+
+
+def set_measures(codes, pool, level=1):
+    hits, ret, rel = hits_to(codes, None, level), len(codes), hits_to(pool, None, level)
+    precision, recall = (hits / ret if ret else 0.0), (hits / rel if rel else 0.0)
+    return {
+        "num_ret": ret,
+        "num_rel": rel,
+        "num_rel_ret": hits,
+        "num_nonrel_judged_ret": sum(0 <= code < level for code in codes),
+        "set_p": precision,
+        "set_recall": recall,
+        "set_relative_p": hits / min(ret, rel) if ret and rel else 0.0,
+        "set_map": precision * recall,
+        "set_f": 2 * precision * recall / (precision + recall) if hits else 0.0,
+        "utility": hits - (ret - hits),
+        "judged": sum(code != -1 for code in codes) / ret if ret else 0.0,
+    }
+
+
+MEASURE_ORACLES = {
+    "rprec": r_precision,
+    "rprec_mult(0.6)": lambda codes, pool: r_precision(codes, pool, multiple=0.6),
+    "iprec(0)": lambda codes, pool: interpolated_precision(codes, pool, 0.0),
+    "iprec(0.5)": lambda codes, pool: interpolated_precision(codes, pool, 0.5),
+    "11pt_avg": eleven_points,
+    "relative_p@3": lambda codes, pool: relative_precision(codes, pool, 3),
+    "success@2": lambda codes, pool: float(hits_to(codes, 2) > 0),
+    "bing": binary_g,
+    "bpref": bpref,
+    "infap": inferred_ap,
+    "g": normalised_gain,
+    "ndcg_rel": ndcg_at_relevant,
+    "rndcg": ndcg_at_levels,
+    "compat(0.8)": lambda codes, pool: compatibility(codes, pool, 0.8),
+    "compat": compatibility,
+    "gm_map": lambda codes, pool: (
+        sum(hits_to(codes, k + 1) / (k + 1) for k, code in enumerate(codes) if code >= 1) / max(hits_to(pool, None), 1)
+    ),
+    "gm_bpref": bpref,
+    "num_q": lambda codes, pool: 1,
+    **{name: lambda codes, pool, name=name: set_measures(codes, pool)[name] for name in set_measures([1], [1])},
+}
+
+
 # --- LETOR text, line by line ------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

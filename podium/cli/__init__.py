@@ -1,5 +1,6 @@
 """The command line. Each module adds its commands to the application, in the order of `podium --help`."""
 
+from podium.cli import evaluating as evaluating  # isort: skip
 from podium.cli import commands as commands
 from podium.cli import exchanging as exchanging
 from podium.cli import searching as searching
