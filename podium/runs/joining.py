@@ -206,16 +206,21 @@ def take_texts(texts: Texts, rows: Array, n_jobs: int | None = None) -> Texts:
     parts = np.unique(np.linspace(0, len(rows), 17).astype(np.int64))
     steps = list(pairwise(parts.tolist()))
     bounds = offsets[parts]
-    over_queries(lambda a, b: [_copy(sources, *step, out) for step in steps[a:b]] and None, bounds, n_jobs)
+
+    def work(first: int, last: int) -> None:
+        for step in steps[first:last]:
+            _copy(sources, *step, out)
+
+    over_queries(work, bounds, n_jobs)
     return Texts(out, offsets)
 
 
 @kernel
 def _copy(sources: tuple[Array, Array, Array, Array], first: int, last: int, out: Array) -> None:
     data, ends, rows, offsets = sources
-    for place in range(first, last):
-        start, target = np.uint64(ends[rows[place]]), np.uint64(offsets[place])
-        for k in range(np.uint64(offsets[place + 1]) - target):
+    for number in range(first, last):
+        start, target = np.uint64(ends[rows[number]]), np.uint64(offsets[number])
+        for k in range(np.uint64(offsets[number + 1]) - target):
             out[target + k] = data[start + k]
 
 

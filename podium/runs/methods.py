@@ -78,7 +78,7 @@ class Method:
 
     def rank_points(self, longest: int) -> Array:
         ranks = np.arange(1.0, longest + 1)
-        return np.empty(0) if self.table is None else self.table(ranks, self.value)
+        return np.empty(0) if self.table is None else np.asarray(self.table(ranks, self.value))
 
 
 def _power(m: Array, gamma: float) -> Array:
@@ -86,7 +86,7 @@ def _power(m: Array, gamma: float) -> Array:
 
 
 def _logarithm(m: Array, sigma: float) -> Array:
-    return np.log(m + sigma)
+    return np.asarray(np.log(m + sigma))
 
 
 def _inverse_square(ranks: Array, _: float) -> Array:

@@ -58,9 +58,9 @@ class PointsOfRuns:
         if self.points == MAXIMUM:
             self._refuse_no_positive_maximum()
         ranks = joined.ranks if self.points in _USES_RANKS else np.empty(0, np.int64)
-        rows = tuple(map(readonly, (joined.scores, ranks, joined.documents)))
+        rows = readonly(joined.scores), readonly(ranks), readonly(joined.documents)
         lists = readonly(joined.segments), readonly(joined.offsets)
-        numbers = tuple(map(readonly, (method.rank_points(joined.longest), method.factors(joined.n_runs), weights)))
+        numbers = readonly(method.rank_points(joined.longest)), readonly(method.factors(joined.n_runs)), weights
         codes = self.points, method.combine
 
         def work(first: int, last: int) -> None:
@@ -146,9 +146,9 @@ def _fill_points(
             value = 1.0 - ranks[row] / c
         else:
             value = (scores[row] - shift) / scale
-        document = np.uint64(documents[row])
-        points[document] = value
-        counts[document] += 1
+        place_of_document = np.uint64(documents[row])
+        points[place_of_document] = value
+        counts[place_of_document] += 1
 
 
 @kernel

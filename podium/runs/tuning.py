@@ -186,10 +186,10 @@ def _shares(labels: Array, offsets: Array, pools: list[Array], metric: Metric) -
     """Per query, the value of its best order with all judgements, divided by that with those of the runs alone."""
     pool = np.concatenate(pools), offsets_of(np.array(list(map(len, pools)), np.int64))
     resolved = metric.resolve(float(pool[0].max(initial=0.0)))
-    whole, own = (
+    whole, reached = (
         np.asarray(resolved.values(rank_lists(labels, labels, offsets, judged=known))) for known in (pool, None)
     )
-    shares = np.divide(whole, own, out=np.zeros(len(own)), where=own > 0)
+    shares = np.divide(whole, reached, out=np.zeros(len(reached)), where=reached > 0)
     if not shares.any():
         raise ValueError(f"no run has a document that counts for {metric.name}, so that no weights are best.")
     return shares
@@ -202,7 +202,8 @@ def _fold_numbers(n_queries: int, folds: int, random_state: int) -> Array:
         )
     if type(random_state) is not int or random_state < 0:
         raise ValueError(f"random_state must be an integer from 0; got {random_state!r}.")
-    return np.random.default_rng(random_state).permutation(n_queries) % folds
+    numbers: Array = np.random.default_rng(random_state).permutation(n_queries) % folds
+    return numbers
 
 
 def _without(scores: Array, data: RankingData, left_out: Array) -> tuple[Array, RankingData]:

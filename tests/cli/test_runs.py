@@ -14,7 +14,7 @@ TWO = "q1 Q0 a 1 0.5 s\nq1 Q0 c 2 0.25 s\nq2 Q0 y 1 0.75 s\nq3 Q0 z 1 0.5 s\n"
 
 
 @pytest.fixture
-def podium_command(tmp_path, monkeypatch, capsys):
+def podium_command(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     for name, text in (("qrels", QRELS), ("one.run", ONE), ("two.run", TWO)):
         (tmp_path / name).write_text(text)
@@ -23,7 +23,7 @@ def podium_command(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["podium", *words.split()])
         with pytest.raises(SystemExit) as stopped:
             cli.main()
-        captured = capsys.readouterr()
+        captured = capfd.readouterr()
         return stopped.value.code or 0, captured.out, captured.err
 
     return call
@@ -60,7 +60,7 @@ def test_fuse_chooses_weights_by_judgements(podium_command, tmp_path):
     [
         ("fuse one.run --out f.run", "fuse needs 2 runs or more; got 1."),
         ("fuse one.run one.run --out f.run", "one.run is given more than once; give each run once."),
-        ("fuse one.run two.run --out one.run", "--out one.run: "),
+        ("fuse one.run two.run --out one.run", "--out one.run would replace one.run, which is read here"),
         ("fuse one.run two.run --out qrels", "--out qrels: the file is there already and holds TREC judgements"),
         ("fuse one.run two.run --out f.run --weights 1;2", "--weights must be numbers such as 0.7,0.3; got '1;2'."),
         ("fuse one.run two.run --out f.run --weights 1,2 --qrels qrels", "Give --weights, or --qrels"),
@@ -75,3 +75,22 @@ def test_bad_calls_end_with_2_and_say_what_to_do(words, message, podium_command,
     assert message in err
     assert (tmp_path / "one.run").read_text() == ONE
     assert not (tmp_path / "f.run").exists()
+
+
+@pytest.mark.filterwarnings("default")
+def test_features_of_the_candidates_of_any_engine(podium_command, tmp_path):
+    from podium.search import build_index
+
+    pages = [
+        {"id": name, "body": text} for name, text in (("a", "red fox"), ("b", "red"), ("c", "fox den"), ("d", "x"))
+    ]
+    build_index(pages, tmp_path / "index")
+    (tmp_path / "queries.tsv").write_text("q1\tred fox\nq2\tden\n")
+    (tmp_path / "other.run").write_text("q1 Q0 c 1 0.9 t\nq1 Q0 z 2 0.8 t\nq1 Q0 d 3 0.7 t\nq1 Q0 a 4 0.6 t\n")
+    words = "features index queries.tsv --run other.run --n 3 --out rows.csv"
+    code, out, err = podium_command(words)
+    assert code == 0, err
+    assert "rows.csv: 2 rows, 1 query" in out
+    assert "podium: 1 candidate not in the index ('z'); left out." in err
+    assert podium.read_data(tmp_path / "rows.csv", labels="optional").docids.tolist() == ["c", "d"]
+    assert podium_command("features index queries.tsv --run other.run --out other.run")[0] == 2
