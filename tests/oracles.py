@@ -1153,3 +1153,85 @@ def krippendorff_alpha(units):
             if i != j:
                 expected += distance(one, other) / (len(labels) * (len(labels) - 1))
     return 1 - observed / expected if expected else None
+
+
+# --- runs: {query: {document: score}}, several systems ----------------------------------------------------------
+
+
+def ranked_ids(scores):
+    """Documents of one query, best first; equal scores by id, descending."""
+    return sorted(scores, key=lambda id: (scores[id], id.encode()), reverse=True)
+
+
+def normalized(scores, how, candidates):
+    """{document: points} of one run and query; `candidates` are the documents of all runs."""
+    values, ranked = list(scores.values()), ranked_ids(scores)
+    if not values and how not in ("borda", "borda points"):
+        return {}
+    if how == "none":
+        return dict(scores)
+    if how == "min-max":
+        low, high = min(values), max(values)
+        return {id: (score - low) / (high - low) if high > low else 0.0 for id, score in scores.items()}
+    if how == "z-score":
+        mean = sum(values) / len(values)
+        deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+        return {id: (score - mean) / deviation if max(values) > min(values) else 0.0 for id, score in scores.items()}
+    if how == "sum":
+        total = sum(value - min(values) for value in values)
+        return {id: (score - min(values)) / total if total else 0.0 for id, score in scores.items()}
+    if how == "max":
+        return {id: score / max(values) for id, score in scores.items()}
+    if how == "rank":
+        return {id: 1 - ranked.index(id) / len(ranked) for id in scores}
+    c, n = len(candidates), len(scores)
+    points = {id: c - ranked.index(id) if id in scores else (c - n + 1) / 2 for id in candidates}
+    return points if how == "borda points" else {id: value / c for id, value in points.items()}
+
+
+def fuse_slowly(runs, method, normalization="min-max", weights=None, value=None):
+    """{query: {document: fused score}} of a list of runs; `value` is the parameter of the method."""
+    weights = [1.0] * len(runs) if weights is None else weights
+    by_rank = {
+        "rrf": lambda r: 1 / ((60 if value is None else value) + r),
+        "isr": lambda r: 1 / r**2,
+        "log-isr": lambda r: 1 / r**2,
+        "logn-isr": lambda r: 1 / r**2,
+        "rbc": lambda r: (1 - (0.8 if value is None else value)) * (0.8 if value is None else value) ** (r - 1),
+    }
+    times = {
+        "combmnz": lambda m: m,
+        "combanz": lambda m: 1 / m,
+        "combgmnz": lambda m: m ** (1 if value is None else value),
+        "mixed": lambda m: math.sqrt(m),
+        "isr": lambda m: m,
+        "log-isr": lambda m: math.log(m),
+        "logn-isr": lambda m: math.log(m + (0.01 if value is None else value)),
+    }
+    fused = {}
+    for query in dict.fromkeys(query for run in runs for query in run):
+        lists = [run.get(query, {}) for run in runs]
+        candidates = {id for scores in lists for id in scores}
+        if method in by_rank:
+            points = [{id: by_rank[method](ranked_ids(one).index(id) + 1) for id in one} for one in lists]
+        else:
+            how = "borda points" if method == "borda" else normalization
+            points = [normalized(one, how, candidates) for one in lists]
+        fused[query] = {}
+        for id in candidates:
+            own = [(weight, one[id]) for weight, one in zip(weights, points) if id in one]
+            m = sum(id in one for one in lists)
+            numbers = sorted(value for _, value in own)
+            if method == "combmin":
+                score = numbers[0]
+            elif method == "combmax":
+                score = numbers[-1]
+            elif method == "combmed":
+                middle = len(numbers) // 2
+                score = numbers[middle] if len(numbers) % 2 else (numbers[middle - 1] + numbers[middle]) / 2
+            elif method == "wmnz":
+                score = sum(weight for weight, _ in own) * sum(value for _, value in own)
+            else:
+                score = sum(weight * value for weight, value in own) * times.get(method, lambda m: 1)(m)
+            fused[query][id] = score
+    return fused

@@ -95,6 +95,19 @@ class Qrels(Pairs):
         return self.values
 
     @classmethod
+    def from_frame(cls, frame: Any, *, qid: str = "qid", docid: str = "docid", label: str = "label") -> Self:
+        """Make it from a pandas, polars or pyarrow table with a row per judged document; other columns are ignored."""
+        from podium.formats.run_tables import pairs_of_frame
+
+        return cls.from_dict(pairs_of_frame(frame, qid, docid, label))
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with columns qid, docid and label: "pandas", "polars" or "pyarrow"."""
+        from podium.formats.run_tables import frame_of_pairs
+
+        return frame_of_pairs(self, "label", backend)
+
+    @classmethod
     def from_data(cls, data: RankingData) -> Self:
         """The labels of ranking data, which must have document ids."""
         return cls(*_columns_of(data, data.labels_for("qrels"), "qrels"))
@@ -115,6 +128,30 @@ class Run(Pairs):
     def scores(self) -> Array:
         """(pairs,) float64, finite."""
         return self.values
+
+    @classmethod
+    def from_frame(cls, frame: Any, *, qid: str = "qid", docid: str = "docid", score: str = "score") -> Self:
+        """Make it from a pandas, polars or pyarrow table with a row per retrieved document."""
+        from podium.formats.run_tables import pairs_of_frame
+
+        return cls.from_dict(pairs_of_frame(frame, qid, docid, score))
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with columns qid, docid, score and rank, best first: "pandas", "polars" or "pyarrow"."""
+        from podium.formats.run_tables import frame_of_pairs
+
+        return frame_of_pairs(self.ranked(), "score", backend)
+
+    @classmethod
+    def from_hits(cls, answers: Mapping[Any, Any]) -> Self:
+        """Make it from `{query id: answer}`, answers being the JSON of searches by Elasticsearch or OpenSearch."""
+        from podium.formats.run_tables import pairs_of_hits
+
+        return cls.from_dict(pairs_of_hits(answers))
+
+    def to_trec(self, path: FilePath, tag: str = "podium") -> None:
+        """Write it as a TREC file: `write_run`."""
+        write_run(self, path, tag)
 
     @classmethod
     def from_scores(cls, data: RankingData, scores: Any) -> Self:
