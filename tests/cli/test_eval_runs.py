@@ -120,8 +120,8 @@ def test_all_trec_has_all_measures_in_the_order_of_trec_eval(run):
 
 
 def test_measures_with_parameters_are_named_as_trec_eval_names_them(run):
-    line = "eval q bm25.run --format trec -mP.7,3 -m ndcg_cut.10 -m utility.2,-1,0,0 -m relstring.2 -m Rprec_mult.5.0,0.2 -q"
-    names = [line.split()[0] for line in run(line).splitlines()]
+    measures = "-mP.7,3 -m ndcg_cut.10 -m utility.2,-1,0,0 -m relstring.2 -m Rprec_mult.5.0,0.2"
+    names = [line.split()[0] for line in run(f"eval q bm25.run --format trec -q {measures}").splitlines()]
     assert names[:7] == [
         "P_3",
         "P_7",
