@@ -69,7 +69,7 @@ def find_row(table: Array, ids: Ids, others: Ids, row: int) -> int:
 
 
 @inlined_bare_kernel
-def hash_of(ids: Ids, row: int) -> int:
+def hash_of(ids: Ids, row: int) -> np.int64:
     """A hash of eight bytes at a time; never negative."""
     data, starts = ids
     here, end, mixed = _U(starts[row]), _U(starts[row + 1]), _U(starts[row + 1] - starts[row])

@@ -77,7 +77,11 @@ def test_there_are_sixty_kinds_of_damage():
     assert len(CASES) >= 60
 
 
-@pytest.mark.parametrize(("read", "before", "damage", "message"), CASES, ids=lambda value: repr(value)[:40])
+def name_of(value):
+    return getattr(value, "__name__", repr(value)[:40])
+
+
+@pytest.mark.parametrize(("read", "before", "damage", "message"), CASES, ids=name_of)
 @pytest.mark.parametrize("place", ["first", "last", "after comments"])
 def test_damage_is_reported_by_file_and_line(tmp_path, read, before, damage, message, place):
     if "already at line" in message:
@@ -90,7 +94,7 @@ def test_damage_is_reported_by_file_and_line(tmp_path, read, before, damage, mes
         read(path)
 
 
-@pytest.mark.parametrize("read", [read_run, read_qrels])
+@pytest.mark.parametrize("read", [read_run, read_qrels], ids=["run", "qrels"])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
