@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.compiler import Array, inlined_bare_kernel, kernel, readonly
+from podium.formats.decimals import word_at
 
 Ids = tuple[Array, Array]  # bytes of all strings, and where each begins (and the last ends)
 _U = np.uint64
@@ -56,7 +57,7 @@ def hash_table(ids: Ids, start: int, end: int) -> Array:
     return table
 
 
-@kernel
+@inlined_bare_kernel
 def find_row(table: Array, ids: Ids, others: Ids, row: int) -> int:
     """The row of `ids` with the same id as a row of `others`, or -1."""
     slot = hash_of(others, row) & (len(table) - 1)
@@ -67,24 +68,41 @@ def find_row(table: Array, ids: Ids, others: Ids, row: int) -> int:
     return -1
 
 
-@kernel
-def hash_of(ids: Ids, row: int) -> int:
-    """FNV-1a, whose upper bits are folded into the lower ones; never negative."""
+@inlined_bare_kernel
+def hash_of(ids: Ids, row: int) -> np.int64:
+    """A hash of eight bytes at a time; never negative."""
     data, starts = ids
-    mixed = _U(0xCBF29CE484222325)
-    for k in range(starts[row], starts[row + 1]):
-        mixed = (mixed ^ _U(data[k])) * _U(0x100000001B3)
-    return np.int64((mixed ^ (mixed >> _U(29))) & _U(0x7FFFFFFF))
+    here, end, mixed = _U(starts[row]), _U(starts[row + 1]), _U(starts[row + 1] - starts[row])
+    while here < end:
+        mixed = (mixed ^ _word(data, here, end)) * _U(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> _U(32)
+        here += _U(8)
+    return np.int64(mixed & _U(0x7FFFFFFF))
 
 
-@kernel
+@inlined_bare_kernel
+def _word(data: Array, here: np.uint64, end: np.uint64) -> np.uint64:
+    """Up to eight bytes of a text as one number, with zeros behind its end."""
+    if here + _U(8) <= _U(len(data)):
+        word = word_at(data, here)
+        return word if here + _U(8) <= end else word & ((_U(1) << ((end - here) << _U(3))) - _U(1))
+    word = _U(0)
+    for k in range(end - here):
+        word |= _U(data[here + _U(k)]) << (_U(k) << _U(3))
+    return word
+
+
+@inlined_bare_kernel
 def _same(ids: Ids, row: int, others: Ids, other: int) -> bool:
     data, starts = ids
     other_data, other_starts = others
-    length = starts[row + 1] - starts[row]
-    if length != other_starts[other + 1] - other_starts[other]:
+    here, end = _U(starts[row]), _U(starts[row + 1])
+    there, other_end = _U(other_starts[other]), _U(other_starts[other + 1])
+    if end - here != other_end - there:
         return False
-    k = 0
-    while k < length and data[starts[row] + k] == other_data[other_starts[other] + k]:
-        k += 1
-    return bool(k == length)
+    while here < end:
+        if _word(data, here, end) != _word(other_data, there, other_end):
+            return False
+        here += _U(8)
+        there += _U(8)
+    return True

@@ -78,6 +78,8 @@ class Rankings:
 
 def _cut(lists: RankedLists, depth: int) -> RankedLists:
     """The same lists down to a rank, as if nothing more had been retrieved."""
-    columns = {name: getattr(lists, name) for name in ("labels", "tied", "codes")}
-    cut = {name: heads(values, lists.offsets, depth)[0] for name, values in columns.items() if values is not None}
+    columns: dict[str, Array | None] = {name: getattr(lists, name) for name in ("labels", "tied", "codes")}
+    cut: dict[str, Any] = {
+        name: heads(values, lists.offsets, depth)[0] for name, values in columns.items() if values is not None
+    }
     return replace(lists, offsets=heads(lists.labels, lists.offsets, depth)[1], **cut)

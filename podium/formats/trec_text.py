@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.compiler import Array, inlined_bare_kernel, kernel, readonly
 from podium.formats.decimals import PADDING, READ, power_table, read_decimal
 
 _U = np.uint64
@@ -109,7 +109,7 @@ def _whole_number(text: Array, start: int, stop: int, powers: Array) -> float:
     return number if how == READ and end == _U(stop) and np.isfinite(number) else np.nan
 
 
-@kernel
+@inlined_bare_kernel
 def _equal(text: Array, start: int, stop: int, other: int, other_stop: int) -> bool:
     if stop - start != other_stop - other:
         return False

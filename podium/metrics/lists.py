@@ -117,7 +117,10 @@ def rank_lists(
     ranked, tied = np.empty(len(labels)), np.empty(len(labels), dtype=np.bool_)
     if weights is None:
         turn = {"worst": 1, "best": -1}.get(ties, 0)
-        _rank_queries((scores, labels, offsets), turn, single, (ranked, tied, np.empty(0, np.int64)), n_jobs)
+        if _are_ranked(readonly(scores), readonly(offsets), single, tied) and not (turn and tied.any()):
+            ranked[:] = labels  # the file of a run is, and then sorting would be most of the work
+        else:
+            _rank_queries((scores, labels, offsets), turn, single, (ranked, tied, np.empty(0, np.int64)), n_jobs)
         if ties == "docid" and docids is not None and tied.any():
             _mend_by_name(scores, labels, offsets, single, docids, ranked, tied)
     else:
@@ -238,6 +241,20 @@ def name_keys(order: Array, tied: Array, docids: Array) -> Array:
     keys = np.zeros(len(order), dtype=np.float64)
     keys[rows] = np.unique(names, return_inverse=True)[1]
     return keys
+
+
+@kernel
+def _are_ranked(scores: Array, offsets: Array, single: bool, tied: Array) -> bool:
+    """Whether no score of a query is above the one before it; `tied` is filled down to the first that is."""
+    for q in range(len(offsets) - 1):
+        last = np.inf
+        for k in range(offsets[q], offsets[q + 1]):
+            score = np.float64(np.float32(scores[k])) if single else scores[k]
+            if score > last:
+                return False
+            tied[k] = score == last and k > offsets[q]
+            last = score
+    return True
 
 
 @kernel

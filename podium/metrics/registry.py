@@ -151,6 +151,8 @@ def policy_of(metrics: Sequence[str | Metric], policy: str | Policy | None, defa
 
 def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:
     """Read `0.8, graded, rmax=4` by the fields of the metric."""
+    if not text:
+        return {}
     hints = get_type_hints(kind)
     allowed = [f.name for f in fields(kind) if f.name not in ("cutoff", "policy")]
     settings: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.compiler import Array, inlined_bare_kernel, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.data.texts import TextRows
 
@@ -57,7 +57,7 @@ def _merge_sort(run: Array, names: Names) -> None:
     run[:] = source
 
 
-@kernel
+@inlined_bare_kernel
 def _is_above(row: int, other: int, names: Names) -> bool:
     """Whether the name of a row is larger, byte by byte; a longer name is larger than its beginning."""
     data, starts, rows = names

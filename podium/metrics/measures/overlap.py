@@ -38,7 +38,8 @@ class Compatibility(KernelMetric):
         refuse_averaged_ties(self, lists)
         refuse_weights(self, lists)
         labels, offsets = heads(lists.labels, lists.offsets, self.cutoff)
-        arrays: Lists = (readonly(labels), readonly(offsets), *map(readonly, sort_descending(*lists.all_judged)))
+        ideal, ends = sort_descending(*lists.all_judged)
+        arrays: Lists = readonly(labels), readonly(offsets), readonly(ideal), readonly(ends)
         out = np.empty(lists.n_queries)
         over_queries(
             lambda first, last: _overlaps(arrays, self.persistence, self.normalize, first, last, out), readonly(offsets)

@@ -73,7 +73,10 @@ class Profile:
 
 def ratio(numerators: Array, denominators: Array) -> Array:
     """Quotients, 0 where the denominator is 0."""
-    return np.divide(numerators, denominators, out=np.zeros(len(numerators)), where=np.asarray(denominators) > 0)
+    quotients: Array = np.divide(
+        numerators, denominators, out=np.zeros(len(numerators)), where=np.asarray(denominators) > 0
+    )
+    return quotients
 
 
 @kernel
