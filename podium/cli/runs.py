@@ -84,19 +84,18 @@ def overlap_command(
     per_query: Annotated[bool, Option("--per-query", help="With --json: also the values of each query.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how alike TREC runs are: rank-biased overlap, Kendall's tau and common documents."""
-    from podium.runs.overlapping import MEASURES, overlap
-    from podium.workflows.fusing import read_runs
+    """Measure how alike TREC runs are. It is by rank-biased overlap, Kendall's tau and common documents."""
+    from podium.workflows.fusing import OVERLAP_COLUMNS, compare_runs
 
     if per_query and not as_json:
         raise ValueError("--per-query is part of the JSON output. Add --json.")
-    compared = overlap(read_runs(runs, inputs.path_of), p=p, depth=depth)
+    compared = compare_runs(runs, p=p, depth=depth, locate=inputs.path_of)
     if as_json:
         show(compared.as_dict(per_query))
         return
     from podium.cli.terminal import print_table
 
-    print_table(("run", "and", *MEASURES), compared.rows())
+    print_table(OVERLAP_COLUMNS, compared.rows())
 
 
 def _numbers(text: str) -> list[float]:

@@ -13,9 +13,12 @@ from podium._runtime.words import counted
 from podium.formats.trec import Run, read_qrels, read_run, write_qrels, write_run
 from podium.runs.fusing import fuse
 from podium.runs.methods import parse_method
+from podium.runs.overlapping import MEASURES, Overlap, overlap
 from podium.runs.pooling import Pool, pool
 from podium.runs.tuning import TunedFusion, shown_weights, tune_fusion
 from podium.workflows.reading import Locate, itself
+
+OVERLAP_COLUMNS = ("run", "and", *MEASURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,3 +93,10 @@ def pool_files(
 
 def is_pool_table(out: Path) -> bool:
     return out.suffix.lower() == ".tsv"
+
+
+def compare_runs(
+    paths: Sequence[Path], *, p: float = 0.9, depth: int | None = None, locate: Locate = itself
+) -> Overlap:
+    """How alike files of runs are."""
+    return overlap(read_runs(paths, locate), p=p, depth=depth)
