@@ -1235,3 +1235,26 @@ def fuse_slowly(runs, method, normalization="min-max", weights=None, value=None)
                 score = sum(weight * value for weight, value in own) * times.get(method, lambda m: 1)(m)
             fused[query][id] = score
     return fused
+
+
+def rank_biased_overlap(one, other, p):
+    """RBO, extrapolated, of two rankings without ties: equation 32 of Webber, Moffat and Zobel, term by term."""
+    shorter, longer = sorted((one, other), key=len)
+    s, n = len(shorter), len(longer)
+    if s == 0:
+        return 0.0
+    common = [len(set(longer[:d]) & set(shorter[:d])) for d in range(n + 1)]
+    total = sum(common[d] / d * p**d for d in range(1, n + 1))
+    total += sum(common[s] * (d - s) / (s * d) * p**d for d in range(s + 1, n + 1))
+    return (1 - p) / p * total + ((common[n] - common[s]) / n + common[s] / s) * p**n
+
+
+def kendall_tau_b(one, other):
+    """(concordant - discordant) / sqrt((pairs - ties of one) (pairs - ties of other)), pair by pair."""
+
+    def sign(a, b):
+        return (a > b) - (a < b)
+
+    pairs = [(sign(one[i], one[j]), sign(other[i], other[j])) for i in range(len(one)) for j in range(i)]
+    untied = math.prod(sum(pair[side] != 0 for pair in pairs) for side in (0, 1))
+    return sum(a * b for a, b in pairs) / math.sqrt(untied)

@@ -1,4 +1,4 @@
-"""Commands on several TREC runs: `podium fuse`."""
+"""Commands on several TREC runs: `podium fuse`, `podium pool` and `podium overlap`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,49 @@ def fuse_command(
 
         print_table(("queries", "weights", fused.tuned.metric), fused.tuned.rows(), report)
     show(fused.sentence(), file=report)
+
+
+@command("pool")
+def pool_command(
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="TREC runs.")],
+    out: Annotated[Path, Option(help="The file: a table if it ends in .tsv, else TREC judgements of -1.")],
+    depth: Annotated[int, Option(min=1, help="The best documents per query of each run.")] = 100,
+    qrels: Annotated[Path | None, Option(help="TREC judgements; what they have is left out.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pool the best documents of TREC runs, to be judged. Those that are judged already can be left out."""
+    from podium.workflows.fusing import is_pool_table, pool_files
+    from podium.workflows.outputs import refuse_other_kind
+
+    out, report = output(out, as_json)
+    kind = "pool table" if is_pool_table(out) else "pool"
+    refuse_other_kind("--out", out, kind, force, [*runs, *([] if qrels is None else [qrels])])
+    pooled = pool_files(runs, out, depth, qrels=qrels, locate=inputs.path_of)
+    written = pooled.as_dict() | {"written": str(out)}
+    show(written if as_json else f"{out}: {pooled.sentence()}", file=report)
+
+
+@command("overlap")
+def overlap_command(
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Two TREC runs or more.")],
+    p: Annotated[float, Option("--p", help="The persistence of rank-biased overlap, between 0 and 1.")] = 0.9,
+    depth: Annotated[int | None, Option(min=1, help="Compare the best documents per query of each run only.")] = None,
+    per_query: Annotated[bool, Option("--per-query", help="With --json: also the values of each query.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how alike TREC runs are. It is by rank-biased overlap, Kendall's tau and common documents."""
+    from podium.workflows.fusing import OVERLAP_COLUMNS, compare_runs
+
+    if per_query and not as_json:
+        raise ValueError("--per-query is part of the JSON output. Add --json.")
+    compared = compare_runs(runs, p=p, depth=depth, locate=inputs.path_of)
+    if as_json:
+        show(compared.as_dict(per_query))
+        return
+    from podium.cli.terminal import print_table
+
+    print_table(OVERLAP_COLUMNS, compared.rows())
 
 
 def _numbers(text: str) -> list[float]:

@@ -48,9 +48,9 @@ class JoinedRuns:
     @once
     def ranks(self) -> Array:
         """(rows,) int64: the rank of each row in its run and query, from 0; ties by document id, descending."""
-        order = best_first(self.scores, self.run_offsets, self.ids)
+        order, offsets = readonly(best_first(self.scores, self.run_offsets, self.ids)), readonly(self.run_offsets)
         ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order)) - np.repeat(self.run_offsets[:-1], np.diff(self.run_offsets))
+        over_queries(lambda first, last: _fill_ranks(order, offsets, first, last, ranks), offsets)
         return readonly(ranks)
 
     @property
@@ -130,8 +130,24 @@ def _number_documents(segments: Array, ids: Texts, n_jobs: int | None) -> tuple[
 
     over_queries(work, upper, n_jobs)
     offsets = offsets_of(counts)
-    used = np.repeat(upper[:-1] - offsets[:-1], counts) + np.arange(offsets[-1])
-    return documents, offsets, first_rows[used]
+    rows = np.empty(int(offsets[-1]), np.int64)
+    sources = readonly(first_rows), starts, readonly(offsets)
+    over_queries(lambda first, last: _compact(*sources, first, last, rows), upper, n_jobs)
+    return documents, offsets, rows
+
+
+@kernel
+def _compact(first_rows: Array, starts: Array, offsets: Array, first: int, last: int, out: Array) -> None:
+    for q in range(first, last):
+        for k in range(offsets[q + 1] - offsets[q]):
+            out[offsets[q] + k] = first_rows[starts[q] + k]
+
+
+@kernel
+def _fill_ranks(order: Array, offsets: Array, first: int, last: int, ranks: Array) -> None:
+    for q in range(first, last):
+        for k in range(offsets[q + 1] - offsets[q]):
+            ranks[np.uint64(order[offsets[q] + k])] = k
 
 
 @kernel

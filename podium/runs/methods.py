@@ -90,7 +90,7 @@ def _logarithm(m: Array, sigma: float) -> Array:
 
 
 def _inverse_square(ranks: Array, _: float) -> Array:
-    return 1.0 / (ranks * ranks)
+    return np.asarray(1.0 / (ranks * ranks))
 
 
 _ROWS = (

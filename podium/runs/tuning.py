@@ -189,7 +189,7 @@ def _shares(labels: Array, offsets: Array, pools: list[Array], metric: Metric) -
     whole, reached = (
         np.asarray(resolved.values(rank_lists(labels, labels, offsets, judged=known))) for known in (pool, None)
     )
-    shares = np.divide(whole, reached, out=np.zeros(len(reached)), where=reached > 0)
+    shares: Array = np.divide(whole, reached, out=np.zeros(len(reached)), where=reached > 0)
     if not shares.any():
         raise ValueError(f"no run has a document that counts for {metric.name}, so that no weights are best.")
     return shares

@@ -1,4 +1,4 @@
-"""Fusing files of runs, with weights that are given, equal, or chosen on judged queries."""
+"""Files of runs: fused, with weights that are given, equal, or chosen on judged queries; pooled; compared."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from podium._runtime.files import refuse_bad_target
+from podium._runtime.files import refuse_bad_target, write_whole
 from podium._runtime.words import counted
-from podium.formats.trec import Run, read_qrels, read_run, write_run
+from podium.formats.trec import Run, read_qrels, read_run, write_qrels, write_run
 from podium.runs.fusing import fuse
 from podium.runs.methods import parse_method
+from podium.runs.overlapping import MEASURES, Overlap, overlap
+from podium.runs.pooling import Pool, pool
 from podium.runs.tuning import TunedFusion, shown_weights, tune_fusion
 from podium.workflows.reading import Locate, itself
+
+OVERLAP_COLUMNS = ("run", "and", *MEASURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +74,29 @@ def fuse_files(
     write_run(fused, out, tag)
     named = None if weights is None else dict(zip(runs, map(float, weights)))
     return FusedFile(out, fused, str(parse_method(options["method"])), named, tuned)
+
+
+def pool_files(
+    paths: Sequence[Path], out: Path, depth: int, *, qrels: Path | None = None, locate: Locate = itself
+) -> Pool:
+    """Pool files of runs and write what is to be judged: a table if OUT ends in .tsv, else as TREC judgements."""
+    refuse_bad_target(out)
+    judged = None if qrels is None else read_qrels(locate(qrels))
+    pooled = pool(read_runs(paths, locate), depth, qrels=judged)
+    if is_pool_table(out):
+        with write_whole(out) as stream:
+            stream.writelines(line.encode("utf-8", "surrogateescape") for line in pooled.lines())
+    else:
+        write_qrels(pooled.qrels, out)
+    return pooled
+
+
+def is_pool_table(out: Path) -> bool:
+    return out.suffix.lower() == ".tsv"
+
+
+def compare_runs(
+    paths: Sequence[Path], *, p: float = 0.9, depth: int | None = None, locate: Locate = itself
+) -> Overlap:
+    """How alike files of runs are."""
+    return overlap(read_runs(paths, locate), p=p, depth=depth)

@@ -94,3 +94,40 @@ def test_features_of_the_candidates_of_any_engine(podium_command, tmp_path):
     assert "podium: 1 candidate not in the index ('z'); left out." in err
     assert podium.read_data(tmp_path / "rows.csv", labels="optional").docids.tolist() == ["c", "d"]
     assert podium_command("features index queries.tsv --run other.run --out other.run")[0] == 2
+
+
+def test_pool_writes_a_table_or_judgements_that_are_to_be_made(podium_command, tmp_path):
+    code, out, _ = podium_command("pool one.run two.run --depth 1 --qrels qrels --out pool.qrels")
+    assert (code, out) == (
+        0,
+        "pool.qrels: 3 queries, 1 document to judge, the best 1 of each run; 5 already judged, left out\n",
+    )
+    assert (tmp_path / "pool.qrels").read_text() == "q3 0 z -1\n"
+    written = json.loads(podium_command("pool one.run two.run --depth 2 --out pool.tsv --json")[1])
+    assert written == {"queries": 3, "documents": 7, "depth": 2, "already_judged": 0, "written": "pool.tsv"}
+    lines = (tmp_path / "pool.tsv").read_text().splitlines()
+    assert lines[:3] == ["qid\tdocid\truns\tbest_rank", "q1\ta\t2\t1", "q1\tb\t1\t1"]
+
+
+def test_pool_replaces_a_pool_but_no_judgement(podium_command, tmp_path):
+    for name in ("pool.qrels", "pool.tsv"):
+        assert podium_command(f"pool one.run two.run --out {name}")[0] == 0
+        assert podium_command(f"pool one.run two.run --out {name}")[0] == 0
+    lines = (tmp_path / "pool.qrels").read_text().splitlines()
+    begun = "\n".join([*lines * 10, lines[-1].replace("-1", "2")])
+    (tmp_path / "pool.qrels").write_text(begun)
+    code, _, err = podium_command("pool one.run two.run --out pool.qrels")
+    assert (code, (tmp_path / "pool.qrels").read_text()) == (2, begun)
+    assert "the file is there already and holds TREC judgements, not a pool without any judgement" in err
+    assert podium_command("pool one.run two.run --out pool.qrels --force")[0] == 0
+
+
+def test_overlap_prints_a_row_per_pair(podium_command):
+    code, out, _ = podium_command("overlap one.run two.run")
+    assert code == 0
+    assert "one.run │ two.run │" in out
+    values = json.loads(podium_command("overlap one.run two.run --json --per-query --p 0.5")[1])
+    assert values["pairs"][0]["runs"] == ["one.run", "two.run"]
+    assert values["pairs"][0]["per_query"]["q3"] == {"rbo": 0.0, "tau": -1.0, "common": 0.0}
+    assert podium_command("overlap one.run two.run --p 2")[0] == 2
+    assert podium_command("overlap one.run two.run --per-query")[0] == 2
