@@ -19,7 +19,12 @@ ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in SECT
 MEMBERS = {
     "metric": [(name, kind.__name__) for name, kind in METRICS.items()],
     "objective": [(name,) for name in OBJECTIVES],
-    "model": [(name, name.lower()) for models in _OWN.values() for name, _, _ in models],
+    "model": [
+        (name, name.lower())
+        for (_, kind), models in _OWN.items()
+        if kind != "imported"  # made by `podium.import_model`, not by users
+        for name, _, _ in models
+    ],
 }
 ANY_MEMBER = {"tests/families.py"}  # settings for all models, by the names of parameters
 

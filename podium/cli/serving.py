@@ -34,7 +34,7 @@ def serve_command(
         str | None, Option(metavar="ADDRESS", help='Answer once, without a port: "/v1/search?q=tea".')
     ] = None,
 ) -> None:
-    """Serve ranking and search over HTTP, with a page for people."""
+    """Serve ranking, search and a page over HTTP."""
     try:
         import fastapi  # noqa: F401
         import httptools  # noqa: F401

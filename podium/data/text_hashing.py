@@ -46,7 +46,7 @@ def _first_repeat(ids: Ids, offsets: Array) -> tuple[int, int]:
 def hash_table(ids: Ids, start: int, end: int) -> Array:
     """A table of the rows start..end, -1 in empty slots."""
     size = 4
-    while size < 2 * (end - start):
+    while size < 16 * (end - start):  # most texts looked up are not there: an empty slot says so at once
         size *= 2
     table = np.full(size, -1, np.int64)
     for row in range(start, end):

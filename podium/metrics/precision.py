@@ -33,18 +33,26 @@ class AveragePrecision(RelevanceMetric):
             raise ValueError(
                 f"{self.name}: a cutoff is not supported when ties are averaged (policy {self.policy.name!r})."
             )
+        key = AveragePrecision, self.threshold, self.top(lists.longest)
+        if key not in lists.memo:
+            lists.memo[key] = self._sums(lists)
+        sums, totals = lists.memo[key]
+        divisors = self.divisors(lists, totals if lists.judged is None else None)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(divisors > 0, sums / divisors, self.empty_value())
+
+    def _sums(self, lists: RankedLists) -> tuple[Array, Array]:
+        """The sums of precisions, and the weights of the relevant documents of the lists."""
         weights = np.empty(0) if lists.weights is None else lists.weights
         tied = lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_)
         arrays = readonly(lists.labels), readonly(weights), readonly(tied), readonly(lists.offsets)
-        cutoff, sums, totals = self.cutoff or len(lists.labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
+        cutoff, sums, totals = self.top(lists.longest), np.empty(lists.n_queries), np.empty(lists.n_queries)
 
         def work(first: int, last: int) -> None:
             _precision_sums(arrays, self.threshold, cutoff, lists.judged is None, (first, last), sums, totals)
 
         over_queries(work, lists.offsets)
-        divisors = self.divisors(lists, totals if lists.judged is None else None)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(divisors > 0, sums / divisors, self.empty_value())
+        return sums, totals
 
     def empty_value(self) -> float:
         return self.policy.empty_average_precision if self.empty is None else self.empty
