@@ -2,13 +2,17 @@
 
 Each tool starts from one array of scores, one of labels, one of query ids and one of document ids, and ends with one
 value per query; building what the tool wants to be given counts, compiling does not (it is shown apart).
+
+Then the same as files: reading a run, and all measures of all_trec from what each tool has read.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from _report import best_of, print_header, print_result
@@ -70,6 +74,41 @@ def with_ranx(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(found["ndcg@10"])[order], np.asarray(found["map"])[order]  # ranx sorts the queries by name
 
 
+def write_files(arrays: dict[str, np.ndarray], folder: Path) -> tuple[Path, Path]:
+    """The arrays as qrels, with the judgements of the relevant documents and a tenth of the others, and as a run."""
+    qrels, run = folder / "qrels", folder / "run"
+    judged = np.random.default_rng(8).random(len(arrays["qid"])) < 0.1
+    judged |= arrays["labels"] > 0
+    rows = zip(arrays["qid"][judged].tolist(), arrays["docids"][judged], arrays["labels"][judged].tolist())
+    qrels.write_text("".join(f"{query} 0 {doc} {label}\n" for query, doc, label in rows))
+    order = np.lexsort((-arrays["scores"], arrays["qid"]))
+    ranks = np.concatenate([np.arange(1, count + 1) for count in np.unique(arrays["qid"], return_counts=True)[1]])
+    rows = zip(arrays["qid"][order].tolist(), arrays["docids"][order], ranks.tolist(), arrays["scores"][order].tolist())
+    run.write_text("".join(f"{query} Q0 {doc} {rank} {score!r} tag\n" for query, doc, rank, score in rows))
+    return qrels, run
+
+
+def measure_files(arrays: dict[str, np.ndarray], what: str) -> None:
+    """Reading a run, and all measures of all_trec for it, from what each tool has read."""
+    import pytrec_eval
+    from ranx import Run
+
+    with tempfile.TemporaryDirectory() as folder:
+        qrels_file, run_file = write_files(arrays, Path(folder))
+        read, run = best_of(lambda: podium.read_run(run_file), 5)
+        parsed, run_dict = best_of(lambda: pytrec_eval.parse_run(run_file.open()), 3)
+        by_ranx, _ = best_of(lambda: Run.from_file(str(run_file), kind="trec"), 2)
+        qrels, labels = podium.read_qrels(qrels_file), pytrec_eval.parse_qrel(qrels_file.open())
+    evaluator = pytrec_eval.RelevanceEvaluator(labels, {"all_trec"})
+    ours, _ = best_of(lambda: podium.evaluate_run(qrels, run, metrics="all_trec"), 5)
+    theirs, _ = best_of(lambda: evaluator.evaluate(run_dict), 3)
+    print(f"reading: podium {read:.2f} s, pytrec_eval {parsed:.2f} s, ranx {by_ranx:.2f} s")
+    print(f"all_trec: podium {ours:.3f} s, pytrec_eval {theirs:.3f} s")
+    print_result(f"reading a run, {what}", "pytrec_eval", f"{parsed / read:.1f}x", "2x", parsed / read >= 2)
+    print_result(f"reading a run, {what}", "ranx", f"{by_ranx / read:.1f}x", "5x", by_ranx / read >= 5)
+    print_result(f"all of all_trec, {what}", "pytrec_eval", f"{theirs / ours:.1f}x", "20x", theirs / ours >= 20)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=2_000)
@@ -100,6 +139,7 @@ def main() -> None:
     what = f"NDCG@10 and AP, {options.queries} queries x {options.documents} documents"
     print_result(what, "pytrec_eval", f"{trec / ours:.1f}x", "20x", trec / ours >= 20)
     print_result(what, "ranx", f"{ranx / ours:.1f}x", "100x", ranx / ours >= 100)
+    measure_files(arrays, f"{options.queries} queries x {options.documents} documents")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from podium import metrics as metrics
     from podium import models as models
     from podium import objectives as objectives
+    from podium import runs as runs
     from podium import search as search
     from podium.data.ranking import RankingData as RankingData
     from podium.evaluation.comparing import compare as compare
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from podium.pipelines.ensembles.blend import Blend as Blend
     from podium.pipelines.ensembles.blend import yahoo_blend as yahoo_blend
     from podium.pipelines.ensembles.stack import Stack as Stack
+    from podium.runs.fusing import fuse as fuse
     from podium.server.client import Client as Client
 
 __getattr__, __dir__, __all__ = lazy_names(
@@ -117,8 +119,9 @@ __getattr__, __dir__, __all__ = lazy_names(
         "pipelines.ensembles.bagged": ("Bagged",),
         "pipelines.ensembles.blend": ("Blend", "yahoo_blend"),
         "pipelines.ensembles.stack": ("Stack",),
+        "runs.fusing": ("fuse",),
         "server.client": ("Client",),
     },
-    modules=("exchange", "explain", "formats", "lab", "metrics", "models", "objectives", "search"),
+    modules=("exchange", "explain", "formats", "lab", "metrics", "models", "objectives", "runs", "search"),
 )
 __all__ += ["__version__"]

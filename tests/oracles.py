@@ -95,6 +95,160 @@ METRIC_ORACLES = {
 }
 
 
+# --- measures of runs: a list of codes (labels; -1 not judged, -2 judged without label) and all labels of the qrels -
+
+
+def _relevant(codes, level):
+    return [code >= level for code in codes]
+
+
+def hits_to(codes, k, level=1):
+    return sum(_relevant(codes, level)[:k])
+
+
+def r_precision(codes, pool, level=1, multiple=None):
+    total = hits_to(pool, None, level)
+    k = total if multiple is None else int(multiple * total + 0.9)
+    return hits_to(codes, k, level) / k if k else 0.0
+
+
+def interpolated_precision(codes, pool, recall, level=1):
+    wanted = int(recall * hits_to(pool, None, level) + 0.9)
+    precisions = [
+        hits_to(codes, k, level) / k for k in range(1, len(codes) + 1) if hits_to(codes, k, level) >= max(wanted, 1)
+    ]
+    return max(precisions, default=0.0)
+
+
+def eleven_points(codes, pool, level=1):
+    return sum(interpolated_precision(codes, pool, tenth / 10, level) for tenth in range(11)) / 11
+
+
+def relative_precision(codes, pool, k, level=1):
+    most = min(k, hits_to(pool, None, level))
+    return hits_to(codes, k, level) / most if most else 0.0
+
+
+def binary_g(codes, pool, level=1):
+    terms = [1 / math.log2(2 + rank - hits_to(codes, rank, level)) for rank, code in enumerate(codes) if code >= level]
+    total = hits_to(pool, None, level)
+    return sum(terms) / total if total else 0.0
+
+
+def bpref(codes, pool, level=1):
+    total = hits_to(pool, None, level)
+    others = sum(0 <= label < level for label in pool)
+    terms = []
+    for rank, code in enumerate(codes):
+        if code >= level:
+            above = sum(0 <= other < level for other in codes[:rank])
+            terms.append(1 - min(above, total) / min(others, total) if above else 1.0)
+    return sum(terms) / total if total else 0.0
+
+
+def inferred_ap(codes, pool, level=1):
+    total, terms = hits_to(pool, None, level), []
+    for rank, code in enumerate(codes):
+        if code >= level:
+            above = codes[:rank]
+            judged = [other for other in above if other >= 0]
+            pooled = [other for other in above if other != -1]
+            precision = (hits_to(judged, None, level) + 1e-5) / (len(judged) + 2e-5)
+            terms.append(1 / (rank + 1) + len(pooled) / (rank + 1) * precision if rank else 1.0)
+    return sum(terms) / total if total else 0.0
+
+
+def normalised_gain(codes, pool):
+    ideal, total, best = sorted((label for label in pool if label > 0), reverse=True), 0.0, sum(max(x, 0) for x in pool)
+    for rank, code in enumerate(codes):
+        reached = sum(max(code, 0) for code in codes[: rank + 1])
+        cost = sum(max(ideal[i] if i < len(ideal) else 0, 1) for i in range(rank + 1))
+        total += max(code, 0) / math.log2(2 + cost - reached)
+    return total / best if best else 0.0
+
+
+def _linear_ndcg(codes, pool, k):
+    labels, best = [max(code, 0) for code in codes], sorted((max(label, 0) for label in pool), reverse=True)
+    return dcg(labels, k, gain=float) / dcg(best, k, gain=float)
+
+
+def ndcg_at_relevant(codes, pool):
+    graded = sum(label > 0 for label in pool)
+    met = [_linear_ndcg(codes, pool, rank + 1) for rank, code in enumerate(codes) if code > 0]
+    if not graded:
+        return 0.0
+    deepest = max(len(codes), graded)
+    return (sum(met) + (graded - len(met)) * _linear_ndcg(codes, pool, deepest)) / graded
+
+
+def ndcg_at_levels(codes, pool, level=1):
+    if not hits_to(pool, None, level):
+        return 0.0
+    ends = [sum(label >= grade for label in pool) for grade in sorted(set(pool), reverse=True) if grade > 0]
+    if len(codes) > ends[-1] + 1:  # trec_eval forgets a list that is longer by one
+        ends.append(len(codes))
+    return sum(_linear_ndcg(codes, pool, end) for end in ends) / len(ends)
+
+
+def compatibility(codes, pool, p=0.95):
+    labels = [max(code, 0) for code in codes]
+    ranked = list(range(len(labels)))
+    grades = sorted((label for label in pool if label > 0), reverse=True)
+    ideal = []
+    for grade in sorted(set(grades), reverse=True):
+        here = [rank for rank in ranked if labels[rank] == grade]
+        ideal += here + [f"missing {grade} {i}" for i in range(grades.count(grade) - len(here))]
+
+    def overlap(first, second):
+        depths = range(1, max(len(ranked), len(ideal)) + 1)
+        return sum(p ** (d - 1) * len(set(first[:d]) & set(second[:d])) / d for d in depths)
+
+    return overlap(ranked, ideal) / overlap(ideal, ideal) if ideal else 0.0
+
+
+def set_measures(codes, pool, level=1):
+    hits, ret, rel = hits_to(codes, None, level), len(codes), hits_to(pool, None, level)
+    precision, recall = (hits / ret if ret else 0.0), (hits / rel if rel else 0.0)
+    return {
+        "num_ret": ret,
+        "num_rel": rel,
+        "num_rel_ret": hits,
+        "num_nonrel_judged_ret": sum(0 <= code < level for code in codes),
+        "set_p": precision,
+        "set_recall": recall,
+        "set_relative_p": hits / min(ret, rel) if ret and rel else 0.0,
+        "set_map": precision * recall,
+        "set_f": 2 * precision * recall / (precision + recall) if hits else 0.0,
+        "utility": hits - (ret - hits),
+        "judged": sum(code != -1 for code in codes) / ret if ret else 0.0,
+    }
+
+
+MEASURE_ORACLES = {
+    "rprec": r_precision,
+    "rprec_mult(0.6)": lambda codes, pool: r_precision(codes, pool, multiple=0.6),
+    "iprec(0)": lambda codes, pool: interpolated_precision(codes, pool, 0.0),
+    "iprec(0.5)": lambda codes, pool: interpolated_precision(codes, pool, 0.5),
+    "11pt_avg": eleven_points,
+    "relative_p@3": lambda codes, pool: relative_precision(codes, pool, 3),
+    "success@2": lambda codes, pool: float(hits_to(codes, 2) > 0),
+    "bing": binary_g,
+    "bpref": bpref,
+    "infap": inferred_ap,
+    "g": normalised_gain,
+    "ndcg_rel": ndcg_at_relevant,
+    "rndcg": ndcg_at_levels,
+    "compat(0.8)": lambda codes, pool: compatibility(codes, pool, 0.8),
+    "compat": compatibility,
+    "gm_map": lambda codes, pool: (
+        sum(hits_to(codes, k + 1) / (k + 1) for k, code in enumerate(codes) if code >= 1) / max(hits_to(pool, None), 1)
+    ),
+    "gm_bpref": bpref,
+    "num_q": lambda codes, pool: 1,
+    **{name: lambda codes, pool, name=name: set_measures(codes, pool)[name] for name in set_measures([1], [1])},
+}
+
+
 # --- LETOR text, line by line ------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -999,3 +1153,108 @@ def krippendorff_alpha(units):
             if i != j:
                 expected += distance(one, other) / (len(labels) * (len(labels) - 1))
     return 1 - observed / expected if expected else None
+
+
+# --- runs: {query: {document: score}}, several systems ----------------------------------------------------------
+
+
+def ranked_ids(scores):
+    """Documents of one query, best first; equal scores by id, descending."""
+    return sorted(scores, key=lambda id: (scores[id], id.encode()), reverse=True)
+
+
+def normalized(scores, how, candidates):
+    """{document: points} of one run and query; `candidates` are the documents of all runs."""
+    values, ranked = list(scores.values()), ranked_ids(scores)
+    if not values and how not in ("borda", "borda points"):
+        return {}
+    if how == "none":
+        return dict(scores)
+    if how == "min-max":
+        low, high = min(values), max(values)
+        return {id: (score - low) / (high - low) if high > low else 0.0 for id, score in scores.items()}
+    if how == "z-score":
+        mean = sum(values) / len(values)
+        deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+        return {id: (score - mean) / deviation if max(values) > min(values) else 0.0 for id, score in scores.items()}
+    if how == "sum":
+        total = sum(value - min(values) for value in values)
+        return {id: (score - min(values)) / total if total else 0.0 for id, score in scores.items()}
+    if how == "max":
+        return {id: score / max(values) for id, score in scores.items()}
+    if how == "rank":
+        return {id: 1 - ranked.index(id) / len(ranked) for id in scores}
+    c, n = len(candidates), len(scores)
+    points = {id: c - ranked.index(id) if id in scores else (c - n + 1) / 2 for id in candidates}
+    return points if how == "borda points" else {id: value / c for id, value in points.items()}
+
+
+def fuse_slowly(runs, method, normalization="min-max", weights=None, value=None):
+    """{query: {document: fused score}} of a list of runs; `value` is the parameter of the method."""
+    weights = [1.0] * len(runs) if weights is None else weights
+    by_rank = {
+        "rrf": lambda r: 1 / ((60 if value is None else value) + r),
+        "isr": lambda r: 1 / r**2,
+        "log-isr": lambda r: 1 / r**2,
+        "logn-isr": lambda r: 1 / r**2,
+        "rbc": lambda r: (1 - (0.8 if value is None else value)) * (0.8 if value is None else value) ** (r - 1),
+    }
+    times = {
+        "combmnz": lambda m: m,
+        "combanz": lambda m: 1 / m,
+        "combgmnz": lambda m: m ** (1 if value is None else value),
+        "mixed": lambda m: math.sqrt(m),
+        "isr": lambda m: m,
+        "log-isr": lambda m: math.log(m),
+        "logn-isr": lambda m: math.log(m + (0.01 if value is None else value)),
+    }
+    fused = {}
+    for query in dict.fromkeys(query for run in runs for query in run):
+        lists = [run.get(query, {}) for run in runs]
+        candidates = {id for scores in lists for id in scores}
+        if method in by_rank:
+            points = [{id: by_rank[method](ranked_ids(one).index(id) + 1) for id in one} for one in lists]
+        else:
+            how = "borda points" if method == "borda" else normalization
+            points = [normalized(one, how, candidates) for one in lists]
+        fused[query] = {}
+        for id in candidates:
+            own = [(weight, one[id]) for weight, one in zip(weights, points) if id in one]
+            m = sum(id in one for one in lists)
+            numbers = sorted(value for _, value in own)
+            if method == "combmin":
+                score = numbers[0]
+            elif method == "combmax":
+                score = numbers[-1]
+            elif method == "combmed":
+                middle = len(numbers) // 2
+                score = numbers[middle] if len(numbers) % 2 else (numbers[middle - 1] + numbers[middle]) / 2
+            elif method == "wmnz":
+                score = sum(weight for weight, _ in own) * sum(value for _, value in own)
+            else:
+                score = sum(weight * value for weight, value in own) * times.get(method, lambda m: 1)(m)
+            fused[query][id] = score
+    return fused
+
+
+def rank_biased_overlap(one, other, p):
+    """RBO, extrapolated, of two rankings without ties: equation 32 of Webber, Moffat and Zobel, term by term."""
+    shorter, longer = sorted((one, other), key=len)
+    s, n = len(shorter), len(longer)
+    if s == 0:
+        return 0.0
+    common = [len(set(longer[:d]) & set(shorter[:d])) for d in range(n + 1)]
+    total = sum(common[d] / d * p**d for d in range(1, n + 1))
+    total += sum(common[s] * (d - s) / (s * d) * p**d for d in range(s + 1, n + 1))
+    return (1 - p) / p * total + ((common[n] - common[s]) / n + common[s] / s) * p**n
+
+
+def kendall_tau_b(one, other):
+    """(concordant - discordant) / sqrt((pairs - ties of one) (pairs - ties of other)), pair by pair."""
+
+    def sign(a, b):
+        return (a > b) - (a < b)
+
+    pairs = [(sign(one[i], one[j]), sign(other[i], other[j])) for i in range(len(one)) for j in range(i)]
+    untied = math.prod(sum(pair[side] != 0 for pair in pairs) for side in (0, 1))
+    return sum(a * b for a, b in pairs) / math.sqrt(untied)

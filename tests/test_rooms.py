@@ -64,6 +64,7 @@ PUBLIC = {
     "podium/lab/tuning/tuning.py": {"tune"},
     "podium/metrics/line_searching.py": {"line_search"},
     "podium/metrics/lists.py": {"rank_lists"},
+    "podium/pipelines/cascades/cascade.py": {"Cascade.training_data"},
 }
 SKLEARN = ("fit", "refit", "score", "__init__")
 

@@ -1,7 +1,9 @@
 """The command line. Each module adds its commands to the application, in the order of `podium --help`."""
 
+from podium.cli import evaluating as evaluating  # isort: skip
 from podium.cli import commands as commands
 from podium.cli import exchanging as exchanging
+from podium.cli import runs as runs
 from podium.cli import searching as searching
 from podium.cli import serving as serving
 from podium.cli import tuning as tuning

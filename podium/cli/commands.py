@@ -13,89 +13,10 @@ from typing import Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
-from podium.cli.application import AsJson, DataFile, Force, Metrics, ModelFile, PolicyName, command, output, show
+from podium.cli.application import AsJson, DataFile, Force, ModelFile, command, output, show
 from podium.cli.config import configure, with_parameters
 from podium.cli.data_options import reads_data
 from podium.cli.inputs import inputs, paths
-
-
-@command("check")
-@reads_data
-def check_command(
-    files: Annotated[list[Path], Argument(help="Data files; several are splits of one experiment.")],
-    as_json: AsJson = False,
-) -> None:
-    """Check ranking data for problems. Those are reported that would harm training or evaluation."""
-    from podium.workflows.evaluating import check_files
-
-    report = check_files(files, locate=inputs.reading)
-    show(report.as_dict() if as_json else "\n".join(report.sentences()))
-    raise typer.Exit(report.exit_code)
-
-
-@command("eval")
-@reads_data
-def eval_command(
-    data: Annotated[Path | None, Argument(help="The labelled data (with --scores).")] = None,
-    scores: Annotated[Path | None, Option(help="One number per line, in the order of the data file.")] = None,
-    qrels: Annotated[Path | None, Option(help="TREC judgements (with --run, instead of DATA).")] = None,
-    run: Annotated[Path | None, Option(help="TREC run.")] = None,
-    metric: Metrics = ["ndcg@10", "map"],
-    policy: PolicyName = "",
-    per_query: Annotated[bool, Option("--per-query", help="Also one line per query.")] = False,
-    bracket: Annotated[bool, Option("--bracket", help="Also the worst and the best order of tied documents.")] = False,
-    missing: Annotated[str, Option(help="Judged queries missing from the run: skip, or zero (trec_eval -c).")] = "skip",
-    gain: Annotated[str | None, Option(help="exponential (2^r - 1) or linear (r); default: the policy's.")] = None,
-    relevant: Annotated[float | None, Option(help="The smallest label that counts as relevant.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Evaluate scores or a TREC run. The metrics are those of a policy."""
-    from podium.cli import terminal as _terminal
-    from podium.workflows import evaluating
-
-    rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket, "locate": inputs.reading}
-    if (qrels is None) != (run is None) or (scores is None) == (run is None) or (data is None) != (scores is None):
-        raise ValueError("Give DATA with --scores FILE, or --qrels FILE with --run FILE.")
-    if data is not None and scores is not None:
-        evaluations = evaluating.evaluate_files(data, scores, metric, policy or "standard", **rules)
-    else:
-        judged, ranked = cast(Path, qrels), cast(Path, run)
-        evaluations = evaluating.evaluate_run_files(judged, ranked, metric, policy or "trec", missing=missing, **rules)
-    if as_json:
-        policies = [evaluation.as_dict(per_query) for evaluation in evaluations]
-        show({"policies": policies} if policy == "all" else policies[0])
-    else:
-        _terminal.print_evaluations(evaluations, metric, per_query=per_query)
-
-
-@command("compare")
-@reads_data
-def compare_command(
-    data: DataFile,
-    scores: Annotated[list[Path], Option(help="A scores file; two or more are needed. The first is the baseline.")],
-    metric: Metrics = ["ndcg@10"],
-    policy: PolicyName = "standard",
-    pairs: Annotated[str, Option(help="baseline: each against the first; all: every pair.")] = "baseline",
-    test: Annotated[str, Option(help="randomisation, t or wilcoxon.")] = "randomisation",
-    correction: Annotated[str, Option(help="holm, bonferroni or benjamini-hochberg.")] = "holm",
-    interval: Annotated[str, Option(help="The method of intervals: bounded, t, studentised or bca.")] = "bounded",
-    permutations: Annotated[int, Option(help="Permutations of the randomisation test.")] = 100_000,
-    seed: Annotated[int, Option(help="The random seed of the tests.")] = 0,
-    latex: Annotated[bool, Option("--latex", help="Print a LaTeX table.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Test whether rankings differ significantly. The first one is the baseline."""
-    from podium.workflows.evaluating import compare_files
-
-    options: dict[str, Any] = {"metrics": metric, "policy": policy, "pairs": pairs, "test": test, "seed": seed}
-    options |= {"correction": correction, "interval": interval, "permutations": permutations}
-    comparison = compare_files(data, scores, locate=inputs.reading, **options)
-    if as_json or latex:
-        show(comparison.as_dict() if as_json else comparison.to_latex())
-    else:
-        from podium.cli import terminal as _terminal
-
-        _terminal.print_comparison(comparison)
 
 
 @command("convert")

@@ -144,6 +144,7 @@ def features_command(
     queries: Annotated[Path | None, Argument(help="TSV, JSON lines, TREC topics or SMART.")] = None,
     queries_option: Annotated[Path | None, Option("--queries", help="The same, as an option.")] = None,
     qrels: Annotated[Path | None, Option(help="TREC judgements: the labels.")] = None,
+    run: Annotated[Path | None, Option(help="A TREC run of any engine: its documents are the candidates.")] = None,
     features: Annotated[Path | None, Option(help="A TOML table of features; default: LETOR's 46.")] = None,
     normalize: Normalize = None,
     n: Annotated[int | None, Option("--n", min=1, help="Documents per query; default: as declared, or 1000.")] = None,
@@ -162,7 +163,7 @@ def features_command(
     if asked is None or (queries is not None and queries_option is not None):
         raise ValueError("Give one file of queries: podium features INDEX QUERIES --out FILE.")
     out, report = output(out, as_json)
-    request = searching.FeatureRequest(asked, qrels, features, normalize, n, unjudged, add_judged, by_position)
+    request = searching.FeatureRequest(asked, qrels, features, normalize, n, unjudged, add_judged, by_position, run)
     first_stage = _first_stage(weighting, field)
     written = searching.features_file(index, request, out, force=force, locate=inputs.path_of, **first_stage)
     show(written.as_dict() if as_json else f"{out}: {written.sentence()}", file=report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,31 +28,60 @@ if TYPE_CHECKING:
 _SHOWN_TRIALS = 5
 
 
-def print_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str], *, per_query: bool = False) -> None:
+def print_evaluations(evaluations: Sequence[Evaluation], *, per_query: bool = False) -> None:
     """One row per metric, one column per policy; then the notes."""
-    names = [(one.policy, "worst .. best tie") if one.bracket else (one.policy,) for one in evaluations]
-    title = counted(len(evaluations[0].queries), "query", "queries")
-    table = number_table(title, "metric", [name for names_of_one in names for name in names_of_one])
-    for name in metrics:
-        table.add_row(Text(name), *(cell for evaluation in evaluations for cell in _cells(evaluation, name)))
-    console().print(table)
-    for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
-        show(note)
+    _print_columns([(one.policy, one) for one in evaluations])
+    _print_notes(evaluations)
     if per_query:
         print_queries(evaluations[0])
 
 
+def print_runs(runs: Mapping[str, Evaluation], *, per_query: bool = False) -> None:
+    """One row per metric, one column per run; then the notes, and the values of each query."""
+    _print_columns(list(runs.items()))
+    for name, evaluation in runs.items():
+        _print_notes([evaluation], f"{name}: ")
+    if per_query:
+        for name, evaluation in runs.items():
+            show(name)
+            print_queries(evaluation)
+
+
+def _print_columns(columns: Sequence[tuple[str, Evaluation]]) -> None:
+    names = [(name, "worst .. best tie") if one.bracket else (name,) for name, one in columns]
+    queries = sorted({len(one.queries) for _, one in columns})
+    title = (
+        counted(queries[0], "query", "queries") if len(queries) == 1 else f"{queries[0]:,} to {queries[-1]:,} queries"
+    )
+    table = number_table(title, "metric", [name for names_of_one in names for name in names_of_one])
+    metrics = dict.fromkeys(name for _, one in columns for name in [*one, *one.texts])
+    for name in metrics:
+        table.add_row(Text(name), *(Text(cell) for _, evaluation in columns for cell in _cells(evaluation, name)))
+    console().print(table)
+
+
+def _print_notes(evaluations: Sequence[Evaluation], before: str = "") -> None:
+    for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
+        show(f"{before}{note}")
+
+
 def print_queries(evaluation: Evaluation) -> None:
     """Tab-separated, a header and one line per query: for other programs."""
-    show("\t".join(["query", *evaluation]))
+    show("\t".join(["query", *evaluation, *evaluation.texts]))
     for q, query in enumerate(evaluation.queries):
-        show("\t".join([str(query), *(f"{evaluation.per_query[name][q]:.6f}" for name in evaluation)]))
+        numbers = [f"{evaluation.per_query[name][q]:.6f}" for name in evaluation]
+        texts = [texts[q] if q < len(texts) else "" for texts in evaluation.texts.values()]
+        show("\t".join([str(query), *numbers, *texts]))
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison, *, per_query: bool = False) -> None:
     console().print(comparison.table())
     for row in comparison.rows:
         show(row.explain())
+    for note in comparison.notes:
+        show(note)
+    if per_query:
+        show(comparison.queries_csv("\t"), end="")
 
 
 def print_models(entries: Sequence[ModelEntry]) -> None:
@@ -160,8 +189,15 @@ class _PlainConsole(Console):
 
 
 def _cells(evaluation: Evaluation, name: str) -> list[str]:
-    value = evaluation.means.get(name, float("nan"))
-    cells = ["-" if np.isnan(value) else f"{value:.4f}"]
+    from podium.metrics.registry import parse_metric
+
+    if name in evaluation.texts:
+        texts = set(evaluation.texts[name])
+        cells = [texts.pop() if len(texts) == 1 else "-"]
+    else:
+        value = evaluation.means.get(name, float("nan"))
+        counts = parse_metric(name, runs=True).summary == "sum" if name in evaluation.means else False
+        cells = ["-" if np.isnan(value) else f"{value:.0f}" if counts else f"{value:.4f}"]
     if evaluation.bracket:
         worst, best = evaluation.bracket.get(name, (np.nan, np.nan))
         cells.append(f"{worst:.4f} .. {best:.4f}")

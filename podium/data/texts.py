@@ -80,6 +80,21 @@ class Texts(Sequence[str]):
         return f"Texts({len(self)} strings, {len(self.data)} bytes)"
 
 
+class TextRows:
+    """Some rows of a column of strings, which are not copied: row i is `texts[rows[i]]`."""
+
+    __slots__ = ("rows", "texts")
+
+    def __init__(self, texts: Texts, rows: np.ndarray) -> None:
+        self.texts, self.rows = texts, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: np.ndarray) -> TextRows:
+        return TextRows(self.texts, self.rows[rows])
+
+
 def _decode(text: bytes) -> str:
     # Bytes that are no UTF-8 survive a round trip instead of stopping the reader at somebody's old comment.
     return text.decode("utf-8", "surrogateescape")

@@ -17,7 +17,7 @@ import numpy as np
 from podium._runtime.words import check_choice
 from podium.data.ranking import as_weights
 from podium.evaluation.comparison import Comparison, PairComparison, QueryChange, Settings, plain
-from podium.evaluation.evaluating import Evaluation, MetricLike, as_scores, evaluate, refuse_no_labels
+from podium.evaluation.evaluating import Evaluation, MetricLike, as_scores, evaluate, evaluate_run, refuse_no_labels
 from podium.evaluation.intervals import mean_interval
 from podium.evaluation.significance import (
     CORRECTIONS,
@@ -30,7 +30,9 @@ from podium.evaluation.significance import (
     weighted_mean,
     wilcoxon_test,
 )
+from podium.formats.trec import Qrels, Run, refuse_other_than
 from podium.metrics.base import Metric
+from podium.metrics.measures.spelling import expand_names
 from podium.metrics.policies import Policy
 from podium.metrics.registry import parse_metric
 
@@ -57,7 +59,9 @@ def compare(
     n_jobs: int | None = None,
     **rules: Any,
 ) -> Comparison:
-    """Compare the scores that two or more systems give to the same rows: {"a": scores, "b": scores}.
+    """Compare the scores that two or more systems give to the same rows, or their runs: {"a": scores, "b": scores}.
+
+    With runs, `y` are their Qrels, and `evaluate_run` measures each, by default under the policy "trec".
 
     The first system is the baseline unless another is named; `pairs="all"` compares every system with every other.
     `interval` is the method of intervals: "bounded", "t", "studentised" or "bca" (`podium/evaluation/intervals.py`).
@@ -66,14 +70,18 @@ def compare(
     """
     refuse_no_labels(y, "compare")
     settings = Settings(test, correction, level, permutations, resamples, moved, seed, interval)
-    metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
-    names = _check_systems(systems, "scores")
+    names = _check_systems(systems, "runs" if isinstance(y, Qrels) else "scores")
     _pairs(names, baseline, pairs)  # a misspelt name is reported before the work starts
-    scores = {name: _scores_of(name, systems[name], len(y)) for name in names}
-    results = {
-        name: evaluate(scores[name], y, qid=qid, metrics=metrics, policy=policy, n_jobs=n_jobs, **rules)
-        for name in names
-    }
+    metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+    rules |= {"policy": policy, "n_jobs": n_jobs}
+    if isinstance(y, Qrels):
+        if qid is not None:
+            raise ValueError("compare: got qid together with Qrels, which have the queries of the runs. Leave it out.")
+        metrics = expand_names(metrics)
+        results = {name: _run_evaluated(name, systems[name], y, metrics, rules) for name in names}
+    else:
+        scores = {name: _scores_of(name, systems[name], len(y)) for name in names}
+        results = {name: evaluate(scores[name], y, qid=qid, metrics=metrics, **rules) for name in names}
     return compare_evaluations(
         results, metrics=metrics, baseline=baseline, pairs=pairs, settings=settings, n_jobs=n_jobs
     )
@@ -110,7 +118,8 @@ def compare_evaluations(
     ]
     rows = [row for part in parts for row in part.rows]
     means = {metric: means for part in parts for metric, means in part.means.items()}
-    return replace(parts[0], rows=rows, means=means, notes=_common_notes(evaluations))
+    values = {metric: columns for part in parts for metric, columns in part.values.items()}
+    return replace(parts[0], rows=rows, means=means, values=values, notes=_common_notes(evaluations))
 
 
 def compare_values(
@@ -140,6 +149,8 @@ def compare_values(
     return Comparison(
         rows=_corrected(rows),
         means={metric: {name: measured.mean(name) for name in names}},
+        queries=[plain(query) for query in queries],
+        values={metric: columns},
         policy=policy.name if isinstance(policy, Policy) else policy,
         baseline=rows[0].baseline if pairs == "baseline" else None,
         settings=settings,
@@ -257,6 +268,14 @@ def _check_systems(systems: Any, what: str) -> list[str]:
     return list(systems)
 
 
+def _run_evaluated(name: str, run: Any, qrels: Qrels, metrics: Sequence[MetricLike], rules: Any) -> Evaluation:
+    refuse_other_than(Run, run, f"system {name!r}")
+    try:
+        return evaluate_run(qrels, run, metrics=metrics, **rules)
+    except ValueError as error:
+        raise ValueError(f"system {name!r}: {error}") from error
+
+
 def _scores_of(name: str, scores: Any, n: int) -> np.ndarray:
     try:
         return as_scores(scores, n)
@@ -288,7 +307,12 @@ def _differ(weights: np.ndarray) -> bool:
 
 
 def _higher_is_better(metric: Any) -> bool:
-    parsed = parse_metric(metric)
+    parsed = parse_metric(metric, runs=True)
+    if parsed.summary != "mean":
+        kinds = {"sum": "a count", "geometric": "a geometric mean", "text": "a text"}
+        raise ValueError(
+            f"{metric} is {kinds[parsed.summary]}; a comparison needs a measure whose mean over queries counts."
+        )
     if parsed.pools_queries:
         raise ValueError(f"{metric} is one value for all queries together; a comparison needs one per query.")
     return parsed.higher_is_better

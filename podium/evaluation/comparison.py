@@ -8,10 +8,12 @@ system (NaN) or of weight 0 is left out of their row, and counted.
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +157,8 @@ class Comparison:
     baseline: str | None  # None: all pairs
     settings: Settings
     notes: tuple[str, ...] = ()
+    queries: Sequence[Any] = ()
+    values: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # metric -> system -> one per query
 
     def __str__(self) -> str:
         lines = [f"{self._caption()}."]
@@ -184,7 +188,7 @@ class Comparison:
                 table.add_row(*map(Text, cells))
         return table
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, per_query: bool = False) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`; a number that is undefined or infinite is None."""
         rows = []
         for row in self.rows:
@@ -200,7 +204,47 @@ class Comparison:
                 "notes": self.notes,
             }
         )
+        if per_query:
+            result["per_query"] = plain(
+                {
+                    str(query): {
+                        metric: {name: float(column[q]) for name, column in columns.items()}
+                        for metric, columns in self.values.items()
+                    }
+                    for q, query in enumerate(self.queries)
+                }
+            )
         return result
+
+    def to_csv(self) -> str:
+        """One line per metric and pair of systems, unrounded; an empty cell has no number."""
+        lines = [
+            {
+                **{name: getattr(row, name) for name in _CSV_COLUMNS[:6]},
+                "low": row.interval[0],
+                "high": row.interval[1],
+                "p": row.p,
+                **{name: getattr(row, name) for name in _CSV_COLUMNS[9:]},
+            }
+            for row in self.rows
+        ]
+        return _csv([list(_CSV_COLUMNS), *(list(line.values()) for line in lines)])
+
+    def queries_csv(self, delimiter: str = ",") -> str:
+        """One line per metric and query: the value of each system, and for each pair who wins, if one does."""
+        names = list(next(iter(self.means.values())))
+        pairs = list(dict.fromkeys((row.baseline, row.system) for row in self.rows))
+        lines: list[list[Any]] = [["metric", "query", *names, *(f"{first} : {second}" for first, second in pairs)]]
+        better = {row.metric: row.higher_is_better for row in self.rows}
+        for metric, columns in self.values.items():
+            for q, query in enumerate(self.queries):
+                values = [float(columns[name][q]) for name in names]
+                winners = [
+                    _winner(first, second, float(columns[first][q]), float(columns[second][q]), better[metric])
+                    for first, second in pairs
+                ]
+                lines.append([metric, query, *values, *winners])
+        return _csv(lines, delimiter)
 
     def to_latex(self) -> str:
         r"""A `tabular` for the booktabs package, one column per metric, marks for p < 0.05 (*) and p < 0.01 (**).
@@ -259,6 +303,26 @@ class Comparison:
             else:
                 means = [_latex_number(f"{self.means[row.metric][system]:.4f}", row.mark) for row in rows]
                 yield [_latex(system), *means]
+
+
+_CSV_COLUMNS = (
+    *("metric", "baseline", "system", "baseline_mean", "system_mean", "difference"),
+    *("low", "high", "p", "effect_size", "wins", "losses", "ties", "queries", "left_out"),
+)
+
+
+def _csv(rows: Sequence[Sequence[Any]], delimiter: str = ",") -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    for row in rows:
+        writer.writerow(["" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row])
+    return text.getvalue()
+
+
+def _winner(first: str, second: str, value: float, other: float, higher_is_better: bool) -> str:
+    if value == other or math.isnan(value + other):
+        return ""
+    return first if (value > other) == higher_is_better else second
 
 
 INTERVAL_WORDS = {

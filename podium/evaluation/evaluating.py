@@ -13,10 +13,13 @@ from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
+from podium.evaluation.joining import Joined, join
+from podium.evaluation.rankings import JudgedRows, Rankings
 from podium.metrics.base import Metric
-from podium.metrics.lists import RankedLists, rank_lists
 from podium.metrics.lists import as_scores as as_scores
-from podium.metrics.policies import POLICIES, Policy, Ties, get_policy, refuse_fractions
+from podium.metrics.measures.spelling import expand_names, own_name
+from podium.metrics.measures.strings import TextMeasure
+from podium.metrics.policies import POLICIES, Policy, get_policy, refuse_fractions
 from podium.metrics.registry import parse_metric, policy_of
 
 if TYPE_CHECKING:
@@ -30,7 +33,8 @@ class Evaluation(Mapping[str, float]):
     """Mean values by metric name, and the values per query.
 
     `per_query[name]` has one number per query (NaN: undefined, left out), `queries` their ids, `policy` the name of the
-    rules, `notes` sentences a reader should know, `bracket[name]` how far ties could move the number.
+    rules, `notes` sentences a reader should know, `bracket[name]` how far ties could move the number,
+    `texts[name]` the texts of measures such as `relstring`.
     """
 
     means: Mapping[str, float]
@@ -40,6 +44,8 @@ class Evaluation(Mapping[str, float]):
     query_weight: Array | None = None
     notes: tuple[str, ...] = ()
     bracket: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    texts: Mapping[str, Array] = field(default_factory=dict)  # of measures that are texts, one per query of the run
+    n_missing: int = 0  # so many queries at the end are judged but not in the run
 
     @property
     def policy(self) -> str:
@@ -66,6 +72,8 @@ class Evaluation(Mapping[str, float]):
             "queries": len(self.queries),
             "notes": list(self.notes),
         }
+        if self.texts:
+            result["texts"] = {name: dict(zip(map(str, self.queries), texts)) for name, texts in self.texts.items()}
         if self.bracket:
             result["bracket"] = {name: {"worst": a, "best": b} for name, (a, b) in self.bracket.items()}
         if per_query:
@@ -106,7 +114,9 @@ def evaluate(
     rules = policy_of(metrics, policy, "standard").vary(gain=gain, label_gain=label_gain, relevant=relevant)
     judged = _judged_rows(y, qid, group, docids, query_weight, sample_weight)
     scores = as_scores(scores, len(judged.labels))
-    return _evaluate_rows(judged.reordered(scores), judged, rules, metrics, bracket, n_jobs)
+    parsed = _parsed(metrics, rules, judged)
+    lists = Rankings(judged.reordered(scores), judged, rules.single_precision, n_jobs)
+    return _evaluate_rows(lists, rules, parsed, bracket)
 
 
 def evaluate_run(
@@ -116,6 +126,7 @@ def evaluate_run(
     metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10", "map"),
     policy: str | Policy | None = None,
     missing: str = "skip",
+    depth: int | None = None,
     gain: str | None = None,
     label_gain: Sequence[float] | None = None,
     relevant: float | None = None,
@@ -124,19 +135,27 @@ def evaluate_run(
 ) -> Evaluation:
     """Evaluate a run against judgements, by default under the policy "trec". Unjudged documents have label 0.
 
+    Metrics may be those of `evaluate`, and all of trec_eval and ir_measures by their names there; "official" and
+    "all_trec" are trec_eval's groups. `depth`: only so many documents per query count (`trec_eval -M`).
+
     Judged queries that the run lacks are left out, as trec_eval does, or with `missing="zero"` score 0
     (`trec_eval -c`); unjudged queries are always excluded. Both are reported in `notes`.
     """
     _refuse_other_pairs(qrels, run)
     if missing not in ("skip", "zero"):
         raise ValueError(f'missing must be "skip" or "zero"; got {missing!r}.')
-    metrics = _listed(metrics)
+    if depth is not None and depth < 1:
+        raise ValueError(f"depth must be an integer from 1; got {depth}.")
+    metrics = expand_names(_listed(metrics))
     rules = policy_of(metrics, policy, "trec").vary(gain=gain, label_gain=label_gain, relevant=relevant)
-    scores, judged, absent, notes = _join(qrels, run, missing)
-    result = _evaluate_rows(scores, judged, rules, metrics, bracket, n_jobs)
-    if missing == "zero" and len(absent):
-        result = _with_zero_queries(result, absent)
-    return replace(result, notes=(*notes, *result.notes))
+    joined = join(qrels, run, missing)
+    rows = JudgedRows(joined.codes, joined.offsets, joined.queries, docids=joined.docids, judged=joined.pool)
+    parsed = _parsed(metrics, rules, rows, runs=True)
+    lists = Rankings(joined.scores, rows, rules.single_precision, n_jobs, depth)
+    result = _evaluate_rows(lists, rules, parsed, bracket)
+    texts = {name: metric.texts(lists.lists(rules.ties), run.tag) for name, metric in _texts_of(parsed).items()}
+    result = replace(result, texts=texts, notes=(*joined.notes, *result.notes))
+    return _with_missing(result, joined, parsed) if missing == "zero" and joined.absent else result
 
 
 def _refuse_other_order(scores: Any, y: Any) -> None:
@@ -176,10 +195,12 @@ def _listed(metrics: MetricLike | Sequence[MetricLike]) -> list[MetricLike]:
     return [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
 
 
-def evaluate_under_all(metrics: Sequence[str], work: Callable[[list[str], str], Evaluation]) -> list[Evaluation]:
+def evaluate_under_all(
+    metrics: Sequence[str], work: Callable[[list[str], str], Evaluation], runs: bool = False
+) -> list[Evaluation]:
     """`work(metrics, policy)` for every policy; what a policy has no value for is left out, with a note why."""
     for name in metrics:
-        parse_metric(name)
+        parse_metric(name, runs=runs)
     first = work(list(metrics), "standard")
     return [first, *(_under(name, metrics, work, first) for name in POLICIES if name != "standard")]
 
@@ -189,35 +210,7 @@ def refuse_no_labels(y: Any, what: str) -> None:
         raise ValueError(f"{what} needs labels; got y=None. Give one label per row, or a RankingData that has them.")
 
 
-@dataclass(frozen=True, eq=False)
-class _JudgedRows:
-    """Labels grouped by query, and where each row came from."""
-
-    labels: Array
-    offsets: Array
-    queries: Array
-    order: Array | None = None  # rows of the input in grouped order; None when it was grouped already
-    docids: Any = None
-    sample_weight: Array | None = None
-    query_weight: Array | None = None
-    judged: tuple[Array, Array] | None = None
-    whole_labels: bool = False  # known to be integers
-
-    def grouped_by(self, order: Array) -> _JudgedRows:
-        """Rows in the order of the input, grouped."""
-        return replace(
-            self,
-            labels=self.labels[order],
-            order=order,
-            docids=None if self.docids is None else np.asarray(self.docids, dtype=object)[order],
-            sample_weight=None if self.sample_weight is None else self.sample_weight[order],
-        )
-
-    def reordered(self, values: Array) -> Array:
-        return values if self.order is None else values[self.order]
-
-
-def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, sample_weight: Any) -> _JudgedRows:
+def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, sample_weight: Any) -> JudgedRows:
     if isinstance(y, RankingData):
         weights = {"query_weight": query_weight, "sample_weight": sample_weight}
         refuse_beside_data("evaluate", qid=qid, group=group, docids=docids, **weights)
@@ -237,90 +230,57 @@ def _judged_rows(y: Any, qid: Any, group: Any, docids: Any, query_weight: Any, s
     if query_weight is not None:
         query_weight = as_weights(query_weight, len(queries), "query_weight", "query")
     whole = np.asarray(y).dtype.kind in "biu"
-    rows = _JudgedRows(labels, offsets, queries, None, docids, sample_weight, query_weight, whole_labels=whole)
+    rows = JudgedRows(labels, offsets, queries, None, docids, sample_weight, query_weight, whole_labels=whole)
     return rows if order is None else rows.grouped_by(order)
 
 
-def _rows_of_data(data: RankingData) -> _JudgedRows:
+def _rows_of_data(data: RankingData) -> JudgedRows:
     if data.n_rows == 0:
         raise ValueError("There are no rows to evaluate.")
     weights = data.sample_weight, data.query_weight
-    rows = _JudgedRows(data.labels_for("evaluate"), data.offsets, data.query_ids, None, data.docids, *weights)
+    rows = JudgedRows(data.labels_for("evaluate"), data.offsets, data.query_ids, None, data.docids, *weights)
     return rows if data.is_contiguous else rows.grouped_by(data.rows)
 
 
-def _evaluate_rows(
-    scores: Array, judged: _JudgedRows, rules: Policy, metrics: Sequence[MetricLike], bracket: bool, n_jobs: int | None
-) -> Evaluation:
+def _parsed(metrics: Sequence[MetricLike], rules: Policy, judged: JudgedRows, runs: bool = False) -> dict[str, Metric]:
+    """The metrics by their names as given, ready for these labels."""
     if not judged.whole_labels:
         refuse_fractions(judged.labels if judged.judged is None else judged.judged[0], rules)
     if not metrics:
         raise ValueError('metrics is empty; name at least one, such as "ndcg@10".')
     largest = _largest_label(judged)
-    parsed = {str(name): parse_metric(name, rules).resolve(largest) for name in metrics}
-    lists = _Rankings(scores, judged, rules.single_precision, n_jobs)
+    return {str(name): parse_metric(name, rules, runs=runs).resolve(largest) for name in metrics}
+
+
+def _texts_of(parsed: Mapping[str, Metric]) -> dict[str, TextMeasure]:
+    return {name: metric for name, metric in parsed.items() if isinstance(metric, TextMeasure)}
+
+
+def _evaluate_rows(lists: Rankings, rules: Policy, parsed: Mapping[str, Metric], bracket: bool) -> Evaluation:
+    judged = lists.judged
+    parsed = {name: metric for name, metric in parsed.items() if metric.summary != "text"}
     per_query = {name: lists.values(metric, rules.ties) for name, metric in parsed.items()}
-    means = {name: _mean(values, judged.query_weight) for name, values in per_query.items()}
+    means = {name: parsed[name].summarise(values, judged.query_weight) for name, values in per_query.items()}
     brackets = {}
     if bracket:
         for name, metric in parsed.items():
-            ends = [_mean(lists.values(metric, ties), judged.query_weight) for ties in ("worst", "best")]
+            ends = [metric.summarise(lists.values(metric, ties), judged.query_weight) for ties in ("worst", "best")]
             brackets[name] = (ends[0], ends[1])
     notes = _notes(parsed, per_query, judged, rules, lists)
     return Evaluation(means, per_query, judged.queries, rules, judged.query_weight, tuple(notes), brackets)
 
 
-class _Rankings:
-    """The ranked lists of one set of scores, made once for each rule about ties."""
-
-    def __init__(self, scores: Array, judged: _JudgedRows, single: bool, n_jobs: int | None) -> None:
-        self.scores, self.judged, self.single, self.n_jobs = scores, judged, single, n_jobs
-        self._made: dict[tuple[str, bool], RankedLists] = {}
-
-    def values(self, metric: Metric, ties: Ties) -> Array:
-        pooled = metric.pools_queries
-        values = metric.values(self.lists(ties, pooled))
-        return np.repeat(values, len(self.judged.queries)) if pooled else values
-
-    def lists(self, ties: Ties, pooled: bool = False) -> RankedLists:
-        if (ties, pooled) not in self._made:
-            judged = self.judged
-            offsets = np.array([0, len(judged.labels)]) if pooled else judged.offsets
-            self._made[ties, pooled] = rank_lists(
-                self.scores,
-                judged.labels,
-                offsets,
-                ties=ties,
-                docids=judged.docids,
-                weights=judged.sample_weight,
-                judged=None if pooled else judged.judged,
-                single=self.single,
-                n_jobs=self.n_jobs,
-            )
-        return self._made[ties, pooled]
-
-
-def _largest_label(judged: _JudgedRows) -> float:
+def _largest_label(judged: JudgedRows) -> float:
     labels = judged.labels if judged.judged is None else judged.judged[0]
     return float(labels.max(initial=0.0))
-
-
-def _mean(values: Array, weights: Array | None) -> float:
-    defined = ~np.isnan(values)
-    if not defined.any():
-        return float("nan")
-    if weights is None:
-        return float(np.mean(values[defined]))
-    total = float(np.sum(weights[defined]))
-    return float(np.sum(values[defined] * weights[defined]) / total) if total > 0 else float("nan")
 
 
 def _notes(
     parsed: Mapping[str, Metric],
     per_query: Mapping[str, Array],
-    judged: _JudgedRows,
+    judged: JudgedRows,
     rules: Policy,
-    rankings: _Rankings,
+    rankings: Rankings,
 ) -> Iterator[str]:
     n = len(judged.queries)
     for name, metric in parsed.items():
@@ -328,52 +288,11 @@ def _notes(
         if left_out:
             yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
         yield from (f"{name}: {note}" for note in metric.notes())
-        if metric.cut_by_policy and metric.cutoff is not None and "@" not in name:
+        if metric.cut_by_policy and metric.cutoff is not None and "@" not in own_name(name):
             yield f"{name}: the first {metric.cutoff} places count (policy {rules.name!r} without a cutoff)."
     tied = rankings.lists(rules.ties).tied
     if rules.ties == "docid" and judged.docids is None and tied is not None and tied.any():
         yield "There are equal scores but no document ids: ties fall to the order of the input."
-
-
-def _join(qrels: Qrels, run: Run, missing: str) -> tuple[Array, _JudgedRows, list[str], list[str]]:
-    """Look up the label of every retrieved document; queries in the order of the qrels."""
-    ranked = {str(query): q for q, query in enumerate(run.query_ids)}
-    judged = {str(query) for query in qrels.query_ids}
-    common = [(q, ranked[str(query)]) for q, query in enumerate(qrels.query_ids) if str(query) in ranked]
-    absent = [str(query) for query in qrels.query_ids if str(query) not in ranked]
-    unjudged = [query for query in ranked if query not in judged]
-    if not common:
-        raise ValueError(
-            f"0 of {len(ranked)} run queries are in the qrels (run: {_some(ranked)}; qrels: {_some(judged)}). "
-            "Do both files use the same query ids?"
-        )
-    judged_names, run_names = list(qrels.docid_texts), list(run.docid_texts)
-    scores, labels, names, pool = [], [], [], []
-    for j, r in common:
-        owned = slice(qrels.offsets[j], qrels.offsets[j + 1])
-        label_of = dict(zip(judged_names[owned], np.maximum(qrels.labels[owned], 0.0).tolist()))
-        ranked_rows = slice(run.offsets[r], run.offsets[r + 1])
-        scores.append(run.scores[ranked_rows])
-        labels.append(np.array([label_of.get(name, 0.0) for name in run_names[ranked_rows]]))
-        names.extend(run_names[ranked_rows])
-        pool.append(np.fromiter(label_of.values(), np.float64, len(label_of)))
-    rows = _JudgedRows(
-        np.concatenate(labels),
-        _ends(labels),
-        np.array([str(qrels.query_ids[j]) for j, _ in common], dtype=object),
-        docids=names,
-        judged=(np.concatenate(pool), _ends(pool)),
-    )
-    return np.concatenate(scores), rows, absent, list(_missing_notes(absent, unjudged, len(judged), missing))
-
-
-def _missing_notes(absent: list[str], unjudged: list[str], n_judged: int, missing: str) -> Iterator[str]:
-    if absent:
-        what = "score 0" if missing == "zero" else 'are left out (missing="zero" counts them as 0, as trec_eval -c)'
-        yield f"{len(absent)} of {n_judged} judged queries are not in the run ({_some(absent)}); they {what}."
-    if unjudged:
-        queries = counted(len(unjudged), "query", "queries")
-        yield f"{queries} of the run without judgements ({_some(unjudged)}) left out."
 
 
 def _under(
@@ -396,26 +315,19 @@ def _under(
     )
 
 
-def _with_zero_queries(result: Evaluation, absent: list[str]) -> Evaluation:
-    zeros = np.zeros(len(absent))
-    per_query = {name: np.concatenate([values, zeros]) for name, values in result.per_query.items()}
-    share = (len(result.queries)) / (len(result.queries) + len(absent))
+def _with_missing(result: Evaluation, joined: Joined, parsed: Mapping[str, Metric]) -> Evaluation:
+    """Judged queries that the run lacks have the value 0; what counts queries or judgements counts theirs."""
+    missing = {name: parsed[name].of_missing(*joined.absent_pool) for name in result.per_query}
+    per_query = {name: np.concatenate([values, missing[name]]) for name, values in result.per_query.items()}
+    share = (len(result.queries)) / (len(result.queries) + len(joined.absent))
     return replace(
         result,
         per_query=per_query,
-        means={name: _mean(values, None) for name, values in per_query.items()},
-        queries=np.concatenate([result.queries, np.array(absent, dtype=object)]),
+        means={name: parsed[name].summarise(values) for name, values in per_query.items()},
+        queries=np.concatenate([result.queries, np.array(joined.absent, dtype=object)]),
         bracket={name: (worst * share, best * share) for name, (worst, best) in result.bracket.items()},
+        n_missing=len(joined.absent),
     )
-
-
-def _ends(parts: Sequence[Array]) -> Array:
-    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
-
-
-def _some(names: Any) -> str:
-    names = sorted(names)
-    return ", ".join(repr(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _number(value: Any) -> float | None:

@@ -1,6 +1,7 @@
 """TREC files: qrels (judgements) and runs (rankings of a system), one pair of query and document per line.
 
-Columns are separated by blanks or tabs, so ids hold no blanks; a `#` is an ordinary letter. Queries keep the order of
+Columns are separated by blanks or tabs, so ids hold no blanks. A line that begins with `#` is a
+comment, as in trec_eval; elsewhere a `#` is an ordinary letter. Queries keep the order of
 first appearance and documents the order of the file. A negative relevance (spam or unjudged in some tracks) is kept;
 evaluation counts it as 0. The score decides the order of a run; ranks that contradict it are warned of, once.
 """
@@ -22,9 +23,11 @@ from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.query_ids import group_rows, object_array
 from podium.data.ranking import RankingData
+from podium.data.text_hashing import first_repeat
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
 from podium.formats.lines import FilePath, line_blocks, number_text, parse_numbers, shown
+from podium.formats.trec_text import NO_RANK, Block, scan_block
 
 if TYPE_CHECKING:
     from typing import Self
@@ -92,6 +95,19 @@ class Qrels(Pairs):
         return self.values
 
     @classmethod
+    def from_frame(cls, frame: Any, *, qid: str = "qid", docid: str = "docid", label: str = "label") -> Self:
+        """Make it from a pandas, polars or pyarrow table with a row per judged document; other columns are ignored."""
+        from podium.formats.run_tables import pairs_of_frame
+
+        return cls.from_dict(pairs_of_frame(frame, qid, docid, label))
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with columns qid, docid and label: "pandas", "polars" or "pyarrow"."""
+        from podium.formats.run_tables import frame_of_pairs
+
+        return frame_of_pairs(self, "label", backend)
+
+    @classmethod
     def from_data(cls, data: RankingData) -> Self:
         """The labels of ranking data, which must have document ids."""
         return cls(*_columns_of(data, data.labels_for("qrels"), "qrels"))
@@ -102,13 +118,40 @@ class Qrels(Pairs):
         return {query: {doc: _as_int(label) for doc, label in inner.items()} for query, inner in plain.items()}
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Run(Pairs):
     """A system's answer: a score for each retrieved pair of query and document."""
+
+    tag: str | None = None  # the name of the run: the last column of its file
 
     @property
     def scores(self) -> Array:
         """(pairs,) float64, finite."""
         return self.values
+
+    @classmethod
+    def from_frame(cls, frame: Any, *, qid: str = "qid", docid: str = "docid", score: str = "score") -> Self:
+        """Make it from a pandas, polars or pyarrow table with a row per retrieved document."""
+        from podium.formats.run_tables import pairs_of_frame
+
+        return cls.from_dict(pairs_of_frame(frame, qid, docid, score))
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with columns qid, docid, score and rank, best first: "pandas", "polars" or "pyarrow"."""
+        from podium.formats.run_tables import frame_of_pairs
+
+        return frame_of_pairs(self.ranked(), "score", backend)
+
+    @classmethod
+    def from_hits(cls, answers: Mapping[Any, Any]) -> Self:
+        """Make it from `{query id: answer}`, answers being the JSON of searches by Elasticsearch or OpenSearch."""
+        from podium.formats.run_tables import pairs_of_hits
+
+        return cls.from_dict(pairs_of_hits(answers))
+
+    def to_trec(self, path: FilePath, tag: str = "podium") -> None:
+        """Write it as a TREC file: `write_run`."""
+        write_run(self, path, tag)
 
     @classmethod
     def from_scores(cls, data: RankingData, scores: Any) -> Self:
@@ -122,7 +165,7 @@ class Run(Pairs):
         orders = [order[:top] for _, order in _ranked(self)]
         rows = np.concatenate([np.empty(0, np.int64), *orders])
         offsets = np.cumsum([0, *map(len, orders)], dtype=np.int64)
-        return type(self)(self.query_ids, offsets, self.docid_texts.take(rows), self.values[rows])
+        return type(self)(self.query_ids, offsets, self.docid_texts.take(rows), self.values[rows], self.tag)
 
 
 @dataclass(frozen=True)
@@ -133,13 +176,12 @@ class _Layout:
     most: int
     value: int  # the column of the number, from 0
     value_name: str
-    rank: int | None = None  # the column of the rank
+    rank: int = NO_RANK  # the column of the rank
 
 
 _QRELS = _Layout("qrels", "qid iteration docno relevance", 4, 4, 3, "relevance")
 _RUN = _Layout("a run", "qid Q0 docno rank score tag", 5, 6, 4, "score", rank=3)
 _BLANK_BYTES = b" \t\n\r\x0b\x0c"  # what bytes.split takes for blanks
-_BLANK = np.isin(np.arange(256), list(_BLANK_BYTES))
 _NOT_IN_NAMES = np.isin(np.arange(256), list(_BLANK_BYTES + b"\0"))
 
 
@@ -169,7 +211,7 @@ def _refuse_other_than_dicts(name: str, pairs: Any) -> None:
 
 def read_qrels(path: FilePath) -> Qrels:
     """Read `qid iteration docno relevance` lines (the iteration is ignored), compressed or not."""
-    return Qrels(*_read(path, _QRELS))
+    return Qrels(*_read(path, _QRELS)[0])
 
 
 def read_run(path: FilePath) -> Run:
@@ -177,7 +219,8 @@ def read_run(path: FilePath) -> Run:
 
     The score decides; where ranks say otherwise, a warning counts the documents.
     """
-    return Run(*_read(path, _RUN))
+    columns, tag = _read(path, _RUN)
+    return Run(*columns, tag)
 
 
 def write_qrels(qrels: Qrels, path: FilePath) -> None:
@@ -216,40 +259,75 @@ def run_lines(run: Run, tag: str = "podium") -> Iterator[bytes]:
 Columns = tuple[Array, Array, Texts, Array]  # the fields of Pairs
 
 
-def _read(path: FilePath, layout: _Layout) -> Columns:
+def _read(path: FilePath, layout: _Layout) -> tuple[Columns, str | None]:
+    """The columns of a file, and the last tag in it."""
     queries: dict[bytes, int] = {}
-    codes: list[int] = []
-    documents: list[bytes] = []
-    numbers, lines, ranks = [np.empty(0)], [np.empty(0, np.int64)], [np.empty(0)]
-    for first_line, block in line_blocks(path):
-        starts, words, block_lines = _split(path, first_line, block, layout)
-        codes += [queries.setdefault(words[start], len(queries)) for start in starts]
-        documents += [words[start + 2] for start in starts]
-        numbers.append(_numbers(path, [words[start + layout.value] for start in starts], block_lines, layout))
-        lines.append(block_lines)
-        if layout.rank is not None:
-            ranks.append(_ranks([words[start + layout.rank] for start in starts]))
-    if not codes:
+    blocks: list[_Rows] = []
+    tag: str | None = None
+    for first_line, text in line_blocks(path):
+        block = scan_block(text, layout.fewest, layout.most, layout.value, layout.rank)
+        if block.wrong[0] >= 0:
+            line, n_words = block.wrong
+            raise _wrong_count(path, first_line + line, text.split(b"\n")[line], n_words, layout)
+        if len(block.lines):
+            blocks.append(_rows_of(path, first_line, block, queries, layout))
+            tag = text[slice(*block.tag)].decode("utf-8", "surrogateescape") or None
+    if not blocks:
         raise FormatError(path, f"has no rows; expected lines of {layout.form!r}.")
-    order, offsets, _ = group_rows(np.array(codes, dtype=np.int64))
-    values, line_of = np.concatenate(numbers), np.concatenate(lines)
-    if layout.rank is not None:
-        _warn_of_contradictions(path, np.array(codes, dtype=np.int64), np.concatenate(ranks), values)
+    codes, values, lines, ranks = (
+        np.concatenate([getattr(rows, name) for rows in blocks]) for name in ("codes", "values", "lines", "ranks")
+    )
+    texts = Texts.concat([rows.documents for rows in blocks])
+    order, offsets, _ = group_rows(codes)
+    if layout.rank != NO_RANK:
+        _warn_of_contradictions(path, codes, ranks, values)
     if order is not None:
-        documents, values, line_of = [documents[row] for row in order.tolist()], values[order], line_of[order]
+        texts, values, lines = texts.take(order), values[order], lines[order]
     names = [query.decode("utf-8", "surrogateescape") for query in queries]
-    _refuse_repeats_in_file(path, names, offsets, documents, line_of)
-    return object_array(names), offsets, _texts(documents), values
+    _refuse_repeats_in_file(path, names, offsets, texts, lines)
+    return (object_array(names), offsets, texts, values), tag
 
 
-def _ranks(words: list[bytes]) -> Array:
-    """Ranks as numbers, all equal where some are none: they say nothing then."""
-    ranks, bad = parse_numbers(words)
-    return np.zeros(len(words)) if bad is not None else ranks
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of one block of a file."""
+
+    codes: Array  # the number of the query
+    documents: Texts
+    values: Array
+    ranks: Array
+    lines: Array
+
+
+def _rows_of(path: FilePath, first_line: int, block: Block, queries: dict[bytes, int], layout: _Layout) -> _Rows:
+    """Number the queries by first appearance in the file."""
+    new = np.flatnonzero(block.queries[:, 0] >= 0)
+    words = [block.text[start:end] for start, end in block.queries[new].tolist()]
+    numbers = np.array([queries.setdefault(word, len(queries)) for word in words], dtype=np.int64)
+    codes = np.repeat(numbers, np.diff(np.append(new, len(block.lines))))
+    values = _finished(path, first_line, block, layout)
+    ranks = np.zeros(len(codes)) if np.isnan(block.ranks).any() else block.ranks
+    documents = Texts(block.documents, np.concatenate([np.zeros(1, np.int64), block.ends]))
+    return _Rows(codes, documents, values, ranks, block.lines + first_line)
+
+
+def _finished(path: FilePath, first_line: int, block: Block, layout: _Layout) -> Array:
+    """The values, those that the kernel is not sure of by Python."""
+    rows = np.flatnonzero(np.isnan(block.values))
+    if not len(rows):
+        return block.values
+    words = [block.text[start:end] for start, end in block.words[rows].tolist()]
+    values = block.values.copy()
+    values[rows] = _numbers(path, words, block.lines[rows] + first_line, layout)
+    return values
 
 
 def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores: Array) -> None:
     """Warn of documents with a higher score than the one that is ranked right above them."""
+    same = queries[1:] == queries[:-1]
+    in_order = (ranks[1:] > ranks[:-1]) & (scores[1:] <= scores[:-1])
+    if (in_order | ~same).all() and int((~same).sum()) == int(queries.max()):
+        return  # as nearly all files are
     order = np.lexsort((ranks, queries))
     queries, ranks, scores = queries[order], ranks[order], scores[order]
     wrong = (queries[1:] == queries[:-1]) & (ranks[1:] > ranks[:-1]) & (scores[1:] > scores[:-1])
@@ -259,31 +337,6 @@ def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores
     where = f"{counted(number, 'query', 'queries')}, {counted(int(wrong.sum()), 'document')}"
     message = f"{os.fspath(path)}: scores contradict ranks ({where} with a higher score than the one ranked above)"
     warn(f"{message}. The scores decide, as in trec_eval; higher is better.")
-
-
-def _split(path: FilePath, first_line: int, block: bytes, layout: _Layout) -> tuple[list[int], list[bytes], Array]:
-    """The words of a block, where each line's first word is, and the lines' numbers; blank lines are skipped."""
-    counts = _words_per_line(block)
-    filled = np.flatnonzero(counts)
-    counts = counts[filled]
-    bad = (counts < layout.fewest) | (counts > layout.most)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        line = int(filled[row])
-        raise _wrong_count(path, first_line + line, block.split(b"\n")[line], int(counts[row]), layout)
-    return (np.cumsum(counts) - counts).tolist(), block.split(), filled + first_line
-
-
-def _words_per_line(block: bytes) -> Array:
-    r"""b"a b\n\nc\n" -> [2, 0, 1]."""
-    letters = np.frombuffer(block, dtype=np.uint8)
-    blank = _BLANK[letters]
-    begins = ~blank
-    begins[1:] &= blank[:-1]
-    ends = np.flatnonzero(letters == ord("\n"))
-    if not block.endswith(b"\n"):
-        ends = np.append(ends, len(block))
-    return np.diff(np.searchsorted(np.flatnonzero(begins), ends), prepend=0)
 
 
 def _numbers(path: FilePath, words: list[bytes], lines: Array, layout: _Layout) -> Array:
@@ -327,17 +380,15 @@ def _checked(queries: list[str], offsets: Array, documents: list[str], values: A
     return object_array(queries), offsets, Texts.of(documents), numbers
 
 
-def _refuse_repeats_in_file(
-    path: FilePath, queries: list[str], offsets: Array, documents: list[bytes], lines: Array
-) -> None:
-    for query, (start, end) in zip(queries, pairwise(offsets.tolist())):
-        repeat = _first_repeat(documents[start:end])
-        if repeat is not None:
-            word, first = documents[start + repeat], documents.index(documents[start + repeat], start)
-            message = (
-                f"document {shown(word)} of query {query!r} is already at line {lines[first]}; remove one of them."
-            )
-            raise FormatError(path, message, int(lines[start + repeat]))
+def _refuse_repeats_in_file(path: FilePath, queries: list[str], offsets: Array, documents: Texts, lines: Array) -> None:
+    repeat = first_repeat(documents.data, documents.offsets, offsets)
+    if repeat is None:
+        return
+    row, earlier = repeat
+    query = queries[int(np.searchsorted(offsets, row, side="right")) - 1]
+    word = shown(documents[row].encode("utf-8", "surrogateescape"))
+    message = f"document {word} of query {query!r} is already at line {lines[earlier]}; remove one of them."
+    raise FormatError(path, message, int(lines[row]))
 
 
 def _first_repeat(names: list[Any]) -> int | None:
@@ -363,6 +414,9 @@ def _refuse_names_with_blanks(pairs: Pairs) -> None:
         if len(bad):
             row = int(np.searchsorted(texts.offsets, bad[0], side="right")) - 1
             raise ValueError(f"{what} {texts[row]!r} holds a blank; TREC files separate columns by blanks.")
+    comment = next((query for query in pairs.query_ids if str(query).startswith("#")), None)
+    if comment is not None:
+        raise ValueError(f"query id {comment!r} begins with #, which makes its lines comments; rename it.")
     if pairs.n_queries and str(pairs.query_ids[0]).startswith("\ufeff"):
         raise ValueError(f"query id {pairs.query_ids[0]!r} begins with a byte order mark, which readers drop.")
 
@@ -383,11 +437,6 @@ def _by_docid(texts: Texts, rows: Array) -> list[int]:
     data, starts, ends = texts.data, texts.offsets[rows].tolist(), texts.offsets[rows + 1].tolist()
     keys = [data[start:end].tobytes() for start, end in zip(starts, ends)]  # bytes, as strcmp compares them
     return [row for _, row in sorted(zip(keys, rows.tolist()), reverse=True)]
-
-
-def _texts(words: list[bytes]) -> Texts:
-    ends = np.cumsum([0, *map(len, words)], dtype=np.int64)
-    return Texts(np.frombuffer(b"".join(words), dtype=np.uint8), ends)
 
 
 def _as_int(label: float) -> float:

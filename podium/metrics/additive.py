@@ -62,7 +62,7 @@ class AdditiveMetric(KernelMetric):
         self.refuse_labels(lists)
         if lists.average_ties:
             return self._averaged_gains(lists), lists.offsets
-        labels, offsets = heads(lists.labels, lists.offsets, self.cutoff)
+        labels, offsets = lists.top(self.cutoff)
         if lists.weights is None:
             return self.gains(labels), offsets
         return self.gains(labels) * heads(lists.weights, lists.offsets, self.cutoff)[0], offsets

@@ -6,6 +6,7 @@ A metric is an immutable value with a name. To add one, write `value`; the brute
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from podium.metrics.lists import RankedLists
 from podium.metrics.policies import POLICIES, Policy
 
 LONGEST_BRUTE_FORCE = 2_000
+LEAST_OF_GEOMETRIC = 1e-5  # a smaller value counts as this in a geometric mean, as in trec_eval
 
 _NUMBERS = (int, float, np.integer, np.floating)
 _VALUE_METHODS = ("value", "values", "ranked_gains")  # what swaps and a closed form say in another way
@@ -32,6 +34,8 @@ class Metric:
     positional: ClassVar[str] = ""  # the field that may be given without its name
     higher_is_better: ClassVar[bool] = True
     cut_by_policy: ClassVar[bool] = False  # without a cutoff it takes the policy's default_cutoff, if that has one
+    runs_only: ClassVar[bool] = False  # defined for a run and its qrels, not for the scores of given rows
+    summary: ClassVar[str] = "mean"  # of the values of all queries: "mean", "sum", "geometric" (mean), or "text": none
 
     cutoff: int | None = None
     policy: Policy = field(default=POLICIES["standard"], kw_only=True, compare=True, repr=False)
@@ -114,6 +118,23 @@ class Metric:
     def under(self, policy: Policy) -> Self:
         """The same metric by another policy's rules."""
         return replace(self, policy=policy)
+
+    def summarise(self, values: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """One number for all queries, from those with a value; NaN where there is none."""
+        defined = ~np.isnan(values)
+        values = values[defined]
+        if self.summary == "sum":
+            return float(np.sum(values))
+        if self.summary == "geometric":
+            return float(np.exp(np.mean(np.log(np.maximum(values, LEAST_OF_GEOMETRIC))))) if len(values) else math.nan
+        if weights is None:
+            return float(np.mean(values)) if len(values) else math.nan
+        total = float(np.sum(weights[defined]))
+        return float(np.sum(values * weights[defined]) / total) if total > 0 else math.nan
+
+    def of_missing(self, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """The values of judged queries that a run lacks, where these count; their labels, grouped by query."""
+        return np.zeros(len(offsets) - 1)
 
     @property
     def pools_queries(self) -> bool:

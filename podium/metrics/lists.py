@@ -13,10 +13,13 @@ import numpy as np
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.once import once
 from podium._runtime.threads import over_queries
+from podium.data.texts import TextRows
 from podium.metrics.policies import Ties
 from podium.metrics.sorting import LONG_LIST, SortWorkspace, falling_keys, pack, sort_places, sort_short, unpack
 from podium.metrics.sorting import make_sort_workspace as _workspace
+from podium.metrics.sorting_names import sort_named_ties
 
+UNJUDGED, UNLABELLED = -1.0, -2.0  # not in the qrels; in them with a negative label: pooled, but not judged
 Scored = tuple[Array, Array, Array]  # scores, labels (or none), offsets
 Ranked = tuple[Array, Array, Array]  # to be filled: labels in ranked order (or none), ties, rows (or none)
 
@@ -32,6 +35,7 @@ class RankedLists:
     judged: Array | None = None  # labels of all judged documents, when lists do not hold them all
     judged_offsets: Array | None = None
     average_ties: bool = False
+    codes: Array | None = None  # of a run: ranked labels, or UNJUDGED or UNLABELLED, which are 0 in `labels`
 
     @classmethod
     def one(cls, ranked_labels: Array, judged: Array | None = None) -> RankedLists:
@@ -59,6 +63,11 @@ class RankedLists:
         return float(largest if self.judged is None else max(largest, self.judged.max(initial=0.0)))
 
     @once
+    def memo(self) -> dict[Any, Any]:
+        """What metrics compute from these lists and share."""
+        return {}
+
+    @once
     def _ideals(self) -> dict[int | None, tuple[Array, Array]]:
         return {}
 
@@ -67,6 +76,15 @@ class RankedLists:
         if cutoff not in self._ideals:
             self._ideals[cutoff] = sort_descending(*self.all_judged, cutoff)
         return self._ideals[cutoff]
+
+    def top(self, cutoff: int | None = None) -> tuple[Array, Array]:
+        """The labels of the first `cutoff` places of each query, and their offsets."""
+        if (cutoff is None) or cutoff >= self.longest:
+            return self.labels, self.offsets
+        if ("top", cutoff) not in self.memo:
+            self.memo["top", cutoff] = heads(self.labels, self.offsets, cutoff)
+        labels, offsets = self.memo["top", cutoff]
+        return labels, offsets
 
     @property
     def all_judged(self) -> tuple[Array, Array]:
@@ -85,18 +103,24 @@ def rank_lists(
     offsets: Array,
     *,
     ties: Ties = "input",
-    docids: Array | None = None,
+    docids: Any = None,
     weights: Array | None = None,
     judged: tuple[Array, Array] | None = None,
     single: bool = False,
     n_jobs: int | None = None,
 ) -> RankedLists:
-    """Sort each query by descending score; tied scores according to `ties`. `single` compares scores as float32."""
+    """Sort each query by descending score; tied scores according to `ties`. `single` compares scores as float32.
+
+    With `judged`, the labels of all judged documents, `labels` are codes: negative ones have no label.
+    """
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     ranked, tied = np.empty(len(labels)), np.empty(len(labels), dtype=np.bool_)
     if weights is None:
         turn = {"worst": 1, "best": -1}.get(ties, 0)
-        _rank_queries((scores, labels, offsets), turn, single, (ranked, tied, np.empty(0, np.int64)), n_jobs)
+        if _are_ranked(readonly(scores), readonly(offsets), single, tied) and not (turn and tied.any()):
+            ranked[:] = labels  # the file of a run is, and then sorting would be most of the work
+        else:
+            _rank_queries((scores, labels, offsets), turn, single, (ranked, tied, np.empty(0, np.int64)), n_jobs)
         if ties == "docid" and docids is not None and tied.any():
             _mend_by_name(scores, labels, offsets, single, docids, ranked, tied)
     else:
@@ -107,8 +131,10 @@ def rank_lists(
         elif ties == "docid" and docids is not None:
             _reorder_ties(order, tied, offsets, name_keys(order, tied, docids))
         ranked, weights = labels[order], weights[order]
-    pool, pool_offsets = judged or (None, None)
-    return RankedLists(ranked, offsets, tied, weights, pool, pool_offsets, average_ties=ties == "average")
+    average = ties == "average"
+    if judged is None:
+        return RankedLists(ranked, offsets, tied, weights, average_ties=average)
+    return RankedLists(np.maximum(ranked, 0.0), offsets, tied, weights, *judged, average_ties=average, codes=ranked)
 
 
 def as_scores(scores: Any, n: int) -> Array:
@@ -157,7 +183,7 @@ def _sort_long_lists(words: Array, ends: Array) -> None:
 
 
 def _mend_by_name(
-    scores: Array, labels: Array, offsets: Array, single: bool, docids: Array, ranked: Array, tied: Array
+    scores: Array, labels: Array, offsets: Array, single: bool, docids: Any, ranked: Array, tied: Array
 ) -> None:
     """Put equal scores in order of falling document id; other queries are skipped."""
     queries = np.unique(np.searchsorted(offsets, np.flatnonzero(tied), side="right") - 1)
@@ -166,8 +192,11 @@ def _mend_by_name(
     rows = np.repeat(offsets[queries] - ends[:-1], lengths) + np.arange(ends[-1])
     order, ties = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
     _rank_queries((scores[rows], np.empty(0), ends), 0, single, (np.empty(0), ties, order), 1)
-    names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
-    _reorder_ties(order, ties, ends, name_keys(order, ties, names[rows]))
+    if isinstance(docids, TextRows):
+        sort_named_ties(order, ties, ends, docids.take(rows))
+    else:
+        names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
+        _reorder_ties(order, ties, ends, name_keys(order, ties, names[rows]))
     ranked[rows] = labels[rows[order]]
 
 
@@ -212,6 +241,20 @@ def name_keys(order: Array, tied: Array, docids: Array) -> Array:
     keys = np.zeros(len(order), dtype=np.float64)
     keys[rows] = np.unique(names, return_inverse=True)[1]
     return keys
+
+
+@kernel
+def _are_ranked(scores: Array, offsets: Array, single: bool, tied: Array) -> bool:
+    """Whether no score of a query is above the one before it; `tied` is filled down to the first that is."""
+    for q in range(len(offsets) - 1):
+        last = np.inf
+        for k in range(offsets[q], offsets[q + 1]):
+            score = np.float64(np.float32(scores[k])) if single else scores[k]
+            if score > last:
+                return False
+            tied[k] = score == last and k > offsets[q]
+            last = score
+    return True
 
 
 @kernel

@@ -33,18 +33,26 @@ class AveragePrecision(RelevanceMetric):
             raise ValueError(
                 f"{self.name}: a cutoff is not supported when ties are averaged (policy {self.policy.name!r})."
             )
-        weights = np.empty(0) if lists.weights is None else lists.weights
-        tied = lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_)
-        arrays = readonly(lists.labels), readonly(weights), readonly(tied), readonly(lists.offsets)
-        cutoff, sums, totals = self.cutoff or len(lists.labels), np.empty(lists.n_queries), np.empty(lists.n_queries)
-
-        def work(first: int, last: int) -> None:
-            _precision_sums(arrays, self.threshold, cutoff, first, last, sums, totals)
-
-        over_queries(work, lists.offsets)
+        key = AveragePrecision, self.threshold, self.top(lists.longest)
+        if key not in lists.memo:
+            lists.memo[key] = self._sums(lists)
+        sums, totals = lists.memo[key]
         divisors = self.divisors(lists, totals if lists.judged is None else None)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
+
+    def _sums(self, lists: RankedLists) -> tuple[Array, Array]:
+        """The sums of precisions, and the weights of the relevant documents of the lists."""
+        weights = np.empty(0) if lists.weights is None else lists.weights
+        tied = lists.tied if lists.average_ties and lists.tied is not None else np.empty(0, np.bool_)
+        arrays = readonly(lists.labels), readonly(weights), readonly(tied), readonly(lists.offsets)
+        cutoff, sums, totals = self.top(lists.longest), np.empty(lists.n_queries), np.empty(lists.n_queries)
+
+        def work(first: int, last: int) -> None:
+            _precision_sums(arrays, self.threshold, cutoff, lists.judged is None, (first, last), sums, totals)
+
+        over_queries(work, lists.offsets)
+        return sums, totals
 
     def empty_value(self) -> float:
         return self.policy.empty_average_precision if self.empty is None else self.empty
@@ -67,17 +75,25 @@ class AveragePrecision(RelevanceMetric):
 
 @kernel
 def _precision_sums(
-    arrays: tuple[Array, ...], threshold: float, cutoff: int, first: int, last: int, sums: Array, totals: Array
+    arrays: tuple[Array, ...],
+    threshold: float,
+    cutoff: int,
+    counts: bool,
+    queries: tuple[int, int],
+    sums: Array,
+    totals: Array,
 ) -> None:
     """Sum of weight x precision over relevant places above the cutoff, and the weight of all that are relevant.
 
-    A run of ties has the precision at its end. Empty `weights` means 1 each, empty `tied` no ties.
+    A run of ties has the precision at its end. Empty `weights` means 1 each, empty `tied` no ties. Unless it `counts`,
+    nothing is read below the cutoff, and the weight is not that of all.
     """
     labels, weights, tied, offsets = arrays
+    first, last = queries
     for q in range(first, last):
         start, top = offsets[q], min(cutoff, offsets[q + 1] - offsets[q])
         total, relevant, hits, waiting = 0.0, 0.0, 0, 0.0
-        for rank in range(offsets[q + 1] - start):
+        for rank in range(offsets[q + 1] - start if counts else top):
             if labels[start + rank] >= threshold:
                 hits += 1
                 weight = weights[start + rank] if len(weights) else 1.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -13,6 +14,7 @@ from podium._runtime.words import did_you_mean, is_slip
 from podium.metrics.additive import DCG, NDCG, RBP, MeanNDCG, Precision, Recall
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR, ReciprocalRank
+from podium.metrics.measures.spelling import TREC_FAMILIES, own_name
 from podium.metrics.pairs import AUC, Inversions
 from podium.metrics.policies import POLICIES, Policy, get_policy
 from podium.metrics.precision import AveragePrecision
@@ -27,14 +29,66 @@ METRICS: Registry[type[Metric]] = Registry(
     {"ap": "map", "precision": "p", "prec": "p", "r": "recall", "mrr": "rr", "mean_ndcg": "meanndcg"},
 )
 
+# Measures of trec_eval and ir_measures. Those whose class has `runs_only` are refused for the scores of given rows.
+_MODULE = "podium.metrics.measures"
+MEASURES: Registry[type[Metric]] = Registry(
+    "a measure",
+    {
+        "rprec": f"{_MODULE}.precisions:RPrecision",
+        "rprec_mult": f"{_MODULE}.precisions:RPrecisionMultiple",
+        "iprec": f"{_MODULE}.precisions:InterpolatedPrecision",
+        "11pt_avg": f"{_MODULE}.precisions:ElevenPointAverage",
+        "relative_p": f"{_MODULE}.precisions:RelativePrecision",
+        "success": f"{_MODULE}.precisions:Success",
+        "bing": f"{_MODULE}.precisions:BinaryG",
+        "bpref": f"{_MODULE}.judgements:BinaryPreference",
+        "infap": f"{_MODULE}.judgements:InferredAP",
+        "judged": f"{_MODULE}.judgements:Judged",
+        "g": f"{_MODULE}.gains:NormalisedGain",
+        "ndcg_rel": f"{_MODULE}.gains:NDCGAtRelevant",
+        "rndcg": f"{_MODULE}.gains:NDCGAtLevels",
+        "compat": f"{_MODULE}.overlap:Compatibility",
+        "num_q": f"{_MODULE}.sets:Queries",
+        "num_ret": f"{_MODULE}.sets:Retrieved",
+        "num_rel": f"{_MODULE}.sets:Relevant",
+        "num_rel_ret": f"{_MODULE}.sets:RelevantRetrieved",
+        "num_nonrel_judged_ret": f"{_MODULE}.judgements:JudgedNonrelevantRetrieved",
+        "set_p": f"{_MODULE}.sets:SetPrecision",
+        "set_relative_p": f"{_MODULE}.sets:SetRelativePrecision",
+        "set_recall": f"{_MODULE}.sets:SetRecall",
+        "set_map": f"{_MODULE}.sets:SetAveragePrecision",
+        "set_f": f"{_MODULE}.sets:SetF",
+        "utility": f"{_MODULE}.sets:Utility",
+        "gm_map": f"{_MODULE}.sets:GeometricMAP",
+        "gm_bpref": f"{_MODULE}.sets:GeometricPreference",
+        "relstring": f"{_MODULE}.strings:RelevanceString",
+        "runid": f"{_MODULE}.strings:RunName",
+    },
+    {"r_prec": "rprec", "gmap": "gm_map", "hit": "success", "hits": "success", "hitrate": "success"},
+)
+KNOWN_METRICS: Mapping[str, type[Metric]] = ChainMap(METRICS, MEASURES)  # of both tables
+
 # Other metrics of the field: nearest in their letters is one that measures something else.
-_OTHER_METRICS = {"bpref", "gmap", "rprec", "r_prec", "iprec", "infap", "infndcg", "xinfap", "nerr", "udcg", "ndcg_rel"}
-_OTHER_METRICS |= {"success", "hit", "hits", "hitrate", "q", "gm_map", "map_ia", "err_ia", "alpha_ndcg", "tau", "pcr"}
-_TREC_NAMES = {"ndcg_cut": "ndcg", "map_cut": "map", "recip_rank": "rr", "p": "p", "recall": "recall"}
-_TREC_NAME = re.compile(r"(?P<name>[a-z_]*[a-z])(?:_(?P<cutoff>[0-9]+))?")
+_OTHER_METRICS = {
+    "infndcg",
+    "xinfap",
+    "nerr",
+    "udcg",
+    "q",
+    "map_ia",
+    "err_ia",
+    "p_ia",
+    "tau",
+    "pcr",
+    "nrbp",
+    "bpm",
+    "inst",
+}
+_OTHER_METRICS |= {"alpha_dcg", "strec", "strecall", "sdcg", "accuracy"}
+_SETTINGS_OF_IR_MEASURES = {"rel": "relevant", "p": "persistence"}
 Registered = TypeVar("Registered", bound=type[Metric])
 _PATTERN = re.compile(
-    r"(?P<name>[a-z_]+)(?:\((?P<first>[^()]*)\))?(?:@(?P<cutoff>[0-9]+))?(?:\((?P<last>[^()]*)\))?(?P<minus>-)?"
+    r"(?P<name>[a-z0-9_]*[a-z_])(?:\((?P<first>[^()]*)\))?(?:@(?P<cutoff>[0-9]+))?(?:\((?P<last>[^()]*)\))?(?P<minus>-)?"
 )
 
 
@@ -46,26 +100,35 @@ def register_metric(metric: Registered) -> Registered:
     return metric
 
 
-def parse_metric(metric: str | Metric, policy: Policy | None = None) -> Metric:
+def parse_metric(metric: str | Metric, policy: Policy | None = None, *, runs: bool = False) -> Metric:
     """The metric with this name, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost.
 
-    Without a policy, a name is taken by the rules of `standard`, and a Metric keeps its own.
+    Names are Podium's, trec_eval's or ir_measures'. Without a policy, a name is taken by the rules of `standard`, and a
+    Metric keeps its own. `runs`: whether it may be a measure of runs only, such as `num_rel_ret`.
     """
     if isinstance(metric, Metric):
+        _refuse_runs_only(type(metric), str(metric), runs)
         return metric if policy is None else metric.under(policy)
     policy = POLICIES["standard"] if policy is None else policy
     if not isinstance(metric, str):
         raise ValueError(f'metric must be a Metric or a name such as "ndcg@10"; got {metric!r}.')
-    match = _PATTERN.fullmatch(metric.strip().lower())
+    match = _PATTERN.fullmatch(own_name(metric))
     name = match["name"] if match else ""
-    kind = METRICS.get(name)
+    kind = KNOWN_METRICS.get(name)
     if match is None or kind is None or (match["first"] is not None and match["last"] is not None):
         raise ValueError(f'metric must be a Metric or a name such as "ndcg@10"; got {metric!r}.{_hint(metric)}')
+    _refuse_runs_only(kind, metric, runs)
     settings = _settings(kind, match["first"] or match["last"] or "", metric)
     if match["minus"]:
         settings |= _empty_as_zero(kind, metric)
     cutoff = None if match["cutoff"] is None else int(match["cutoff"])
     return kind(cutoff, policy=policy, **settings)
+
+
+def _refuse_runs_only(kind: type[Metric], metric: str, runs: bool) -> None:
+    if kind.runs_only and not runs:
+        advice = "Use podium eval QRELS RUN, or podium.evaluate_run"
+        raise ValueError(f"{metric!r} measures a run against its qrels, not the scores of given rows. {advice}.")
 
 
 def policy_of(metrics: Sequence[str | Metric], policy: str | Policy | None, default: str) -> Policy:
@@ -88,6 +151,8 @@ def policy_of(metrics: Sequence[str | Metric], policy: str | Policy | None, defa
 
 def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:
     """Read `0.8, graded, rmax=4` by the fields of the metric."""
+    if not text:
+        return {}
     hints = get_type_hints(kind)
     allowed = [f.name for f in fields(kind) if f.name not in ("cutoff", "policy")]
     settings: dict[str, Any] = {}
@@ -97,6 +162,8 @@ def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:
             name, value = kind.positional, name
         elif not equals:
             value = "true"
+        if name not in allowed:
+            name = _SETTINGS_OF_IR_MEASURES.get(name, name)
         if name not in allowed:
             raise ValueError(
                 f"{metric!r}: {kind.base_name} has no setting {name!r}; it has {', '.join(allowed) or 'none'}."
@@ -109,7 +176,7 @@ def _convert(value: str, hint: Any, name: str, metric: str) -> Any:
     choices = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if bool in choices and value in ("true", "false"):
         return value == "true"
-    if float in choices and re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", value):
+    if float in choices and re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", value):
         return float(value)
     if str in choices:
         return value
@@ -124,14 +191,12 @@ def _empty_as_zero(kind: type[Metric], metric: str) -> dict[str, float]:
 
 
 def _hint(metric: str) -> str:
+    """What may have been meant: the nearest name if it differs by a slip, else what there is."""
     name, at, rest = metric.strip().lower().partition("@")
-    if name in METRICS and at:
+    if at and name in KNOWN_METRICS:
         return " Expected name@cutoff(settings), with an integer cutoff from 1."
-    other = _TREC_NAME.fullmatch(name)
-    if other is not None and _TREC_NAMES.get(other["name"]) in METRICS:
-        cutoff = f"@{other['cutoff']}" if other["cutoff"] else ""
-        return f" trec_eval's {name} is {_TREC_NAMES[other['name']]}{cutoff}."
     word = name.split("(")[0]
-    guess = "" if word in _OTHER_METRICS else did_you_mean(word, [*METRICS, *METRICS.other_names], cutoff=0.5)
+    names = [*METRICS, *METRICS.other_names, *MEASURES, *MEASURES.other_names, *TREC_FAMILIES]
+    guess = "" if word in _OTHER_METRICS else did_you_mean(word, names, cutoff=0.5)
     slip = guess and is_slip(word, guess.split("'")[1])
-    return guess.replace("'?", f"{at}{rest}'?") if slip else f" Known: {', '.join(METRICS)}."
+    return guess.replace("'?", f"{at}{rest}'?") if slip else f" Known: {', '.join(METRICS)}; {', '.join(MEASURES)}."

@@ -27,7 +27,7 @@ import numpy as np
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.policies import POLICIES, Policy
-from podium.metrics.registry import METRICS, parse_metric
+from podium.metrics.registry import KNOWN_METRICS, parse_metric
 from podium.models.estimators import ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import is_fitted
 from podium.models.frame.ranker import Ranker
@@ -170,7 +170,7 @@ def _kind(value: Metric | Objective | Policy) -> tuple[str | None, str]:
     if isinstance(value, Policy):
         return ("policy" if type(value) is Policy else None), value.name
     if isinstance(value, Metric):
-        return ("metric" if METRICS.get(value.base_name) is type(value) else None), value.base_name
+        return ("metric" if KNOWN_METRICS.get(value.base_name) is type(value) else None), value.base_name
     return ("objective" if OBJECTIVES.get(value.name) is type(value) else None), value.name
 
 
@@ -242,7 +242,7 @@ _READERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any], str, int], Any]
     "range": (_ITEMS, _read_range),
     "infinity": (set(), lambda plain, where, depth: math.inf),
     "mapping": (_ITEMS, _read_mapping),
-    "metric": (_FIELDS, lambda plain, where, depth: _made(_named(METRICS, plain, where), plain, where, depth)),
+    "metric": (_FIELDS, lambda plain, where, depth: _made(_named(KNOWN_METRICS, plain, where), plain, where, depth)),
     "objective": (_FIELDS, lambda plain, where, depth: _made(_named(OBJECTIVES, plain, where), plain, where, depth)),
     "objective class": (_NAME, lambda plain, where, depth: _named(OBJECTIVES, plain, where)),
     "policy": (_FIELDS, _read_policy),

@@ -6,12 +6,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from podium._runtime.warn import LossWarning
 from podium.evaluation.evaluating import Evaluation, evaluate, evaluate_run, evaluate_under_all
 from podium.formats.scores import read_scores
 from podium.formats.trec import read_qrels, read_run
+from podium.metrics.measures.spelling import expand_names
 from podium.workflows.reading import Locate, Reading, itself, read_file
 
 if TYPE_CHECKING:
@@ -36,11 +37,43 @@ def evaluate_run_files(
 ) -> list[Evaluation]:
     """Evaluate a TREC run with TREC judgements; `rules` are further arguments of `evaluate_run`."""
     judged, ranked = read_qrels(locate(qrels)), read_run(locate(run))
-    return _under(policy, metrics, lambda names, one: evaluate_run(judged, ranked, metrics=names, policy=one, **rules))
+    names = cast(list[str], expand_names(metrics))
+    return _under(
+        policy, names, lambda part, one: evaluate_run(judged, ranked, metrics=part, policy=one, **rules), runs=True
+    )
 
 
-def _under(policy: str, metrics: Sequence[str], work: Callable[[list[str], str], Evaluation]) -> list[Evaluation]:
-    return evaluate_under_all(metrics, work) if policy == "all" else [work(list(metrics), policy)]
+def evaluate_runs(
+    qrels: Path,
+    runs: Sequence[Path],
+    metrics: Sequence[str],
+    policy: str = "trec",
+    *,
+    locate: Locate = itself,
+    **rules: Any,
+) -> dict[str, Evaluation]:
+    """Evaluate several runs with the same judgements, by the names of their files."""
+    judged = read_qrels(locate(qrels))
+    return {
+        name: evaluate_run(judged, read_run(locate(path)), metrics=metrics, policy=policy, **rules)
+        for name, path in names_of(runs).items()
+    }
+
+
+def names_of(paths: Sequence[Path]) -> dict[str, Path]:
+    """Files by their names; those that share one are called by their whole path."""
+    times = Counter(path.name for path in paths)
+    names = {path.name if times[path.name] == 1 else str(path): path for path in paths}
+    if len(names) < len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise ValueError(f"{twice} is given more than once; give each file once.")
+    return names
+
+
+def _under(
+    policy: str, metrics: Sequence[str], work: Callable[[list[str], str], Evaluation], runs: bool = False
+) -> list[Evaluation]:
+    return evaluate_under_all(metrics, work, runs) if policy == "all" else [work(list(metrics), policy)]
 
 
 def compare_files(data: Path, scores: Sequence[Path], *, locate: Locate = itself, **options: Any) -> Comparison:
@@ -48,9 +81,16 @@ def compare_files(data: Path, scores: Sequence[Path], *, locate: Locate = itself
     from podium.evaluation.comparing import compare
 
     judged = read_file(data, locate)
-    times = Counter(path.name for path in scores)  # files that share a name are called by their whole path
-    names = {path: path.name if times[path.name] == 1 else str(path) for path in scores}
-    return compare({name: read_scores(locate(path), judged.n_rows) for path, name in names.items()}, judged, **options)
+    systems = {name: read_scores(locate(path), judged.n_rows) for name, path in names_of(scores).items()}
+    return compare(systems, judged, **options)
+
+
+def compare_run_files(qrels: Path, runs: Sequence[Path], *, locate: Locate = itself, **options: Any) -> Comparison:
+    """Compare TREC runs with TREC judgements; `options` are those of `compare`."""
+    from podium.evaluation.comparing import compare
+
+    judged = read_qrels(locate(qrels))
+    return compare({name: read_run(locate(path)) for name, path in names_of(runs).items()}, judged, **options)
 
 
 def check_files(files: Sequence[Path], *, locate: Locate = itself) -> Report:

@@ -55,9 +55,12 @@ def _lines_of(head: bytes) -> list[bytes]:
     return [line for line in whole if line.strip()][:_LINES]
 
 
-def _all_lines(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
+def _all_lines(pattern: re.Pattern[bytes], every: bool = False) -> Callable[[bytes], bool]:
+    """Whether the first lines match, or with `every` all that are looked at: the last one may be somebody's work."""
+
     def is_in(head: bytes) -> bool:
-        lines = _lines_of(head)
+        lines = [line for line in head.splitlines()[: -1 if len(head) == _HEAD else None] if line.strip()]
+        lines = lines if every else _lines_of(head)
         return bool(lines) and all(pattern.fullmatch(line) for line in lines)
 
     return is_in
@@ -91,6 +94,8 @@ CONTENTS = {
     **{kind.mark.decode(): _container(kind) for kind in KINDS},
     "scores": Content("one number per line", _all_lines(_SCORE)),
     "run": Content("a TREC run", _all_lines(_RUN)),
+    "pool": Content("a pool without any judgement", _all_lines(re.compile(rb"\s*(\S+\s+){3}-1\s*"), every=True)),
+    "pool table": _starts("a table of a pool", b"qid\tdocid\truns\tbest_rank"),
     "page": Content("a page that Podium wrote", _is_page),
     "notes": _starts("a page that Podium wrote", b"# autoranker"),
     "svg": Content("a picture that Podium drew", lambda head: b"<svg" in head and b"<dc:title>Podium" in head),

@@ -147,6 +147,7 @@ class FeatureRequest:
     unjudged: str = "irrelevant"
     add_judged: bool = False
     by_position: bool = False
+    run: Path | None = None  # of another engine: its documents, instead of those that the index finds
 
 
 def features_file(
@@ -157,13 +158,13 @@ def features_file(
     LightGBM text has labels in any case: without qrels they are 0, with a warning.
     """
     from podium.formats import files_of, format_of, write_data
-    from podium.formats.trec import read_qrels
+    from podium.formats.trec import read_qrels, read_run
     from podium.pipelines.cascades.cascade import DEPTH, Cascade, Stage
     from podium.search import read_queries
 
     kind = format_of(out, "letor" if is_stream(out) else None, reading=False)
     refuse_bad_target(out)
-    qrels, inputs = request.qrels, [request.queries, request.qrels, request.features]
+    qrels, inputs = request.qrels, [request.queries, request.qrels, request.features, request.run]
     features = declared_features(request.features, request.normalize, locate)
     tables = [Path(feature.settings["file"]) for feature in features.features if feature.table is not None]
     refuse_own_input("--out", files_of(out, kind), [str(path) for path in (*inputs, *tables) if path is not None])
@@ -178,6 +179,7 @@ def features_file(
     judged = None if qrels is None else read_qrels(locate(qrels))
     with progress("features") as report:
         rules: dict[str, Any] = {"unjudged": request.unjudged, "add_judged": request.add_judged}
+        rules["candidates"] = None if request.run is None else read_run(locate(request.run))
         data = cascade.training_data(texts, judged, **rules, report=report)
     written = data
     if data.y is None and kind.needs_labels:

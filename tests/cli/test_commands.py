@@ -226,8 +226,11 @@ def test_doctor_names_versions_threads_and_extras(podium):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["eval", "data.txt"], "Give DATA with --scores FILE, or --qrels FILE with --run FILE"),
-        (["eval", "--qrels", "qrels"], "Give DATA with --scores FILE, or --qrels FILE with --run FILE"),
+        (["eval", "data.txt"], "Give DATA with --scores FILE, or QRELS RUN..., or --qrels FILE with --run FILE"),
+        (
+            ["eval", "--qrels", "qrels"],
+            "Give DATA with --scores FILE, or QRELS RUN..., or --qrels FILE with --run FILE",
+        ),
         (["eval", "none.txt", "--scores", "good.txt"], "none.txt: No such file"),
         (["eval", "data.txt", "--scores", "good.txt", "-m", "ndgc@10"], "Did you mean 'ndcg@10'?"),
         (["eval", "data.txt", "--scores", "good.txt", "--policy", "letor"], "Did you mean 'letor4'?"),

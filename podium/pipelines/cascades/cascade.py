@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -253,6 +253,23 @@ class Cascade:
         """`search` for many queries, on all cores."""
         return _over_queries(lambda text: self.search(text, k, **first_stage), texts, n_jobs)
 
+    def rerank(self, text: str, ids: Sequence[str], k: int | None = None, *, trace: Trace | None = None) -> CascadeHits:
+        """Documents of any engine, by their ids, in the order of this cascade, or the k best of them.
+
+        All of them are re-ranked by the first model, whatever its n. They come to it in the order of the first stage
+        with its scores, so that the candidates of a search get the rows, scores and order that they have there. What
+        the first stage does not find comes behind, in the order given, with the score of a document without any term of
+        the query: 0, or the lowest of the list if that is below. Ids that the index does not have are left out, with a
+        warning.
+        """
+        from podium.pipelines.cascades.reranking import ranked_candidates
+
+        trace = Trace() if trace is None else trace
+        candidates = ranked_candidates(self, text, ids)
+        trace.done("retrieve")
+        ranked = self._through(text, candidates, None, trace, len(candidates.documents))
+        return CascadeHits(self.index, text, ranked if k is None else ranked.top(self.index._checked_k(k)))
+
     def run(self, queries: Mapping[str, str], k: int = 1000, *, n_jobs: int | None = None, report: Any = None) -> Run:
         """The k best documents per query as a TREC run."""
         return search_run(self, queries, k, n_jobs=n_jobs, report=report)
@@ -266,9 +283,13 @@ class Cascade:
         scores = np.array(hits.scores, np.float64)
         ranked = Ranked(hits.documents, scores, np.arange(len(hits)), scores)
         trace.done("retrieve")
-        for number, stage in enumerate(stages):
-            if stage.model is not None and len(hits):
-                candidates = ranked.top(stage.n)
+        return self._through(text, ranked, n_stages, trace)
+
+    def _through(self, text: str, ranked: Ranked, n_stages: int | None, trace: Trace, n_first: int = 0) -> Ranked:
+        """Candidates after the first stages; the first model re-ranks `n_first` of them, if that is more than its n."""
+        for number, stage in enumerate(self.stages[:n_stages]):
+            if stage.model is not None and len(ranked.documents):
+                candidates, n_first = ranked.top(max(stage.n, n_first)), 0
                 rows = self.rows(number, text, candidates)
                 trace.done("features")
                 scores = stage.scores(rows)
@@ -287,6 +308,7 @@ class Cascade:
         qrels: Qrels | Mapping[str, Mapping[str, float]] | None = None,
         n: int | None = None,
         *,
+        candidates: Run | None = None,
         unjudged: str = "irrelevant",
         add_judged: bool = False,
         stage: int = -1,
@@ -298,7 +320,8 @@ class Cascade:
         `queries` are {id: text}; n is that of the stage, 1,000 unless it says otherwise. Documents without a judgement
         have label 0, or are left out with `unjudged="skip"`; queries without any judgement are left out. `add_judged`
         adds judged documents that are not among the n; min-max then keeps the range of the n. Without qrels the data
-        has no labels.
+        has no labels. `candidates` is a run of any engine: its best n documents per query, as `rerank` sees them, take
+        the place of those of the first stage.
         """
         check_choice("unjudged", unjudged, _UNJUDGED)
         stage = range(len(self.stages))[stage]
@@ -309,10 +332,11 @@ class Cascade:
         if add_judged:
             self._refuse_unknown_scores(stage)
         asked = [name for name in queries if labels is None or labels.get(name)]
+        ranked_by = self._first_ranking(queries, candidates, stage, n)
 
         def rows_of(name: str) -> _Rows:
             judged = None if labels is None else {str(id): float(label) for id, label in labels[name].items()}
-            return self._training_rows(stage, queries[name], judged, n, unjudged == "skip", add_judged)
+            return self._training_rows(stage, queries[name], judged, ranked_by(name), unjudged == "skip", add_judged)
 
         parts = _over_queries(rows_of, asked, n_jobs, report)
         names = [name for name, part in zip(asked, parts) for _ in part.ids]
@@ -328,10 +352,26 @@ class Cascade:
             feature_names=self.stages[stage].features.names,
         )
 
+    def _first_ranking(
+        self, queries: Mapping[str, str], candidates: Run | None, stage: int, n: int
+    ) -> Callable[[str], Ranked]:
+        """Gives the n documents of a query that a stage sees: of the stages before, or of a run."""
+        if candidates is None:
+            return lambda name: self._ranked(queries[name], n, stage).top(n)
+        from podium.pipelines.cascades.reranking import candidates_of_run
+
+        ranked_by = candidates_of_run(self, queries, candidates, n)
+        return lambda name: self._through(queries[name], ranked_by(name), stage, Trace(), n)
+
     def _training_rows(
-        self, stage: int, text: str, judged: Mapping[str, float] | None, n: int, only_judged: bool, add_judged: bool
+        self,
+        stage: int,
+        text: str,
+        judged: Mapping[str, float] | None,
+        ranked: Ranked,
+        only_judged: bool,
+        add_judged: bool,
     ) -> _Rows:
-        ranked = self._ranked(text, n, stage).top(n)
         n_ranged = len(ranked.documents)
         if judged is not None and add_judged:
             ranked = self._with_judged(text, ranked, judged)
@@ -351,10 +391,9 @@ class Cascade:
         more = [number for number in numbers if number is not None and number not in seen]
         scores = np.full(len(more), np.nan)
         if more and any(item.kind == "score" for item in self.stages[0].features.features):
-            every = self.index.search(text, max(1, self.index.n_slots), weighting=self.weighting, fields=self.fields)
-            known = dict(zip(every.documents.tolist(), every.scores))
-            lowest = min([0.0, *every.scores])  # of those without any term of the query
-            scores = np.array([known.get(number, lowest) for number in more])
+            from podium.pipelines.cascades.reranking import first_scores
+
+            scores = first_scores(self, text, more)[1]
         new = np.array(more, np.int64)
         return Ranked(
             np.concatenate([ranked.documents, new]),

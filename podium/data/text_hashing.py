@@ -1,0 +1,108 @@
+"""Hash tables of texts, for kernels: rows of a column of strings found by their bytes.
+
+Tables have open addressing: at least twice as many slots as rows, a row in the slot of its hash or behind it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from podium._runtime.compiler import Array, inlined_bare_kernel, kernel, readonly
+from podium.formats.decimals import word_at
+
+Ids = tuple[Array, Array]  # bytes of all strings, and where each begins (and the last ends)
+_U = np.uint64
+
+
+def first_repeat(data: Array, starts: Array, offsets: Array) -> tuple[int, int] | None:
+    """The first row whose text is in an earlier row of the same query, and that row; `offsets`: rows of queries."""
+    row, earlier = _first_repeat((readonly(data), readonly(starts)), readonly(offsets))
+    return None if row < 0 else (int(row), int(earlier))
+
+
+@kernel
+def _first_repeat(ids: Ids, offsets: Array) -> tuple[int, int]:
+    """(row, earlier row), or (-1, -1)."""
+    table = np.full(4, -1, np.int64)
+    for q in range(len(offsets) - 1):
+        start, end = offsets[q], offsets[q + 1]
+        size = 4
+        while size < 2 * (end - start):
+            size *= 2
+        if size > len(table):
+            table = np.full(size, -1, np.int64)
+        table[:size] = -1
+        for row in range(start, end):
+            slot = hash_of(ids, row) & (size - 1)
+            while table[slot] >= 0:
+                if _same(ids, table[slot], ids, row):
+                    return row, table[slot]
+                slot = (slot + 1) & (size - 1)
+            table[slot] = row
+    return -1, -1
+
+
+@kernel
+def hash_table(ids: Ids, start: int, end: int) -> Array:
+    """A table of the rows start..end, -1 in empty slots."""
+    size = 4
+    while size < 16 * (end - start):  # most texts looked up are not there: an empty slot says so at once
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    for row in range(start, end):
+        slot = hash_of(ids, row) & (size - 1)
+        while table[slot] >= 0:
+            slot = (slot + 1) & (size - 1)
+        table[slot] = row
+    return table
+
+
+@inlined_bare_kernel
+def find_row(table: Array, ids: Ids, others: Ids, row: int) -> int:
+    """The row of `ids` with the same id as a row of `others`, or -1."""
+    slot = hash_of(others, row) & (len(table) - 1)
+    while table[slot] >= 0:
+        if _same(ids, table[slot], others, row):
+            return int(table[slot])
+        slot = (slot + 1) & (len(table) - 1)
+    return -1
+
+
+@inlined_bare_kernel
+def hash_of(ids: Ids, row: int) -> np.int64:
+    """A hash of eight bytes at a time; never negative."""
+    data, starts = ids
+    here, end, mixed = _U(starts[row]), _U(starts[row + 1]), _U(starts[row + 1] - starts[row])
+    while here < end:
+        mixed = (mixed ^ _word(data, here, end)) * _U(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> _U(32)
+        here += _U(8)
+    return np.int64(mixed & _U(0x7FFFFFFF))
+
+
+@inlined_bare_kernel
+def _word(data: Array, here: np.uint64, end: np.uint64) -> np.uint64:
+    """Up to eight bytes of a text as one number, with zeros behind its end."""
+    if here + _U(8) <= _U(len(data)):
+        word = word_at(data, here)
+        return word if here + _U(8) <= end else word & ((_U(1) << ((end - here) << _U(3))) - _U(1))
+    word = _U(0)
+    for k in range(end - here):
+        word |= _U(data[here + _U(k)]) << (_U(k) << _U(3))
+    return word
+
+
+@inlined_bare_kernel
+def _same(ids: Ids, row: int, others: Ids, other: int) -> bool:
+    data, starts = ids
+    other_data, other_starts = others
+    here, end = _U(starts[row]), _U(starts[row + 1])
+    there, other_end = _U(other_starts[other]), _U(other_starts[other + 1])
+    if end - here != other_end - there:
+        return False
+    while here < end:
+        if _word(data, here, end) != _word(other_data, there, other_end):
+            return False
+        here += _U(8)
+        there += _U(8)
+    return True
