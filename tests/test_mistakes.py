@@ -137,7 +137,7 @@ def test_unknown_categories_are_counted_per_column():
     assert warned(lambda: model.predict(many)) == []  # fewer than 1 % are nothing unusual
 
 
-@pytest.mark.parametrize("name", ["bpref", "gmap", "rprec", "nerr", "success@3", "hit@10", "udcg@10", "f1"])
+@pytest.mark.parametrize("name", ["infndcg", "nerr", "udcg@10", "alpha_ndcg@10", "f1"])
 def test_another_metric_gets_no_hint_that_measures_something_else(name):
     with pytest.raises(ValueError, match="Known: ndcg, dcg"):
         podium.evaluate([0.5, 0.1], [1, 0], qid=[1, 1], metrics=[name])
@@ -150,12 +150,11 @@ def test_another_metric_gets_no_hint_that_measures_something_else(name):
         ("mpa", "Did you mean 'map'?"),
         ("meandcg", "Did you mean 'meanndcg'?"),
         ("recal@5", "Did you mean 'recall@5'?"),
-        ("ndcg_cut_10", "trec_eval's ndcg_cut_10 is ndcg@10."),
-        ("P_5", "trec_eval's p_5 is p@5."),
-        ("recip_rank", "trec_eval's recip_rank is rr."),
+        ("bperf", "Did you mean 'bpref'?"),
+        ("sucess@3", "Did you mean 'success@3'?"),
     ],
 )
-def test_a_slip_of_the_fingers_and_names_of_trec_eval_are_answered(name, meant):
+def test_a_slip_of_the_fingers_is_answered(name, meant):
     with pytest.raises(ValueError, match=re.escape(meant)):
         podium.evaluate([0.5, 0.1], [1, 0], qid=[1, 1], metrics=[name])
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from podium.cli.application import command, say, show
+from podium.cli.application import AsJson, command, say, show
 
 _EXTRA = 'podium serve needs further packages: pip install "podium[serve]"'
 
@@ -33,6 +33,7 @@ def serve_command(
     get: Annotated[
         str | None, Option(metavar="ADDRESS", help='Answer once, without a port: "/v1/search?q=tea".')
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Serve ranking, search and a page over HTTP."""
     try:
@@ -53,6 +54,9 @@ def serve_command(
     from podium.server.running import run
 
     def ready(address: str) -> None:
+        if as_json:
+            show({"address": address, "serves": list(settings.entries)})
+            sys.stdout.flush()  # whoever started it waits for this
         say(f"serving {', '.join(settings.entries)} at {address} until Ctrl-C")
 
     say(f"loading {', '.join(settings.entries)}")
