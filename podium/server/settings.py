@@ -11,7 +11,7 @@ canary_share = 0.05
 shadow = ["other.podium"]    # compared, never returned
 
 [limits]
-waiting = 64
+waiting = 128
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Limits:
     rows: int = 10_000
     k: int = 1_000  # hits per search
     query_characters: int = 1_000
-    waiting: int = 64  # requests in a queue
+    waiting: int = 128  # requests in a queue
     deadline_seconds: float = 2.0
     connections: int = 2_000
     read_seconds: float = 10.0  # for a whole request to arrive

@@ -25,7 +25,7 @@ def test_the_example_of_the_module_is_read_with_paths_relative_to_the_file(tmp_p
         },
         log=tmp_path / "feedback.jsonl",
         folder=tmp_path / "versions",
-        limits=Limits(waiting=64),
+        limits=Limits(waiting=128),
     )
 
 
