@@ -76,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that a service is told before it starts."""
+    """The settings of a service."""
 
     entries: Mapping[str, Entry]
     host: str = "127.0.0.1"

@@ -271,6 +271,13 @@ def test_a_body_that_does_not_arrive_is_refused(folder, tmp_path):
                 head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 connection.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
                 assert connection.recv(100).startswith(b"HTTP/1.1 408")
+        for before in (b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"):  # a head that stops in the middle
+            with socket.create_connection(service.place, timeout=10) as connection:
+                connection.sendall(before + b"GET /healthz HTTP/1.1\r\nHost:")
+                answer = b""
+                while chunk := connection.recv(65536):  # until the service closes the connection
+                    answer += chunk
+                assert answer.count(b"HTTP/1.1 200") == (1 if before else 0)
 
 
 def test_other_origins_are_refused(service):

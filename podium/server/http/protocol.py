@@ -59,13 +59,13 @@ def make_protocol(admits: Callable[[], bool], note_busy: Callable[[], None], con
             if len(self.connections) > connections:
                 transport.write(_MANY)
                 transport.close()
-            self._wait_for_request()
+            self._wait_for_head()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()
             super().connection_lost(exc)
 
-        def _wait_for_request(self) -> None:
+        def _wait_for_head(self) -> None:
             """A connection that sends no whole head within the time is closed."""
             self._stop_waiting()
             self._incomplete = self.loop.call_later(seconds, self.transport.close)
@@ -78,6 +78,7 @@ def make_protocol(admits: Callable[[], bool], note_busy: Callable[[], None], con
         def on_message_begin(self) -> None:
             super().on_message_begin()
             self.scope["state"]["arrived"] = self.loop.time()
+            self._wait_for_head()
             self._head_bytes, self._is_refused = 0, False
 
         def on_url(self, url: bytes) -> None:
@@ -94,6 +95,7 @@ def make_protocol(admits: Callable[[], bool], note_busy: Callable[[], None], con
                 self._is_refused = True
                 note_busy()
                 self.transport.write(_BUSY)
+                self._wait_for_head()  # of the next one; the body of this one may never come
                 return
             super().on_headers_complete()
 

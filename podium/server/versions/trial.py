@@ -1,6 +1,6 @@
 """Trial: a new version is loaded and tried in a process of its own first.
 
-Whatever it does there (crash, hang, take all memory, answer slowly or not at all), the service goes on. What it
+Whatever it does there (crash, hang, take all memory, answer slowly or not at all), the service is not harmed. What it
 compiles there is on the disk when the service loads it.
 
     python -m podium.server.versions.trial PATH SECONDS_PER_REQUEST < requests
