@@ -14,12 +14,12 @@ from podium.data.texts import TextRows
 Names = tuple[Array, Array, Array]  # bytes of all names, where each begins (and the last ends), the name of each row
 
 
-def sort_named_ties(order: Array, tied: Array, offsets: Array, names: TextRows) -> None:
+def sort_named_ties(order: Array, tied: Array, offsets: Array, names: TextRows, n_jobs: int | None = None) -> None:
     """Inside each run of equal scores of `order`: falling name."""
     rows = readonly(np.ascontiguousarray(names.rows))
     columns: Names = (readonly(names.texts.data), readonly(names.texts.offsets), rows)
     tied, offsets = readonly(tied), readonly(offsets)
-    over_queries(lambda first, last: _sort_runs(order, tied, offsets, columns, first, last), offsets)
+    over_queries(lambda first, last: _sort_runs(order, tied, offsets, columns, first, last), offsets, n_jobs)
 
 
 @kernel
