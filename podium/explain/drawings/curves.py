@@ -12,6 +12,7 @@ from podium._runtime.words import check_choice, counted
 from podium.explain.drawings.style import (
     DASHES,
     DOWN,
+    HEIGHT,
     INK,
     MARKERS,
     NAME,
@@ -51,7 +52,7 @@ def draw_curves(model: Any, path: str | os.PathLike[str] | None = None, *, ax: A
     if not model.evals_:
         raise ValueError("The model has no learning curves. Train it with an eval_set (podium train --valid FILE).")
     metrics = list(dict.fromkeys(metric for curves in model.evals_.values() for metric in curves))
-    with pictures(path, ax, [2.9 if len(metrics) > 1 else 3.8] * len(metrics)) as panels:
+    with pictures(path, [2.9 if len(metrics) > 1 else HEIGHT] * len(metrics), ax) as panels:
         for number, (axes, metric) in enumerate(zip(panels, metrics)):
             shared = ax is not None and len(metrics) > 1
             _draw_metric(axes, model, metric, DASHES[number % len(DASHES)] if shared else "-", shared)
@@ -77,7 +78,7 @@ def _draw_metric(axes: Any, model: Any, metric: str, dashes: Any, shared: bool) 
 
 def draw_cutoffs(curves: CutoffCurves, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
     """One line per ranking: the metric at each cutoff."""
-    with picture(path, ax, 3.8 + 0.2 * math.ceil(len(curves.names) / 2)) as axes:
+    with picture(path, ax, HEIGHT + 0.2 * math.ceil(len(curves.names) / 2)) as axes:
         for number, (name, values) in enumerate(zip(curves.names, curves.values)):
             look = {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number // len(SERIES) % len(DASHES)]}
             mark = MARKERS[number % len(MARKERS)] if len(curves.cutoffs) <= 40 else None
@@ -92,7 +93,7 @@ def draw_cutoffs(curves: CutoffCurves, path: str | os.PathLike[str] | None = Non
 
 def draw_dependence(dependence: Dependence, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
     """The mean score over the values of a feature, and the curves of up to a hundred rows, spread evenly."""
-    with picture(path, ax, 3.8) as axes:
+    with picture(path, ax) as axes:
         point = "o" if len(dependence.grid) == 1 else None
         for row in spread(len(dependence.curves), _ROWS):
             axes.plot(dependence.grid, dependence.curves[row], color=PALE, linewidth=0.6, marker=point)
@@ -107,7 +108,7 @@ def draw_dependence(dependence: Dependence, path: str | os.PathLike[str] | None 
 def draw_line_search(search: LineSearch, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
     """The metric along the line of scores, its best plateau and the alpha in its middle."""
     curve = search.curve
-    with picture(path, ax, 3.8) as axes:
+    with picture(path, ax) as axes:
         axes.axvspan(*search.plateau, color=PALE, alpha=0.5, linewidth=0)
         if len(curve) > _POINTS:  # more steps than a picture can show: the range of values in each of its columns
             first = np.unique(np.searchsorted(curve.alpha[:-1], np.linspace(0, curve.alpha[-1], _POINTS // 2)[:-1]))
@@ -141,7 +142,7 @@ def draw_differences(
     known = np.flatnonzero(~np.isnan(differences))
     order = known[np.argsort(-differences[known], kind="stable")]
     heights = differences[order]
-    with picture(path, ax, 3.8) as axes:
+    with picture(path, ax) as axes:
         places, better = np.arange(1, len(order) + 1), heights if pair.higher_is_better else -heights
         for chosen, colour in ((better > 0, UP), (better < 0, DOWN)):
             axes.bar(places[chosen], heights[chosen], width=0.9 if len(order) < 150 else 1.0, color=colour)
