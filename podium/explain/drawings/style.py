@@ -117,12 +117,15 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
         stream.write(drawn.getvalue())
 
 
-def plain(text: str, most: int | None = None) -> str:
-    """A text on one line as it is, a dollar sign starting no formula; a long one without its middle."""
+def shortened(text: str, most: int) -> str:
+    """A text on one line; a long one without its middle."""
     line = " ".join(text.split())
-    if most is not None and len(line) > most:
-        line = f"{line[: most - most // 3 - 1]}…{line[-(most // 3) :]}"
-    return line.replace("$", r"\$")
+    return line if len(line) <= most else f"{line[: most - most // 3 - 1]}…{line[-(most // 3) :]}"
+
+
+def plain(text: str, most: int | None = None) -> str:
+    """A text on one line as it is, for Matplotlib: a dollar sign starts no formula."""
+    return shortened(text, len(text) if most is None else most).replace("$", r"\$")
 
 
 def number(value: float) -> str:
