@@ -178,12 +178,12 @@ def _draw_pair(axes: Any, comparison: Comparison, pair: PairComparison) -> None:
 
 
 def _name_extremes(axes: Any, queries: list[Any], heights: np.ndarray) -> None:
-    """The queries that gained most and those that lost most, in the corners where no bar is."""
+    """The queries at both ends, in the corners where no bar is."""
     gains = [(query, size) for query, size in zip(queries[:_EXTREMES], heights) if size > 0]
     losses = [(query, size) for query, size in zip(queries[::-1][:_EXTREMES], heights[::-1]) if size < 0]
     for named, word, spot, side in (
-        (gains, "most gained", (0.99, 0.97), "right"),
-        (losses, "most lost", (0.01, 0.03), "left"),
+        (gains, "highest", (0.99, 0.97), "right"),
+        (losses, "lowest", (0.01, 0.03), "left"),
     ):
         if named:
             text = "\n".join([f"{word}:", *(f"{plain(str(query), NAME)} {size:+.3f}" for query, size in named)])
