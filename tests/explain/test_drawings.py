@@ -47,6 +47,9 @@ def data(request):
     return make_data(request.param)
 
 
+only_six_features = pytest.mark.parametrize("data", [6], indirect=True)
+
+
 @pytest.fixture(scope="module")
 def model(data):
     model = LambdaMART(n_estimators=12, max_leaf_nodes=31, min_samples_leaf=2, extra_trees=False)
@@ -91,6 +94,7 @@ def every_picture(model, data, comparison):
 
 
 @pytest.mark.parametrize(("depth", "node"), [(None, 0), (1, 0), (0, 0), (99, 0), (2, 1)])
+@only_six_features
 def test_trees_of_31_leaves_can_be_read_and_fit_axes_that_are_given(model, depth, node):
     figure = drawings.draw_tree(model, 1, depth=depth, node=node).figure
     assert not problems(figure)
@@ -112,6 +116,7 @@ def test_every_text_can_be_read_at_full_width_and_at_four_fifths(model, data, co
     assert not found
 
 
+@only_six_features
 def test_pictures_go_into_axes_that_are_given_or_into_files_but_not_both(model, data, comparison, tmp_path):
     figure = Figure()
     axes = figure.add_subplot()
@@ -127,6 +132,7 @@ def test_pictures_go_into_axes_that_are_given_or_into_files_but_not_both(model, 
     assert not pyplot.get_fignums()
 
 
+@only_six_features
 def test_threads_that_draw_leave_the_settings_of_matplotlib_as_they_are(model, data, tmp_path):
     before = dict(rcParams)
     why = explain.why(model, data, 0, 1)
@@ -136,6 +142,7 @@ def test_threads_that_draw_leave_the_settings_of_matplotlib_as_they_are(model, d
     assert len({(tmp_path / f"{number}.svg").read_bytes() for number in range(8)}) == 1
 
 
+@only_six_features
 def test_folded_leaves_are_drawn_from_their_node(model, tmp_path):
     forest = model.forest_.split()[0]
     drawings.draw_tree(model, 1, tmp_path / "tree.svg", depth=1)
@@ -160,6 +167,7 @@ def test_missing_values_have_their_mark_and_colours_their_bar(tmp_path):
     assert all(f">{word}<" in text for word in ("low", "high", "value of the feature (x: missing)"))
 
 
+@only_six_features
 def test_curves_over_cutoffs_are_the_values_of_evaluate(model, data, tmp_path):
     curves = explain.cutoff_curves({"mart": model, "labels": data.y}, data, metric="ndcg", cutoffs=[1, 5, 10])
     expected = podium.evaluate(model.predict(data), data, metrics=["ndcg@1", "ndcg@5", "ndcg@10"])
