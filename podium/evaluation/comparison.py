@@ -154,7 +154,7 @@ class PairComparison:
         return self.settings.test == "wilcoxon" and better * (self.wins - self.losses) <= 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Systems compared by one or more metrics. Print it, or take `rows`, `table()`, `as_dict()` or `to_latex()`."""
 
@@ -166,6 +166,10 @@ class Comparison:
     notes: tuple[str, ...] = ()
     queries: Sequence[Any] = ()
     values: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # metric -> system -> one per query
+
+    def __repr__(self) -> str:
+        systems = ", ".join(next(iter(self.means.values()), {}))
+        return f"Comparison({systems} by {', '.join(self.means)}; {counted(len(self.queries), 'query', 'queries')})"
 
     def __str__(self) -> str:
         lines = [f"{self._caption()}."]

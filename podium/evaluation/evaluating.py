@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from podium._runtime.compiler import Array
+from podium._runtime.markup import notebook_table
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
@@ -63,6 +65,26 @@ class Evaluation(Mapping[str, float]):
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
         return f"Evaluation({numbers}; {counted(len(self.queries), 'query', 'queries')}, policy {self.policy})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the means, under which rules, and what a reader should know."""
+        brackets = [[name, f"{low:.4f} to {high:.4f}"] for name, (low, high) in self.bracket.items()]
+        rows = [[name, value] for name, value in self.means.items()]
+        title = f"{counted(len(self.queries), 'query', 'queries')}, policy {self.policy}"
+        tables = notebook_table(title, ("metric", "mean"), rows)
+        if brackets:
+            tables += notebook_table("Over all orders of tied documents", ("metric", "from worst to best"), brackets)
+        return tables + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+
+    def to_frame(self, per_query: bool = False, backend: str = "pandas") -> Any:
+        """A table: one row per metric, or per query with a column per metric; "pandas", "polars" or "pyarrow"."""
+        from podium.formats.frames import make_frame
+
+        if not per_query:
+            return make_frame({"metric": list(self.means), "mean": list(self.means.values())}, backend)
+        texts = {name: list(column) for name, column in self.texts.items()}
+        values = {name: np.asarray(column, dtype=np.float64) for name, column in self.per_query.items()}
+        return make_frame({"query": list(self.queries), **values, **texts}, backend)
 
     def as_dict(self, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, unrounded; undefined ones are None."""
