@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
-from podium._runtime.exact import exact_sum
 from podium.objectives.base import (
     BoundLabels,
     BoundObjective,
@@ -144,7 +143,7 @@ class BoundPairwise(BoundObjective, of=PairwiseObjective):
         """The sum of the pairs' weights: of pairs of different labels, and of all others where these count."""
         sums = np.zeros((2, self.n_queries))
         _sum_pairs(self.order.places, self.order.worse, self.data.weights, self.offsets, sums)
-        return exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
+        return self.data.exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
 
     def on_device(self) -> DeviceObjective:
         kind, rows = self.objective, {"label": self.labels, **self._document_weights()}
