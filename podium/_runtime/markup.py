@@ -38,8 +38,9 @@ def latex_text(text: str) -> str:
 def latex_table(caption: str, columns: str, lines: Iterable[str]) -> str:
     r"""A `tabular` for the booktabs package under a comment; the first line is the heading, `\midrule` stays alone."""
     heading, *rows = (line if line.startswith("\\midrule") else f"{line} \\\\" for line in lines)
-    top = [f"% {' '.join(caption.split())}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule", heading, "\\midrule"]
-    return "\n".join([*top, *rows, "\\bottomrule", "\\end{tabular}"])
+    comments = [f"% {' '.join(line.split())}" for line in caption.splitlines()]
+    top = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", heading, "\\midrule"]
+    return "\n".join([*comments, *top, *rows, "\\bottomrule", "\\end{tabular}"])
 
 
 def notebook_table(caption: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

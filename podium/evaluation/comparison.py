@@ -166,6 +166,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     queries: Sequence[Any] = ()
     values: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # metric -> system -> one per query
+    judged: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of runs: metric -> system -> judged share
 
     def __repr__(self) -> str:
         systems = ", ".join(next(iter(self.means.values()), {}))
@@ -174,9 +175,14 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"{self._caption()}."]
         for metric, means in self.means.items():
-            lines += ["", f"{_shown(metric)}: " + ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())]
+            listed = (f"{name} {mean:.4f}{self._coverage(metric, name)}" for name, mean in means.items())
+            lines += ["", f"{_shown(metric)}: {', '.join(listed)}"]
             lines += [row.explain() for row in self.rows if row.metric == metric]
         return "\n".join([*lines, "", *self.notes] if self.notes else lines)
+
+    def _coverage(self, metric: str, system: str) -> str:
+        share = self.judged.get(metric, {}).get(system)
+        return "" if share is None else f" (judged {share:.4f})"
 
     def __rich__(self) -> Table:
         return self.table()
@@ -191,7 +197,8 @@ class Comparison:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption)
         table.caption_justify = "left"
         table.add_column("system")
-        for name in ("mean", "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="):
+        judged = ["judged"] if self.judged else []
+        for name in ("mean", *judged, "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="):
             table.add_column(name, justify="right", no_wrap=True)
         for metric in self.means:
             table.add_row(Text(_shown(metric), style="bold"))
@@ -210,6 +217,7 @@ class Comparison:
                 "policy": self.policy,
                 "baseline": self.baseline,
                 "metrics": self.means,
+                **({"judged": self.judged} if self.judged else {}),
                 "settings": asdict(self.settings),
                 "comparisons": [{name: row[name] for name in row if name != "settings"} for row in rows],
                 "notes": self.notes,
@@ -236,10 +244,16 @@ class Comparison:
                 "high": row.interval[1],
                 "p": row.p,
                 **{name: getattr(row, name) for name in _CSV_COLUMNS[9:]},
+                **self._judged_pair(row),
             }
             for row in self.rows
         ]
-        return csv_table([list(_CSV_COLUMNS), *(list(line.values()) for line in lines)])
+        return csv_table([list(lines[0]), *(list(line.values()) for line in lines)])
+
+    def _judged_pair(self, row: PairComparison) -> dict[str, float]:
+        shares = self.judged.get(row.metric, {})
+        pair = {"baseline_judged": row.baseline, "system_judged": row.system}
+        return {name: shares.get(system, math.nan) for name, system in pair.items()} if self.judged else {}
 
     def queries_csv(self, delimiter: str = ",") -> str:
         """One line per metric and query: the value of each system, and for each pair who wins, if one does."""
@@ -266,7 +280,8 @@ class Comparison:
         lines = [header, *(" & ".join(cells) for cells in self._latex_rows())]
         if self.baseline is not None:
             lines.insert(2, "\\midrule")
-        return latex_table(self._caption(), f"l{'r' * len(self.means)}", lines)
+        caption = "\n".join((self._caption(), *self._judged_lines()))
+        return latex_table(caption, f"l{'r' * len(self.means)}", lines)
 
     def _repr_html_(self) -> str:
         """For notebooks: the table, with its rows explained."""
@@ -275,6 +290,11 @@ class Comparison:
         sentences = "".join(f"<li>{escape(row.explain())}</li>" for row in self.rows)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"{notebook_table(self._caption(), ['metric', *heading], rows)}<ul>{sentences}</ul>{notes}"
+
+    def _judged_lines(self) -> Iterator[str]:
+        for metric, shares in self.judged.items():
+            listed = ", ".join(f"{system} {share:.4f}" for system, share in shares.items())
+            yield f"Judged, of what {_shown(metric)} depends on: {listed}"
 
     def _caption(self) -> str:
         test, correction = _title(self.settings.test), self.settings.correction
@@ -292,7 +312,7 @@ class Comparison:
 
     def _cells(self, metric: str) -> Iterator[list[str]]:
         if self.baseline is not None:
-            yield [self.baseline, f"{self.means[metric][self.baseline]:.4f}"]
+            yield [self.baseline, f"{self.means[metric][self.baseline]:.4f}", *self._judged_cell(metric, self.baseline)]
         for row in self.rows:
             if row.metric == metric:
                 name = row.system if self.baseline is not None else f"{row.system} - {row.baseline}"
@@ -301,12 +321,19 @@ class Comparison:
                 yield [
                     name,
                     f"{row.system_mean:.4f}",
+                    *self._judged_cell(metric, row.system),
                     f"{_signed(row.difference)}{row.mark}",
                     ends,
                     _p_text(row.p).removeprefix("= ").replace(" ", ""),
                     f"{row.effect_size:.2f}",
                     f"{row.wins}/{row.losses}/{row.ties}",
                 ]
+
+    def _judged_cell(self, metric: str, system: str) -> list[str]:
+        if not self.judged:
+            return []
+        share = self.judged.get(metric, {}).get(system)
+        return ["" if share is None else f"{share:.4f}"]
 
     def _latex_rows(self) -> Iterator[list[str]]:
         if self.baseline is not None:
