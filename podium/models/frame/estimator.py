@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,21 @@ Requests = Mapping[str, Request]
 
 class Estimator:
     """Parameters by name, what every fitted model has, and what scikit-learn's tools ask of an estimator."""
+
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "n_features_in_": "Number of features of the training data.",
+        "feature_names_in_": "Names of the features, where the training data has names.",
+        "n_queries_": "Number of training queries.",
+        "categories_": "Names of the categories of each categorical feature, by feature; empty where there is none.",
+        "column_names_": "Names of the columns that the learner sees: features, and what transform and impute make.",
+        "best_iteration_": "Number of steps (trees, rounds, epochs, members) that the model has.",
+        "best_score_": "Value of the first metric on the first evaluation set after these steps; None without one.",
+        "evals_": "Learning curves: for each evaluation set, a list of values for each metric, one per step.",
+        "init_": "The fitted model whose scores are added; None where training started from nothing or from an array.",
+        "transform_": "The fitted transform, or None.",
+        "imputation_": "What missing values are filled with, or None where they are not filled.",
+        "fitted_parameters_": "Values that fit had for the parameters that a fitted model still reads to score.",
+    }
 
     n_features_in_: int
     feature_names_in_: np.ndarray  # of data with names

@@ -105,6 +105,13 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     folds: int = 4
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "weights_": "Weight of each member of the blend.",
+        "plan_": "What was chosen, as plain JSON: the parameters of each member and the weights.",
+        "tried_": "A record per candidate and blend that was compared.",
+        "notes_": "Sentences about what was left out, and why.",
+        "timing_": "Seconds of choosing, training and compiling; not part of the model file.",
+    }
     scoring_parameters: ClassVar[tuple[str, ...]] = (*Ensemble.scoring_parameters, "criterion", "policy")
     state_facts: ClassVar[Mapping[str, Fact]] = {
         "plan": Fact("members and weights", _is_plan),
