@@ -3,7 +3,7 @@
 `shap_values(model, X)` decomposes scores, `why(model, X, i, j)` what ranks one document above another: for trees and
 linear models. `importance(model)` counts the splits of trees. For any model, `partial_dependence(model, X, feature)`
 varies one feature, `permutation_importance(model, data)` shuffles each and `ablation(model, train, test)` trains again
-without each. `draw_tree`, `draw_curves` and `draw_line_search` draw.
+without each. `draw_tree`, `draw_curves`, `draw_line_search` and `draw_tuning` draw.
 """
 
 from podium._runtime.lazy import refuse_calls
@@ -17,6 +17,7 @@ from podium.explain.dependence import partial_dependence as partial_dependence
 from podium.explain.drawings import draw_curves as draw_curves
 from podium.explain.drawings import draw_line_search as draw_line_search
 from podium.explain.drawings import draw_tree as draw_tree
+from podium.explain.drawings import draw_tuning as draw_tuning
 from podium.explain.drops import ImportanceDrop as ImportanceDrop
 from podium.explain.drops import ImportanceDrops as ImportanceDrops
 from podium.explain.importances import Importance as Importance

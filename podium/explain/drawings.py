@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from podium.explain.drops import ImportanceDrops
     from podium.explain.reasons import Why
     from podium.metrics.line_searching import LineSearch
+    from podium.search.tuning import TunedWeighting
 
 SUFFIXES = (".svg", ".png")
 _UP, _DOWN, _LINE, _PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
@@ -178,6 +179,28 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     ranks = np.full(len(values), 0.5)
     ranks[known] = order / max(1, order.max(initial=0))
     return ranks
+
+
+def draw_tuning(tuned: TunedWeighting, path: str | os.PathLike[str]) -> None:
+    """The surface of k1 and b: the mean of the metric at every point of the grid, the best one marked."""
+    k1, b, means = tuned.surface()
+    best = np.unravel_index(int(means.argmax()), means.shape)
+    middle = (means.min() + means.max()) / 2
+    with _picture(path, 4.5) as axes:
+        picture = axes.imshow(means, origin="lower", aspect="auto", cmap="Blues")
+        for row, column in np.ndindex(*means.shape):
+            weight = "bold" if (row, column) == best else "normal"
+            colour = "white" if means[row, column] > middle else _LINE
+            text = f"{means[row, column]:.4f}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=9, color=colour, fontweight=weight)
+        axes.set_xticks(range(len(b)), [f"{value:g}" for value in b])
+        axes.set_yticks(range(len(k1)), [f"{value:g}" for value in k1])
+        axes.set_xlabel("b")
+        axes.set_ylabel("k1")
+        axes.set_title(
+            _plain(f"{tuned.start.weighting.name}, {counted(tuned.n_queries, 'query', 'queries')}"), fontsize=10
+        )
+        axes.figure.colorbar(picture, label=_plain(tuned.metric))
 
 
 def _spread(size: int, most: int) -> np.ndarray:
