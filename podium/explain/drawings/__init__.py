@@ -12,4 +12,5 @@ from podium.explain.drawings.curves import draw_line_search as draw_line_search
 from podium.explain.drawings.dots import draw_summary as draw_summary
 from podium.explain.drawings.pairs import draw_lambdas as draw_lambdas
 from podium.explain.drawings.style import refuse_other_suffixes as refuse_other_suffixes
+from podium.explain.drawings.surfaces import draw_tuning as draw_tuning
 from podium.explain.drawings.trees import draw_tree as draw_tree
