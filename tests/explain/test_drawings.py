@@ -77,6 +77,12 @@ def tuned_bm25():
 def every_picture(model, data, comparison):
     """Each drawing with what it takes: (name, function of ax)."""
     first = data.subset([0])
+    several = podium.compare(
+        {name: np.roll(model.predict(data), shift) for shift, name in enumerate(LONG)},
+        data,
+        metrics=["ndcg@10", "inversions"],
+        permutations=1000,
+    )
     yield "curves", lambda ax: drawings.draw_curves(model, ax=ax)
     yield "importance", explain.importance(model).plot
     yield "why", explain.why(model, data, 0, 1, documents=data.docids[:2]).plot
@@ -86,6 +92,7 @@ def every_picture(model, data, comparison):
     yield "summary", explain.shap_summary(model, data).plot
     yield "drops", explain.permutation_importance(model, data, repeats=2).plot
     yield "differences", lambda ax: drawings.draw_differences(comparison, ax=ax)
+    yield "differences of several", lambda ax: drawings.draw_differences(several, ax=ax)
     yield "cutoffs", explain.cutoff_curves({LONG[0]: np.arange(400) % 7, "mart": model, LONG[5]: -data.y}, data).plot
     yield "lambdas", explain.lambdas(model.predict(first), first.y, documents=first.docids).plot
     yield "lambdas of two", explain.lambdas([-3.25, 1e6], [0, 4], "ranknet").plot
@@ -162,7 +169,7 @@ def test_curves_over_cutoffs_are_the_values_of_evaluate(model, data, tmp_path):
     assert curves.to_frame().loc[10, "labels"] == curves.as_dict()["rankings"]["labels"][2] == 1.0
     assert str(curves).splitlines()[0] == "ndcg@k (policy standard)"
     for arguments, message in (
-        ({"metric": "ndcg@10"}, "metric must have no cutoff, such as 'ndcg'"),
+        ({"metric": "ndgc"}, "Did you mean 'ndcg'"),
         ({"cutoffs": []}, "cutoffs must be a list of ranks"),
         ({"rankings": {}}, "rankings must name each ranking"),
     ):
