@@ -1,10 +1,12 @@
 """Documentation that cannot rot: the blocks of README.md and docs/ are run."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
+from matplotlib import rc_context
 from promises import assert_alike, promised
 from serving import serving
 
@@ -17,6 +19,7 @@ from podium.search.features.kinds import _KINDS as FEATURES
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
+STYLE = runpy.run_path(str(ROOT / "docs/site/figures.py"))["STYLE"]
 ADDRESS = "http://127.0.0.1:8080"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 VERSION = re.compile(r"(onnxruntime) \d+\.\d+\.\d+")  # the installed one
@@ -65,7 +68,8 @@ def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, m
     monkeypatch.chdir(demo_folder)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
+        with rc_context(STYLE):
+            exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert_alike("\n".join(printed), promised(block), trained="fit(" in block)
 
