@@ -1,11 +1,13 @@
 """Documentation that cannot rot: the blocks of README.md and docs/ are run."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib import rc_context
 from promises import assert_alike, promised
 from serving import serving
 
@@ -18,6 +20,7 @@ from podium.search.features.kinds import _KINDS as FEATURES
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
+STYLE = runpy.run_path(str(ROOT / "docs/site/figures.py"))["STYLE"]
 ADDRESS = "http://127.0.0.1:8080"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -84,7 +87,8 @@ def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, m
     monkeypatch.chdir(demo_folder)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
+        with rc_context(STYLE):
+            exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert_alike("\n".join(printed), promised(block), trained="fit(" in block)
     for drawn in drawn_pictures(page):
