@@ -1,9 +1,9 @@
 """Scoring a Parquet file beside pyarrow's bare read of it, on all cores: read, score, keep the scores.
 
-Chosen before anything was measured: 400,000 rows of 136 features like MSLR's (`_mslr.py`) as float32, with label and qid,
-as pyarrow writes them by default, in row groups of 100,000; a forest of 100 trees of 31 leaves; the file in the page
-cache; all on the threads of this process. The bar is 1.4 times `pyarrow.parquet.read_table`, which reads all columns on
-all cores.
+Chosen before anything was measured: 400,000 rows of 136 features like MSLR's (`_mslr.py`) as float32, with label and
+qid, as pyarrow writes them by default, in row groups of 100,000; a forest of 100 trees of 31 leaves; the file in the
+page cache; all on the threads of this process. The bar is 1.4 times `pyarrow.parquet.read_table`, which reads all
+columns on all cores.
 
     python benchmarks/_scale_scoring.py
 """

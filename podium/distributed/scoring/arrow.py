@@ -116,7 +116,7 @@ class ArrowScorer:
 
     def _scores(self, model: Ranker, batch: pyarrow.RecordBatch) -> Array:
         names = feature_names(model, self.features)
-        refuse_other_columns(names, batch.schema.names)
+        refuse_other_columns(model, names, batch.schema.names)
         if not batch.num_rows:
             return np.empty(0)
         columns = _plain_columns(model, batch, names)

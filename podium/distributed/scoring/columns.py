@@ -17,11 +17,11 @@ from podium.formats.frames import no_column
 from podium.models.frame.ranker import Ranker
 from podium.models.trees.boosted import BoostedTrees
 
-_BLOCK_ROWS = 8192
+_BLOCK_BYTES = 4 << 20
 _APART = 16  # columns that lie a power of two apart would share the places of the cache
 
 
-def feature_names(model: Ranker, features: Sequence[str] | None = None) -> list[str]:
+def feature_names(model: Ranker, features: Sequence[Any] | None = None) -> list[Any]:
     """What the features of the model are called in tables, in its order.
 
     `features` are names for a model that was trained without; else those of tables that Podium writes from such data.
@@ -36,15 +36,17 @@ def feature_names(model: Ranker, features: Sequence[str] | None = None) -> list[
     if isinstance(features, str) or len(features) != model.n_features_in_ or len(set(features)) < len(features):
         expected = f"{model.n_features_in_:,} columns, each once, in the order of the model"
         raise ValueError(f"features must name {expected}; got {features!r:.200}.")
-    return [str(name) for name in features]
+    return list(features)
 
 
-def refuse_other_columns(names: Sequence[str], columns: Sequence[str]) -> None:
+def refuse_other_columns(model: Ranker, names: Sequence[Any], columns: Sequence[Any]) -> None:
     """Refuse a table that lacks a feature, or has two columns of its name."""
     known = set(columns)
     for name in names:
         if name not in known:
-            raise ValueError(f"a feature of the model is missing: {no_column(name, columns)}")
+            unnamed = not hasattr(model, "feature_names_in_")
+            advice = " The model was trained without names: give them in its order, features=[...]." if unnamed else ""
+            raise ValueError(f"a feature of the model is missing: {no_column(name, columns)}{advice}")
     if len(known) < len(columns):
         twice = next((name for name in names if list(columns).count(name) > 1), None)
         if twice is not None:
@@ -56,12 +58,12 @@ def is_plain(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
-def score_columns(model: Ranker, columns: Sequence[Array], names: Sequence[str]) -> Array:
+def score_columns(model: Ranker, columns: Sequence[Array], names: Sequence[Any]) -> Array:
     """One score per row, of a model whose scores do not depend on other rows; one plain array per feature."""
     if not _reads_columns(model):
         return model.score_rows(rows_of_columns(model, columns, names), None)
     n = len(columns[0])
-    out, size = np.empty(n), min(n, _BLOCK_ROWS)
+    out, size = np.empty(n), min(n, _block_rows(len(columns)))
     memory = np.empty((len(columns), size + _APART), np.float32)
     columns = [_single_step(values) for values in columns]
     for start in range(0, n, size):
@@ -73,13 +75,14 @@ def score_columns(model: Ranker, columns: Sequence[Array], names: Sequence[str])
     return out
 
 
-def rows_of_columns(model: Ranker, columns: Sequence[Array], names: Sequence[str]) -> Array:
+def rows_of_columns(model: Ranker, columns: Sequence[Array], names: Sequence[Any]) -> Array:
     """float32 rows in C order, checked as `predict` checks them."""
     n = len(columns[0])
     rows = np.empty((n, len(columns)), np.float32)
     columns = [_single_step(values) for values in columns]
-    for start in range(0, n, _BLOCK_ROWS):
-        part = slice(start, min(n, start + _BLOCK_ROWS))
+    size = _block_rows(len(columns))
+    for start in range(0, n, size):
+        part = slice(start, min(n, start + size))
         _fill(rows[part].T, columns, part)
     _refuse_infinite(rows, names, 0)
     model.refuse_unsupported(rows, "the rows", fitted=True)
@@ -90,6 +93,10 @@ def _reads_columns(model: Ranker) -> bool:
     """Whether the rows of this model go to its trees only, and those read columns."""
     alone = model.transform_ is None and model.imputation_ is None and model.init_ is None
     return isinstance(model, BoostedTrees) and alone and model.forest_.reads_columns
+
+
+def _block_rows(n_columns: int) -> int:
+    return max(1024, _BLOCK_BYTES // (4 * n_columns))
 
 
 def _single_step(values: Array) -> Array:
@@ -104,7 +111,7 @@ def _fill(block: Array, columns: Sequence[Array], part: slice) -> None:
             block[feature] = values[part]
 
 
-def _refuse_infinite(rows: Array, names: Sequence[str], first: int) -> None:
+def _refuse_infinite(rows: Array, names: Sequence[Any], first: int) -> None:
     infinite = np.isinf(rows)
     if infinite.any():
         row, feature = np.argwhere(infinite)[0].tolist()

@@ -27,6 +27,7 @@ from podium.distributed.scoring.parts import (
 )
 from podium.distributed.scoring.queries import SOURCE, Owners, Rows, gather, returned
 from podium.distributed.scoring.sending import SentModel
+from podium.formats.frames import no_column
 from podium.models.frame.arguments import rows_for
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import queries_by_id
@@ -34,7 +35,7 @@ from podium.models.frame.transforms import queries_by_id
 _SCORE = "score"
 
 
-def predict(model: Any, X: Any, qid: Any = None, *, features: Sequence[str] | None = None) -> Any:
+def predict(model: Any, X: Any, qid: Any = None, *, features: Sequence[Any] | None = None) -> Any:
     """One score per row of a Dask DataFrame (a Series with its index) or a Dask array: the bits of `model.predict`.
 
     `model` is a fitted model, which travels once per worker as bytes, or the path of a model file that all workers can
@@ -62,9 +63,9 @@ def predict(model: Any, X: Any, qid: Any = None, *, features: Sequence[str] | No
     return X[columns].map_partitions(_score_frame, _in_graph(sent), columns, meta=_meta())
 
 
-def _selected(model: Ranker, X: Any, features: Sequence[str] | None) -> list[str]:
+def _selected(model: Ranker, X: Any, features: Sequence[Any] | None) -> list[Any]:
     columns = feature_names(model, features)
-    refuse_other_columns(columns, [str(name) for name in X.columns])
+    refuse_other_columns(model, columns, list(X.columns))
     return columns
 
 
@@ -96,7 +97,7 @@ def _score_block(block: Any, sent: SentModel) -> Array:
     return model.score_rows(_checked(model, block), None) if block.shape[0] else np.empty(0)
 
 
-def _score_frame(part: Any, sent: SentModel, columns: Sequence[str]) -> Any:
+def _score_frame(part: Any, sent: SentModel, columns: Sequence[Any]) -> Any:
     import pandas
 
     model = sent.load()
@@ -110,13 +111,13 @@ def _score_frame(part: Any, sent: SentModel, columns: Sequence[str]) -> Any:
     return pandas.Series(scores, index=part.index, name=_SCORE)
 
 
-def _plain_columns(model: Ranker, part: Any, columns: Sequence[str]) -> list[Array] | None:
+def _plain_columns(model: Ranker, part: Any, columns: Sequence[Any]) -> list[Array] | None:
     if model.categories_ or not all(is_plain(part.dtypes[name]) for name in columns):
         return None
     return [part[name].to_numpy() for name in columns]
 
 
-def _rows_of_frame(model: Ranker, part: Any, columns: Sequence[str]) -> Any:
+def _rows_of_frame(model: Ranker, part: Any, columns: Sequence[Any]) -> Any:
     plain = _plain_columns(model, part, columns)
     if plain is not None:
         return rows_of_columns(model, plain, columns)
@@ -136,13 +137,14 @@ def _checked(model: Ranker, X: Any) -> Any:
 def _ids_of(X: Any, qid: Any) -> Any:
     """One id per row as a collection."""
     if isinstance(qid, str) and is_frame(X):
-        refuse_other_columns([qid], [str(name) for name in X.columns])
+        if qid not in X.columns:
+            raise ValueError(no_column(qid, list(X.columns)))
         return X[qid]
     refuse_others(qid, "qid")
     return qid
 
 
-def _predict_queries(sent: SentModel, X: Any, qid: Any, columns: list[str] | None) -> Any:
+def _predict_queries(sent: SentModel, X: Any, qid: Any, columns: list[Any] | None) -> Any:
     from dask import delayed
 
     X = X[columns] if columns is not None else _rows_in_one_piece(X)
@@ -159,7 +161,7 @@ def _predict_queries(sent: SentModel, X: Any, qid: Any, columns: list[str] | Non
     return _as_collection(X, scores)
 
 
-def _query_rows(part: Any, ids: Any, sent: SentModel, columns: Sequence[str] | None) -> Rows:
+def _query_rows(part: Any, ids: Any, sent: SentModel, columns: Sequence[Any] | None) -> Rows:
     model = sent.load()
     n = part.shape[0]
     qid = as_query_ids(ids, None, n)

@@ -16,6 +16,7 @@ import numpy as np
 
 from podium._runtime.compiler import Array
 from podium.data.query_ids import concat_ids, group_rows
+from podium.data.sparse import is_sparse
 
 Rows = Mapping[str, Any]
 """Arrays with one entry per row, "qid" among them."""
@@ -89,12 +90,17 @@ def owner_of_rows(ids: Array, away: Mapping[Any, int], partition: int) -> Array:
 def joined(pieces: Sequence[Rows]) -> Rows:
     if len(pieces) == 1:
         return pieces[0]
-    return {
-        name: concat_ids([piece[name] for piece in pieces])
-        if name == "qid"
-        else np.concatenate([piece[name] for piece in pieces])
-        for name in pieces[0]
-    }
+    return {name: _joined_column(name, [piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def _joined_column(name: str, columns: Sequence[Any]) -> Any:
+    if name == "qid":
+        return concat_ids(columns)
+    if not is_sparse(columns[0]):
+        return np.concatenate(columns)
+    from scipy.sparse import vstack
+
+    return vstack(columns, format="csr")
 
 
 def returned(ids: Array, away: Mapping[Any, int], partition: int, answers: Mapping[int, tuple[Array, Array]]) -> Array:
