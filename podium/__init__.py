@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from podium.formats.letor import read_letor as read_letor
     from podium.formats.letor import write_letor as write_letor
     from podium.formats.pairs import read_pairs as read_pairs
+    from podium.formats.subtopics import SubtopicQrels as SubtopicQrels
     from podium.formats.trec import Qrels as Qrels
     from podium.formats.trec import Run as Run
     from podium.formats.trec import read_qrels as read_qrels
@@ -89,6 +90,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "formats": ("read_data", "write_data"),
         "formats.letor": ("read_letor", "write_letor"),
         "formats.pairs": ("read_pairs",),
+        "formats.subtopics": ("SubtopicQrels",),
         "formats.trec": ("Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"),
         "lint.checks": ("check",),
         "metrics.base": ("Metric",),

@@ -61,6 +61,7 @@ PUBLIC = [
     "SelfAttentionRanker",
     "Stack",
     "Stage",
+    "SubtopicQrels",
     "XENDCG",
     "__version__",
     "check",
