@@ -1,11 +1,13 @@
 """Documentation that cannot rot: the blocks of README.md and docs/ are run."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib import rc_context
 from promises import assert_alike, promised
 from serving import serving
 
@@ -18,6 +20,7 @@ from podium.search.features.kinds import _KINDS as FEATURES
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
+STYLE = runpy.run_path(str(ROOT / "docs/site/figures.py"))["STYLE"]
 ADDRESS = "http://127.0.0.1:8080"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -84,7 +87,8 @@ def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, m
     monkeypatch.chdir(demo_folder)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
+        with rc_context(STYLE):
+            exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert_alike("\n".join(printed), promised(block), trained="fit(" in block)
     for drawn in drawn_pictures(page):
@@ -114,6 +118,22 @@ def test_commands_print_what_the_page_shows(page, demo_folder, monkeypatch, caps
             lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
             printed, expected = (VERSION.sub(r"\1", text.strip()) for text in ("\n".join(lines), shown))
             assert_alike(printed, expected, trained=trained or command == "demo")
+
+
+SHOWN = re.compile(r"!\[[^\]]+\]\(pictures/([\w-]+\.svg)\)")
+LABEL = re.compile(r"<text[^>]*>([^<]*)</text>")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_are_those_that_the_code_of_the_page_draws(page, demo_folder):
+    """Their letters are compared, which every version of matplotlib draws alike; `docs/site/figures.py` writes them."""
+    code = "\n".join(blocks(page, "python"))
+    for name in SHOWN.findall(page.read_text(encoding="utf-8")):
+        if name in code:
+            drawn = next(demo_folder.rglob(name), None)
+            assert drawn is not None, f"run this page's test_python_blocks_run_and_print_what_they_say too: {name}"
+            labels = [LABEL.findall(path.read_text("utf-8")) for path in (drawn, ROOT / "docs/pictures" / name)]
+            assert labels[0] == labels[1], name
 
 
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from podium._runtime.markup import notebook_table
 from podium._runtime.words import counted
 from podium.explain.drawable import Drawable
 from podium.metrics.base import Metric
@@ -110,8 +110,8 @@ class Lambdas(Drawable):
 
     def _repr_html_(self) -> str:
         """For notebooks: both tables."""
-        pairs, documents = (_html_table(*cells) for cells in (self._pair_cells(), self._document_cells()))
-        return f"<p>{escape(self.caption)}<br>{escape(self.formula)}</p>{pairs}{documents}"
+        pairs = notebook_table(f"{self.caption}; {self.formula}", *self._pair_cells())
+        return pairs + notebook_table("Sums per document", *self._document_cells())
 
     def _pair_columns(self) -> dict[str, Any]:
         pairs, names = self.pairs, np.array(self.documents, dtype=object)
@@ -284,9 +284,3 @@ def _rich_table(heading: Sequence[str], cells: Sequence[Sequence[str]]) -> Table
     for row in cells:
         table.add_row(*map(Text, row))
     return table
-
-
-def _html_table(heading: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in cells)
-    head = "".join(f"<th>{escape(name)}</th>" for name in heading)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
-from podium._runtime.exact import exact_sum
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.closed_forms import ADDITIVE, FormArrays
@@ -139,8 +138,8 @@ class BoundLambda(BoundObjective, of=Lambda):
     def __init__(self, objective: Lambda, data: BoundLabels, n_jobs: int | None) -> None:
         super().__init__(objective, data, n_jobs)
         refuse_negative_labels(objective.name, data.labels)
-        self.metric = objective.target.resolve(float(data.labels.max(initial=0.0)))
-        _warn_if_rank_is_ignored(self.metric, data.labels)
+        self.metric = objective.target.resolve(data.largest_label)
+        _warn_if_rank_is_ignored(self.metric, data.grades)
         self.form = closed_form_of(self.metric, data)
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
@@ -153,7 +152,7 @@ class BoundLambda(BoundObjective, of=Lambda):
     @property
     def total_weight(self) -> float:
         """As of listwise objectives, with the mean weight squared: a pair counts by the product of two."""
-        return exact_sum(self.query_weights * self.data.mean_weights**2)
+        return self.data.exact_sum(self.query_weights * self.data.mean_weights**2)
 
     def on_device(self) -> DeviceObjective | None:
         """Of metrics that have a closed form; weights of ranks that differ from query to query lie at its rows."""
@@ -271,21 +270,21 @@ def lambda_gradients(scores: Any, lists: PaddedLists, kind: int, cutoff: int, si
     return -sigma * scale[:, None] * lambdas.sum(axis=2)
 
 
-def _warn_if_rank_is_ignored(metric: Metric, labels: Array) -> None:
+def _warn_if_rank_is_ignored(metric: Metric, grades: Array) -> None:
     """Warn of metrics whose swap deltas do not depend on ranks, or only at the cutoff."""
     reason = metric.lambda_advice()
-    if reason is None and _never_changes(metric, labels):
+    if reason is None and _never_changes(metric, grades):
         reason = "is the same for every order of a list, so there is nothing to learn from it; give it a cutoff"
     if reason is not None:
         warnings.warn(f"lambda: {metric.name} {reason}.", UserWarning, stacklevel=5)
 
 
-def _never_changes(metric: Metric, labels: Array) -> bool:
+def _never_changes(metric: Metric, grades: Array) -> bool:
     """Try every swap in lists of good documents, one of each grade, and bad ones after.
 
     There are 1, 2, ... good documents, as many as ranks can count: one more than a metric asks for hides every swap.
     """
-    grades = np.unique(labels)[::-1]
+    grades = grades[::-1]
     if len(grades) < 2:
         return False
     few = grades[np.linspace(0, len(grades) - 1, min(len(grades), 5)).astype(np.int64)]

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
-from podium._runtime.exact import exact_sum
 from podium.objectives.base import (
     BoundLabels,
     BoundObjective,
@@ -153,7 +152,7 @@ class BoundPairwise(BoundObjective, of=PairwiseObjective):
         """The sum of the pairs' weights: of pairs of different labels, and of all others where these count."""
         sums = np.zeros((2, self.n_queries))
         _sum_pairs(self.order.places, self.order.worse, self.data.weights, self.offsets, sums)
-        return exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
+        return self.data.exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
 
     def pair_table(self, scores: Array, query: int) -> PairTable:
         """Pairs of different labels and, where these count, of equal ones, which raise the lower of two scores."""

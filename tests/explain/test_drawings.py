@@ -2,7 +2,9 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from podium.explain import drawings
 from podium.explain.drawings.style import SERIES
 from podium.explain.queries import explain_top
 from podium.metrics import line_search
+from podium.search import build_index, open_index, tune_weighting
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -67,6 +70,14 @@ def comparison(data, model):
     return podium.compare(worse, data, permutations=1000)
 
 
+@cache
+def tuned_bm25():
+    """The means of the grid of k1 and b, on a collection of two documents."""
+    with TemporaryDirectory() as folder:
+        index = open_index(build_index([("a", "one two"), ("b", "two two three")], Path(folder) / "index"))
+        return tune_weighting(index, {"1": "two", "2": "three"}, {"1": {"a": 1}, "2": {"b": 1}}, folds=2)
+
+
 def every_picture(model, data, comparison):
     """Each drawing with what it takes: (name, function of ax)."""
     first = data.subset([0])
@@ -90,6 +101,7 @@ def every_picture(model, data, comparison):
     yield "lambdas", explain.lambdas(model.predict(first), first.y, documents=first.docids).plot
     yield "lambdas of two", explain.lambdas([-3.25, 1e6], [0, 4], "ranknet").plot
     found = line_search(np.zeros(400), model.predict(data), data, metric="ndcg@10")
+    yield "tuning", lambda ax: drawings.draw_tuning(tuned_bm25(), ax=ax)
     yield "line search", lambda ax: drawings.draw_line_search(found, ax=ax)
 
 

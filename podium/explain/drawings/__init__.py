@@ -15,4 +15,5 @@ from podium.explain.drawings.style import SERIES as SERIES
 from podium.explain.drawings.style import picture as picture
 from podium.explain.drawings.style import pictures as pictures
 from podium.explain.drawings.style import refuse_other_suffixes as refuse_other_suffixes
+from podium.explain.drawings.surfaces import draw_tuning as draw_tuning
 from podium.explain.drawings.trees import draw_tree as draw_tree
