@@ -79,11 +79,14 @@ class Lambdas(Drawable):
         product = " ".join(parts)
         return f"o = s_i - s_j, {slope}{'' if product == 'rho' else f', lambda = {product}'}; i is raised, j lowered"
 
-    def to_frame(self, *, documents: bool = False) -> Any:
-        """A table of pandas with one row per pair or, with `documents`, one per document."""
-        import pandas
+    def to_frame(self, *, documents: bool = False, backend: str = "pandas") -> Any:
+        """A table: one row per pair or, with `documents`, one per document; "pandas", "polars" or "pyarrow"."""
+        from podium.formats.frames import make_frame
 
-        return pandas.DataFrame(self._document_columns() if documents else self._pair_columns())
+        columns = self._document_columns() if documents else self._pair_columns()
+        return make_frame(
+            {name: list(column) if column.dtype == object else column for name, column in columns.items()}, backend
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`."""
