@@ -49,17 +49,17 @@ class Lambdas(Drawable):
     @property
     def lambdas(self) -> np.ndarray:
         """(documents,) the sum of each document: minus its gradient, upwards if positive."""
-        n = len(self.documents)
-        sums = np.bincount(self.pairs.upper, self.pairs.lambdas, n) - np.bincount(
-            self.pairs.lower, self.pairs.lambdas, n
-        )
-        return np.asarray(sums)
+        each = self.pairs.lambdas
+        return np.asarray(self._summed(self.pairs.upper, each) - self._summed(self.pairs.lower, each))
 
     @property
     def hessians(self) -> np.ndarray:
         """(documents,) the second derivatives; a tree's leaf is the sum of its lambdas over that of these."""
-        n, each = len(self.documents), self.pairs.hessian
-        return np.asarray(np.bincount(self.pairs.upper, each, n) + np.bincount(self.pairs.lower, each, n))
+        each = self.pairs.hessian
+        return np.asarray(self._summed(self.pairs.upper, each) + self._summed(self.pairs.lower, each))
+
+    def _summed(self, rows: np.ndarray, each: np.ndarray) -> np.ndarray:
+        return np.asarray(np.bincount(rows, each, len(self.documents)))
 
     @property
     def caption(self) -> str:
@@ -84,9 +84,7 @@ class Lambdas(Drawable):
         from podium.formats.frames import make_frame
 
         columns = self._document_columns() if documents else self._pair_columns()
-        return make_frame(
-            {name: list(column) if column.dtype == object else column for name, column in columns.items()}, backend
-        )
+        return make_frame({name: _listed(column) for name, column in columns.items()}, backend)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`."""
@@ -104,9 +102,13 @@ class Lambdas(Drawable):
         """The documents as a table for rich, by rank."""
         return _rich_table(*self._document_cells())
 
+    def sentences(self) -> list[str]:
+        """The lines that are printed."""
+        tables = [*_aligned(*self._pair_cells()), "", *_aligned(*self._document_cells())]
+        return [self.caption, self.formula, "", *tables]
+
     def __str__(self) -> str:
-        lines = [self.caption, self.formula, "", *_aligned(*self._pair_cells()), "", *_aligned(*self._document_cells())]
-        return "\n".join(lines)
+        return "\n".join(self.sentences())
 
     def __repr__(self) -> str:
         return f"Lambdas({self.caption})"
