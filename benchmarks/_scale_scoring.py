@@ -27,7 +27,7 @@ from pyarrow import parquet
 import podium
 
 ROWS, GROUP_ROWS, TRAINING_ROWS, TREES, LEAVES = 400_000, 100_000, 10_000, 100, 31
-BAR, REPEATS, BATCH_ROWS = 1.4, 9, 50_000
+BAR, REPEATS = 1.4, 9
 FRAME = "predict of dask.dataframe.read_parquet"
 NAMES = [f"feature_{number:03}" for number in range(1, N_FEATURES + 1)]
 
@@ -48,7 +48,7 @@ def train_model() -> podium.MART:
 
 def score_group(scorer: Any, path: Path, group: int) -> np.ndarray:
     batches = parquet.ParquetFile(path).iter_batches(
-        BATCH_ROWS, row_groups=[group], columns=scorer.columns, use_threads=False
+        GROUP_ROWS, row_groups=[group], columns=scorer.columns, use_threads=False
     )
     return np.concatenate([batch.column("score").to_numpy() for batch in scorer(batches)])
 

@@ -209,6 +209,28 @@ def test_categories_are_found_by_name(rows, kind):
         np.testing.assert_array_equal(podium.distributed.predict(model, divided(frame, [100])).compute(), expected)
 
 
+def test_categories_of_an_array_are_found_by_place(rows):
+    ids = 2**24 + np.random.default_rng(0).integers(0, 4, len(rows))
+    X = np.column_stack([rows["bm25"], ids])
+    model = podium.LambdaMART(n_estimators=5, min_samples_leaf=2, categorical=[1]).fit(X, ids % 3, qid=rows["qid"])
+    frame = pd.DataFrame({"shop": ids, "bm25": rows["bm25"].to_numpy()})
+    expected = model.predict(X)
+    assert len(np.unique(expected)) > 2
+    features = ["bm25", "shop"]
+    scores = podium.distributed.predict(model, divided(frame, [100]), features=features).compute()
+    np.testing.assert_array_equal(scores, expected)
+    scorer = podium.distributed.arrow_scorer(model, features=features)
+    np.testing.assert_array_equal(scores_of(scorer([pa.RecordBatch.from_pandas(frame)])), expected)
+
+
+def test_batches_that_pandas_made_become_pandas_again(models, rows):
+    batch = pa.RecordBatch.from_pandas(rows.rename_axis("row"))
+    (scored,) = podium.distributed.arrow_scorer(models("MART"), keep=["qid"])([batch])
+    assert scored.to_pandas().columns.tolist() == ["qid", "score"]
+    (scored,) = podium.distributed.arrow_scorer(models("MART"))([batch])
+    assert scored.to_pandas().index.tolist() == rows.index.tolist()
+
+
 # --- how a model travels
 
 

@@ -176,7 +176,9 @@ def _ids(column: pyarrow.Array) -> Any:
 
 
 def _plain_columns(model: Ranker, batch: pyarrow.RecordBatch, names: Sequence[str]) -> list[Array] | None:
-    """The features as arrays of numbers; None where a column is of a type that only a general reader knows."""
+    """The features as arrays of numbers; None where there is something that only a general reader knows."""
+    if model.categories_ and not hasattr(model, "feature_names_in_"):  # categories of an array, by place
+        return None
     columns = []
     for name in names:
         column, known = batch.column(name), model.categories_.get(name)
