@@ -313,7 +313,10 @@ def test_a_cluster_of_processes_gives_the_same_scores(models, rows, tmp_path):
         (lambda rows: rows.rename(columns={"age": "agee"}), "Did you mean 'agee'"),
         (lambda rows: rows.assign(age=np.inf), "column 'age' has inf in row 1"),
         (lambda rows: rows.assign(age=1e300), "column 'age' has inf in row 1"),
-        (lambda rows: rows.assign(age="old"), "old"),
+        (
+            lambda rows: rows.assign(age="old"),
+            "column 'age' holds text such as 'old', and the model needs numbers there",
+        ),
     ],
 )
 def test_wrong_columns_are_named(models, rows, change, message):
