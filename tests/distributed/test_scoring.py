@@ -1,6 +1,7 @@
 """Scoring at scale: the bits of `model.predict`, however rows are divided and in whatever kind of column they are."""
 
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -364,6 +365,15 @@ def test_what_cannot_be_scored_is_refused_before_the_work(models, rows):
         list(scorer(models("MART"))([batch]))
     with pytest.raises(ValueError, match="there is no column 'id'"):
         list(scorer(models("MART"), keep=["id"])([batch]))
+
+
+def test_without_dask_or_pyarrow_the_extra_is_named(models, rows, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask.dataframe", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"podium\[dask\]"):
+        podium.distributed.predict(models("MART"), rows)
+    with pytest.raises(ImportError, match=r"podium\[arrow\]"):
+        podium.distributed.arrow_scorer(models("MART"))
 
 
 def test_a_query_that_comes_back_is_refused(models, rows):
