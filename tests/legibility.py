@@ -30,7 +30,6 @@ def problems(figure, scale=1.0):
     width, height = figure.get_size_inches()
     figure.set_size_inches(width * scale, height)
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # lays out
     with _recorded() as texts:
         canvas.draw()
     renderer = canvas.get_renderer()

@@ -95,6 +95,16 @@ def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, m
         assert_same_picture(demo_folder / "pictures" / drawn, page.parent / "pictures" / drawn)
 
 
+def test_pictures_of_trees_are_those_that_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "pictures")
+    import draw
+
+    draw.draw_parts(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"bins.svg", "gains.svg", "sums.svg", "shapes.svg"}
+    for path in tmp_path.iterdir():
+        assert_same_picture(path, ROOT / "docs" / "pictures" / path.name)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_print_what_the_page_shows(page, demo_folder, monkeypatch, capsys):
     """A console block holds `$ podium ...` and the whole output of the command."""

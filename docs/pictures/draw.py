@@ -7,10 +7,12 @@ the histograms of sums.svg are a sketch.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import tempfile
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +41,8 @@ LABELS = np.array([0, 0, 1, 2, 4, 5, 9])
 
 def draw_all(folder: Path = FOLDER) -> None:
     """Write every picture."""
+    draw_parts(folder)
     splits = demo_splits()
-    save(bins_of(splits.train.X[:, FEATURE_NAMES.index("dwell_seconds")]), folder / "bins.svg")
-    save(gains_of_the_example(), folder / "gains.svg")
-    save(packing_and_subtraction(), folder / "sums.svg")
-    save(three_shapes(), folder / "shapes.svg")
     model = podium.LambdaMART(n_estimators=120, max_leaf_nodes=16, learning_rate=0.2, n_jobs=2)
     parts = {"validation": splits.valid, "training": splits.train}
     model.fit(splits.train, eval_set=parts, early_stopping_rounds=120)
@@ -52,11 +51,19 @@ def draw_all(folder: Path = FOLDER) -> None:
         draw_page(FOLDER.parent / page, folder)
 
 
+def draw_parts(folder: Path) -> None:
+    """The pictures that need no training."""
+    save(bins_of(demo_splits().train.X[:, FEATURE_NAMES.index("dwell_seconds")]), folder / "bins.svg")
+    save(gains_of_the_example(), folder / "gains.svg")
+    save(packing_and_subtraction(), folder / "sums.svg")
+    save(three_shapes(), folder / "shapes.svg")
+
+
 def draw_page(page: Path, folder: Path) -> None:
     """Run the code of a page, which saves its pictures in `pictures/`, and store them."""
     names: dict[str, object] = {}
     before = Path.cwd()
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, redirect_stdout(io.StringIO()):
         os.chdir(work)
         try:
             for block in re.findall(

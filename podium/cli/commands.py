@@ -197,11 +197,12 @@ def explain_command(
     query: Annotated[str | None, Option(help="The id of the query whose ranking is explained.")] = None,
     documents: Annotated[tuple[str, str] | None, Option(help="Two documents to compare: ids, or rows from 1.")] = None,
     top: Annotated[int | None, Option(min=1, help="The top K documents of the query; default 5.")] = None,
+    lambdas: Annotated[bool, Option("--lambdas", help="With --query: its pairs, with rho, |dZ| and lambda.")] = False,
     shap: Annotated[bool, Option("--shap", help="Mean |SHAP| of each feature within the queries of DATA.")] = False,
     permutation: Annotated[bool, Option("--permutation", help="The drop of the metric per shuffled feature.")] = False,
     ablation: Annotated[Path | None, Option(help="Train on this file without each feature: the drop.")] = None,
     group: Annotated[list[str], Option(metavar="NAME=F,F", help="With --ablation: left out together.")] = [],
-    metric: Annotated[str | None, Option("--metric", "-m", help="Of --permutation and --ablation.")] = None,
+    metric: Annotated[str | None, Option("--metric", "-m", help="Of --permutation, --ablation and --lambdas.")] = None,
     out: Annotated[Path | None, Option(help="Also draw a plot to an .svg or .png file.")] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -211,15 +212,17 @@ def explain_command(
     from podium.cli import terminal as _terminal
     from podium.workflows.explaining import explain_file
 
-    asked = studies.Asked(shap, permutation, ablation, group, metric)
+    asked = studies.Asked(shap, permutation, ablation, group, metric, lambdas)
     studies.refuse_bad_picture(out, [path for path in (model, data, ablation) if path is not None], force)
     if asked.refuse_wrong_options(query, documents, top):
         studies.print_study(asked, model, data, out, as_json)
         return
     query = cast(str, query)
-    if documents is not None and top is not None:
-        raise ValueError("Give --documents I J or --top K, not both.")
-    explained = explain_file(model, data, query, documents=documents, top=top or 5, locate=inputs.reading)
+    if (documents is not None) + (top is not None) + lambdas > 1:
+        raise ValueError("Give one of --documents I J, --top K and --lambdas.")
+    options: dict[str, Any] = {"documents": documents, "top": top or 5}
+    options["lambdas"] = (metric or "ndcg@10") if lambdas else None
+    explained = explain_file(model, data, query, **options, locate=inputs.reading)
     if as_json:
         show({"query": query} | explained.as_dict() | studies.draw(explained, out))
     else:

@@ -19,6 +19,7 @@ class Asked:
     ablation: Path | None
     groups: list[str]
     metric: str | None
+    lambdas: bool = False
 
     @property
     def kinds(self) -> list[str]:
@@ -29,12 +30,12 @@ class Asked:
         """Whether a study is asked for, and nothing that contradicts it."""
         if len(self.kinds) + (query is not None) != 1:
             raise ValueError("Give one of --query Q, --shap, --permutation and --ablation TRAIN.")
-        if query is None and (documents is not None or top is not None):
-            raise ValueError("--documents and --top are about one query. Add --query Q, or leave them out.")
+        if query is None and (documents is not None or top is not None or self.lambdas):
+            raise ValueError("--documents, --top and --lambdas are about one query. Add --query Q, or leave them out.")
         if self.groups and self.ablation is None:
             raise ValueError("--group is for --ablation TRAIN. Add it, or leave --group out.")
-        if self.metric is not None and self.kinds in ([], ["shap"]):
-            raise ValueError("--metric is for --permutation and --ablation. Leave it out.")
+        if self.metric is not None and self.kinds in ([], ["shap"]) and not self.lambdas:
+            raise ValueError("--metric is for --permutation, --ablation and --lambdas. Leave it out.")
         return query is None
 
     def named_groups(self) -> dict[str, list[int | str]] | None:

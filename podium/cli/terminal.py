@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
     from podium.evaluation.evaluating import Evaluation
     from podium.explain import Why
+    from podium.explain.lambdas import Lambdas
     from podium.explain.queries import QueryExplained
     from podium.lab.tuning.tuning import Tuned
     from podium.models.registry import ModelEntry
@@ -106,8 +107,8 @@ def print_parameters(entry: ModelEntry) -> None:
     print_table(("parameter", "default", "allowed", "what it means"), rows)
 
 
-def print_explanation(explained: QueryExplained | Why) -> None:
-    """One sentence per document; for two documents the reasons, in words and as a table of features."""
+def print_explanation(explained: QueryExplained | Lambdas | Why) -> None:
+    """The lines of a query; for two documents the reasons, in words and as a table of features."""
     if hasattr(explained, "sentences"):
         show("\n".join(explained.sentences()))
     else:

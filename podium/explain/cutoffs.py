@@ -40,11 +40,11 @@ class CutoffCurves(Drawable):
         cutoffs = tuple(metric.cutoff or 0 for metric in metrics)
         return cls(base, policy, tuple(evaluations), cutoffs, np.array(values))
 
-    def to_frame(self) -> Any:
-        """A table of pandas with one row per cutoff and one column per ranking."""
-        import pandas
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with one row per cutoff and one column per ranking; "pandas", "polars" or "pyarrow"."""
+        from podium.formats.frames import make_frame
 
-        return pandas.DataFrame(dict(zip(self.names, self.values)), index=pandas.Index(self.cutoffs, name="k"))
+        return make_frame({"cutoff": list(self.cutoffs)} | dict(zip(self.names, self.values)), backend)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`; an undefined mean is None."""

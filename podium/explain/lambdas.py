@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from podium._runtime.markup import notebook_table
 from podium._runtime.words import counted
 from podium.explain.drawable import Drawable
 from podium.metrics.base import Metric
@@ -49,17 +49,17 @@ class Lambdas(Drawable):
     @property
     def lambdas(self) -> np.ndarray:
         """(documents,) the sum of each document: minus its gradient, upwards if positive."""
-        n = len(self.documents)
-        sums = np.bincount(self.pairs.upper, self.pairs.lambdas, n) - np.bincount(
-            self.pairs.lower, self.pairs.lambdas, n
-        )
-        return np.asarray(sums)
+        each = self.pairs.lambdas
+        return np.asarray(self._summed(self.pairs.upper, each) - self._summed(self.pairs.lower, each))
 
     @property
     def hessians(self) -> np.ndarray:
         """(documents,) the second derivatives; a tree's leaf is the sum of its lambdas over that of these."""
-        n, each = len(self.documents), self.pairs.hessian
-        return np.asarray(np.bincount(self.pairs.upper, each, n) + np.bincount(self.pairs.lower, each, n))
+        each = self.pairs.hessian
+        return np.asarray(self._summed(self.pairs.upper, each) + self._summed(self.pairs.lower, each))
+
+    def _summed(self, rows: np.ndarray, each: np.ndarray) -> np.ndarray:
+        return np.asarray(np.bincount(rows, each, len(self.documents)))
 
     @property
     def caption(self) -> str:
@@ -79,11 +79,12 @@ class Lambdas(Drawable):
         product = " ".join(parts)
         return f"o = s_i - s_j, {slope}{'' if product == 'rho' else f', lambda = {product}'}; i is raised, j lowered"
 
-    def to_frame(self, *, documents: bool = False) -> Any:
-        """A table of pandas with one row per pair or, with `documents`, one per document."""
-        import pandas
+    def to_frame(self, *, documents: bool = False, backend: str = "pandas") -> Any:
+        """A table: one row per pair or, with `documents`, one per document; "pandas", "polars" or "pyarrow"."""
+        from podium.formats.frames import make_frame
 
-        return pandas.DataFrame(self._document_columns() if documents else self._pair_columns())
+        columns = self._document_columns() if documents else self._pair_columns()
+        return make_frame({name: _listed(column) for name, column in columns.items()}, backend)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`."""
@@ -101,17 +102,21 @@ class Lambdas(Drawable):
         """The documents as a table for rich, by rank."""
         return _rich_table(*self._document_cells())
 
+    def sentences(self) -> list[str]:
+        """The lines that are printed."""
+        tables = [*_aligned(*self._pair_cells()), "", *_aligned(*self._document_cells())]
+        return [self.caption, self.formula, "", *tables]
+
     def __str__(self) -> str:
-        lines = [self.caption, self.formula, "", *_aligned(*self._pair_cells()), "", *_aligned(*self._document_cells())]
-        return "\n".join(lines)
+        return "\n".join(self.sentences())
 
     def __repr__(self) -> str:
         return f"Lambdas({self.caption})"
 
     def _repr_html_(self) -> str:
         """For notebooks: both tables."""
-        pairs, documents = (_html_table(*cells) for cells in (self._pair_cells(), self._document_cells()))
-        return f"<p>{escape(self.caption)}<br>{escape(self.formula)}</p>{pairs}{documents}"
+        pairs = notebook_table(f"{self.caption}; {self.formula}", *self._pair_cells())
+        return pairs + notebook_table("Sums per document", *self._document_cells())
 
     def _pair_columns(self) -> dict[str, Any]:
         pairs, names = self.pairs, np.array(self.documents, dtype=object)
@@ -284,9 +289,3 @@ def _rich_table(heading: Sequence[str], cells: Sequence[Sequence[str]]) -> Table
     for row in cells:
         table.add_row(*map(Text, row))
     return table
-
-
-def _html_table(heading: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in cells)
-    head = "".join(f"<th>{escape(name)}</th>" for name in heading)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -12,6 +12,7 @@ from podium.data.ranking import RankingData
 from podium.data.sparse import as_dense
 from podium.explain.attributions import attribute, centre
 from podium.explain.drawable import Drawable
+from podium.explain.lambdas import Lambdas, lambdas
 from podium.explain.reasons import Why, why
 from podium.explain.subjects import columns_for, refuse_unfitted
 
@@ -104,6 +105,13 @@ def explain_pair(model: Any, data: RankingData, query: str, documents: tuple[str
             raise ValueError(f"Query {query} has no document {document!r}; it has {_listed(called)}.{hint}")
     first, second = map(called.index, documents)
     return why(model, part, first, second, documents=documents)
+
+
+def explain_lambdas(model: Any, data: RankingData, query: str, metric: str) -> Lambdas:
+    """The pairs of a query's documents at the scores of a model, as training with this metric sees them."""
+    refuse_unfitted(model)
+    part, called = find_query(data, query)
+    return lambdas(model.predict(part), part.labels_for("--lambdas"), metric=metric, documents=called)
 
 
 def _best_first(scores: np.ndarray, called: list[str]) -> list[int]:

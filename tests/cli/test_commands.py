@@ -799,6 +799,14 @@ def test_explain_says_why_documents_stand_where_they_do(podium, work):
     code, out, _ = podium("explain", "m.podium", "test.txt", "--query", query, "--documents", last, first)
     assert code == 0
     assert out.startswith(f"Document {first} is ranked above document {last} by ")
+    code, out, _ = podium("explain", "m.podium", "test.txt", "--query", query, "--lambdas", "-m", "map")
+    assert code == 0
+    assert out.startswith("lambda, map (policy standard): 8 documents, ")
+    assert out.splitlines()[-8].split()[:2] == ["1", first]
+    words = ["--lambdas", "--out", "lambdas.svg", "--json"]
+    found = json.loads(podium("explain", "m.podium", "test.txt", "--query", query, *words)[1])
+    assert sum(document["lambda"] for document in found["documents"]) == pytest.approx(0, abs=1e-9)
+    assert found["written"] == "lambdas.svg"
     words = ["--documents", first, last, "--out", "why.svg", "--json"]
     found = json.loads(podium("explain", "m.podium", "test.txt", "--query", query, *words)[1])
     assert found["difference"] == float(run[0][4]) - float(run[7][4])
@@ -809,7 +817,9 @@ def test_explain_says_why_documents_stand_where_they_do(podium, work):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--documents", "a", "b", "--top", "3"], "Give --documents I J or --top K, not both"),
+        (["--documents", "a", "b", "--top", "3"], "Give one of --documents I J, --top K and --lambdas"),
+        (["--lambdas", "--top", "3"], "Give one of --documents I J, --top K and --lambdas"),
+        (["--metric", "map"], "--metric is for --permutation, --ablation and --lambdas"),
         (["--out", "why.pdf"], "the suffix of a picture must be one of .svg, .png; got '.pdf'"),
         (["--out", "no/why.svg"], "no/why.svg: the folder no does not exist"),
         ([], "none.podium: No such file"),

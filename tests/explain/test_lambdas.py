@@ -88,6 +88,9 @@ def test_it_is_printed_with_its_formula():
     assert "<a>" not in table._repr_html_()
     assert json.loads(json.dumps(table.as_dict()))["pairs"][0]["i"] == "<a>"
     assert table.table().row_count == 1
+    for backend in ("polars", "pyarrow"):
+        pytest.importorskip(backend)
+        assert str(table.to_frame(backend=backend)["i"][0]) == "<a>"
     assert table.documents_table().row_count == 2
 
 

@@ -58,7 +58,7 @@ def draw_curves(model: Any, path: str | os.PathLike[str] | None = None, *, ax: A
     with pictures(path, [2.9 if len(metrics) > 1 else HEIGHT] * len(metrics), ax) as panels:
         for number, (axes, metric) in enumerate(zip(panels, metrics)):
             shared = ax is not None and len(metrics) > 1
-            _draw_metric(axes, model, metric, DASHES[number % len(DASHES)] if shared else "-", shared)
+            _draw_metric(axes, model, metric, number if shared else None)
             axes.set_ylabel(plain(", ".join(metrics) if shared else metric), wrap=True)
         for axes in panels if ax is None else panels[:1]:
             steps = counted(model.best_iteration_, model.step_word)
@@ -69,12 +69,14 @@ def draw_curves(model: Any, path: str | os.PathLike[str] | None = None, *, ax: A
     return panels[0]
 
 
-def _draw_metric(axes: Any, model: Any, metric: str, dashes: Any, shared: bool) -> None:
+def _draw_metric(axes: Any, model: Any, metric: str, dashes: int | None) -> None:
+    """One line per evaluation set; with `dashes`, metrics share the axes and have theirs."""
     for number, (part, curves) in enumerate(model.evals_.items()):
         if metric in curves:
-            look = {"color": SERIES[number % len(SERIES)], "linestyle": dashes}
+            kind = number // len(SERIES) if dashes is None else dashes
+            look = {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[kind % len(DASHES)]}
             values = curves[metric]
-            label = plain(f"{part}: {metric}" if shared else part, NAME)
+            label = plain(part if dashes is None else f"{part}: {metric}", NAME)
             axes.plot(range(1, len(values) + 1), values, label=label, marker="o" if len(values) == 1 else None, **look)
     axes.grid(axis="y")
 
@@ -178,12 +180,12 @@ def _draw_pair(axes: Any, comparison: Comparison, pair: PairComparison) -> None:
 
 
 def _name_extremes(axes: Any, queries: list[Any], heights: np.ndarray) -> None:
-    """The queries that gained most and those that lost most, in the corners where no bar is."""
+    """The queries at both ends, in the corners where no bar is."""
     gains = [(query, size) for query, size in zip(queries[:_EXTREMES], heights) if size > 0]
     losses = [(query, size) for query, size in zip(queries[::-1][:_EXTREMES], heights[::-1]) if size < 0]
     for named, word, spot, side in (
-        (gains, "most gained", (0.99, 0.97), "right"),
-        (losses, "most lost", (0.01, 0.03), "left"),
+        (gains, "highest", (0.99, 0.97), "right"),
+        (losses, "lowest", (0.01, 0.03), "left"),
     ):
         if named:
             text = "\n".join([f"{word}:", *(f"{plain(str(query), NAME)} {size:+.3f}" for query, size in named)])

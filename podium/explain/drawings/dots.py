@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium.explain.drawings.style import INK, LINE, NAME, QUIET, SMALL, VALUES, listed, picture, plain, spread
+from podium.explain.drawings.style import DOWN, INK, LINE, NAME, SMALL, VALUES, listed, picture, plain, spread
 
 if TYPE_CHECKING:
     from podium.explain.attributions import ShapSummary
@@ -26,7 +26,7 @@ def draw_summary(summary: ShapSummary, path: str | os.PathLike[str] | None = Non
             heights, missing = line + _swarm(across), np.isnan(column)
             look = {"c": _ranks(column[~missing]), "cmap": VALUES, "s": 5, "linewidths": 0, "vmin": 0, "vmax": 1}
             axes.scatter(across[~missing], heights[~missing], **look)
-            axes.scatter(across[missing], heights[missing], marker="x", s=9, linewidths=0.8, color=QUIET)
+            axes.scatter(across[missing], heights[missing], marker="x", s=9, linewidths=0.8, color=DOWN)
         listed(axes, [plain(summary.names[f], NAME) for f in chosen])
         axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
         axes.set_xlabel("SHAP value within the query", wrap=True)

@@ -1,8 +1,8 @@
 """The style of all pictures: colours, fonts, sizes, axes that are given or made, and files with the same bytes.
 
-Matplotlib is imported only when something is drawn. Pictures for files are drawn without its global state, so that any
-thread may draw and nothing opens a window; without a file and without axes they are figures of pyplot, which notebooks
-show. Colours can be told apart by colour-blind readers (those of Okabe and Ito, darkened for text and thin lines).
+Matplotlib is imported only when something is drawn. Pictures for files are drawn without pyplot, so that any thread may
+draw and nothing opens a window; without a file and without axes they are figures of pyplot, which notebooks show.
+Colours can be told apart by colour-blind readers (those of Okabe and Ito, darkened for text and thin lines).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ NAME = 30  # characters of a name beside an axis
 SMALL, NORMAL, LARGE = 8.0, 9.0, 10.0  # points
 
 _DPI = 150
+_ALONE = RLock()  # settings of Matplotlib are those of the process: two threads would restore each other's
 _STYLE: Any = {
     **{"font.family": ["DejaVu Sans", "sans-serif"], "font.size": NORMAL, "axes.labelsize": NORMAL},
     **{"axes.titlesize": LARGE, "axes.titlelocation": "left", "axes.titlepad": 8.0, "figure.titlesize": LARGE},
@@ -75,7 +77,7 @@ def pictures(
     refuse_without_matplotlib()
     import matplotlib
 
-    with matplotlib.rc_context(_STYLE):
+    with _ALONE, matplotlib.rc_context(_STYLE):
         if ax is not None:
             yield [ax] * len(heights)
             return
@@ -111,7 +113,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
     kind = Path(path).suffix.lower().removeprefix(".")
     stamp: dict[str, Any] = {"Date": None, "Creator": "Podium"} if kind == "svg" else {"Software": "Podium"}
     drawn = io.BytesIO()
-    with matplotlib.rc_context(_STYLE):
+    with _ALONE, matplotlib.rc_context(_STYLE):
         figure.savefig(drawn, format=kind, metadata=stamp, dpi=_DPI)
     with write_whole(path) as stream:
         stream.write(drawn.getvalue())
