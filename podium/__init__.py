@@ -12,6 +12,7 @@ from podium._runtime.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from podium import distributed as distributed
     from podium import exchange as exchange
     from podium import explain as explain
     from podium import formats as formats
@@ -124,6 +125,17 @@ __getattr__, __dir__, __all__ = lazy_names(
         "runs.fusing": ("fuse",),
         "server.client": ("Client",),
     },
-    modules=("exchange", "explain", "formats", "lab", "metrics", "models", "objectives", "runs", "search"),
+    modules=(
+        "distributed",
+        "exchange",
+        "explain",
+        "formats",
+        "lab",
+        "metrics",
+        "models",
+        "objectives",
+        "runs",
+        "search",
+    ),
 )
 __all__ += ["__version__"]

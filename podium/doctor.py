@@ -30,6 +30,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "neural": ("training of neural networks", ("jax", "optax")),
     "onnx": ("models as ONNX", ("onnx",)),
     "serve": ("podium serve", ("fastapi", "uvicorn", "httptools", "uvloop", "jinja2", "orjson", "prometheus-client")),
+    "dask": ("training and scoring on several machines", ("dask", "distributed", "pyarrow")),
     "tune": ("tuning that learns from earlier trials", ("optuna",)),
 }
 # Versions of Python that were tested, and by what: `.ci/run`.

@@ -16,7 +16,7 @@ PACKAGE = Path(podium.__file__).parent
 LAYERS = [
     {"cli", "server", "demo", "doctor", "__main__"},
     {"workflows", "lab"},
-    {"explain", "pipelines", "runs"},
+    {"explain", "pipelines", "runs", "distributed"},
     {"models", "persistence", "exchange"},
     {"objectives", "learners", "search"},
     {"evaluation", "lint"},
@@ -67,6 +67,7 @@ PUBLIC = [
     "check",
     "compare",
     "cross_validate",
+    "distributed",
     "evaluate",
     "evaluate_run",
     "exchange",

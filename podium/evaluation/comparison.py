@@ -8,17 +8,17 @@ system (NaN) or of weight 0 is left out of their row, and counted.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.markup import csv_table, latex_table, latex_text, notebook_table
 from podium._runtime.words import check_choice, counted
 from podium.evaluation.intervals import INTERVALS, TOO_FEW_DIFFERENCES
 from podium.evaluation.significance import CORRECTIONS, TESTS
@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _LEAST_DRAWS = 1_000  # fewer cannot distinguish p = 0.01 from p = 0.005
-_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "[": "{[}",  # after the end of a row, a bare [ or * would be read as its argument
-    "*": "{*}",
-}
 
 
 @dataclass(frozen=True)
@@ -122,7 +112,24 @@ class PairComparison:
         return (
             f"{self._verdict()}, {_title(settings.test)} p {_p_text(self.p)}{after}; "
             f"better on {self.wins}, worse on {self.losses}, equal on {self.ties} of {queries}."
+            f"{self.disagreement and ' ' + self.disagreement}"
         )
+
+    @property
+    def disagreement(self) -> str:
+        """Why the interval and p lead to other conclusions, where they do: a sentence, else empty."""
+        (low, high), chance = self.interval, 1 - self.settings.level
+        if math.isnan(low) or math.isnan(self.p) or (not low <= 0 <= high) == (self.p < chance):
+            return ""
+        before = self.p_values[self.settings.test].get("none", self.p)
+        if self.p < chance:
+            return "The interval has 0 in it all the same: the test and the interval are different methods."
+        if before < chance:
+            return (
+                f"The interval is without 0 all the same: it is of this difference alone, as is p {_p_text(before)} "
+                f"before the correction for the number of comparisons."
+            )
+        return "The interval is without 0 all the same: the test and the interval are different methods."
 
     def _verdict(self) -> str:
         metric = _shown(self.metric)
@@ -147,7 +154,7 @@ class PairComparison:
         return self.settings.test == "wilcoxon" and better * (self.wins - self.losses) <= 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Systems compared by one or more metrics. Print it, or take `rows`, `table()`, `as_dict()` or `to_latex()`."""
 
@@ -160,6 +167,10 @@ class Comparison:
     queries: Sequence[Any] = ()
     values: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # metric -> system -> one per query
     judged: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of runs: metric -> system -> judged share
+
+    def __repr__(self) -> str:
+        systems = ", ".join(next(iter(self.means.values()), {}))
+        return f"Comparison({systems} by {', '.join(self.means)}; {counted(len(self.queries), 'query', 'queries')})"
 
     def __str__(self) -> str:
         lines = [f"{self._caption()}."]
@@ -237,7 +248,7 @@ class Comparison:
             }
             for row in self.rows
         ]
-        return _csv([list(lines[0]), *(list(line.values()) for line in lines)])
+        return csv_table([list(lines[0]), *(list(line.values()) for line in lines)])
 
     def _judged_pair(self, row: PairComparison) -> dict[str, float]:
         shares = self.judged.get(row.metric, {})
@@ -258,21 +269,27 @@ class Comparison:
                     for first, second in pairs
                 ]
                 lines.append([metric, query, *values, *winners])
-        return _csv(lines, delimiter)
+        return csv_table(lines, delimiter)
 
     def to_latex(self) -> str:
         r"""A `tabular` for the booktabs package, one column per metric, marks for p < 0.05 (*) and p < 0.01 (**).
 
         Rows are the systems with their means or, when all pairs were compared, the pairs with their differences.
         """
-        header = " & ".join(["System", *(_latex(_shown(metric)) for metric in self.means)])
-        lines = [f"{' & '.join(cells)} \\\\" for cells in self._latex_rows()]
+        header = " & ".join(["System", *(latex_text(_shown(metric)) for metric in self.means)])
+        lines = [header, *(" & ".join(cells) for cells in self._latex_rows())]
         if self.baseline is not None:
-            lines.insert(1, "\\midrule")
-        comments = [f"% {' '.join(line.split())}" for line in (self._caption(), *self._judged_lines())]
-        top = [*comments, f"\\begin{{tabular}}{{l{'r' * len(self.means)}}}"]
-        rules = ["\\toprule", f"{header} \\\\", "\\midrule", *lines, "\\bottomrule"]
-        return "\n".join([*top, *rules, "\\end{tabular}"])
+            lines.insert(2, "\\midrule")
+        caption = "\n".join((self._caption(), *self._judged_lines()))
+        return latex_table(caption, f"l{'r' * len(self.means)}", lines)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table, with its rows explained."""
+        heading = ["system", "mean", "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="]
+        rows = [[_shown(metric), *cells] for metric in self.means for cells in self._cells(metric)]
+        sentences = "".join(f"<li>{escape(row.explain())}</li>" for row in self.rows)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"{notebook_table(self._caption(), ['metric', *heading], rows)}<ul>{sentences}</ul>{notes}"
 
     def _judged_lines(self) -> Iterator[str]:
         for metric, shares in self.judged.items():
@@ -321,29 +338,21 @@ class Comparison:
     def _latex_rows(self) -> Iterator[list[str]]:
         if self.baseline is not None:
             means = [_latex_number(f"{means[self.baseline]:.4f}") for means in self.means.values()]
-            yield [_latex(self.baseline), *means]
+            yield [latex_text(self.baseline), *means]
         for baseline, system in dict.fromkeys((row.baseline, row.system) for row in self.rows):
             rows = [row for row in self.rows if (row.baseline, row.system) == (baseline, system)]
             if self.baseline is None:
                 changes = [_latex_number(_signed(row.difference), row.mark) for row in rows]
-                yield [f"{_latex(system)} $-$ {_latex(baseline)}", *changes]
+                yield [f"{latex_text(system)} $-$ {latex_text(baseline)}", *changes]
             else:
                 means = [_latex_number(f"{self.means[row.metric][system]:.4f}", row.mark) for row in rows]
-                yield [_latex(system), *means]
+                yield [latex_text(system), *means]
 
 
 _CSV_COLUMNS = (
     *("metric", "baseline", "system", "baseline_mean", "system_mean", "difference"),
     *("low", "high", "p", "effect_size", "wins", "losses", "ties", "queries", "left_out"),
 )
-
-
-def _csv(rows: Sequence[Sequence[Any]], delimiter: str = ",") -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    for row in rows:
-        writer.writerow(["" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row])
-    return text.getvalue()
 
 
 def _winner(first: str, second: str, value: float, other: float, higher_is_better: bool) -> str:
@@ -387,10 +396,6 @@ def _p_text(p: float) -> str:
 
 def _signed(difference: float) -> str:
     return f"{difference:+z.4f}"  # z: no minus before a zero
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
 def _latex_number(number: str, mark: str = "") -> str:

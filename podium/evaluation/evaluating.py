@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from podium._runtime.compiler import Array
+from podium._runtime.markup import notebook_table
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
@@ -21,7 +23,7 @@ from podium.metrics.base import Metric
 from podium.metrics.lists import as_scores as as_scores
 from podium.metrics.measures.spelling import expand_names, own_name
 from podium.metrics.measures.strings import TextMeasure
-from podium.metrics.policies import POLICIES, Policy, get_policy, refuse_fractions
+from podium.metrics.policies import POLICIES, Policy, Ties, get_policy, refuse_fractions
 from podium.metrics.registry import parse_metric, policy_of
 
 if TYPE_CHECKING:
@@ -67,6 +69,26 @@ class Evaluation(Mapping[str, float]):
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
         return f"Evaluation({numbers}; {counted(len(self.queries), 'query', 'queries')}, policy {self.policy})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the means, under which rules, and what a reader should know."""
+        brackets = [[name, f"{low:.4f} to {high:.4f}"] for name, (low, high) in self.bracket.items()]
+        rows = [[name, value] for name, value in self.means.items()]
+        title = f"{counted(len(self.queries), 'query', 'queries')}, policy {self.policy}"
+        tables = notebook_table(title, ("metric", "mean"), rows)
+        if brackets:
+            tables += notebook_table("Over all orders of tied documents", ("metric", "from worst to best"), brackets)
+        return tables + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+
+    def to_frame(self, per_query: bool = False, backend: str = "pandas") -> Any:
+        """A table: one row per metric, or per query with a column per metric; "pandas", "polars" or "pyarrow"."""
+        from podium.formats.frames import make_frame
+
+        if not per_query:
+            return make_frame({"metric": list(self.means), "mean": list(self.means.values())}, backend)
+        texts = {name: list(column) for name, column in self.texts.items()}
+        values = {name: np.asarray(column, dtype=np.float64) for name, column in self.per_query.items()}
+        return make_frame({"query": list(self.queries), **values, **texts}, backend)
 
     def as_dict(self, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, unrounded; undefined ones are None."""
@@ -258,15 +280,26 @@ def _rows_of_data(data: RankingData) -> JudgedRows:
 
 def _parsed(metrics: Sequence[MetricLike], rules: Policy, judged: JudgedRows, runs: bool = False) -> dict[str, Metric]:
     """The metrics by their names as given, ready for these labels."""
+    refuse_other_labels(judged, rules)
+    return metrics_for(metrics, rules, _largest_label(judged), runs, judged.subtopics is not None)
+
+
+def refuse_other_labels(judged: JudgedRows, rules: Policy) -> None:
+    """Refuse fractions where the policy has no value for them."""
     if not judged.whole_labels:
         refuse_fractions(judged.labels if judged.judged is None else judged.judged[0], rules)
+
+
+def metrics_for(
+    metrics: Sequence[MetricLike], rules: Policy, largest_label: float, runs: bool = False, by_subtopic: bool = False
+) -> dict[str, Metric]:
+    """The metrics by their names as given, for data with this largest label."""
     if not metrics:
         raise ValueError('metrics is empty; name at least one, such as "ndcg@10".')
     parsed = {str(name): parse_metric(name, rules, runs=runs) for name in metrics}
     for name, metric in parsed.items():
-        _refuse_other_judgements(name, metric, judged.subtopics is not None)
-    largest = _largest_label(judged)
-    return {name: metric.resolve(largest) for name, metric in parsed.items()}
+        _refuse_other_judgements(name, metric, by_subtopic)
+    return {name: metric.resolve(largest_label) for name, metric in parsed.items()}
 
 
 def _refuse_other_judgements(name: str, metric: Metric, by_subtopic: bool) -> None:
@@ -282,18 +315,45 @@ def _texts_of(parsed: Mapping[str, Metric]) -> dict[str, TextMeasure]:
     return {name: metric for name, metric in parsed.items() if isinstance(metric, TextMeasure)}
 
 
+@dataclass(frozen=True, eq=False)
+class QueryValues:
+    """One value per query of some rows, by metric; nothing in it depends on other queries."""
+
+    per_query: Mapping[str, Array]
+    worst: Mapping[str, Array]  # with ties in the order that is worst, where a bracket is wanted
+    best: Mapping[str, Array]
+    queries: Array
+    tied_by_input: bool  # whether equal scores fell to the order of the rows for want of document ids
+
+    @classmethod
+    def of(cls, lists: Rankings, rules: Policy, metrics: Mapping[str, Metric], bracket: bool) -> QueryValues:
+        metrics = {name: metric for name, metric in metrics.items() if metric.summary != "text"}
+
+        def by_name(ties: Ties) -> dict[str, Array]:
+            return {name: lists.values(metric, ties) for name, metric in metrics.items()}
+
+        values, ends = by_name(rules.ties), (by_name("worst"), by_name("best")) if bracket else ({}, {})
+        tied = lists.lists(rules.ties).tied
+        by_input = rules.ties == "docid" and lists.judged.docids is None and tied is not None and bool(tied.any())
+        return cls(values, *ends, lists.judged.queries, by_input)
+
+
 def _evaluate_rows(lists: Rankings, rules: Policy, parsed: Mapping[str, Metric], bracket: bool) -> Evaluation:
-    judged = lists.judged
-    parsed = {name: metric for name, metric in parsed.items() if metric.summary != "text"}
-    per_query = {name: lists.values(metric, rules.ties) for name, metric in parsed.items()}
-    means = {name: parsed[name].summarise(values, judged.query_weight) for name, values in per_query.items()}
-    brackets = {}
-    if bracket:
-        for name, metric in parsed.items():
-            ends = [metric.summarise(lists.values(metric, ties), judged.query_weight) for ties in ("worst", "best")]
-            brackets[name] = (ends[0], ends[1])
-    notes = _notes(parsed, per_query, judged, rules, lists)
-    return Evaluation(means, per_query, judged.queries, rules, judged.query_weight, tuple(notes), brackets)
+    return summarised(QueryValues.of(lists, rules, parsed, bracket), rules, parsed, lists.judged.query_weight)
+
+
+def summarised(
+    values: QueryValues, rules: Policy, metrics: Mapping[str, Metric], query_weight: Array | None
+) -> Evaluation:
+    """Means over the queries, added in their order, and what a reader should know."""
+
+    def means(per_query: Mapping[str, Array]) -> dict[str, float]:
+        return {name: metrics[name].summarise(one, query_weight) for name, one in per_query.items()}
+
+    worst, best = means(values.worst), means(values.best)
+    brackets = {name: (worst[name], best[name]) for name in worst}
+    notes = tuple(_notes(values, {name: metrics[name] for name in values.per_query}, rules))
+    return Evaluation(means(values.per_query), values.per_query, values.queries, rules, query_weight, notes, brackets)
 
 
 def _largest_label(judged: JudgedRows) -> float:
@@ -301,23 +361,16 @@ def _largest_label(judged: JudgedRows) -> float:
     return float(labels.max(initial=0.0))
 
 
-def _notes(
-    parsed: Mapping[str, Metric],
-    per_query: Mapping[str, Array],
-    judged: JudgedRows,
-    rules: Policy,
-    rankings: Rankings,
-) -> Iterator[str]:
-    n = len(judged.queries)
-    for name, metric in parsed.items():
-        left_out = int(np.isnan(per_query[name]).sum())
+def _notes(values: QueryValues, metrics: Mapping[str, Metric], rules: Policy) -> Iterator[str]:
+    n = len(values.queries)
+    for name, metric in metrics.items():
+        left_out = int(np.isnan(values.per_query[name]).sum())
         if left_out:
             yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
         yield from (f"{name}: {note}" for note in metric.notes())
         if metric.cut_by_policy and metric.cutoff is not None and "@" not in own_name(name):
             yield f"{name}: the first {metric.cutoff} places count (policy {rules.name!r} without a cutoff)."
-    tied = rankings.lists(rules.ties).tied
-    if rules.ties == "docid" and judged.docids is None and tied is not None and tied.any():
+    if values.tied_by_input:
         yield "There are equal scores but no document ids: ties fall to the order of the input."
 
 

@@ -13,7 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.random import draw_lots, stream_of
 from podium._runtime.threads import map_blocks
+from podium.data.sharding.selecting import mark_smallest
+from podium.data.sharding.shard import Shard
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.scoring.sparse import entries_of
 from podium.learners.trees.training import sparse
@@ -22,6 +25,7 @@ MISSING = 255
 WORD = 8  # features in a word of 64 bits
 _BLOCK = 16  # features taken out of X in one go: a cache line of float32
 LARGEST_SAMPLE = 200_000  # rows; above, quantiles come from a sample
+_SAMPLE = 3  # the purpose of its stream
 
 
 class FeatureLayout(NamedTuple):
@@ -74,12 +78,16 @@ class BinnedRows:
         return len(self.rows)
 
 
-def draw_sample(X: FeatureMatrix, seed: int) -> FeatureMatrix:
-    """All rows of X, or LARGEST_SAMPLE of them, in their order: one pass through X, also where it lies in a file."""
-    n = X.shape[0]
-    if n <= LARGEST_SAMPLE:
+def draw_sample(X: FeatureMatrix, seed: int, shard: Shard | None = None) -> FeatureMatrix:
+    """All rows of X, or LARGEST_SAMPLE of them, in their order: one pass through X, also where it lies in a file.
+
+    Of the rows of a shard, those that are among so many of all ranks.
+    """
+    shard = Shard.whole(np.array([0, X.shape[0]])) if shard is None else shard
+    if shard.n_rows <= LARGEST_SAMPLE:
         return X
-    return X[np.sort(np.random.default_rng(seed).choice(n, LARGEST_SAMPLE, replace=False))]
+    lots = draw_lots(stream_of(seed, 0, _SAMPLE), shard.rows)
+    return X[np.flatnonzero(mark_smallest(lots, LARGEST_SAMPLE, shard.rows, shard.collective))]
 
 
 def find_bin_edges(

@@ -20,6 +20,7 @@ from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.random import stream_of
 from podium._runtime.threads import map_slices, usable_threads
 from podium.data.ranking import RankingData
+from podium.data.sharding.shard import Shard
 from podium.data.sparse import FeatureMatrix
 from podium.learners.protocol import Target
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
@@ -78,7 +79,7 @@ class Boosting:
         weights (rows,): trees and bin edges are as if rows whose weight is 0 were not there, and splits by gradients
         weigh rows by them. None: all are 1.
         """
-        self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
+        self.X, self.shard, self.target, self.rules = X, Shard.whole(offsets), target, rules
         self._step_rule, self.is_done = step_rule, False
         self.n_threads = usable_threads(rules.n_jobs)
         self._counts = None if weights is None or weights.all() or not weights.any() else weights > 0
@@ -177,7 +178,7 @@ class Boosting:
         self.target.begin(number)
         self.target.derivatives(self.scores, self._gradients, self._hessians)
         allowed = draw_features(self.rules.sampling, self.X.shape[1], rng)
-        sample = self._that_count(self._draw_rows(rng))
+        sample = self._that_count(self._draw_rows(number))
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
         grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream, self.split_weights)
         values = self._leaf_values(grown)
@@ -305,12 +306,13 @@ class Boosting:
             return np.ones(self.X.shape[0], np.float32)
         return weights.astype(np.float32)
 
-    def _draw_rows(self, rng: np.random.Generator) -> Array | None:
+    def _draw_rows(self, tree: int) -> Array | None:
         """The rows of a tree, None for all. Where some count more than once, their derivatives and weights change."""
         sampling = self.rules.sampling
         if self._row_weights is not None and (sampling.bootstrap or sampling.goss is not None):
             self.split_weights = self._row_weights.copy()
-        return draw_rows(sampling, self.offsets, self._gradients, self._hessians, rng, self.split_weights)
+        derivatives = self._gradients, self._hessians
+        return draw_rows(sampling, self.shard, *derivatives, self.rules.seed, tree, self.split_weights)
 
     def _that_count(self, sample: Array | None) -> Array | None:
         """The rows of a sample whose weight is not 0, or the sample where it has none."""
