@@ -79,12 +79,17 @@ class BinnedRows:
         return len(self.rows)
 
 
+def whole_shard(X: FeatureMatrix) -> Shard:
+    """All rows of X, where queries do not matter."""
+    return Shard.whole(np.array([0, X.shape[0]]))
+
+
 def draw_sample(X: FeatureMatrix, seed: int, shard: Shard | None = None) -> FeatureMatrix:
     """All rows of X, or LARGEST_SAMPLE of them, in their order: one pass through X, also where it lies in a file.
 
     Of the rows of a shard, those that are among so many of all ranks.
     """
-    shard = Shard.whole(np.array([0, X.shape[0]])) if shard is None else shard
+    shard = shard or whole_shard(X)
     if shard.n_rows <= LARGEST_SAMPLE:
         return X
     lots = draw_lots(stream_of(seed, 0, _SAMPLE), shard.rows)

@@ -18,7 +18,14 @@ from podium.data.sharding.shard import Shard
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.sharding.binning import gather_lists
 from podium.learners.trees.training import sparse
-from podium.learners.trees.training.binning import BinEdges, BinnedRows, FeatureLayout, bin_rows, draw_sample
+from podium.learners.trees.training.binning import (
+    BinEdges,
+    BinnedRows,
+    FeatureLayout,
+    bin_rows,
+    draw_sample,
+    whole_shard,
+)
 
 _SLOTS = 255  # of a column; the last one of a byte is for missing values
 _MOST_NON_DEFAULT = 0.5  # a feature that is outside its default bin more often is left alone
@@ -54,7 +61,7 @@ def bin_bundled(
     They come from a sample of the rows. Where no collision is allowed, features that collide in some other row get
     columns of their own: what is left collides nowhere. Ranks decide it together, by the rows of all.
     """
-    shard = Shard.whole(np.array([0, X.shape[0]])) if shard is None else shard
+    shard = shard or whole_shard(X)
     groups = find_bundles(X, edges, rules, seed, n_jobs, shard)
     binned = bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules), shard)
     if rules.max_conflicts > 0 or not binned.collides.any():
@@ -65,9 +72,10 @@ def bin_bundled(
 
 
 def find_bundles(
-    X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None, shard: Shard
+    X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None, shard: Shard | None = None
 ) -> list[Bundle]:
     """Bundles of two features or more, where they are wanted."""
+    shard = shard or whole_shard(X)
     wanted = rules.bundle_features
     if wanted is None:
         wanted = is_sparse(X) or _is_nearly_sparse(edges)

@@ -51,7 +51,7 @@ class Problem:
         rows = whole.rows
         weights, base = (None if a is None else a[rows] for a in (self.weights, self.base_scores))
         target = parse_objective(objective).bind(self.y[rows], whole.offsets, weights, None, 1, shard)
-        boosting = Boosting(self.X[rows], whole.offsets, target, rules, base_scores=base, weights=weights, shard=shard)
+        boosting = Boosting(self.X[rows], whole, target, rules, base_scores=base, weights=weights)
         for _ in range(trees):
             boosting.step()
         return boosting
