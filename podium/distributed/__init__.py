@@ -1,0 +1,1 @@
+"""Training and scoring on a Dask cluster."""
