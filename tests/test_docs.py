@@ -85,6 +85,22 @@ def test_commands_print_what_the_page_shows(page, demo_folder, monkeypatch, caps
             assert_alike(printed, expected, trained=trained or command == "demo")
 
 
+SHOWN = re.compile(r"!\[[^\]]+\]\(pictures/([\w-]+\.svg)\)")
+LABEL = re.compile(r"<text[^>]*>([^<]*)</text>")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_are_those_that_the_code_of_the_page_draws(page, demo_folder):
+    """Their letters are compared, which every version of matplotlib draws alike; `docs/site/figures.py` writes them."""
+    code = "\n".join(blocks(page, "python"))
+    for name in SHOWN.findall(page.read_text(encoding="utf-8")):
+        if name in code:
+            drawn = next(demo_folder.rglob(name), None)
+            assert drawn is not None, f"run this page's test_python_blocks_run_and_print_what_they_say too: {name}"
+            labels = [LABEL.findall(path.read_text("utf-8")) for path in (drawn, ROOT / "docs/pictures" / name)]
+            assert labels[0] == labels[1], name
+
+
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 WRITTEN = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]

@@ -16,7 +16,7 @@ from typer import Argument, Option
 from podium.cli.application import AsJson, DataFile, Force, ModelFile, command, output, show
 from podium.cli.config import configure, with_parameters
 from podium.cli.data_options import reads_data
-from podium.cli.inputs import inputs, paths
+from podium.cli.inputs import inputs
 
 
 @command("convert")
@@ -181,32 +181,21 @@ def rank_command(
 def inspect_command(
     model: ModelFile,
     tree: Annotated[int | None, Option(min=1, help="Show this tree, counted from 1.")] = None,
-    out: Annotated[Path | None, Option(help="Draw the tree, else the learning curves: .svg or .png.")] = None,
+    depth: Annotated[int | None, Option(min=0, help="With --tree and --out: draw so many levels.")] = None,
+    node: Annotated[int, Option(min=0, help="With --tree and --out: draw what is below this node.")] = 0,
+    importance: Annotated[str | None, Option(help="Show the importances: gain, split or cover.")] = None,
+    out: Annotated[Path | None, Option(help="Draw the tree, importances or learning curves: .svg, .png.")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Describe a saved model. It shows its trees or other parts, features and parameters."""
-    from podium.cli.studies import refuse_bad_picture, show_written
-    from podium.explain import drawings
-    from podium.models.frame.inspection import tree_text
+    from podium.cli.studies import Shown, refuse_bad_picture
     from podium.workflows.reading import open_model
 
+    shown = Shown(tree, depth, node, importance)
+    shown.refuse_wrong_options(out)
     refuse_bad_picture(out, [model], force)
-    ranker = open_model(model, inputs.path_of)
-    if tree is not None and not hasattr(ranker, "forest_"):
-        raise ValueError(f"--tree {tree}: {type(ranker).__name__} has no trees. Leave --tree out.")
-    inspection = ranker.inspect()
-    text = str(inspection) if tree is None else tree_text(ranker, tree)
-    if out is not None and tree is not None:
-        drawings.draw_tree(ranker, tree, out)
-    elif out is not None:
-        drawings.draw_curves(ranker, out)
-    written = paths(written=out)
-    if as_json:
-        show(inspection.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
-    else:
-        show(text)
-        show_written(written)
+    shown.show(open_model(model, inputs.path_of), out, as_json)
 
 
 @command("explain")

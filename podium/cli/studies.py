@@ -48,6 +48,60 @@ class Asked:
         return groups or None
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What `podium inspect` shows of a model: one of its trees, its importances, or what it is."""
+
+    tree: int | None
+    depth: int | None
+    node: int
+    importance: str | None
+
+    def refuse_wrong_options(self, out: Path | None) -> None:
+        if self.tree is not None and self.importance is not None:
+            raise ValueError("Give --tree N or --importance KIND, not both.")
+        if (self.depth is not None or self.node) and (self.tree is None or out is None):
+            raise ValueError("--depth and --node are about the drawing of a tree. Add --tree N --out FILE.svg.")
+
+    def show(self, model: Any, out: Path | None, as_json: bool) -> None:
+        from podium.explain import drawings
+
+        if self.importance is not None:
+            self._show_importance(model, self.importance, out, as_json)
+            return
+        text = str(model.inspect()) if self.tree is None else self._text(model, self.tree)
+        if out is not None and self.tree is not None:
+            drawings.draw_tree(model, self.tree, out, depth=self.depth, node=self.node)
+        elif out is not None:
+            drawings.draw_curves(model, out)
+        written = paths(written=out)
+        if as_json:
+            tree = {} if self.tree is None else {"tree": self.tree, "text": text}
+            show(model.inspect().as_dict() | tree | written)
+        else:
+            show(text)
+            show_written(written)
+
+    def _text(self, model: Any, tree: int) -> str:
+        from podium.models.frame.inspection import tree_text
+
+        if not hasattr(model, "forest_"):
+            raise ValueError(f"--tree {tree}: {type(model).__name__} has no trees. Leave --tree out.")
+        return tree_text(model, tree)
+
+    def _show_importance(self, model: Any, kind: str, out: Path | None, as_json: bool) -> None:
+        from podium.cli.terminal import console
+        from podium.explain import importance
+
+        importances = importance(model, kind)
+        written = draw(importances, out)
+        if as_json:
+            show({"kind": importances.kind, "features": importances.as_dict()} | written)
+        else:
+            console().print(importances.table())
+            show_written(written)
+
+
 def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json: bool) -> None:
     from podium.cli.terminal import console
     from podium.workflows.explaining import study_file

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from podium._runtime.words import counted, did_you_mean
 from podium.data.ranking import RankingData
 from podium.data.sparse import as_dense
 from podium.explain.attributions import attribute, centre
+from podium.explain.drawable import Drawable
 from podium.explain.reasons import Why, why
 from podium.explain.subjects import columns_for, refuse_unfitted
 
@@ -46,8 +46,10 @@ class RankedDocument:
 
 
 @dataclass(frozen=True)
-class QueryExplained:
+class QueryExplained(Drawable):
     """The best documents of a query, and what puts each above, or below, the query's mean document."""
+
+    drawing: ClassVar[str] = "draw_query"
 
     query: str
     documents: int
@@ -60,13 +62,6 @@ class QueryExplained:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw bars for each document, to an SVG or PNG file by its suffix. Needs matplotlib."""
-        from podium.explain.drawings import draw_attributions
-
-        documents = [f"{one.rank}. {one.document}" for one in self.top]
-        draw_attributions(documents, [[(f.feature, f.contribution) for f in one.features] for one in self.top], path)
 
 
 def find_query(data: RankingData, query: str) -> tuple[RankingData, list[str]]:

@@ -35,6 +35,8 @@ class Metric:
     higher_is_better: ClassVar[bool] = True
     cut_by_policy: ClassVar[bool] = False  # without a cutoff it takes the policy's default_cutoff, if that has one
     runs_only: ClassVar[bool] = False  # defined for a run and its qrels, not for the scores of given rows
+    reads_labels: ClassVar[bool] = True  # False: it depends on which documents are retrieved and judged only
+    needs_subtopics: ClassVar[bool] = False  # read from qrels that judge documents for each subtopic
     summary: ClassVar[str] = "mean"  # of the values of all queries: "mean", "sum", "geometric" (mean), or "text": none
 
     cutoff: int | None = None

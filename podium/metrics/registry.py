@@ -63,28 +63,23 @@ MEASURES: Registry[type[Metric]] = Registry(
         "gm_bpref": f"{_MODULE}.sets:GeometricPreference",
         "relstring": f"{_MODULE}.strings:RelevanceString",
         "runid": f"{_MODULE}.strings:RunName",
+        "alpha_ndcg": f"{_MODULE}.subtopics:AlphaNDCG",
+        "alpha_dcg": f"{_MODULE}.subtopics:AlphaDCG",
+        "err_ia": f"{_MODULE}.subtopics:IntentAwareERR",
+        "nerr_ia": f"{_MODULE}.subtopics:NormalisedIntentAwareERR",
+        "nrbp": f"{_MODULE}.subtopics:NRBP",
+        "nnrbp": f"{_MODULE}.subtopics:NormalisedNRBP",
+        "ap_ia": f"{_MODULE}.subtopics:IntentAwareAP",
+        "p_ia": f"{_MODULE}.subtopics:IntentAwarePrecision",
+        "strecall": f"{_MODULE}.subtopics:SubtopicRecall",
     },
-    {"r_prec": "rprec", "gmap": "gm_map", "hit": "success", "hits": "success", "hitrate": "success"},
+    {"r_prec": "rprec", "gmap": "gm_map", "hit": "success", "hits": "success", "hitrate": "success"}
+    | {"map_ia": "ap_ia", "strec": "strecall"},
 )
 KNOWN_METRICS: Mapping[str, type[Metric]] = ChainMap(METRICS, MEASURES)  # of both tables
 
 # Other metrics of the field: nearest in their letters is one that measures something else.
-_OTHER_METRICS = {
-    "infndcg",
-    "xinfap",
-    "nerr",
-    "udcg",
-    "q",
-    "map_ia",
-    "err_ia",
-    "p_ia",
-    "tau",
-    "pcr",
-    "nrbp",
-    "bpm",
-    "inst",
-}
-_OTHER_METRICS |= {"alpha_dcg", "strec", "strecall", "sdcg", "accuracy"}
+_OTHER_METRICS = {"infndcg", "xinfap", "nerr", "udcg", "q", "tau", "pcr", "bpm", "inst", "sdcg", "accuracy"}
 _SETTINGS_OF_IR_MEASURES = {"rel": "relevant", "p": "persistence"}
 Registered = TypeVar("Registered", bound=type[Metric])
 _PATTERN = re.compile(

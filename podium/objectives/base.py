@@ -150,6 +150,25 @@ class Outputs(NamedTuple):
     costs: Array | None
 
 
+class PairTable(NamedTuple):
+    """The pairs of one query, and what each adds to the derivatives: arrays (pairs,), rows counted in the query.
+
+    `lambda = factor delta slope` is subtracted from the gradient of `upper`, the document that the pair raises, and
+    added to that of `lower`; both hessians grow by `hessian`.
+    """
+
+    upper: Array
+    lower: Array
+    slope: Array  # -dC/do of the pair loss; rho = 1 / (1 + exp(sigma o)) if it is logistic
+    delta: Array  # |dZ|: how much the metric changes when the two swap ranks; 1 where there is no metric
+    factor: Array  # sigma, weights and normalisations
+    hessian: Array
+
+    @property
+    def lambdas(self) -> Array:
+        return np.asarray(self.factor * self.delta * self.slope)
+
+
 Lists = tuple[Array, ...]  # what a kernel reads of the rows and the queries: scores first, offsets last
 
 
@@ -196,6 +215,13 @@ class BoundObjective:
         self._share_out(self._all_queries, lambda part: self.run(scores, part, out))
         return self.data.exact_sum(costs)
 
+    def pair_table(self, scores: Array, query: int) -> PairTable | None:
+        """The pairs whose lambdas add up to minus the gradients of a query; None: the gradients are no such sums.
+
+        Every pair is written out, so this is for a few documents, and to be read.
+        """
+        return None
+
     def on_device(self) -> DeviceObjective | None:
         """The gradients at the current iteration for another device; None: they are computed on the host only."""
         return None
@@ -230,6 +256,13 @@ class BoundObjective:
         effort = self.effort(queries)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
+
+    def _rows_of_query(self, scores: Array, query: int) -> tuple[Array, Array, Array]:
+        """Scores, labels and document weights of one query."""
+        rows, checked = slice(int(self.offsets[query]), int(self.offsets[query + 1])), self._scores(scores)
+        self._refuse_bad_scores(checked, self._chosen(np.array([query])))
+        weights = self.data.weights[rows] if len(self.data.weights) else np.ones(rows.stop - rows.start)
+        return checked[rows], self.labels[rows], weights
 
     def _scores(self, scores: Array) -> Array:
         numbers = np.ascontiguousarray(scores, dtype=np.float64)

@@ -736,6 +736,24 @@ def test_inspect_draws_a_tree_or_the_learning_curves(podium, work):
     found = json.loads(podium("inspect", "m.podium", "--out", "curves.png", "--json")[1])
     assert found["written"] == "curves.png"
     assert (work / "tree.svg").read_text().startswith("<?xml")
+    code, out, _ = podium("inspect", "m.podium", "--tree", "1", "--depth", "1", "--out", "top.svg")
+    assert code == 0
+    assert "more lea" in (work / "top.svg").read_text()
+    assert podium("inspect", "m.podium", "--tree", "1", "--node", "1", "--out", "part.svg")[0] == 0
+    code, out, _ = podium("inspect", "m.podium", "--importance", "split", "--out", "importance.svg")
+    assert code == 0
+    assert out.endswith("importance.svg: written\n")
+    found = json.loads(podium("inspect", "m.podium", "--importance", "gain", "--json")[1])
+    assert found["kind"] == "gain"
+    assert max(found["features"].values()) > 0
+    for words, message in (
+        (["--depth", "1"], "--depth and --node are about the drawing of a tree"),
+        (["--tree", "1", "--importance", "gain"], "Give --tree N or --importance KIND, not both"),
+        (["--importance", "weight"], "kind must be one of gain, split, cover; got 'weight'"),
+    ):
+        code, out, err = podium("inspect", "m.podium", *words)
+        assert (code, out) == (2, "")
+        assert message in err
     assert (work / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
 from podium._runtime.kernels.compiling import compilation_announced
+from podium._runtime.progress import NotedReport, notebook_progress
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.given_pairs import GivenPairs
@@ -55,8 +56,8 @@ def train(
 ) -> None:
     """`fit`, or with `more` so many further steps of the fitted model; its parameters have been checked."""
     check_verbose(options.verbose)
-    report = print if options.verbose else None
-    checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
+    say = print if options.verbose else None
+    checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, say)
     is_evaluated = has_eval_sets(options.eval_set) or value_of(model, "validation_fraction") is not None
     check_early_stopping(options.early_stopping_rounds, is_evaluated)
     check_validation(model, options)
@@ -71,7 +72,9 @@ def train(
     if division.is_held is not None:
         read_pairs(options.pairs, whole)  # all are checked, with the rows that the caller knows
     rows = _training_rows(model, plan, division, (X, y, qid), options, more is not None)
-    _run(model, plan, rows, [*options.callbacks, *printing(options.verbose)], checkpoints, more)
+    with notebook_progress(f"training {type(model).__name__}") as report:
+        callbacks = [*options.callbacks, *printing(options.verbose), _showing(report)]
+        _run(model, plan, rows, callbacks, checkpoints, more)
 
 
 def _training_rows(
@@ -234,6 +237,11 @@ def printing(every: int | None) -> list[Callback]:
             print(f"{progress.iteration}/{progress.total}  {'  '.join(numbers)}", flush=True)
 
     return [show] if every else []
+
+
+def _showing(report: NotedReport) -> Callback:
+    """What moves a progress bar."""
+    return lambda progress: report(progress.iteration, progress.total)
 
 
 def run_steps(monitor: Monitor, n_steps: int, checkpointer: Checkpointer | None = None) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from copy import copy
 from itertools import pairwise
 from math import inf
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,10 @@ ROWS_PER_QUERY = 20  # what one list of rows is worth: rows without query ids ar
 
 class AutoParameters:
     """What models have some of whose parameters may be `"auto"`."""
+
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "resolved_params_": 'Values that training had for the parameters that may be "auto", by name.',
+    }
 
     resolved_params_: dict[str, Any]  # of the parameters that may be "auto", the values that training had
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import MEASURE_ORACLES
+from oracles import MEASURE_ORACLES, SUBTOPIC_ORACLES
 
 import podium
 from podium.evaluation.evaluating import evaluate, evaluate_run
@@ -18,7 +18,8 @@ codes = st.lists(st.integers(-2, 3), min_size=1, max_size=12)
 
 
 def test_every_measure_has_an_oracle():
-    assert {name.partition("(")[0].partition("@")[0] for name in MEASURE_ORACLES} | TEXTS == set(MEASURES)
+    names = {parse_metric(name, runs=True).base_name for name in [*MEASURE_ORACLES, *SUBTOPIC_ORACLES]}
+    assert names | TEXTS == set(MEASURES)
 
 
 def files_of(rows):
