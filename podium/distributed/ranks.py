@@ -166,8 +166,8 @@ def _security() -> Any:
 
 def _listen_address() -> str:
     """Any free port beside that of the worker, by the same transport."""
-    scheme, _, place = _here().partition("://")
-    return "inproc://" if scheme == "inproc" else f"{scheme}://{place.rpartition(':')[0]}:0"
+    scheme, _, host = _here().partition("://")
+    return "inproc://" if scheme == "inproc" else f"{scheme}://{host.rpartition(':')[0]}:0"
 
 
 def _versions() -> str:

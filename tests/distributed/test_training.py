@@ -208,9 +208,12 @@ def test_a_worker_that_is_killed_changes_no_byte(tmp_path):
             killed.append(sorted(client.run(os.getpid).values())[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    with local_cluster(2, tmp_path, processes=True) as cluster, Client(cluster, set_as_default=False) as client:
-        with pytest.warns(UserWarning, match="is lost"):
-            model = LambdaMART(**SMALL).fit(*arrays(X, y, qid), client=client, callbacks=[kill])
+    with (
+        local_cluster(2, tmp_path, processes=True) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.warns(UserWarning, match="is lost"),
+    ):
+        model = LambdaMART(**SMALL).fit(*arrays(X, y, qid), client=client, callbacks=[kill])
     assert content(model) == content(LambdaMART(**SMALL).fit(X, y, qid))
 
 
