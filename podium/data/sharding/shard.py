@@ -53,6 +53,11 @@ class Shard:
         ends = np.cumsum(ends)
         return cls(collective, offsets, queries, ends[queries], len(lengths), int(ends[-1]))
 
+    def of_rows(self, mask: Array) -> Shard:
+        """The shard of some of the rows, which are numbered as if the others were not there."""
+        counts = np.concatenate([[0], np.cumsum(mask)])[self.offsets]
+        return Shard.whole(counts) if self.is_whole else Shard.join(self.collective, counts, self.queries)
+
     @property
     def is_whole(self) -> bool:
         return self.collective.size == 1
