@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import podium
-from podium import MART, LambdaMART, Linear, MatrixNet, RandomForest, RankingData
+from podium import MART, LambdaMART, Linear, MatrixNet, RandomForest, RankingData, cli
 
 pytest.importorskip("distributed")
 
@@ -27,13 +27,13 @@ pytestmark = [
 SMALL = {"n_estimators": 4, "min_samples_leaf": 2, "max_leaf_nodes": 6}
 
 
-def local_cluster(n, scratch, processes=False):
+def local_cluster(n, scratch, processes=False, host=None):
     with dask.config.set({"temporary-directory": str(scratch)}):
         return LocalCluster(
             n_workers=n,
             threads_per_worker=1,
             processes=processes,
-            host="127.0.0.1" if processes else None,
+            host="127.0.0.1" if processes else host,
             dashboard_address=None,
             silence_logs=100,
         )
@@ -273,13 +273,30 @@ def test_what_cannot_be_trained_is_refused_with_the_reason(kind, client):
     assert not hasattr(model, "n_features_in_")
 
 
-def test_the_command_trains_on_a_scheduler(cluster, tmp_path):
-    from podium.workflows.distributing import train_on_workers
-
+def test_the_command_trains_on_a_scheduler(tmp_path, monkeypatch, capsys):
     X, y, qid, _ = world()
     data = RankingData.from_arrays(X, y, qid)
     podium.write_data(data, tmp_path / "train.txt")
+    podium.write_data(data, tmp_path / "train.podium-data")
     podium.write_data(data.subset(slice(0, 10)), tmp_path / "valid.txt")
-    run = podium.cli.main  # the command's own words are tested in tests/cli
-    assert callable(run)
-    assert train_on_workers is not None
+    settings = ["--set", "n_estimators=3", "--set", "min_samples_leaf=2", "--valid", "valid.txt"]
+    monkeypatch.chdir(tmp_path)
+
+    def run(source, out, *more):
+        monkeypatch.setattr("sys.argv", ["podium", "train", "lambdamart", source, "--out", out, *settings, *more])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return end.code, capsys.readouterr()
+        return 0, capsys.readouterr()
+
+    assert run("train.txt", "alone.podium")[0] == 0
+    with local_cluster(2, tmp_path, host="127.0.0.1") as cluster:
+        for source in ("train.txt", "train.podium-data"):
+            code, printed = run(source, "together.podium", "--scheduler", cluster.scheduler_address)
+            assert code == 0, printed.err
+            assert (tmp_path / "together.podium").read_bytes() == (tmp_path / "alone.podium").read_bytes()
+        assert "trained on" in printed.out
+    code, printed = run("train.txt", "none.podium", "--scheduler", "nowhere")
+    assert (code, (tmp_path / "none.podium").exists()) == (1, False)
+    assert "no Dask scheduler answers at nowhere" in printed.err
