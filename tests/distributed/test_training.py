@@ -27,13 +27,15 @@ pytestmark = [
 SMALL = {"n_estimators": 4, "min_samples_leaf": 2, "max_leaf_nodes": 6}
 
 
-def local_cluster(n, scratch, processes=False, host=None):
+def local_cluster(n, scratch, processes=False, reachable=False):
+    """Workers in this process, which others can reach or cannot, or processes of their own."""
     with dask.config.set({"temporary-directory": str(scratch)}):
         return LocalCluster(
             n_workers=n,
             threads_per_worker=1,
             processes=processes,
-            host="127.0.0.1" if processes else host,
+            host="127.0.0.1" if processes or reachable else None,
+            protocol="tcp://" if processes or reachable else None,
             dashboard_address=None,
             silence_logs=100,
         )
@@ -275,10 +277,10 @@ def test_what_cannot_be_trained_is_refused_with_the_reason(kind, client):
 
 def test_the_command_trains_on_a_scheduler(tmp_path, monkeypatch, capsys):
     X, y, qid, _ = world()
-    data = RankingData.from_arrays(X, y, qid)
+    data = RankingData.from_arrays(X, y, qid).grouped()
     podium.write_data(data, tmp_path / "train.txt")
     podium.write_data(data, tmp_path / "train.podium-data")
-    podium.write_data(data.subset(slice(0, 10)), tmp_path / "valid.txt")
+    podium.write_data(RankingData.from_arrays(*VALID).grouped(), tmp_path / "valid.txt")
     settings = ["--set", "n_estimators=3", "--set", "min_samples_leaf=2", "--valid", "valid.txt"]
     monkeypatch.chdir(tmp_path)
 
@@ -290,8 +292,9 @@ def test_the_command_trains_on_a_scheduler(tmp_path, monkeypatch, capsys):
             return end.code, capsys.readouterr()
         return 0, capsys.readouterr()
 
-    assert run("train.txt", "alone.podium")[0] == 0
-    with local_cluster(2, tmp_path, host="127.0.0.1") as cluster:
+    code, printed = run("train.txt", "alone.podium")
+    assert code == 0, printed.err
+    with local_cluster(2, tmp_path, reachable=True) as cluster:
         for source in ("train.txt", "train.podium-data"):
             code, printed = run(source, "together.podium", "--scheduler", cluster.scheduler_address)
             assert code == 0, printed.err
