@@ -1,10 +1,13 @@
 """Documentation that cannot rot: the blocks of README.md and docs/ are run."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from matplotlib import rc_context
 from promises import assert_alike, promised
 from serving import serving
 
@@ -17,14 +20,33 @@ from podium.search.features.kinds import _KINDS as FEATURES
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
+STYLE = runpy.run_path(str(ROOT / "docs/site/figures.py"))["STYLE"]
 ADDRESS = "http://127.0.0.1:8080"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 VERSION = re.compile(r"(onnxruntime) \d+\.\d+\.\d+")  # the installed one
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page, language):
     return [text for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+def drawn_pictures(page):
+    """The pictures that a page shows and its code draws; `docs/pictures/draw.py` stores them."""
+    code = "\n".join(blocks(page, "python"))
+    shown = re.findall(r"^!\[.*\]\(pictures/(.*)\)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [name for name in shown if f"pictures/{name}" in code]
+
+
+def assert_same_picture(drawn, stored):
+    """The same elements with the same texts; numbers may differ by what another version of Matplotlib lays out."""
+    ours, theirs = (list(ElementTree.parse(path).iter()) for path in (drawn, stored))
+    assert [(one.tag, one.text) for one in ours] == [(one.tag, one.text) for one in theirs], stored
+    for one, other in zip(ours, theirs):
+        for name in ("d", "x", "y", "transform", "style"):
+            places, expected = (FLOAT.findall(element.get(name, "")) for element in (one, other))
+            assert [float(n) for n in places] == pytest.approx([float(n) for n in expected], rel=0.02, abs=2), stored
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +87,12 @@ def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, m
     monkeypatch.chdir(demo_folder)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
+        with rc_context(STYLE):
+            exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert_alike("\n".join(printed), promised(block), trained="fit(" in block)
+    for drawn in drawn_pictures(page):
+        assert_same_picture(demo_folder / "pictures" / drawn, page.parent / "pictures" / drawn)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -66,6 +66,7 @@ PUBLIC = {
     "podium/metrics/line_searching.py": {"line_search"},
     "podium/metrics/lists.py": {"rank_lists"},
     "podium/pipelines/cascades/cascade.py": {"Cascade.training_data"},
+    "podium/search/tuning.py": {"tune_weighting"},
 }
 SKLEARN = ("fit", "refit", "score", "__init__")
 

@@ -21,6 +21,7 @@ myst_dmath_double_inline = True
 suppress_warnings = ["misc.highlighting_failure"]  # JSON with an ellipsis in it
 
 html_theme = "furo"
+pygments_dark_style = "a11y-high-contrast-dark"
 html_title = "Podium"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

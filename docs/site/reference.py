@@ -40,6 +40,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "runs": ("Runs", ("podium.fuse", "podium.runs.")),
     "search": ("Search", ("podium.Cascade", "podium.Stage", "podium.search.")),
     "explain": ("Explain", ("podium.explain.",)),
+    "distributed": ("More than one machine", ("podium.distributed.",)),
     "exchange": ("Models of other programs", ("podium.import_model", "podium.exchange.")),
     "serving": ("Client of a service", ("podium.Client",)),
     "lab": ("Lab", ("podium.lab.",)),

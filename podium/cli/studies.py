@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,49 @@ class Shown:
             show_written(written)
 
 
+@dataclass(frozen=True)
+class Curves:
+    """The picture of `podium eval --out`: the first metric over its cutoffs, evaluated along with what is printed."""
+
+    out: Path | None
+    names: list[str]
+
+    def refuse_wrong_options(self, sources: list[Path], policy: str, format: str, force: bool) -> None:
+        refuse_bad_picture(self.out, sources, force)
+        if self.out is not None and (policy == "all" or format != "table"):
+            raise ValueError("--out draws one policy beside a table. Leave --policy all and --format out, or --out.")
+
+    def names_asked(self) -> list[str]:
+        return self.names if self.out is None else [*self.names, *self._extra()]
+
+    def drawn_of(self, path: Path, evaluations: list[Any]) -> list[Any]:
+        return evaluations if self.out is None else [*self.drawn({path.name: evaluations[0]}).values()]
+
+    def drawn(self, evaluations: dict[str, Any]) -> dict[str, Any]:
+        """Draw them, and return the evaluations without what only the picture needs."""
+        if self.out is None:
+            return evaluations
+        from podium.explain.cutoffs import CutoffCurves
+
+        CutoffCurves.of(evaluations, self._names_at()).picture(self.out)
+        return {name: _without(evaluation, self._extra()) for name, evaluation in evaluations.items()}
+
+    def _names_at(self) -> list[str]:
+        from podium.explain.cutoffs import names_at
+
+        return names_at(self.names[0])
+
+    def _extra(self) -> list[str]:
+        """What is evaluated for the picture alone."""
+        return [name for name in self._names_at() if name not in self.names]
+
+
+def _without(evaluation: Any, names: list[str]) -> Any:
+    parts = {part: getattr(evaluation, part) for part in ("means", "per_query", "bracket")}
+    left = {part: {name: column[name] for name in column if name not in names} for part, column in parts.items()}
+    return replace(evaluation, **left)
+
+
 def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json: bool) -> None:
     from podium.cli.terminal import console
     from podium.workflows.explaining import study_file
@@ -118,11 +161,12 @@ def print_study(asked: Asked, model: Path, data: Path, out: Path | None, as_json
 
 
 def refuse_bad_picture(out: Path | None, sources: list[Path], force: bool) -> None:
-    from podium.explain import drawings
-    from podium.workflows.outputs import refuse_other_kind
-    from podium.workflows.reading import refuse_bad_out
-
+    """Before any work; what draws is imported only if it is asked for."""
     if out is not None:
+        from podium.explain import drawings
+        from podium.workflows.outputs import refuse_other_kind
+        from podium.workflows.reading import refuse_bad_out
+
         drawings.refuse_other_suffixes(out)
         refuse_bad_out(out, sources)
         refuse_other_kind("--out", out, out.suffix.lower().removeprefix("."), force)

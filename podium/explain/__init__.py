@@ -4,8 +4,8 @@
 linear models. `importance(model)` counts the splits of trees. For any model, `partial_dependence(model, X, feature)`
 varies one feature, `permutation_importance(model, data)` shuffles each and `ablation(model, train, test)` trains again
 without each. `lambdas(scores, labels)` lists what the pairs of a query do in training, `cutoff_curves` has a metric
-over its cutoffs. Results have `plot(ax=None)` and `picture(path)`; `draw_tree`, `draw_curves`, `draw_differences` and
-`draw_line_search` draw models, comparisons and line searches.
+over its cutoffs. Results have `plot(ax=None)` and `picture(path)`; `draw_tree`, `draw_curves`, `draw_differences`,
+`draw_line_search` and `draw_tuning` draw models, comparisons and searches.
 """
 
 from podium._runtime.lazy import refuse_calls
@@ -22,6 +22,7 @@ from podium.explain.drawings import draw_curves as draw_curves
 from podium.explain.drawings import draw_differences as draw_differences
 from podium.explain.drawings import draw_line_search as draw_line_search
 from podium.explain.drawings import draw_tree as draw_tree
+from podium.explain.drawings import draw_tuning as draw_tuning
 from podium.explain.drops import ImportanceDrop as ImportanceDrop
 from podium.explain.drops import ImportanceDrops as ImportanceDrops
 from podium.explain.importances import Importance as Importance

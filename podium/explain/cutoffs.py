@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.evaluation.evaluating import evaluate
+from podium.evaluation.evaluating import Evaluation, evaluate
 from podium.explain.drawable import Drawable
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
@@ -29,6 +29,16 @@ class CutoffCurves(Drawable):
     names: tuple[str, ...]  # of the rankings
     cutoffs: tuple[int, ...]
     values: np.ndarray  # (rankings, cutoffs)
+
+    @classmethod
+    def of(cls, evaluations: Mapping[str, Evaluation], names: Sequence[str]) -> CutoffCurves:
+        """From evaluations that have the metrics of `names_at`."""
+        metrics = [parse_metric(name, runs=True) for name in names]
+        values = [[evaluation[name] for name in names] for evaluation in evaluations.values()]
+        policy = next(iter(evaluations.values())).policy
+        base = metrics[0].name.replace(f"@{metrics[0].cutoff}", "", 1)
+        cutoffs = tuple(metric.cutoff or 0 for metric in metrics)
+        return cls(base, policy, tuple(evaluations), cutoffs, np.array(values))
 
     def to_frame(self) -> Any:
         """A table of pandas with one row per cutoff and one column per ranking."""
@@ -65,22 +75,24 @@ def cutoff_curves(
     """The metric of several rankings of the same data at each cutoff.
 
     `cutoff_curves({"bm25": scores, "mart": model}, test).plot()` draws NDCG@1 to NDCG@20, one line per ranking.
-    A ranking is an array with one score per row, or a fitted model, which scores the data.
+    A ranking is an array with one score per row, or a fitted model, which scores the data. A cutoff of the metric
+    itself does not count.
     """
     if not isinstance(rankings, Mapping) or not rankings:
         raise ValueError('rankings must name each ranking: {"bm25": scores, "mart": model}.')
     rules = policy_of([metric], policy, "standard")
     base = parse_metric(metric, rules)
-    if base.cutoff is not None:
-        raise ValueError(
-            f"metric must have no cutoff, such as {base.base_name!r}: the curve is over cutoffs; got {base}."
-        )
     if not len(cutoffs):
         raise ValueError("cutoffs must be a list of ranks, such as range(1, 21); it is empty.")
     at = [replace(base, cutoff=int(k)) for k in cutoffs]
-    means = []
-    for ranking in rankings.values():
+    evaluations = {}
+    for name, ranking in rankings.items():
         scores = ranking.predict(data) if hasattr(ranking, "predict") else ranking
-        evaluation = evaluate(scores, data, metrics=at, policy=rules)
-        means.append([evaluation[one.name] for one in at])
-    return CutoffCurves(base.name, rules.name, tuple(map(str, rankings)), tuple(map(int, cutoffs)), np.array(means))
+        evaluations[str(name)] = evaluate(scores, data, metrics=at, policy=rules)
+    return CutoffCurves.of(evaluations, [one.name for one in at])
+
+
+def names_at(metric: str, cutoffs: Sequence[int] = range(1, _LARGEST + 1)) -> list[str]:
+    """The names of a metric at each cutoff, whatever its own: `ndcg@10` -> `ndcg@1`, `ndcg@2`, ..."""
+    base = parse_metric(metric, runs=True)
+    return [replace(base, cutoff=k).name for k in cutoffs]

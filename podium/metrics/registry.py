@@ -14,7 +14,7 @@ from podium._runtime.words import did_you_mean, is_slip
 from podium.metrics.additive import DCG, NDCG, RBP, MeanNDCG, Precision, Recall
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR, ReciprocalRank
-from podium.metrics.measures.spelling import TREC_FAMILIES, own_name
+from podium.metrics.measures.spelling import GROUPS, TREC_FAMILIES, own_name
 from podium.metrics.pairs import AUC, Inversions
 from podium.metrics.policies import POLICIES, Policy, get_policy
 from podium.metrics.precision import AveragePrecision
@@ -98,8 +98,8 @@ def register_metric(metric: Registered) -> Registered:
 def parse_metric(metric: str | Metric, policy: Policy | None = None, *, runs: bool = False) -> Metric:
     """The metric with this name, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost.
 
-    Names are Podium's, trec_eval's or ir_measures'. Without a policy, a name is taken by the rules of `standard`, and a
-    Metric keeps its own. `runs`: whether it may be a measure of runs only, such as `num_rel_ret`.
+    Names are Podium's, trec_eval's or ir_measures', and print as given. Without a policy, a name is taken by the rules
+    of `standard`, and a Metric keeps its own. `runs`: whether it may be a measure of runs only, such as `num_rel_ret`.
     """
     if isinstance(metric, Metric):
         _refuse_runs_only(type(metric), str(metric), runs)
@@ -117,7 +117,9 @@ def parse_metric(metric: str | Metric, policy: Policy | None = None, *, runs: bo
     if match["minus"]:
         settings |= _empty_as_zero(kind, metric)
     cutoff = None if match["cutoff"] is None else int(match["cutoff"])
-    return kind(cutoff, policy=policy, **settings)
+    parsed = kind(cutoff, policy=policy, **settings)
+    is_cut_by_policy = cutoff is None and parsed.cutoff is not None  # which only our name says
+    return parsed if is_cut_by_policy or metric.strip() == parsed.own_name else parsed.called(metric.strip())
 
 
 def _refuse_runs_only(kind: type[Metric], metric: str, runs: bool) -> None:
@@ -187,6 +189,8 @@ def _empty_as_zero(kind: type[Metric], metric: str) -> dict[str, float]:
 
 def _hint(metric: str) -> str:
     """What may have been meant: the nearest name if it differs by a slip, else what there is."""
+    if metric.strip().lower() in GROUPS:
+        return " That is a group of trec_eval's measures, which evaluate runs: podium eval QRELS RUN, or evaluate_run."
     name, at, rest = metric.strip().lower().partition("@")
     if at and name in KNOWN_METRICS:
         return " Expected name@cutoff(settings), with an integer cutoff from 1."

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,34 @@ def test_compare_says_who_wins(podium, folder):
     assert json.loads(out)["comparisons"][0]["wins"] == 2
     code, out, _ = podium("compare", "data.txt", "--scores", "bad.txt", "--scores", "good.txt", "--latex")
     assert "\\begin{tabular}" in out
+
+
+def test_eval_and_compare_draw_what_they_print_and_print_no_more_for_it(podium, folder):
+    pytest.importorskip("matplotlib")
+    scored = ["data.txt", "--scores", "bad.txt"]
+    plain = podium("eval", *scored, "-m", "ndcg_cut_3", "-m", "map")[1]
+    drawn = podium("eval", *scored, "-m", "ndcg_cut_3", "-m", "map", "--out", "curves.svg")[1]
+    assert drawn == f"{plain}curves.svg: written\n"
+    assert ">ndcg@k (standard)<" in (folder / "curves.svg").read_text()
+    shutil.copy("run", "other")
+    runs = json.loads(podium("eval", "qrels", "run", "other", "-m", "rr", "--out", "runs.png", "--json")[1])
+    assert runs["written"] == "runs.png"
+    assert {tuple(one["metrics"]) for one in runs["runs"].values()} == {("rr",)}
+    found = json.loads(podium("eval", "qrels", "run", "-m", "rr", "--out", "runs.png", "-q", "--json")[1])
+    assert [list(found["metrics"]), list(found["per_query"]["a"])] == [["rr"], ["rr"]]
+    systems = ["data.txt", "--scores", "bad.txt", "--scores", "good.txt"]
+    assert podium("compare", *systems, "--out", "moved.svg")[1].endswith("moved.svg: written\n")
+    assert "good.txt minus bad.txt: mean +" in (folder / "moved.svg").read_text()
+    assert json.loads(podium("compare", *systems, "--out", "moved.svg", "--json")[1])["written"] == "moved.svg"
+    for words, message in (
+        (["eval", *scored, "--out", "data.txt"], "the suffix of a picture must be one of .svg, .png; got '.txt'"),
+        (["eval", *scored, "--out", "no/a.svg"], "the folder no does not exist"),
+        (["eval", *scored, "--policy", "all", "--out", "a.svg"], "--out draws one policy"),
+        (["compare", *systems, "--out", "a.pdf"], "the suffix of a picture must be one of .svg, .png; got '.pdf'"),
+    ):
+        code, out, err = podium(*words)
+        assert (code, out) == (2, "")
+        assert message in err
 
 
 def test_check_speaks_in_sentences_and_exits_with_what_it_found(podium, folder):

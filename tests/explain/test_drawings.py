@@ -1,7 +1,9 @@
 """Pictures: every text can be read, in hard cases and on narrow pages; axes can be given; files keep their bytes."""
 
 import re
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from podium.explain import drawings
 from podium.explain.drawings.style import SERIES
 from podium.explain.queries import explain_top
 from podium.metrics import line_search
+from podium.search import build_index, open_index, tune_weighting
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -63,9 +66,23 @@ def comparison(data, model):
     return podium.compare(worse, data, permutations=1000)
 
 
+@cache
+def tuned_bm25():
+    """The means of the grid of k1 and b, on a collection of two documents."""
+    with TemporaryDirectory() as folder:
+        index = open_index(build_index([("a", "one two"), ("b", "two two three")], Path(folder) / "index"))
+        return tune_weighting(index, {"1": "two", "2": "three"}, {"1": {"a": 1}, "2": {"b": 1}}, folds=2)
+
+
 def every_picture(model, data, comparison):
     """Each drawing with what it takes: (name, function of ax)."""
     first = data.subset([0])
+    several = podium.compare(
+        {name: np.roll(model.predict(data), shift) for shift, name in enumerate(LONG)},
+        data,
+        metrics=["ndcg@10", "inversions"],
+        permutations=1000,
+    )
     yield "curves", lambda ax: drawings.draw_curves(model, ax=ax)
     yield "importance", explain.importance(model).plot
     yield "why", explain.why(model, data, 0, 1, documents=data.docids[:2]).plot
@@ -75,10 +92,12 @@ def every_picture(model, data, comparison):
     yield "summary", explain.shap_summary(model, data).plot
     yield "drops", explain.permutation_importance(model, data, repeats=2).plot
     yield "differences", lambda ax: drawings.draw_differences(comparison, ax=ax)
+    yield "differences of several", lambda ax: drawings.draw_differences(several, ax=ax)
     yield "cutoffs", explain.cutoff_curves({LONG[0]: np.arange(400) % 7, "mart": model, LONG[5]: -data.y}, data).plot
     yield "lambdas", explain.lambdas(model.predict(first), first.y, documents=first.docids).plot
     yield "lambdas of two", explain.lambdas([-3.25, 1e6], [0, 4], "ranknet").plot
     found = line_search(np.zeros(400), model.predict(data), data, metric="ndcg@10")
+    yield "tuning", lambda ax: drawings.draw_tuning(tuned_bm25(), ax=ax)
     yield "line search", lambda ax: drawings.draw_line_search(found, ax=ax)
 
 
@@ -150,7 +169,7 @@ def test_curves_over_cutoffs_are_the_values_of_evaluate(model, data, tmp_path):
     assert curves.to_frame().loc[10, "labels"] == curves.as_dict()["rankings"]["labels"][2] == 1.0
     assert str(curves).splitlines()[0] == "ndcg@k (policy standard)"
     for arguments, message in (
-        ({"metric": "ndcg@10"}, "metric must have no cutoff, such as 'ndcg'"),
+        ({"metric": "ndgc"}, "Did you mean 'ndcg'"),
         ({"cutoffs": []}, "cutoffs must be a list of ranks"),
         ({"rankings": {}}, "rankings must name each ranking"),
     ):

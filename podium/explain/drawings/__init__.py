@@ -11,5 +11,9 @@ from podium.explain.drawings.curves import draw_differences as draw_differences
 from podium.explain.drawings.curves import draw_line_search as draw_line_search
 from podium.explain.drawings.dots import draw_summary as draw_summary
 from podium.explain.drawings.pairs import draw_lambdas as draw_lambdas
+from podium.explain.drawings.style import SERIES as SERIES
+from podium.explain.drawings.style import picture as picture
+from podium.explain.drawings.style import pictures as pictures
 from podium.explain.drawings.style import refuse_other_suffixes as refuse_other_suffixes
+from podium.explain.drawings.surfaces import draw_tuning as draw_tuning
 from podium.explain.drawings.trees import draw_tree as draw_tree

@@ -12,6 +12,7 @@ from podium._runtime.words import check_choice, counted
 from podium.explain.drawings.style import (
     DASHES,
     DOWN,
+    HEIGHT,
     INK,
     MARKERS,
     NAME,
@@ -24,6 +25,7 @@ from podium.explain.drawings.style import (
     pictures,
     plain,
     refuse_other_suffixes,
+    shortened,
     spread,
     titled,
 )
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 _ROWS = 100  # curves of single rows
 _POINTS = 2000  # of a curve that are drawn one by one
 _EXTREMES = 3  # queries that are named on each side
+_PANELS = 6  # of comparisons
+_ROOM = 0.32  # of the height of a panel, for the names of queries
 
 
 def draw_curves(model: Any, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
@@ -51,7 +55,7 @@ def draw_curves(model: Any, path: str | os.PathLike[str] | None = None, *, ax: A
     if not model.evals_:
         raise ValueError("The model has no learning curves. Train it with an eval_set (podium train --valid FILE).")
     metrics = list(dict.fromkeys(metric for curves in model.evals_.values() for metric in curves))
-    with pictures(path, ax, [2.9 if len(metrics) > 1 else 3.8] * len(metrics)) as panels:
+    with pictures(path, [2.9 if len(metrics) > 1 else HEIGHT] * len(metrics), ax) as panels:
         for number, (axes, metric) in enumerate(zip(panels, metrics)):
             shared = ax is not None and len(metrics) > 1
             _draw_metric(axes, model, metric, DASHES[number % len(DASHES)] if shared else "-", shared)
@@ -77,7 +81,7 @@ def _draw_metric(axes: Any, model: Any, metric: str, dashes: Any, shared: bool) 
 
 def draw_cutoffs(curves: CutoffCurves, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
     """One line per ranking: the metric at each cutoff."""
-    with picture(path, ax, 3.8 + 0.2 * math.ceil(len(curves.names) / 2)) as axes:
+    with picture(path, ax, HEIGHT + 0.2 * math.ceil(len(curves.names) / 2)) as axes:
         for number, (name, values) in enumerate(zip(curves.names, curves.values)):
             look = {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number // len(SERIES) % len(DASHES)]}
             mark = MARKERS[number % len(MARKERS)] if len(curves.cutoffs) <= 40 else None
@@ -92,7 +96,7 @@ def draw_cutoffs(curves: CutoffCurves, path: str | os.PathLike[str] | None = Non
 
 def draw_dependence(dependence: Dependence, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
     """The mean score over the values of a feature, and the curves of up to a hundred rows, spread evenly."""
-    with picture(path, ax, 3.8) as axes:
+    with picture(path, ax) as axes:
         point = "o" if len(dependence.grid) == 1 else None
         for row in spread(len(dependence.curves), _ROWS):
             axes.plot(dependence.grid, dependence.curves[row], color=PALE, linewidth=0.6, marker=point)
@@ -107,7 +111,7 @@ def draw_dependence(dependence: Dependence, path: str | os.PathLike[str] | None 
 def draw_line_search(search: LineSearch, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
     """The metric along the line of scores, its best plateau and the alpha in its middle."""
     curve = search.curve
-    with picture(path, ax, 3.8) as axes:
+    with picture(path, ax) as axes:
         axes.axvspan(*search.plateau, color=PALE, alpha=0.5, linewidth=0)
         if len(curve) > _POINTS:  # more steps than a picture can show: the range of values in each of its columns
             first = np.unique(np.searchsorted(curve.alpha[:-1], np.linspace(0, curve.alpha[-1], _POINTS // 2)[:-1]))
@@ -131,42 +135,46 @@ def draw_differences(
     system: str | None = None,
     ax: Any = None,
 ) -> Any:
-    """The difference of each query, the largest gain first, with the mean, its interval and the queries at the ends.
+    """The difference of each query, the largest first, with the mean, its interval and the queries at both ends.
 
-    `metric` and `system` choose among several; by default the first that were compared.
+    One panel per comparison; `metric` and `system` choose among them, and axes that are given take the first.
     """
-    pair = _chosen_pair(comparison, metric, system)
+    for name, value in (("metric", metric), ("system", system)):
+        if value is not None:
+            check_choice(name, value, dict.fromkeys(getattr(row, name) for row in comparison.rows))
+    pairs = [row for row in comparison.rows if metric in (None, row.metric) and system in (None, row.system)]
+    pairs = pairs[:_PANELS] if ax is None else pairs[:1]
+    with pictures(path, [HEIGHT if len(pairs) == 1 else 2.9] * len(pairs), ax) as panels:
+        for axes, pair in zip(panels, pairs):
+            _draw_pair(axes, comparison, pair)
+        left = len(comparison.rows) - len(pairs) if ax is None and metric is None and system is None else 0
+        more = f"; {counted(left, 'more comparison')} not shown" if left else ""
+        panels[-1].set_xlabel(f"queries, the largest difference first{more}")
+    return panels[0]
+
+
+def _draw_pair(axes: Any, comparison: Comparison, pair: PairComparison) -> None:
     columns = comparison.values[pair.metric]
     differences = columns[pair.system] - columns[pair.baseline]
     known = np.flatnonzero(~np.isnan(differences))
     order = known[np.argsort(-differences[known], kind="stable")]
-    heights = differences[order]
-    with picture(path, ax, 3.8) as axes:
-        places, better = np.arange(1, len(order) + 1), heights if pair.higher_is_better else -heights
-        for chosen, colour in ((better > 0, UP), (better < 0, DOWN)):
-            axes.bar(places[chosen], heights[chosen], width=0.9 if len(order) < 150 else 1.0, color=colour)
-        axes.axhline(0, color=INK, linewidth=0.8)
-        _name_extremes(axes, [comparison.queries[query] for query in order], heights)
-        axes.set_xlim(0.25, len(order) + 0.75)
-        axes.margins(y=0.12)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel("queries, the largest difference first")
-        axes.set_ylabel(f"difference of {plain(pair.metric)}", wrap=True)
-        low, high = pair.interval
-        level = f"{100 * pair.settings.level:g}% interval {low:+.4f} to {high:+.4f}"
-        titled(
-            axes,
-            f"{plain(pair.system, NAME)} minus {plain(pair.baseline, NAME)}: mean {pair.difference:+.4f}, "
-            + ("too few differences for an interval" if math.isnan(low) else level),
-        )
-    return axes
-
-
-def _chosen_pair(comparison: Comparison, metric: str | None, system: str | None) -> PairComparison:
-    for name, value in (("metric", metric), ("system", system)):
-        if value is not None:
-            check_choice(name, value, dict.fromkeys(getattr(row, name) for row in comparison.rows))
-    return next(row for row in comparison.rows if metric in (None, row.metric) and system in (None, row.system))
+    heights, places = differences[order], np.arange(1, len(order) + 1)
+    better = heights if pair.higher_is_better else -heights
+    for chosen, colour in ((better > 0, UP), (better < 0, DOWN)):
+        axes.bar(places[chosen], heights[chosen], width=0.9 if len(order) < 150 else 1.0, color=colour)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    _name_extremes(axes, [comparison.queries[query] for query in order], heights)
+    axes.set_xlim(0.25, max(len(order), 1) + 0.75)
+    low, high = min(heights.min(initial=0.0), 0.0), max(heights.max(initial=0.0), 0.0)
+    room = _ROOM / (1 - _ROOM)  # so that what is written below 0 on the left, and above on the right, meets no bar
+    axes.set_ylim(1.1 * min(low, -room * high * (low < 0)), 1.1 * (max(high, -room * low * (high > 0)) or 0.1))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_ylabel(f"difference of {plain(pair.metric)}", wrap=True)
+    low, high = pair.interval
+    interval = f"{100 * pair.settings.level:g}% interval {low:+.4f} to {high:+.4f}"
+    names = " minus ".join(shortened(name, NAME) for name in (pair.system, pair.baseline))
+    spread_of_mean = "too few differences for an interval" if math.isnan(low) else interval
+    titled(axes, f"{names}: mean {pair.difference:+.4f}, {spread_of_mean}")
 
 
 def _name_extremes(axes: Any, queries: list[Any], heights: np.ndarray) -> None:

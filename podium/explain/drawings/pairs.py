@@ -44,7 +44,7 @@ def draw_lambdas(table: Lambdas, path: str | os.PathLike[str] | None = None, *, 
         titled(axes, table.caption)
         left = len(ranks) - len(shown)
         more = f"; {counted(left, 'more document')} below" if left else ""
-        axes.set_xlabel(f"one arrow per pair, at the document to be raised; dashed: it is above{more}", wrap=True)
+        axes.set_xlabel(f"arrows point at the document that is raised; dashed: pairs in order{more}", wrap=True)
     return axes
 
 

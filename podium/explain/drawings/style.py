@@ -27,6 +27,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2
 MARKERS = ("o", "s", "^", "D", "v", "X")
 VALUES = "cividis"  # colour map of low to high
 WIDTH = 7.0  # inches
+HEIGHT = 3.8
 LINE = 0.3  # inches per line of a list
 NAME = 30  # characters of a name beside an axis
 SMALL, NORMAL, LARGE = 8.0, 9.0, 10.0  # points
@@ -41,7 +42,10 @@ _STYLE: Any = {
     **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "grid.color": PALE},
     **{"grid.linewidth": 0.5, "legend.frameon": False, "lines.linewidth": 1.6, "lines.markersize": 4.0},
     **{"axes.prop_cycle": f"cycler('color', {list(SERIES)})", "axes.unicode_minus": True},
-    **{"svg.hashsalt": "podium", "svg.fonttype": "none"},
+    **dict.fromkeys(
+        ("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "white"
+    ),  # dark pages show it as a card
+    **{"savefig.transparent": False, "svg.hashsalt": "podium", "svg.fonttype": "none"},
 }
 
 
@@ -51,15 +55,17 @@ def refuse_other_suffixes(path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def picture(path: str | os.PathLike[str] | None, ax: Any, height: float, width: float = WIDTH) -> Iterator[Any]:
-    """The axes that are given, or those of a new figure; with a path, the figure is saved at the end."""
-    with pictures(path, ax, [height], width) as panels:
+def picture(
+    path: str | os.PathLike[str] | None, ax: Any = None, height: float = HEIGHT, width: float = WIDTH
+) -> Iterator[Any]:
+    """The axes that are given, or those of a new figure in this style; with a path, it is saved at the end."""
+    with pictures(path, [height], ax, width) as panels:
         yield panels[0]
 
 
 @contextmanager
 def pictures(
-    path: str | os.PathLike[str] | None, ax: Any, heights: Sequence[float], width: float = WIDTH
+    path: str | os.PathLike[str] | None, heights: Sequence[float], ax: Any = None, width: float = WIDTH
 ) -> Iterator[list[Any]]:
     """The same with one panel per height, one above the other; axes that are given are all of them."""
     if path is not None:
@@ -111,12 +117,15 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
         stream.write(drawn.getvalue())
 
 
-def plain(text: str, most: int | None = None) -> str:
-    """A text on one line as it is, a dollar sign starting no formula; a long one without its middle."""
+def shortened(text: str, most: int) -> str:
+    """A text on one line; a long one without its middle."""
     line = " ".join(text.split())
-    if most is not None and len(line) > most:
-        line = f"{line[: most - most // 3 - 1]}…{line[-(most // 3) :]}"
-    return line.replace("$", r"\$")
+    return line if len(line) <= most else f"{line[: most - most // 3 - 1]}…{line[-(most // 3) :]}"
+
+
+def plain(text: str, most: int | None = None) -> str:
+    """A text on one line as it is, for Matplotlib: a dollar sign starts no formula."""
+    return shortened(text, len(text) if most is None else most).replace("$", r"\$")
 
 
 def number(value: float) -> str:
