@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import random
 import signal
@@ -86,7 +87,7 @@ def _array(column: Any, chunks: tuple[int, ...]) -> Any:
     ends = np.cumsum([0, *chunks])
     parts = [
         da.from_delayed(dask.delayed(column[a:b]), (b - a, column.shape[1]), column.dtype, meta=column[:0])
-        for a, b in zip(ends, ends[1:])
+        for a, b in itertools.pairwise(ends)
     ]
     return da.concatenate(parts)
 
