@@ -23,7 +23,7 @@ from podium.learners.trees.training.leafwise import next_leaf
 from podium.learners.trees.training.splitting import GAIN
 from podium.learners.trees.training.workspace import Leaves, Nodes, bound_values, make_leaves, write_node
 
-_AHEAD = 0.5  # of the splits that are left, how many are looked ahead
+_AHEAD = 1.0  # of the splits that are left, how many are looked ahead
 _COUNTED = 8  # features of each rank that are counted at a time
 
 
@@ -173,7 +173,7 @@ class LeafwiseGrowth:
             return []
         leaves, frontier, chosen = branches.leaves, self.of_leaf[:count].tolist(), list[int]()
         gain, depth = leaves.gain[frontier].tolist(), leaves.depth[frontier].tolist()
-        turns = max(1, int((1.0 if limits.by_level else _AHEAD) * (self.most - count)))
+        turns = max(1, int(_AHEAD * (self.most - count)))
         while turns > 0 and len(chosen) < room:
             leaf = int(next_leaf(np.array(gain), np.array(depth), len(gain), limits))
             if leaf < 0:

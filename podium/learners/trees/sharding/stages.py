@@ -34,6 +34,7 @@ from podium.learners.trees.training.workspace import (
 )
 
 _MESSAGE = 2**25  # bytes of histograms
+_RECORD = 2 + SPLIT + (MISSING + 1) // 8  # of a candidate as int64: feature, bound, split, sides
 
 
 class Columns:
@@ -80,16 +81,12 @@ class Candidates:
 
     def first(self, shard: Shard) -> Candidates:
         """Of each leaf the best of all ranks: of the largest gain, and of equal ones that of the first feature."""
-        numbers = [self.feature, self.bound.view(np.int64), *self.split.T.copy().view(np.int64)]
-        message = np.concatenate([np.stack(numbers, axis=1), self.sides.view(np.int64)], axis=1)
-        all_ranks = np.stack(shard.collective.gather(message.ravel())).reshape(-1, *message.shape)
-        feature, bound = all_ranks[:, :, 0], np.ascontiguousarray(all_ranks[:, :, 1]).view(np.float64)
-        bound = np.where(feature >= 0, bound, -np.inf)
-        rank = np.where(bound == bound.max(axis=0), feature, np.iinfo(np.int64).max).argmin(axis=0)
-        best = np.ascontiguousarray(all_ranks[rank, np.arange(len(rank))])
-        split = np.ascontiguousarray(best[:, 2 : 2 + SPLIT]).view(np.float64)
-        sides = np.ascontiguousarray(best[:, 2 + SPLIT :]).view(np.uint8)
-        return Candidates(best[:, 0].copy(), best[:, 1].copy().view(np.float64), split, sides)
+        count, best = len(self.feature), Candidates.make(len(self.feature))
+        message = np.empty((count, _RECORD), np.int64)
+        pack_candidates(self.feature, self.bound, self.split, self.sides, message)
+        ranks = np.concatenate(shard.collective.gather(message.reshape(-1))).reshape(-1, count, _RECORD)
+        choose_candidates(ranks, best.feature, best.bound, best.split, best.sides)
+        return best
 
 
 class Stages:
@@ -212,6 +209,36 @@ class Stages:
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def pack_candidates(feature: Array, bound: Array, split: Array, sides: Array, message: Array) -> None:
+    """message: (leaves, _RECORD) int64, the bits of all fields."""
+    bounds, splits, words = bound.view(np.int64), split.view(np.int64), sides.view(np.int64)
+    for leaf in range(len(feature)):
+        message[leaf, 0], message[leaf, 1] = feature[leaf], bounds[leaf]
+        message[leaf, 2 : 2 + SPLIT], message[leaf, 2 + SPLIT :] = splits[leaf], words[leaf]
+
+
+@kernel
+def choose_candidates(ranks: Array, feature: Array, bound: Array, split: Array, sides: Array) -> None:
+    """The best candidate for each leaf, of those of all ranks: (ranks, leaves, _RECORD)."""
+    bounds, splits, words = bound.view(np.int64), split.view(np.int64), sides.view(np.int64)
+    gains = ranks.view(np.float64)[:, :, 1]
+    for leaf in range(len(feature)):
+        best = -1
+        for rank in range(len(ranks)):
+            if ranks[rank, leaf, 0] < 0:
+                continue
+            if (
+                best < 0
+                or gains[rank, leaf] > gains[best, leaf]
+                or (gains[rank, leaf] == gains[best, leaf] and ranks[rank, leaf, 0] < ranks[best, leaf, 0])
+            ):
+                best = rank
+        if best >= 0:
+            feature[leaf], bounds[leaf] = ranks[best, leaf, 0], ranks[best, leaf, 1]
+            splits[leaf], words[leaf] = ranks[best, leaf, 2 : 2 + SPLIT], ranks[best, leaf, 2 + SPLIT :]
 
 
 @kernel

@@ -6,7 +6,7 @@ How the tree grows, leaf by leaf (`leafwise.py`) or level by level (`oblivious.p
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
@@ -174,9 +174,7 @@ class TreeGrower:
         else:
             leaves = make_leaves(self._most, n)
             count = self._run(stream, allowed, scales, spread, largest, nodes, leaves)
-        leaf_of_node = np.zeros(2 * count - 1, np.int64)
-        leaf_of_node[leaves.node[:count]] = np.arange(count)
-        order = leaf_of_node[list(_leaves_in_order(nodes.left.tolist()))]
+        order = _leaves_in_order(nodes.left, leaves.node, count)
         ratio = scales[1] / scales[0]
         return GrownTree(
             **{name: array[: 2 * count - 1] for name, array in nodes._asdict().items()},
@@ -296,15 +294,22 @@ class TreeGrower:
         return result
 
 
-def _leaves_in_order(left: list[int]) -> Iterator[int]:
-    """The nodes that are leaves, from left to right: in the order of their rows."""
-    waiting = [0]
-    while waiting:
-        node = waiting.pop()
+@kernel
+def _leaves_in_order(left: Array, node_of_leaf: Array, count: int) -> Array:
+    """The leaves from left to right: in the order of their rows, also of those without any."""
+    leaf_of_node, order = np.zeros(2 * count - 1, np.int64), np.empty(count, np.int64)
+    waiting, n_waiting, n_done = np.zeros(count + 1, np.int64), 1, 0
+    for leaf in range(count):
+        leaf_of_node[node_of_leaf[leaf]] = leaf
+    while n_waiting > 0:
+        node = waiting[n_waiting - 1]
         if left[node] == node:
-            yield node
+            order[n_done] = leaf_of_node[node]
+            n_waiting, n_done = n_waiting - 1, n_done + 1
         else:
-            waiting += [left[node] + 1, left[node]]
+            waiting[n_waiting - 1], waiting[n_waiting] = left[node] + 1, left[node]
+            n_waiting += 1
+    return order
 
 
 def _can_be_split(binned: BinnedRows, min_samples_leaf: int, shard: Shard) -> Array:

@@ -232,10 +232,10 @@ def test_a_rank_that_fails_in_a_tree_ends_the_others():
     problem, ended = Problem("dense"), []
 
     def work(ranks):
-        boosting = problem.train("lambda", BoostingRules(n_jobs=1), problem.shard(ranks, owners_of(3, 0)), trees=1)
-        if ranks.rank == 1:
-            boosting.target.derivatives = None  # not callable
         try:
+            boosting = problem.train("lambda", BoostingRules(n_jobs=1), problem.shard(ranks, owners_of(3, 0)), trees=1)
+            if ranks.rank == 1:
+                boosting.target.derivatives = None  # not callable
             boosting.step()
         except CollectiveError:
             ended.append(ranks.rank)
