@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import itertools
 import os
 import random
 import signal
@@ -24,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def cluster_of(n: int, **options: Any) -> Iterator[Client]:
             silence_logs=100,
             **options,
         ) as cluster,
-        Client(cluster, set_as_default=False) as client,
+        Client(cluster) as client,
     ):
         yield client
 
@@ -87,7 +87,7 @@ def _array(column: Any, chunks: tuple[int, ...]) -> Any:
     ends = np.cumsum([0, *chunks])
     parts = [
         da.from_delayed(dask.delayed(column[a:b]), (b - a, column.shape[1]), column.dtype, meta=column[:0])
-        for a, b in itertools.pairwise(ends)
+        for a, b in pairwise(ends)
     ]
     return da.concatenate(parts)
 

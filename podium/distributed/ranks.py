@@ -22,6 +22,7 @@ from podium._runtime.warn import collected_warnings
 from podium.data.sharding.collective import TIMEOUT, CollectiveError
 from podium.distributed.collective import DaskCollective
 from podium.distributed.fitting import Order, RankTraining, Report
+from podium.distributed.mapping import MappedMemory
 from podium.distributed.mesh import Mesh
 from podium.distributed.shuffling import Rows, ShardRows, shuffle, with_query_weights
 from podium.distributed.spilling import Spilled, scratch_folder
@@ -54,6 +55,7 @@ class Rank:
         self.mesh = Mesh(rank, generation, token, timeout)
         self.training: RankTraining | None = None
         self.collective: DaskCollective | None = None
+        self.memory = MappedMemory(scratch_folder(), _worker().memory_manager.memory_limit)
         self.used, self.is_busy = monotonic(), False
 
     def join(self, addresses: Sequence[str]) -> None:
@@ -82,6 +84,7 @@ class Rank:
 
     def close(self) -> None:
         self.mesh.close()
+        self.memory.close()
         self.training = None
 
     @property
@@ -92,9 +95,7 @@ class Rank:
 
     def _rows(self, share: Share) -> ShardRows:
         assert self.collective is not None
-        return with_query_weights(
-            shuffle(self.collective, share.rows, share.mine, scratch_folder()), share.query_weight
-        )
+        return with_query_weights(shuffle(self.collective, share.rows, share.mine, self.memory), share.query_weight)
 
 
 _ranks: dict[tuple[str, str], Rank] = {}  # by training and address of the worker

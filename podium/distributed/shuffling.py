@@ -7,11 +7,9 @@ its rows belongs; then features, which are written there. Of these, one partitio
 
 from __future__ import annotations
 
-import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from podium.data.sharding.shard import Shard
 from podium.data.sparse import is_sparse
 from podium.data.texts import Texts
 from podium.distributed.collective import DaskCollective
+from podium.distributed.mapping import MappedMemory
 from podium.distributed.messages import Expected
 from podium.distributed.spilling import Spilled, read_spilled
 from podium.formats.names import Names
@@ -63,10 +62,10 @@ def owners_of(query_ids: Array, size: int) -> Array:
     return np.asarray((mixed * _ODD >> np.uint64(33)) % np.uint64(size)).astype(np.int64)
 
 
-def shuffle(collective: DaskCollective, rows: Rows, mine: Sequence[Spilled], folder: Path) -> ShardRows:
+def shuffle(collective: DaskCollective, rows: Rows, mine: Sequence[Spilled], memory: MappedMemory) -> ShardRows:
     """The rows of this rank; `mine` are the partitions that it reads for all, none of them empty."""
     pieces = sorted(_facts(collective, rows, mine), key=lambda piece: piece.number)
-    return _Assembly(collective, rows, pieces, folder).run(mine)
+    return _Assembly(collective, rows, pieces, memory).run(mine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +142,8 @@ def _concat(parts: Sequence[Array], rows: Rows) -> Array:
 class _Assembly:
     """The rows of a rank, put where they belong."""
 
-    def __init__(self, collective: DaskCollective, rows: Rows, pieces: Sequence[_Piece], folder: Path) -> None:
-        self.collective, self.rows, self.pieces, self.folder = collective, rows, pieces, folder
+    def __init__(self, collective: DaskCollective, rows: Rows, pieces: Sequence[_Piece], memory: MappedMemory) -> None:
+        self.collective, self.rows, self.pieces, self.memory = collective, rows, pieces, memory
         ids = _concat([piece.ids[piece.codes] for piece in pieces], rows)
         order, self.offsets, self.query_ids = group_rows(ids)
         self._refuse_others()
@@ -170,7 +169,7 @@ class _Assembly:
             sample_weight=columns[:, 1].copy() if self.rows.like.has_weights else None,
             init_score=columns[:, -1].copy() if self.rows.like.has_init_score else None,
         )
-        return ShardRows(data, shard)
+        return ShardRows(data, replace(shard, zeros=self.memory.zeros))
 
     def _taken(self, parts: Sequence[Array], empty: Array) -> Array:
         return np.concatenate(parts)[self.order] if parts else empty
@@ -196,19 +195,12 @@ class _Assembly:
 
     def _dense(self, mine: Sequence[Spilled]) -> Array:
         width = self.rows.like.n_features
-        features = self._room((len(self.target), width))
+        features = self.memory.zeros((len(self.target), width), np.float32)
         expected = [Expected(_I8, (2,)), Expected(_F4, (None, width))]
         for _, number, (rows,) in self._arriving(mine, expected):
             start = self.starts[number]
             features[self.target[start : start + len(rows)]] = rows
         return features
-
-    def _room(self, shape: tuple[int, int]) -> Array:
-        """Memory in a file, so that the system can take back what is not in use; the file goes with its last user."""
-        if not shape[0]:
-            return np.empty(shape, np.float32)
-        with tempfile.TemporaryFile(dir=self.folder) as file:
-            return np.memmap(file, np.float32, "w+", shape=shape)
 
     def _sparse(self, mine: Sequence[Spilled]) -> Any:
         from scipy.sparse import csr_array, vstack

@@ -6,6 +6,7 @@ query in their order. A query belongs to one rank as a whole, and a rank has its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ class Shard:
     first_rows: Array  # (local queries,) int64, rising: the number of its first row among all rows
     n_queries: int  # of all ranks
     n_rows: int
+    zeros: Callable[..., Array] = np.zeros  # makes arrays that are as large as the data
 
     @classmethod
     def whole(cls, offsets: Array) -> Shard:

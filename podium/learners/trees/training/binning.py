@@ -181,8 +181,9 @@ def bin_rows(
     """
     n, n_features = X.shape
     n_columns = n_features if layout is None else len(layout.starts) - 1
-    rows = np.zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
-    columns = np.zeros((n_columns, n), dtype=np.uint8)
+    zeros = np.zeros if shard is None else shard.zeros
+    rows = zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
+    columns = zeros((n_columns, n), dtype=np.uint8)
     missing = edges.has_missing.copy()  # the sample that made the bin edges may have missed some
     collides = np.zeros(n_features, dtype=np.bool_)
     upper, categorical = readonly(edges.upper), readonly(edges.categorical)
