@@ -16,8 +16,8 @@ PACKAGE = Path(podium.__file__).parent
 LAYERS = [
     {"cli", "server", "demo", "doctor", "__main__"},
     {"workflows", "lab"},
-    {"explain", "pipelines", "runs", "distributed"},
-    {"models", "persistence", "exchange"},
+    {"explain", "pipelines", "runs"},
+    {"models", "persistence", "exchange", "distributed"},
     {"objectives", "learners", "search"},
     {"evaluation", "lint"},
     {"metrics"},

@@ -104,6 +104,9 @@ def train_command(
     checkpoint: Annotated[Path | None, Option(help="A file for checkpoints; the same command resumes from it.")] = None,
     every: Annotated[int | None, Option(min=1, help="The number of trees between two checkpoints; default 10.")] = None,
     checkpoint_errors: Annotated[str | None, Option(help="stop or warn if no checkpoint can be written.")] = None,
+    scheduler: Annotated[
+        str | None, Option(metavar="ADDRESS", help="Train on the workers of this Dask scheduler: tcp://10.0.0.5:8786.")
+    ] = None,
     config: Annotated[
         Path | None, Option(help="A TOML file with all this; options win.", callback=configure, is_eager=True)
     ] = None,
@@ -123,8 +126,14 @@ def train_command(
         raise ValueError(f"--early-stopping needs validation data. {advice}.")
     checkpoints = training.plan_checkpoints(checkpoint, every, checkpoint_errors, out)
     options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
-    options["pair_file"] = pair_file
-    trained = training.train_files(plan, train, valid, out, locate=inputs.reading, **options)
+    if scheduler is None:
+        trained = training.train_files(plan, train, valid, out, locate=inputs.reading, pair_file=pair_file, **options)
+    else:
+        from podium.workflows.distributing import train_on_workers
+
+        if pair_file is not None:
+            raise ValueError("--pair-file does not go with --scheduler: pairs name rows of one machine. Leave one out.")
+        trained = train_on_workers(plan, train, valid, out, scheduler, reading=inputs.reading, **options)
     if as_json:
         show(trained.as_dict())
     else:

@@ -141,7 +141,7 @@ class Curves:
 
 
 def _without(evaluation: Any, names: list[str]) -> Any:
-    parts = {part: getattr(evaluation, part) for part in ("means", "per_query", "bracket")}
+    parts = {part: getattr(evaluation, part) for part in ("means", "per_query", "bracket", "judged")}
     left = {part: {name: column[name] for name in column if name not in names} for part, column in parts.items()}
     return replace(evaluation, **left)
 

@@ -78,7 +78,7 @@ def compare(
     if isinstance(y, (Qrels, SubtopicQrels)):
         if qid is not None:
             raise ValueError("compare: got qid together with Qrels, which have the queries of the runs. Leave it out.")
-        metrics = expand_names(metrics)
+        metrics = _comparable(metrics)
         results = {name: _run_evaluated(name, systems[name], y, metrics, rules) for name in names}
     else:
         scores = {name: _scores_of(name, systems[name], len(y)) for name in names}
@@ -102,6 +102,7 @@ def compare_evaluations(
     policy = _common_policy(evaluations)
     queries, weights = _common_queries(evaluations)
     chosen = list(evaluations[names[0]].per_query) if metrics is None else metrics
+    directions = {str(metric): _higher_is_better(metric) for metric in chosen}
     parts = [
         compare_values(
             {system: _values_of(system, result, name, queries) for system, result in evaluations.items()},
@@ -109,13 +110,13 @@ def compare_evaluations(
             metric=name,
             policy=policy,
             query_weight=weights,
-            higher_is_better=_higher_is_better(metric),
+            higher_is_better=higher_is_better,
             baseline=baseline,
             pairs=pairs,
             settings=settings,
             n_jobs=n_jobs,
         )
-        for name, metric in {str(metric): metric for metric in chosen}.items()
+        for name, higher_is_better in directions.items()
     ]
     rows = [row for part in parts for row in part.rows]
     means = {metric: means for part in parts for metric, means in part.means.items()}
@@ -320,6 +321,17 @@ def _higher_is_better(metric: Any) -> bool:
     if parsed.pools_queries:
         raise ValueError(f"{metric} is one value for all queries together; a comparison needs one per query.")
     return parsed.higher_is_better
+
+
+def _comparable(metrics: Sequence[MetricLike]) -> list[MetricLike]:
+    """Groups of trec_eval as their measures, without those that a comparison cannot have, such as counts."""
+    expanded: dict[MetricLike, None] = {}
+    for name in metrics:
+        members = expand_names([name])
+        if members != [name]:
+            members = [one for one in members if parse_metric(one, runs=True).summary == "mean"]
+        expanded |= dict.fromkeys(members)
+    return list(expanded)
 
 
 def _judged(evaluations: Mapping[str, Evaluation], metrics: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -197,8 +197,7 @@ class Comparison:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption)
         table.caption_justify = "left"
         table.add_column("system")
-        judged = ["judged"] if self.judged else []
-        for name in ("mean", *judged, "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="):
+        for name in self._columns():
             table.add_column(name, justify="right", no_wrap=True)
         for metric in self.means:
             table.add_row(Text(_shown(metric), style="bold"))
@@ -283,9 +282,13 @@ class Comparison:
         caption = "\n".join((self._caption(), *self._judged_lines()))
         return latex_table(caption, f"l{'r' * len(self.means)}", lines)
 
+    def _columns(self) -> list[str]:
+        judged = ["judged"] if self.judged else []
+        return ["mean", *judged, "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="]
+
     def _repr_html_(self) -> str:
         """For notebooks: the table, with its rows explained."""
-        heading = ["system", "mean", "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="]
+        heading = ["system", *self._columns()]
         rows = [[_shown(metric), *cells] for metric in self.means for cells in self._cells(metric)]
         sentences = "".join(f"<li>{escape(row.explain())}</li>" for row in self.rows)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)

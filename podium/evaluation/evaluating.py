@@ -73,19 +73,24 @@ class Evaluation(Mapping[str, float]):
     def _repr_html_(self) -> str:
         """For notebooks: the means, under which rules, and what a reader should know."""
         brackets = [[name, f"{low:.4f} to {high:.4f}"] for name, (low, high) in self.bracket.items()]
-        rows = [[name, value] for name, value in self.means.items()]
+        columns = ("metric", "mean", *(["judged"] if self.judged else []))
+        rows = [[name, value, *self._judged_cell(name)] for name, value in self.means.items()]
         title = f"{counted(len(self.queries), 'query', 'queries')}, policy {self.policy}"
-        tables = notebook_table(title, ("metric", "mean"), rows)
+        tables = notebook_table(title, columns, rows)
         if brackets:
             tables += notebook_table("Over all orders of tied documents", ("metric", "from worst to best"), brackets)
         return tables + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+
+    def _judged_cell(self, name: str) -> list[Any]:
+        return [self.judged.get(name, "")] if self.judged else []
 
     def to_frame(self, per_query: bool = False, backend: str = "pandas") -> Any:
         """A table: one row per metric, or per query with a column per metric; "pandas", "polars" or "pyarrow"."""
         from podium.formats.frames import make_frame
 
         if not per_query:
-            return make_frame({"metric": list(self.means), "mean": list(self.means.values())}, backend)
+            judged = {"judged": [self.judged.get(name, np.nan) for name in self.means]} if self.judged else {}
+            return make_frame({"metric": list(self.means), "mean": list(self.means.values()), **judged}, backend)
         texts = {name: list(column) for name, column in self.texts.items()}
         values = {name: np.asarray(column, dtype=np.float64) for name, column in self.per_query.items()}
         return make_frame({"query": list(self.queries), **values, **texts}, backend)

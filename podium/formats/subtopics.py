@@ -90,17 +90,22 @@ class SubtopicQrels:
 
 
 def _read(path: FilePath) -> SubtopicQrels:
-    judged: _Judged = {}
     lines: dict[tuple[str, str, str], int] = {}
+    labels: list[bytes] = []
     for line, words in _rows(path):
-        query, subtopic, docid = (word.decode("utf-8", "surrogateescape") for word in words[:3])
+        *names, label = words
+        query, subtopic, docid = (name.decode("utf-8", "surrogateescape") for name in names)
         earlier = lines.setdefault((query, subtopic, docid), line)
         if earlier != line:
-            what = f"document {shown(words[2])} of query {query!r} and subtopic {subtopic!r}"
+            what = f"document {shown(names[2])} of query {query!r} and subtopic {subtopic!r}"
             raise FormatError(path, f"{what} is already at line {earlier}; remove one of them.", line)
-        judged.setdefault(query, {}).setdefault(docid, {})[subtopic] = _number(path, words[3], line)
-    if not judged:
+        labels.append(label)
+    if not lines:
         raise FormatError(path, f"has no rows; expected lines of {FORM!r}.")
+    numbers = _numbers(path, labels, list(lines.values()))
+    judged: _Judged = {}
+    for (query, subtopic, docid), number in zip(lines, numbers):
+        judged.setdefault(query, {}).setdefault(docid, {})[subtopic] = number
     named = {subtopic for _, subtopic, _ in lines}
     if named <= _NO_SUBTOPIC:
         column = f"column 2 is {' or '.join(map(repr, sorted(named)))} in all lines: these judgements have no subtopics"
@@ -119,12 +124,13 @@ def _rows(path: FilePath) -> Iterator[tuple[int, list[bytes]]]:
         yield number, words
 
 
-def _number(path: FilePath, word: bytes, line: int) -> float:
-    numbers, bad = parse_numbers([word])
+def _numbers(path: FilePath, words: list[bytes], lines: list[int]) -> list[float]:
+    numbers, bad = parse_numbers(words)
     if bad is not None:
-        message = f"the relevance (column 4 of {FORM!r}) must be a finite number; found {shown(word)}."
-        raise FormatError(path, message, line)
-    return float(numbers[0])
+        message = f"the relevance (column 4 of {FORM!r}) must be a finite number; found {shown(words[bad])}."
+        raise FormatError(path, message, lines[bad])
+    result: list[float] = numbers.tolist()
+    return result
 
 
 def _items(value: Any, expected: str) -> list[tuple[str, Any]]:

@@ -282,7 +282,7 @@ def _read(path: FilePath, layout: _Layout) -> tuple[Columns, str | None]:
     texts = Texts.concat([rows.documents for rows in blocks])
     order, offsets, _ = group_rows(codes)
     if layout.rank != NO_RANK:
-        _warn_of_contradictions(path, codes, ranks, values)
+        _warn_of_contradictions(path, codes, ranks, values, lines)
     if order is not None:
         texts, values, lines = texts.take(order), values[order], lines[order]
     names = [query.decode("utf-8", "surrogateescape") for query in queries]
@@ -324,7 +324,7 @@ def _finished(path: FilePath, first_line: int, block: Block, layout: _Layout) ->
     return values
 
 
-def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores: Array) -> None:
+def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores: Array, lines: Array) -> None:
     """Warn of documents with a higher score than the one that is ranked right above them."""
     same = queries[1:] == queries[:-1]
     in_order = (ranks[1:] > ranks[:-1]) & (scores[1:] <= scores[:-1])
@@ -335,9 +335,10 @@ def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores
     wrong = (queries[1:] == queries[:-1]) & (ranks[1:] > ranks[:-1]) & (scores[1:] > scores[:-1])
     if not wrong.any():
         return
-    number = len(np.unique(queries[1:][wrong]))
+    number, line = len(np.unique(queries[1:][wrong])), int(lines[order][1:][wrong].min())
     where = f"{counted(number, 'query', 'queries')}, {counted(int(wrong.sum()), 'document')}"
-    message = f"{os.fspath(path)}: scores contradict ranks ({where} with a higher score than the one ranked above)"
+    what = f"scores contradict ranks ({where} with a higher score than the one ranked above)"
+    message = f"{os.fspath(path)}, line {line}: {what}"
     warn(f"{message}. The scores decide, as in trec_eval; higher is better.")
 
 

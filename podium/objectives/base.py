@@ -57,6 +57,11 @@ class Objective:
         """Whether random numbers are drawn anew in every iteration (`begin`)."""
         return False
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether the derivatives of a query are the same whatever other queries there are."""
+        return True
+
     def bind(
         self,
         labels: Any,
@@ -186,6 +191,7 @@ class BoundObjective:
         self.n_queries = data.n_queries
         self._all_queries = readonly(np.arange(self.n_queries, dtype=np.int64))
         self.has_loss, self.is_smooth, self.is_random = objective.has_loss, objective.is_smooth, objective.is_random
+        self.adds_up = objective.adds_up
 
     @property
     def total_weight(self) -> float:

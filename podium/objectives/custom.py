@@ -27,6 +27,10 @@ class FunctionObjective(Objective):
     def has_loss(self) -> bool:
         return False
 
+    @property
+    def adds_up(self) -> bool:
+        return False  # a function may look at all queries
+
 
 @dataclass(frozen=True)
 class Custom(FunctionObjective):

@@ -177,9 +177,8 @@ def tune_weighting(
     if not any(tried.values()):
         problem = f"{counted(len(texts), 'judged query', 'judged queries')}, and no weighting gets more than 0"
         raise ValueError(f"{problem}. Are queries, judgements and documents those of one collection?")
-    name = str(metric)
     chosen = choice.best(everywhere)
-    return TunedWeighting(chosen, start, name, len(texts), tried, parts, _mean(held_out, everywhere))
+    return TunedWeighting(chosen, start, str(metric), len(texts), tried, parts, _mean(held_out, everywhere))
 
 
 def _start(weighting: str | Weighting, fields: Fields | None) -> FirstStage:

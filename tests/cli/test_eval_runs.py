@@ -204,6 +204,10 @@ def test_compare_takes_runs_in_python(run):
         podium.compare({"a": first, "b": [1.0]}, qrels)
     with pytest.raises(ValueError, match="num_ret is a count; a comparison needs a measure whose mean"):
         podium.compare({"a": first, "b": second}, qrels, metrics=["num_ret"])
+    with pytest.raises(ValueError, match="runid is a text; a comparison needs a measure whose mean"):
+        podium.compare({"a": first, "b": second}, qrels, metrics=["runid"])
+    official = list(podium.compare({"a": first, "b": second}, qrels, metrics=["official", "map"]).means)
+    assert official[:4] == ["map", "Rprec", "bpref", "recip_rank"]  # no counts, texts and geometric means
     with pytest.raises(ValueError, match="got qid together with Qrels"):
         podium.compare({"a": first, "b": second}, qrels, qid=[1])
 

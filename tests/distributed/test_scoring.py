@@ -1,6 +1,7 @@
 """Scoring at scale: the bits of `model.predict`, however rows are divided and in whatever kind of column they are."""
 
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -209,6 +210,28 @@ def test_categories_are_found_by_name(rows, kind):
         np.testing.assert_array_equal(podium.distributed.predict(model, divided(frame, [100])).compute(), expected)
 
 
+def test_categories_of_an_array_are_found_by_place(rows):
+    ids = 2**24 + np.random.default_rng(0).integers(0, 4, len(rows))
+    X = np.column_stack([rows["bm25"], ids])
+    model = podium.LambdaMART(n_estimators=5, min_samples_leaf=2, categorical=[1]).fit(X, ids % 3, qid=rows["qid"])
+    frame = pd.DataFrame({"shop": ids, "bm25": rows["bm25"].to_numpy()})
+    expected = model.predict(X)
+    assert len(np.unique(expected)) > 2
+    features = ["bm25", "shop"]
+    scores = podium.distributed.predict(model, divided(frame, [100]), features=features).compute()
+    np.testing.assert_array_equal(scores, expected)
+    scorer = podium.distributed.arrow_scorer(model, features=features)
+    np.testing.assert_array_equal(scores_of(scorer([pa.RecordBatch.from_pandas(frame)])), expected)
+
+
+def test_batches_that_pandas_made_become_pandas_again(models, rows):
+    batch = pa.RecordBatch.from_pandas(rows.rename_axis("row"))
+    (scored,) = podium.distributed.arrow_scorer(models("MART"), keep=["qid"])([batch])
+    assert scored.to_pandas().columns.tolist() == ["qid", "score"]
+    (scored,) = podium.distributed.arrow_scorer(models("MART"))([batch])
+    assert scored.to_pandas().index.tolist() == rows.index.tolist()
+
+
 # --- how a model travels
 
 
@@ -291,7 +314,10 @@ def test_a_cluster_of_processes_gives_the_same_scores(models, rows, tmp_path):
         (lambda rows: rows.rename(columns={"age": "agee"}), "Did you mean 'agee'"),
         (lambda rows: rows.assign(age=np.inf), "column 'age' has inf in row 1"),
         (lambda rows: rows.assign(age=1e300), "column 'age' has inf in row 1"),
-        (lambda rows: rows.assign(age="old"), "old"),
+        (
+            lambda rows: rows.assign(age="old"),
+            "column 'age' holds text such as 'old', and the model needs numbers there",
+        ),
     ],
 )
 def test_wrong_columns_are_named(models, rows, change, message):
@@ -339,6 +365,15 @@ def test_what_cannot_be_scored_is_refused_before_the_work(models, rows):
         list(scorer(models("MART"))([batch]))
     with pytest.raises(ValueError, match="there is no column 'id'"):
         list(scorer(models("MART"), keep=["id"])([batch]))
+
+
+def test_without_dask_or_pyarrow_the_extra_is_named(models, rows, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask.dataframe", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"podium\[dask\]"):
+        podium.distributed.predict(models("MART"), rows)
+    with pytest.raises(ImportError, match=r"podium\[arrow\]"):
+        podium.distributed.arrow_scorer(models("MART"))
 
 
 def test_a_query_that_comes_back_is_refused(models, rows):

@@ -56,6 +56,15 @@ def test_it_is_part_of_all_that_is_printed_of_a_comparison():
     assert "% Judged, of what NDCG@2 depends on: base 0.7500, new 1.0000" in compared.to_latex()
     assert "(judged 0.7500), new 1.0000 (judged 1.0000)" in str(compared)
     assert [column.header for column in compared.table().columns][:3] == ["system", "mean", "judged"]
+    page = compared._repr_html_()
+    assert page.index(">mean<") < page.index(">judged<") < page.index(">change<")
+
+
+def test_it_is_in_notebooks_and_frames():
+    result = podium.evaluate_run(QRELS, RUN, metrics=["ndcg@2", "num_ret"])
+    assert ">judged<" in result._repr_html_()
+    assert result.to_frame().fillna(-1).to_dict("list")["judged"] == [0.75, -1]
+    assert "judged" not in podium.evaluate([1.0], [1], qid=[1]).to_frame()
 
 
 def test_scores_of_labelled_rows_have_no_coverage():

@@ -6,6 +6,7 @@ query in their order. A query belongs to one rank as a whole, and a rank has its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ class Shard:
     first_rows: Array  # (local queries,) int64, rising: the number of its first row among all rows
     n_queries: int  # of all ranks
     n_rows: int
+    zeros: Callable[..., Array] = np.zeros  # makes arrays that are as large as the data
 
     @classmethod
     def whole(cls, offsets: Array) -> Shard:
@@ -52,6 +54,11 @@ class Shard:
         ends[everywhere + 1] = lengths
         ends = np.cumsum(ends)
         return cls(collective, offsets, queries, ends[queries], len(lengths), int(ends[-1]))
+
+    def of_rows(self, mask: Array) -> Shard:
+        """The shard of some of the rows, which are numbered as if the others were not there."""
+        counts = np.concatenate([[0], np.cumsum(mask)])[self.offsets]
+        return Shard.whole(counts) if self.is_whole else Shard.join(self.collective, counts, self.queries)
 
     @property
     def is_whole(self) -> bool:

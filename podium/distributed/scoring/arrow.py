@@ -17,6 +17,7 @@ from podium._runtime.compiler import Array
 from podium.data.query_ids import as_query_ids
 from podium.distributed.scoring.columns import (
     feature_names,
+    general_rows,
     is_plain,
     refuse_other_columns,
     rows_of_columns,
@@ -25,7 +26,6 @@ from podium.distributed.scoring.columns import (
 from podium.distributed.scoring.sending import SentModel
 from podium.formats.frames import no_column, optional_package
 from podium.formats.names import warn_of_unknown
-from podium.models.frame.arguments import rows_for
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import queries_by_id
 
@@ -122,7 +122,7 @@ class ArrowScorer:
         columns = _plain_columns(model, batch, names)
         if not model.needs_queries() and columns is not None:
             return score_columns(model, columns, names)
-        rows = _general_rows(model, batch, names) if columns is None else rows_of_columns(model, columns, names)
+        rows = general_rows(model, _table(batch, names)) if columns is None else rows_of_columns(model, columns, names)
         if not model.needs_queries():
             return model.score_rows(rows, None)
         ids = as_query_ids(_ids(_column(batch, self.qid or "")), None, len(rows))
@@ -176,7 +176,9 @@ def _ids(column: pyarrow.Array) -> Any:
 
 
 def _plain_columns(model: Ranker, batch: pyarrow.RecordBatch, names: Sequence[str]) -> list[Array] | None:
-    """The features as arrays of numbers; None where a column is of a type that only a general reader knows."""
+    """The features as arrays of numbers; None where there is something that only a general reader knows."""
+    if model.categories_ and not hasattr(model, "feature_names_in_"):  # categories of an array, by place
+        return None
     columns = []
     for name in names:
         column, known = batch.column(name), model.categories_.get(name)
@@ -221,12 +223,7 @@ def _places(column: pyarrow.Array, name: str, known: Sequence[Any]) -> Array | N
     return values
 
 
-def _general_rows(model: Ranker, batch: pyarrow.RecordBatch, names: Sequence[str]) -> Any:
+def _table(batch: pyarrow.RecordBatch, names: Sequence[str]) -> pyarrow.Table:
     import pyarrow
 
-    table = pyarrow.Table.from_batches([batch.select(list(names))])
-    if not hasattr(model, "feature_names_in_"):
-        table = table.to_pandas().to_numpy()
-    rows = rows_for(model, table)
-    model.refuse_unsupported(rows, "the rows", fitted=True)
-    return rows
+    return pyarrow.Table.from_batches([batch.select(list(names))])

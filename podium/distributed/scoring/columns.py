@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import Array
+from podium.data.sparse import FeatureMatrix
 from podium.formats.frames import no_column
+from podium.models.frame.arguments import rows_for
 from podium.models.frame.ranker import Ranker
 from podium.models.trees.boosted import BoostedTrees
 
@@ -87,6 +89,35 @@ def rows_of_columns(model: Ranker, columns: Sequence[Array], names: Sequence[Any
     _refuse_infinite(rows, names, 0)
     model.refuse_unsupported(rows, "the rows", fitted=True)
     return rows
+
+
+def general_rows(model: Ranker, table: Any) -> FeatureMatrix:
+    """The rows of a pandas or Arrow table with the columns of the model, read and checked as `predict` does it."""
+    try:
+        rows = rows_for(model, table if hasattr(model, "feature_names_in_") else _as_array(table))
+    except (TypeError, ValueError):
+        _refuse_text(model, table)
+        raise
+    model.refuse_unsupported(rows, "the rows", fitted=True)
+    return rows
+
+
+def _as_array(table: Any) -> Array:
+    frame = table.to_pandas() if type(table).__module__.startswith("pyarrow") else table
+    values: Array = frame.to_numpy(np.float64, na_value=np.nan)
+    return values
+
+
+def _refuse_text(model: Ranker, table: Any) -> None:
+    """Call a column of text by its name, which errors about converting numbers do not know."""
+    import narwhals as nw
+
+    columns = nw.from_native(table, eager_only=True)
+    for name in columns.columns:
+        values = columns.get_column(name).drop_nulls().to_list() if str(name) not in model.categories_ else []
+        text = next((value for value in values if isinstance(value, str)), None)
+        if text is not None:
+            raise ValueError(f"column {name!r} holds text such as {text[:40]!r}, and the model needs numbers there.")
 
 
 def _reads_columns(model: Ranker) -> bool:

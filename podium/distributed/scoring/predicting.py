@@ -11,6 +11,7 @@ from podium._runtime.compiler import Array
 from podium.data.query_ids import as_query_ids
 from podium.distributed.scoring.columns import (
     feature_names,
+    general_rows,
     is_plain,
     refuse_other_columns,
     rows_of_columns,
@@ -121,8 +122,7 @@ def _rows_of_frame(model: Ranker, part: Any, columns: Sequence[Any]) -> Any:
     plain = _plain_columns(model, part, columns)
     if plain is not None:
         return rows_of_columns(model, plain, columns)
-    part = part[list(columns)]
-    return _checked(model, part if hasattr(model, "feature_names_in_") else part.to_numpy(np.float64, na_value=np.nan))
+    return general_rows(model, part[list(columns)])
 
 
 def _checked(model: Ranker, X: Any) -> Any:

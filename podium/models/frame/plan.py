@@ -56,6 +56,11 @@ class TrainingRows:
         return self.ungrouped.grouped()
 
     @property
+    def local_shard(self) -> Shard:
+        """Which of all rows these are: all, unless other ranks have the others."""
+        return self.shard or Shard.whole(self.data.offsets)
+
+    @property
     def order(self) -> np.ndarray:
         """(rows,) where each grouped row stands among those that `fit` was given."""
         return self.ungrouped.rows

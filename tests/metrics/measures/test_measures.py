@@ -77,7 +77,7 @@ def test_a_model_is_selected_by_a_measure_and_saved_with_it(tmp_path):
     model = podium.MART(n_estimators=3, eval_metric=parse_metric("Bpref")).fit(X, y, qid=qid, eval_set=[(X, y, qid)])
     model.save(tmp_path / "model")
     assert podium.load(tmp_path / "model").eval_metric == parse_metric("bpref")
-    assert "bpref" in str(model.evals_)
+    assert "Bpref" in str(model.evals_)
 
 
 # --- pytrec_eval ------------------------------------------------------------------------------------------------------

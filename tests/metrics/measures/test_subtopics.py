@@ -82,8 +82,8 @@ def test_names_of_ndeval_and_ir_measures_print_back_as_given():
     assert list(result) == names
     assert result["MAP-IA"] == value_of("ap_ia")
     metric = podium.metrics.parse_metric("alpha_nDCG(alpha=0.3)@10", runs=True)
-    assert metric.name == "alpha_ndcg@10(alpha=0.3)"
-    assert podium.metrics.parse_metric(metric.name, runs=True) == metric
+    assert (metric.name, metric.own_name) == ("alpha_nDCG(alpha=0.3)@10", "alpha_ndcg@10(alpha=0.3)")
+    assert podium.metrics.parse_metric(metric.own_name, runs=True) == metric
 
 
 def test_judged_and_counts_are_known_of_judgements_per_subtopic_too():
