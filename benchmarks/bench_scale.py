@@ -379,13 +379,15 @@ def measure_memory() -> None:
             podium.write_data(table, folder / f"{number:02}.podium-data")
         size = files * rows * columns * 8
         with cluster_of(2, memory_limit=limit) as client:
-            started = time.perf_counter()
+            before, started = client.run(os.getpid), time.perf_counter()
             model = podium.LambdaMART(n_estimators=5, **FIXED).fit(folder, client=client)
             seconds = time.perf_counter() - started
-            restarts = len(client.run(os.getpid))
+            is_whole = client.run(os.getpid) == before  # Dask ends workers that have too much
     measured = f"{model.best_iteration_} trees on {files * rows:,} x {columns} in {seconds:.0f} s"
     what = f"training on {size / 1e9:.1f} GB (as float64) by two workers of {limit / 1e9:.2f} GB"
-    print_result(what, "3x their memory", measured, "trains", model.best_iteration_ == 5 and restarts == 2)
+    print_result(
+        what, "3x their memory", measured, "trains, no worker restarted", model.best_iteration_ == 5 and is_whole
+    )
 
 
 def measure_scoring() -> None:

@@ -36,7 +36,9 @@ def alone(client: Any) -> Iterator[None]:
 
     with client.as_current():
         lock = Lock("podium-training")
-        lock.acquire()
+        if not lock.acquire(timeout=1):
+            warn("another training runs on this cluster; this one waits for its end.")
+            lock.acquire()
         try:
             yield
         finally:
@@ -83,13 +85,25 @@ class Cluster:
         return list(self.run(function, *arguments).values())
 
     def run(self, function: Any, *arguments: Any) -> dict[str, Any]:
-        """Call a function on all workers; those that are lost meanwhile are left out."""
+        """Call a function on all workers, as tasks; those that are lost meanwhile, or do not begin, are left out."""
+        from distributed import wait
+
+        futures = {worker: self.submit(worker, function, *arguments) for worker in self.workers()}
         try:
-            answers = self.client.run(function, *arguments, on_error="return")
-        except OSError as error:
+            with suppress(TimeoutError):
+                wait(list(futures.values()), timeout=TIMEOUT)
+            done = {worker: one for worker, one in futures.items() if one.status == "finished"}
+            answers = dict(zip(done, self.client.gather(list(done.values()))))
+        except lost_errors() as error:
             self.refuse_lost_scheduler(error)
             raise GenerationLost(str(error)) from error
-        return {worker: answer for worker, answer in answers.items() if not isinstance(answer, BaseException)}
+        self.idle |= {worker for worker, one in futures.items() if one.status == "pending"}
+        return answers
+
+    def submit(self, worker: str, function: Any, *arguments: Any) -> Any:
+        """A task for one worker and no other."""
+        only = {"workers": [worker], "allow_other_workers": False}
+        return self.client.submit(function, *arguments, pure=False, retries=0, priority=100, **only)
 
     def refuse_lost_scheduler(self, error: BaseException | None) -> None:
         if self.client.status == "running":
@@ -144,8 +158,7 @@ class Ranks:
         return content
 
     def _submit(self, function: Any, number: int, *arguments: Any) -> Any:
-        only = {"workers": [self.workers[number]], "allow_other_workers": False}
-        return self.client.submit(function, *arguments, pure=False, retries=0, priority=100, **only)
+        return self.cluster.submit(self.workers[number], function, *arguments)
 
     def _results(self, futures: Sequence[Any], seconds: float | None = None) -> list[Any]:
         """The results of all ranks. One that is lost has the others return, within the timeout of their mesh.
@@ -169,8 +182,7 @@ class Ranks:
                 give_up = time.monotonic() + TIMEOUT
             if give_up is not None and (self._all_returned(futures) or time.monotonic() > give_up):
                 break
-        if seconds is not None:
-            self.cluster.idle |= {w for one, w in zip(futures, self.workers) if one.status == "pending"}
+        self.cluster.idle |= {w for one, w in zip(futures, self.workers) if one.status == "pending"}
         return self._checked(futures)
 
     def _missing(self) -> set[str]:

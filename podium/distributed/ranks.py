@@ -131,13 +131,11 @@ def call(training: str, method: str, *arguments: Any) -> tuple[Any, list[str]]:
     return result, sentences if rank.mesh.rank == 0 else []
 
 
-def close_rank(training: str, dask_worker: Any = None) -> None:
+def close_rank(training: str) -> None:
     with _lock:
-        rank = _ranks.pop((training, _here() if dask_worker is None else str(dask_worker.address)), None)
-    if rank is not None and dask_worker is None:
+        rank = _ranks.pop((training, _here()), None)
+    if rank is not None:
         rank.close()
-    elif rank is not None:  # this is the thread of the worker's own event loop
-        start_thread(rank.close, "podium-close")
 
 
 def _threads(n_jobs: int | None) -> int:

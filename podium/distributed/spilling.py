@@ -63,23 +63,23 @@ def machine_name() -> str:
     return socket.gethostname()
 
 
-def spill_folder(identity: str, worker: Any = None) -> Path:
+def spill_folder(identity: str) -> Path:
     """The folder of a source, beside those of the workers."""
-    return scratch_folder(worker) / f"podium-{identity}"
+    return scratch_folder() / f"podium-{identity}"
 
 
-def scratch_folder(worker: Any = None) -> Path:
-    """Where this machine's workers have their folders; `worker` is told where no task runs."""
+def scratch_folder() -> Path:
+    """Where this machine's workers have their folders."""
     from distributed import get_worker
 
-    return Path((worker or get_worker()).local_directory).resolve().parent
+    return Path(get_worker().local_directory).resolve().parent
 
 
-def spilled_already(identity: str, dask_worker: Any = None) -> list[Spilled]:
+def spilled_already(identity: str) -> list[Spilled]:
     """The partitions that are on this machine from an earlier attempt."""
-    _remove_old(scratch_folder(dask_worker))
+    _remove_old(scratch_folder())
     listed = []
-    for file in spill_folder(identity, dask_worker).glob("part-*.json"):
+    for file in spill_folder(identity).glob("part-*.json"):
         with suppress(OSError, ValueError, TypeError):
             spilled = Spilled(**json.loads(file.read_text("utf-8")))
             if Path(spilled.path).is_file():
@@ -87,8 +87,8 @@ def spilled_already(identity: str, dask_worker: Any = None) -> list[Spilled]:
     return listed
 
 
-def remove_spilled(identity: str, dask_worker: Any = None) -> None:
-    shutil.rmtree(spill_folder(identity, dask_worker), ignore_errors=True)
+def remove_spilled(identity: str) -> None:
+    shutil.rmtree(spill_folder(identity), ignore_errors=True)
 
 
 def spill(

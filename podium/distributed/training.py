@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from io import BytesIO
 from typing import Any
@@ -38,7 +39,7 @@ from podium.models.frame.ranker import Ranker
 from podium.persistence.checkpoints import Checkpoints
 from podium.persistence.saving import load
 
-_FRUITLESS = 5  # generations that end without a further step before the training gives up
+_FRUITLESS = 8  # generations that end without a further step before the training gives up
 _STATE_SECONDS = 5.0  # between two states that are kept in memory only
 _BATCH_SECONDS = 0.5  # of steps between two words from the client: Ctrl-C is noticed then
 
@@ -65,9 +66,16 @@ def fit_on_cluster(model: Ranker, client: Any, X: Any, y: Any, qid: Any, options
     named = {
         name: replace(one, identity=f"{one.identity}-{read_as}") for name, one in {"": training, **sources}.items()
     }
-    driver = Driver(model, cluster, named, rounds, callbacks, checkpoints)
+    driver = Driver(model, _unfitted(model), cluster, named, rounds, callbacks, checkpoints)
     with alone(client):
         driver.run()
+
+
+def _unfitted(model: Ranker) -> Ranker:
+    """The model with its parameters alone."""
+    bare, parameters = copy(model), {one.name for one in fields(model)}
+    bare.__dict__ = {name: value for name, value in vars(model).items() if name in parameters}
+    return bare
 
 
 def _eval_source(part: Any, where: str) -> Source:
@@ -85,6 +93,7 @@ class Driver:
     """One training, over as many generations as it takes."""
 
     model: Ranker
+    unfitted: Ranker  # which travels, without what an earlier fit has left
     cluster: Cluster
     sources: Mapping[str, Source]  # the training rows under "", evaluation sets by name
     rounds: int | None
@@ -231,7 +240,7 @@ class Driver:
         for number in numbers:
             partition = source.partitions[number]
             file = None if partition.path is None else (partition.path, partition.row_groups)
-            arguments = file, self.model, where, source.identity
+            arguments = file, self.unfitted, where, source.identity
             if any(is_distributed(part) for part in partition.parts.values()):
                 graph.append(delayed(spill, pure=False)(number, partition.parts, *arguments))
             else:
@@ -248,7 +257,7 @@ class Driver:
 
     def _order(self, spilled: Mapping[str, Sequence[Spilled]]) -> Order:
         like, names = same_everywhere(spilled[""]), united([one.names for one in spilled[""]])
-        return Order(self.model, names, like.feature_names, self.rounds)
+        return Order(self.unfitted, names, like.feature_names, self.rounds)
 
     def _shares(
         self, spilled: Mapping[str, Sequence[Spilled]], workers: Sequence[str], names: Names

@@ -43,7 +43,7 @@ def local_cluster(n, scratch, processes=False, reachable=False):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with local_cluster(3, tmp_path_factory.mktemp("scratch")) as cluster:
+    with local_cluster(2, tmp_path_factory.mktemp("scratch")) as cluster:
         yield cluster
 
 
@@ -88,7 +88,6 @@ KINDS = {
     "early stopping": (LambdaMART(**SMALL | {"n_estimators": 30}), {"eval_set": VALID, "early_stopping_rounds": 3}),
     "categories": (LambdaMART(**SMALL, categorical=[1]), {}),
     "bootstrap": (RandomForest(n_estimators=3), {}),
-    "dropout": (MART(**SMALL, drop_rate=0.5), {}),
     "within the query": (LambdaMART(**SMALL, transform=("raw", "zscore", "rank")), {}),
 }
 
