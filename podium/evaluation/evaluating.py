@@ -14,7 +14,7 @@ from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
 from podium.evaluation.joining import Joined, join
-from podium.evaluation.rankings import JudgedRows, Rankings
+from podium.evaluation.rankings import JudgedRows, Rankings, RowsOfRun
 from podium.metrics.base import Metric
 from podium.metrics.lists import as_scores as as_scores
 from podium.metrics.measures.spelling import expand_names, own_name
@@ -149,7 +149,7 @@ def evaluate_run(
     metrics = expand_names(_listed(metrics))
     rules = policy_of(metrics, policy, "trec").vary(gain=gain, label_gain=label_gain, relevant=relevant)
     joined = join(qrels, run, missing)
-    rows = JudgedRows(joined.codes, joined.offsets, joined.queries, docids=joined.docids, judged=joined.pool)
+    rows = RowsOfRun(joined)
     parsed = _parsed(metrics, rules, rows, runs=True)
     lists = Rankings(joined.scores, rows, rules.single_precision, n_jobs, depth)
     result = _evaluate_rows(lists, rules, parsed, bracket)
@@ -284,14 +284,16 @@ def _notes(
 ) -> Iterator[str]:
     n = len(judged.queries)
     for name, metric in parsed.items():
-        left_out = int(np.isnan(per_query[name]).sum())
+        left_out = np.count_nonzero(np.isnan(per_query[name]))
         if left_out:
             yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
         yield from (f"{name}: {note}" for note in metric.notes())
         if metric.cut_by_policy and metric.cutoff is not None and "@" not in own_name(name):
             yield f"{name}: the first {metric.cutoff} places count (policy {rules.name!r} without a cutoff)."
+    if rules.ties != "docid" or judged.has_docids:
+        return
     tied = rankings.lists(rules.ties).tied
-    if rules.ties == "docid" and judged.docids is None and tied is not None and tied.any():
+    if tied is not None and tied.any():
         yield "There are equal scores but no document ids: ties fall to the order of the input."
 
 

@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import Array
+from podium._runtime.once import once
+from podium.data.query_ids import offsets_of
+from podium.data.texts import TextRows
+from podium.evaluation.joining import Joined
 from podium.metrics.base import Metric
 from podium.metrics.lists import RankedLists, heads, rank_lists
+from podium.metrics.measures.sparse import SparseLists, rank_places
 from podium.metrics.policies import Ties
 
 
@@ -27,6 +32,10 @@ class JudgedRows:
     judged: tuple[Array, Array] | None = None
     whole_labels: bool = False  # known to be integers
 
+    @property
+    def has_docids(self) -> bool:
+        return self.docids is not None
+
     def grouped_by(self, order: Array) -> JudgedRows:
         """Rows in the order of the input, grouped."""
         return replace(
@@ -39,6 +48,27 @@ class JudgedRows:
 
     def reordered(self, values: Array) -> Array:
         return values if self.order is None else values[self.order]
+
+
+class RowsOfRun(JudgedRows):
+    """The retrieved documents of a run, as it is joined with its qrels; what has an entry per row is made when read."""
+
+    def __init__(self, joined: Joined) -> None:
+        vars(self).update(joined=joined, offsets=joined.offsets, queries=joined.queries, judged=joined.pool)
+
+    joined: Joined
+
+    @once
+    def labels(self) -> Array:
+        return self.joined.codes
+
+    @once
+    def docids(self) -> TextRows:
+        return self.joined.docids
+
+    @property
+    def has_docids(self) -> bool:
+        return True
 
 
 class Rankings:
@@ -57,9 +87,22 @@ class Rankings:
 
     def lists(self, ties: Ties, pooled: bool = False) -> RankedLists:
         if (ties, pooled) not in self._made:
-            lists = self._ranked(ties, pooled)
-            self._made[ties, pooled] = lists if self.depth is None or pooled else _cut(lists, self.depth)
+            is_sparse = isinstance(self.judged, RowsOfRun) and ties in ("docid", "input") and not pooled
+            self._made[ties, pooled] = self._sparse(ties) if is_sparse else self._dense(ties, pooled)
         return self._made[ties, pooled]
+
+    def _sparse(self, ties: Ties) -> RankedLists:
+        """Lists by the places of the documents that the qrels have."""
+        assert isinstance(self.judged, RowsOfRun)
+        joined, lengths = self.judged.joined, np.diff(self.judged.joined.offsets)
+        names = joined.names if ties == "docid" else None
+        places = rank_places(joined.places, self.scores, joined.offsets, self.single, names).down_to(self.depth)
+        offsets = joined.offsets if self.depth is None else offsets_of(np.minimum(lengths, self.depth))
+        return SparseLists(places, offsets, joined.pool, lambda: self._dense(ties, False))
+
+    def _dense(self, ties: Ties, pooled: bool) -> RankedLists:
+        lists = self._ranked(ties, pooled)
+        return lists if self.depth is None or pooled else _cut(lists, self.depth)
 
     def _ranked(self, ties: Ties, pooled: bool) -> RankedLists:
         judged = self.judged
