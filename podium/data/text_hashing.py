@@ -36,7 +36,7 @@ def _first_repeat(ids: Ids, offsets: Array) -> tuple[int, int]:
         for row in range(start, end):
             slot = hash_of(ids, row) & (size - 1)
             while table[slot] >= 0:
-                if _same(ids, table[slot], ids, row):
+                if same_text(ids, table[slot], ids, row):
                     return row, table[slot]
                 slot = (slot + 1) & (size - 1)
             table[slot] = row
@@ -71,7 +71,7 @@ def find_row(table: Array, ids: Ids, start: int, others: Ids, row: int) -> int:
     slot = _U(hash_of(others, row)) & mask
     while table[slot]:
         entry = start + table[slot] - 1
-        if _same(ids, entry, others, row):
+        if same_text(ids, entry, others, row):
             return int(entry)
         slot = (slot + _U(1)) & mask
     return -1
@@ -105,7 +105,7 @@ def _word(data: Array, here: np.uint64, end: np.uint64) -> np.uint64:
 
 
 @inlined_bare_kernel
-def _same(ids: Ids, row: int, others: Ids, other: int) -> bool:
+def same_text(ids: Ids, row: int, others: Ids, other: int) -> bool:
     data, starts = ids
     other_data, other_starts = others
     here, end = _U(starts[row]), _U(starts[row + 1])
