@@ -65,6 +65,12 @@ def fill_table(table: Array, ids: Ids, start: int, end: int, slots: Array) -> No
 
 
 @inlined_bare_kernel
+def may_have(table: Array, others: Ids, row: int) -> np.uint64:
+    """1 if the table may have the id of a row of `others`, 0 if it has not: to be counted without a branch."""
+    return _U(table[_U(hash_of(others, row)) & _U(len(table) - 1)] != 0)
+
+
+@inlined_bare_kernel
 def find_row(table: Array, ids: Ids, start: int, others: Ids, row: int) -> int:
     """The row of `ids`, of which the table has those from `start` on, with the id of a row of `others`, or -1."""
     mask = _U(len(table) - 1)

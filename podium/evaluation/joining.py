@@ -18,7 +18,7 @@ from podium._runtime.once import once
 from podium._runtime.threads import over_queries
 from podium._runtime.words import counted
 from podium.data.query_ids import offsets_of, rows_of
-from podium.data.text_hashing import Ids, empty_table, fill_table, find_row
+from podium.data.text_hashing import Ids, empty_table, fill_table, find_row, may_have
 from podium.data.texts import TextRows
 from podium.metrics.lists import UNLABELLED, Places
 
@@ -161,14 +161,17 @@ def _look_up(
     ranges: (queries, 4): the first judged document and the one behind the last, the same of the retrieved ones.
     """
     first, last = queries
-    most = 0
+    most, longest = 0, 0
     for q in range(first, last):
-        most = max(most, ranges[q, 1] - ranges[q, 0])
-    table, slots = empty_table(most), np.empty(most, np.int64)
+        most, longest = max(most, ranges[q, 1] - ranges[q, 0]), max(longest, ranges[q, 3] - ranges[q, 2])
+    table, slots, candidates = empty_table(most), np.empty(most, np.int64), np.empty(longest + 1, np.int64)
     for q in range(first, last):
-        start, end, count = ranges[q, 0], ranges[q, 1], room[q]
+        start, end, count, n = ranges[q, 0], ranges[q, 1], room[q], np.uint64(0)
         fill_table(table, judged, start, end, slots)
-        for k in range(ranges[q, 2], ranges[q, 3]):
+        for k in range(np.uint64(ranges[q, 2]), np.uint64(ranges[q, 3])):
+            candidates[n] = k
+            n += may_have(table, retrieved, k)
+        for k in candidates[:n]:
             row = find_row(table, judged, start, retrieved, k)
             if row >= 0 and count < room[q + 1]:
                 places[count] = k - ranges[q, 2]

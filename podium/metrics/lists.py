@@ -13,6 +13,7 @@ import numpy as np
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.once import once
 from podium._runtime.threads import over_queries
+from podium.data.query_ids import offsets_of
 from podium.data.texts import TextRows
 from podium.metrics.policies import Ties
 from podium.metrics.sorting import LONG_LIST, SortWorkspace, falling_keys, pack, sort_places, sort_short, unpack
@@ -40,13 +41,12 @@ class Places:
 
     def down_to(self, cutoff: int | None) -> Places:
         """Those of the first ranks."""
-        if cutoff is None:
+        counts = np.diff(self.ends) if cutoff is None else self.below(cutoff)
+        if counts.sum() == len(self.ranks):
             return self
-        inside = self.ranks < cutoff
-        if inside.all():
-            return self
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(inside)])
-        return Places(readonly(self.ranks[inside]), readonly(self.codes[inside]), readonly(before[self.ends]))
+        ends = offsets_of(counts)
+        rows = np.repeat(self.ends[:-1] - ends[:-1], counts) + np.arange(ends[-1])
+        return Places(readonly(self.ranks[rows]), readonly(self.codes[rows]), readonly(ends))
 
     @once
     def labels(self) -> Array:

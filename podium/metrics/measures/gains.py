@@ -33,10 +33,14 @@ class GainMeasure(RelevanceMetric):
         refuse_weights(self, lists)
         arrays = tuple(map(readonly, self._lists(lists)))
         longest = 1 + max(lists.longest, np.diff(arrays[4]).max(initial=0))
-        discount = readonly(discounts(int(longest), self.policy.discount))
+        discount = readonly(self.discounts(int(longest)))
         out, work = np.empty(lists.n_queries), type(self).kernel
         over_queries(lambda first, last: work(arrays, discount, first, last, out), arrays[2])
         return out
+
+    def discounts(self, n: int) -> Array:
+        """The weights of the first n ranks."""
+        return discounts(n, self.policy.discount)
 
     def _lists(self, lists: RankedLists) -> Lists:
         key = "gains", self.policy.gain, self.cutoff
@@ -74,8 +78,11 @@ def _normalised_gains(lists: Lists, discount: Array, first: int, last: int, out:
                 rank += 1
             reached += gain[k]
             if gain[k] != 0.0:
-                below = max(ranks[k] + 1 - graded, 0) * _LEAST_COST
-                total += gain[k] / np.log2(2.0 + cost + below - reached)
+                behind = cost + max(ranks[k] + 1 - graded, 0) * _LEAST_COST - reached
+                if 0.0 <= behind < len(discount) and behind == np.floor(behind):
+                    total += gain[k] * discount[np.uint64(behind)]
+                else:
+                    total += gain[k] / np.log2(2.0 + behind)
         out[q] = total / best if best > 0 else 0.0
 
 
@@ -134,6 +141,10 @@ class NormalisedGain(GainMeasure):
 
     base_name: ClassVar[str] = "g"
     kernel: ClassVar[Callable[..., Any]] = staticmethod(_normalised_gains)
+
+    def discounts(self, n: int) -> Array:
+        """1 / log2(2 + m) for m = 0, 1, ...: most differences of gains are such numbers."""
+        return discounts(4 * n, "log2")
 
 
 @dataclass(frozen=True)

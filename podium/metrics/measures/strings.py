@@ -37,8 +37,8 @@ class RelevanceString(TextMeasure):
         places = lists.places.down_to(top)
         letters = np.full((lists.n_queries, top), _UNJUDGED, np.uint8)
         letters[np.repeat(np.arange(lists.n_queries), np.diff(places.ends)), places.ranks] = _letters(places.codes)
-        text, ends = letters.tobytes().decode("ascii"), np.minimum(lists.lengths, top).tolist()
-        return object_array([text[q * top : q * top + end] for q, end in enumerate(ends)])
+        letters[np.arange(top) >= lists.lengths[:, None]] = 0  # ends a text
+        return object_array(letters.view(f"S{top}")[:, 0].astype(str).tolist())
 
 
 @dataclass(frozen=True)
