@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from podium.metrics.base import Metric
 from podium.metrics.lists import RankedLists, heads, rank_lists
 from podium.metrics.measures.sparse import SparseLists, rank_places
 from podium.metrics.policies import Ties
+
+if TYPE_CHECKING:
+    from podium.formats.subtopics import SubtopicQrels
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class JudgedRows:
     query_weight: Array | None = None
     judged: tuple[Array, Array] | None = None
     whole_labels: bool = False  # known to be integers
+    subtopics: SubtopicQrels | None = None  # then labels are numbers of documents in these qrels
 
     @property
     def has_docids(self) -> bool:
@@ -53,8 +57,9 @@ class JudgedRows:
 class RowsOfRun(JudgedRows):
     """The retrieved documents of a run, as it is joined with its qrels; what has an entry per row is made when read."""
 
-    def __init__(self, joined: Joined) -> None:
-        vars(self).update(joined=joined, offsets=joined.offsets, queries=joined.queries, judged=joined.pool)
+    def __init__(self, joined: Joined, subtopics: SubtopicQrels | None = None) -> None:
+        columns = {"offsets": joined.offsets, "queries": joined.queries, "judged": joined.pool}
+        vars(self).update(columns, joined=joined, subtopics=subtopics)
 
     joined: Joined
 
@@ -87,13 +92,14 @@ class Rankings:
 
     def lists(self, ties: Ties, pooled: bool = False) -> RankedLists:
         if (ties, pooled) not in self._made:
-            is_sparse = isinstance(self.judged, RowsOfRun) and ties in ("docid", "input") and not pooled
-            self._made[ties, pooled] = self._sparse(ties) if is_sparse else self._dense(ties, pooled)
+            self._made[ties, pooled] = self._sparse(ties, pooled) or self._dense(ties, pooled)
         return self._made[ties, pooled]
 
-    def _sparse(self, ties: Ties) -> RankedLists:
-        """Lists by the places of the documents that the qrels have."""
-        assert isinstance(self.judged, RowsOfRun)
+    def _sparse(self, ties: Ties, pooled: bool) -> RankedLists | None:
+        """Lists of a run by the places of the documents that the qrels have, where these say enough."""
+        by_label = ties not in ("docid", "input") or self.judged.subtopics is not None
+        if pooled or by_label or not isinstance(self.judged, RowsOfRun):
+            return None
         joined, lengths = self.judged.joined, np.diff(self.judged.joined.offsets)
         names = joined.names if ties == "docid" else None
         places = rank_places(joined.places, self.scores, joined.offsets, self.single, names).down_to(self.depth)
@@ -106,7 +112,7 @@ class Rankings:
 
     def _ranked(self, ties: Ties, pooled: bool) -> RankedLists:
         judged = self.judged
-        return rank_lists(
+        lists = rank_lists(
             self.scores,
             np.maximum(judged.labels, 0.0) if pooled else judged.labels,
             np.array([0, len(judged.labels)]) if pooled else judged.offsets,
@@ -117,6 +123,7 @@ class Rankings:
             single=self.single,
             n_jobs=self.n_jobs,
         )
+        return lists if judged.subtopics is None else replace(lists, subtopics=judged.subtopics)
 
 
 def _cut(lists: RankedLists, depth: int) -> RankedLists:
