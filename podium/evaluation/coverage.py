@@ -33,10 +33,13 @@ def mean_judged(shares: Mapping[str, Array], values: Mapping[str, Array]) -> dic
     means = {}
     for name, share in shares.items():
         column = values[name]
-        share = np.concatenate([share, np.zeros(len(column) - len(share))])
-        defined = ~np.isnan(column)
-        if defined.any():
-            means[name] = float(np.mean(share[defined]))
+        if len(share) < len(column):
+            share = np.concatenate([share, np.zeros(len(column) - len(share))])
+        undefined = np.isnan(column)
+        if undefined.any():
+            share = share[~undefined]
+        if len(share):
+            means[name] = float(np.mean(share))
     return means
 
 
