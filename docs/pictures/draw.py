@@ -23,6 +23,7 @@ from matplotlib.patches import Rectangle
 
 import podium
 from podium.demo.letor import FEATURE_NAMES, demo_splits
+from podium.demo.show import write_feature_files
 from podium.explain import draw_curves
 from podium.explain.drawings.style import DOWN as RED
 from podium.explain.drawings.style import INK as LINE
@@ -32,7 +33,7 @@ from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
 
 FOLDER = Path(__file__).parent
-PAGES = ["from-ranknet-to-lambdamart.md"]  # whose code draws
+PAGES = ["explain.md", "from-ranknet-to-lambdamart.md"]  # whose code draws
 
 # The example that docs/trees.md computes by hand.
 VALUES = np.array([1, 2, 2, 3, 5, 8, np.nan], dtype=np.float32)
@@ -64,6 +65,7 @@ def draw_page(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as work, redirect_stdout(io.StringIO()):
+        write_feature_files(Path(work, "demo"))
         os.chdir(work)
         try:
             for block in re.findall(

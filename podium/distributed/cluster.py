@@ -18,6 +18,8 @@ from podium.data.sharding.collective import TIMEOUT, CollectiveError
 from podium.distributed.ranks import call, open_rank
 from podium.distributed.spilling import machine_name
 
+START = 60.0  # seconds in which a worker begins its first task, with all that it imports
+
 
 class GenerationLost(ConnectionError):
     """A worker was lost, and with it the generation."""
@@ -50,6 +52,7 @@ class Cluster:
     client: Any
     checkpoint: Path | None  # where a training can be resumed from
     warned: set[str] = field(default_factory=set)
+    idle: set[str] = field(default_factory=set)  # workers that have not begun a task: paused, or at work for others
 
     def workers(self) -> list[str]:
         """The addresses of all workers, in an order that no result depends on."""
@@ -57,6 +60,7 @@ class Cluster:
         while True:
             try:
                 workers = sorted(self.client.nthreads())
+                workers = [worker for worker in workers if worker not in self.idle] or workers
             except OSError as error:
                 self.refuse_lost_scheduler(error)
                 workers = []
@@ -112,7 +116,7 @@ class Ranks:
         """Make a rank on every worker, if they all compute alike, and connect them."""
         token = secrets.token_hex(16)
         settings = [(self.training, rank, self.generation, token) for rank in range(len(self.workers))]
-        opened = self._results([self._submit(open_rank, number, *one) for number, one in enumerate(settings)])
+        opened = self._results([self._submit(open_rank, n, *one) for n, one in enumerate(settings)], START)
         for what, name in (("family", "processors of different kinds"), ("versions", "different versions")):
             kinds = {getattr(one, what): worker for one, worker in zip(opened, self.workers)}
             if len(kinds) > 1:
@@ -143,11 +147,14 @@ class Ranks:
         only = {"workers": [self.workers[number]], "allow_other_workers": False}
         return self.client.submit(function, *arguments, pure=False, retries=0, priority=100, **only)
 
-    def _results(self, futures: Sequence[Any]) -> list[Any]:
-        """The results of all ranks. One that is lost has the others return, within the timeout of their mesh."""
+    def _results(self, futures: Sequence[Any], seconds: float | None = None) -> list[Any]:
+        """The results of all ranks. One that is lost has the others return, within the timeout of their mesh.
+
+        seconds: after which workers that have done nothing are given up, where none of them can be at work for long.
+        """
         from distributed import wait
 
-        give_up: float | None = None
+        give_up = None if seconds is None else time.monotonic() + seconds
         while True:
             try:
                 wait(list(futures), timeout=1.0)
@@ -162,6 +169,8 @@ class Ranks:
                 give_up = time.monotonic() + TIMEOUT
             if give_up is not None and (self._all_returned(futures) or time.monotonic() > give_up):
                 break
+        if seconds is not None:
+            self.cluster.idle |= {w for one, w in zip(futures, self.workers) if one.status == "pending"}
         return self._checked(futures)
 
     def _missing(self) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -89,7 +89,7 @@ class RankTraining:
         if not teaches and shard.n_rows > 1:
             warn(f"0 of {shard.n_queries} queries have two different labels; the model is constant.")
         data = with_scaled_weights(data, shard)
-        parts = {name: eval_data(model, part.data, f"eval_set[{name!r}]") for name, part in eval_sets.items()}
+        parts = {name: self._eval_data(name, part.data) for name, part in eval_sets.items()}
         check_init_scores(model, data, list(parts.values()))
         data = self._with_columns(data)
         parts = {name: model.transformed(part) for name, part in parts.items()}
@@ -98,6 +98,10 @@ class RankTraining:
         offsets = [init_offset(model, part) for part in parts.values()]
         watched = list(parts.values()), list(parts), offsets, rounds
         return TrainingRows(data, init_scores(model, data), *watched, continued=False, n_jobs=model.n_jobs, shard=shard)
+
+    def _eval_data(self, name: str, data: RankingData) -> RankingData:
+        """An evaluation set, whose categories have the numbers of training already."""
+        return eval_data(self.model, replace(data, categories=self.model.categories_ or None), f"eval_set[{name!r}]")
 
     def _with_columns(self, data: RankingData) -> RankingData:
         model, kinds = self.model, value_of(self.model, "transform")

@@ -40,6 +40,7 @@ class Mesh:
         """token: a secret of the generation, without which nobody is let in."""
         self.rank, self.generation, self.timeout, self._token = rank, generation, timeout, token
         self.bytes_sent, self.exchanges = 0, 0
+        self.is_at_work = True  # whether others may wait for this rank; one that does nothing does not say otherwise
         self._loop, self._lock = asyncio.new_event_loop(), threading.Lock()
         self._comms: dict[int, Any] = {}
         self._copies = False
@@ -176,7 +177,7 @@ class Mesh:
     def _beat(self) -> None:
         """Every few seconds in which no exchange runs, say that this rank is alive."""
         while not self._closed.wait(self.timeout / _BEATS):
-            if self._lock.acquire(blocking=False):
+            if self.is_at_work and self._lock.acquire(blocking=False):
                 try:
                     if not self._closed.is_set():
                         self._loop.run_until_complete(self._send_beats())

@@ -21,7 +21,7 @@ from podium._runtime.threads import start_thread, usable_threads
 from podium._runtime.warn import collected_warnings
 from podium.data.sharding.collective import TIMEOUT, CollectiveError
 from podium.distributed.collective import DaskCollective
-from podium.distributed.fitting import Order, RankTraining, Report
+from podium.distributed.fitting import Order, RankTraining, Report, State
 from podium.distributed.mapping import MappedMemory
 from podium.distributed.mesh import Mesh
 from podium.distributed.shuffling import Rows, ShardRows, shuffle, with_query_weights
@@ -53,6 +53,7 @@ class Rank:
 
     def __init__(self, rank: int, generation: int, token: str, timeout: float) -> None:
         self.mesh = Mesh(rank, generation, token, timeout)
+        self.mesh.is_at_work = False
         self.training: RankTraining | None = None
         self.collective: DaskCollective | None = None
         self.memory = MappedMemory(scratch_folder(), _worker().memory_manager.memory_limit)
@@ -70,8 +71,8 @@ class Rank:
     def describe(self) -> dict[str, str]:
         return self._training.describe()
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Report:
-        return self._training.restore(meta, arrays)
+    def restore(self, state: State) -> Report:
+        return self._training.restore(*state)
 
     def advance(self, steps: int, with_state: bool) -> Report:
         report = self._training.advance(steps, with_state)
@@ -118,7 +119,7 @@ def call(training: str, method: str, *arguments: Any) -> tuple[Any, list[str]]:
     rank = _ranks.get((training, _here()))
     if rank is None:
         raise CollectiveError(f"there is no rank of this training on {_here()}; the worker has been started anew.")
-    rank.is_busy = True
+    rank.is_busy = rank.mesh.is_at_work = True
     try:
         with collected_warnings() as sentences:
             result = getattr(rank, method)(*arguments)
@@ -126,7 +127,7 @@ def call(training: str, method: str, *arguments: Any) -> tuple[Any, list[str]]:
         close_rank(training)  # which tells the others
         raise
     finally:
-        rank.used, rank.is_busy = monotonic(), False
+        rank.used, rank.is_busy, rank.mesh.is_at_work = monotonic(), False, False
     return result, sentences if rank.mesh.rank == 0 else []
 
 

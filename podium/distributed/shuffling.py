@@ -39,7 +39,7 @@ class Rows:
     like: Spilled  # any partition, as far as they are alike
     first_rows: list[int]  # of each partition: the number of its first row among all
     n_rows: int
-    names: Names  # of categories, in all partitions together
+    names: Names  # of categories, in all partitions of the training rows together
     rounds: int  # the largest number of partitions of a rank
 
 
@@ -166,6 +166,7 @@ class _Assembly:
             self.query_ids,
             np.arange(len(numbers)),
             docid_texts=Texts.concat(texts).take(self.order) if texts else None,
+            feature_names=None if self.rows.like.feature_names is None else tuple(self.rows.like.feature_names),
             sample_weight=columns[:, 1].copy() if self.rows.like.has_weights else None,
             init_score=columns[:, -1].copy() if self.rows.like.has_init_score else None,
         )
@@ -242,13 +243,17 @@ class _Assembly:
         return [part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)]
 
     def _recoded(self, part: Array, spilled: Spilled) -> Array:
-        """Categories by the numbers that they have in all partitions together."""
-        for column, known in spilled.names.items():
-            wanted = self.rows.names[column]
-            if list(known) != list(wanted):
-                at = self._column(column)
-                present = ~np.isnan(part[:, at])
-                part[present, at] = places_among(known, wanted)[part[present, at].astype(np.int64)]
+        """Categories by the numbers that they have in training; what is not known there is missing."""
+        for column, wanted in self.rows.names.items():
+            known = spilled.names.get(column)
+            if known is not None and list(known) == list(wanted):
+                continue
+            values = part[:, self._column(column)]
+            present = ~np.isnan(values)
+            if known is None and present.any():
+                problem = f"column {column!r} holds numbers in partition {spilled.number + 1}, and categories in others"
+                raise ValueError(f"{problem}. Give it a categorical type, or text, in all partitions.")
+            values[present] = places_among(known or [], wanted)[values[present].astype(np.int64)]
         return part
 
     def _column(self, name: str) -> int:

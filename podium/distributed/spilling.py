@@ -24,6 +24,7 @@ import numpy as np
 from podium._runtime.compiler import Array
 from podium._runtime.files import write_whole
 from podium.data.ranking import RankingData, as_weights
+from podium.data.sharding.collective import CollectiveError
 from podium.data.sparse import is_sparse
 from podium.distributed.partitions import read_file
 from podium.formats.cache import read_cache, write_cache
@@ -137,6 +138,8 @@ def _read(path: str, row_groups: tuple[int, int] | None) -> RankingData:
 
 def read_spilled(path: str) -> tuple[RankingData, Array | None]:
     """The rows of a partition, and their weights."""
+    if not Path(path).is_file():  # whoever begins anew will read it again
+        raise CollectiveError(f"{path}: the file of a partition is gone.")
     data = read_cache(path)
     with open_container(_beside(path), SPILL) as container:
         arrays = container.read_all()

@@ -12,10 +12,11 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from io import BytesIO
 from typing import Any
 
+from podium import __version__
 from podium._runtime.interrupts import check_interrupts
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
@@ -28,6 +29,8 @@ from podium.distributed.ranks import Share, close_rank
 from podium.distributed.refusals import refuse_options, refuse_other_models
 from podium.distributed.shuffling import Rows
 from podium.distributed.spilling import Spilled, remove_spilled, same_everywhere, spill, spilled_already
+from podium.formats.kinds import CHECKPOINT
+from podium.formats.names import Names
 from podium.models.frame.arguments import as_eval_sets, check_callbacks, check_early_stopping, check_verbose
 from podium.models.frame.fitting import printing
 from podium.models.frame.plan import Callback, FitOptions, Interrupted, Progress
@@ -42,20 +45,27 @@ _BATCH_SECONDS = 0.5  # of steps between two words from the client: Ctrl-C is no
 
 def fit_on_cluster(model: Ranker, client: Any, X: Any, y: Any, qid: Any, options: FitOptions) -> None:
     """`fit`, on the workers of a Dask cluster; the model is the one that `fit` without a client would be."""
+    from dask.base import tokenize
+
     refuse_other_models(model)
     refuse_options(model, client, options)
     check_verbose(options.verbose)
     check_callbacks(options.callbacks)
     sets = as_eval_sets(options.eval_set)
     check_early_stopping(options.early_stopping_rounds, bool(sets))
-    checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, None)
+    say = print if options.verbose else None
+    checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, say)
     training = source_of(X, y, qid, options.sample_weight, options.query_weight)
     sources = {name: _eval_source(part, f"eval_set[{name!r}]") for name, part in sets.items()}
+    read_as = tokenize(__version__, type(model).__name__, getattr(model, "categorical", None))[:8]
     callbacks = [*options.callbacks, *printing(options.verbose)]
     rounds: Any = options.early_stopping_rounds
     rounds = (model.default_patience if rounds is True else rounds) or None
     cluster = Cluster(client, None if checkpoints is None else checkpoints.path)
-    driver = Driver(model, cluster, {"": training, **sources}, rounds, callbacks, checkpoints)
+    named = {
+        name: replace(one, identity=f"{one.identity}-{read_as}") for name, one in {"": training, **sources}.items()
+    }
+    driver = Driver(model, cluster, named, rounds, callbacks, checkpoints)
     with alone(client):
         driver.run()
 
@@ -116,7 +126,8 @@ class Driver:
         self.generation += 1
         workers = self.cluster.workers()
         spilled = {name: self._spill(source, name) for name, source in self.sources.items()}
-        order, shares = self._order(spilled), self._shares(spilled, workers)
+        order = self._order(spilled)
+        shares = self._shares(spilled, workers, order.names)
         ranks = Ranks(self.cluster, self.name, self.generation, workers)
         ranks.open()
         started = [(order, share.pop(""), share) for share in shares]
@@ -131,14 +142,24 @@ class Driver:
 
     def _restored(self, ranks: Ranks, stored: Any, described: Mapping[str, str]) -> Report | None:
         """Continue from the last state of an earlier generation, or from a checkpoint file."""
-        if self.state is None and stored is not None and self.checkpoints is not None:
-            meta, arrays = stored
-            self.checkpoints.refuse_other_run(described, meta["run"])
-            self.state = {key: value for key, value in meta.items() if key != "run"}, arrays
-        if self.state is None:
+        if self.state is not None:
+            return self._restore(ranks, self.state)
+        if stored is None or self.checkpoints is None:
             return None
-        report: Report = ranks.all("restore", [self.state] * len(ranks.workers))[0]
-        self.steps = report.n_steps
+        meta, arrays = stored
+        self.checkpoints.refuse_other_run(described, meta["run"])
+        try:
+            report = self._restore(ranks, ({key: value for key, value in meta.items() if key != "run"}, arrays))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise CHECKPOINT.damaged(self.checkpoints.path, f"its content is not understood: {error}") from error
+        total = counted(report.total, self.model.step_word)
+        self.checkpoints.say(f"{self.checkpoints.path}: resuming after {report.n_steps:,} of {total}.")
+        return report
+
+    def _restore(self, ranks: Ranks, state: State) -> Report:
+        (everywhere,) = self.cluster.client.scatter([state], broadcast=True, hash=False)
+        report: Report = ranks.all("restore", [(everywhere,)] * len(ranks.workers))[0]
+        self.state, self.steps = state, report.n_steps
         return report
 
     def _advance(self, ranks: Ranks, report: Report, described: Mapping[str, str]) -> KeyboardInterrupt | None:
@@ -196,23 +217,27 @@ class Driver:
         listed = self.cluster.ask(spilled_already, source.identity)
         there = {one.number: one for of_worker in listed for one in of_worker}
         missing = [number for number in range(len(source.partitions)) if number not in there]
-        futures = [self._submit_spill(source, number, where) for number in missing]
-        for one in self._gathered(futures):
+        for one in self._gathered(self._submit_spills(source, missing, where)):
             there[one.number] = one
             for sentence in one.warnings:
                 self.cluster.warn_once(sentence)
         return [there[number] for number in range(len(source.partitions))]
 
-    def _submit_spill(self, source: Source, number: int, where: str) -> Any:
+    def _submit_spills(self, source: Source, numbers: Sequence[int], where: str) -> list[Any]:
+        """One task per partition; collections go to the cluster as one graph, which may hold their data."""
         from dask import delayed
 
-        partition, client = source.partitions[number], self.cluster.client
-        file = None if partition.path is None else (partition.path, partition.row_groups)
-        arguments = file, self.model, where, source.identity
-        if any(is_distributed(part) for part in partition.parts.values()):
-            return client.compute(delayed(spill, pure=False)(number, partition.parts, *arguments), retries=2)
-        parts = {name: client.scatter(part, hash=False) for name, part in partition.parts.items()}
-        return client.submit(spill, number, parts, *arguments, pure=False, retries=2)
+        client, graph, futures = self.cluster.client, [], []
+        for number in numbers:
+            partition = source.partitions[number]
+            file = None if partition.path is None else (partition.path, partition.row_groups)
+            arguments = file, self.model, where, source.identity
+            if any(is_distributed(part) for part in partition.parts.values()):
+                graph.append(delayed(spill, pure=False)(number, partition.parts, *arguments))
+            else:
+                parts = {name: client.scatter([part], hash=False)[0] for name, part in partition.parts.items()}
+                futures.append(client.submit(spill, number, parts, *arguments, pure=False, retries=2))
+        return [*futures, *(client.compute(graph, retries=2) if graph else [])]
 
     def _gathered(self, futures: Sequence[Any]) -> list[Any]:
         try:
@@ -223,18 +248,11 @@ class Driver:
 
     def _order(self, spilled: Mapping[str, Sequence[Spilled]]) -> Order:
         like, names = same_everywhere(spilled[""]), united([one.names for one in spilled[""]])
-        self._refuse_odd_categories(spilled[""], names)
         return Order(self.model, names, like.feature_names, self.rounds)
 
-    def _refuse_odd_categories(self, spilled: Sequence[Spilled], names: Mapping[str, Any]) -> None:
-        for one in spilled:
-            missing = [column for column in names if one.n_rows and column not in one.names]
-            if missing:
-                problem = f"column {missing[0]!r} holds categories in some partitions, and numbers in partition"
-                advice = "Give it a categorical type (astype('category')), or text in all of them"
-                raise ValueError(f"fit: {problem} {one.number + 1}. {advice}.")
-
-    def _shares(self, spilled: Mapping[str, Sequence[Spilled]], workers: Sequence[str]) -> list[dict[str, Share]]:
+    def _shares(
+        self, spilled: Mapping[str, Sequence[Spilled]], workers: Sequence[str], names: Names
+    ) -> list[dict[str, Share]]:
         """What each rank is told of every set of rows: the partitions of its machine are divided among its ranks."""
         machines = self.cluster.machines(workers)
         shares: list[dict[str, Share]] = [{} for _ in workers]
@@ -245,7 +263,7 @@ class Driver:
                 same_everywhere(parts),
                 [sum(counts[:number]) for number in range(len(counts))],
                 sum(counts),
-                united([one.names for one in parts]),
+                names,
                 max(map(len, mine)),
             )
             if not rows.n_rows:

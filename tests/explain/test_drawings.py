@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -26,10 +27,10 @@ from matplotlib.figure import Figure
 LONG = [
     "clicks_on_the_title_of_the_document_divided_by_impressions_last_30_days",
     "bm25 of $title$ and $body$",
-    "age",
+    60 * "W",
     "constant",
     "mostly missing",
-    "a name with spaces, commas, and (brackets) that goes on and on and on and on",
+    "a name\nwith \x1b[31mcontrol characters, commas, and (brackets) that goes on and on and on and on",
 ]
 
 
@@ -141,6 +142,8 @@ def test_pictures_go_into_axes_that_are_given_or_into_files_but_not_both(model, 
         drawings.draw_differences(comparison, tmp_path / name)
         explain.importance(model).picture(tmp_path / f"importance-{name}")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    texts = [one.text for one in ElementTree.parse(tmp_path / "importance-one.svg").iter() if one.text]
+    assert any(text.startswith("a name with [31m") for text in texts)
     assert not pyplot.get_fignums()
 
 

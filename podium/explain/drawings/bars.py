@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _BARS = 12  # of the largest reasons
 _FEATURES = 25  # with the largest values
 _LABEL = 38  # characters of a feature with its values
-_ROOM = 0.22  # beside the bars, for their numbers
+_ROOM = 0.26  # beside the bars, for their numbers
 
 
 @dataclass(frozen=True)

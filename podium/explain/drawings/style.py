@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -34,6 +35,8 @@ NAME = 30  # characters of a name beside an axis
 SMALL, NORMAL, LARGE = 8.0, 9.0, 10.0  # points
 
 _DPI = 150
+_CHARACTER = 0.6 * SMALL / 72  # inches
+_LONGEST = 400  # characters of a title
 _ALONE = RLock()  # settings of Matplotlib are those of the process: two threads would restore each other's
 _STYLE: Any = {
     **{"font.family": ["DejaVu Sans", "sans-serif"], "font.size": NORMAL, "axes.labelsize": NORMAL},
@@ -113,21 +116,45 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
     kind = Path(path).suffix.lower().removeprefix(".")
     stamp: dict[str, Any] = {"Date": None, "Creator": "Podium"} if kind == "svg" else {"Software": "Podium"}
     drawn = io.BytesIO()
-    with _ALONE, matplotlib.rc_context(_STYLE):
+    with _ALONE, matplotlib.rc_context(_STYLE), _without_warnings_of_glyphs() if kind == "svg" else nullcontext():
         figure.savefig(drawn, format=kind, metadata=stamp, dpi=_DPI)
     with write_whole(path) as stream:
         stream.write(drawn.getvalue())
 
 
 def shortened(text: str, most: int) -> str:
-    """A text on one line; a long one without its middle."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - most // 3 - 1]}…{line[-(most // 3) :]}"
+    """A text on one line, as wide as so many characters of common width at most; a long one without its middle."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    left, cut = len(line), line
+    while left > 1 and text_width(cut) > most * _CHARACTER:
+        left = min(left - 1, int(left * most * _CHARACTER / text_width(cut)))
+        cut = f"{line[: left - left // 3]}…{line[len(line) - left // 3 :]}"
+    return cut
+
+
+def text_width(text: str) -> float:
+    """Of a line in small letters, in inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    with _without_warnings_of_glyphs():
+        width = text_to_path.get_text_width_height_descent(
+            text, FontProperties(family="DejaVu Sans", size=SMALL), False
+        )[0]
+    return float(width) / 72.0
+
+
+@contextmanager
+def _without_warnings_of_glyphs() -> Iterator[None]:
+    """What the font of Matplotlib lacks, the programs that show an SVG have."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        yield
 
 
 def plain(text: str, most: int | None = None) -> str:
     """A text on one line as it is, for Matplotlib: a dollar sign starts no formula."""
-    return shortened(text, len(text) if most is None else most).replace("$", r"\$")
+    return shortened(text, _LONGEST if most is None else most).replace("$", r"\$")
 
 
 def number(value: float) -> str:

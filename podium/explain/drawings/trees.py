@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.words import counted
-from podium.explain.drawings.style import DOWN, INK, NAME, PALE, QUIET, SMALL, UP, picture, plain
+from podium.explain.drawings.style import DOWN, INK, NAME, PALE, QUIET, SMALL, UP, picture, plain, text_width
 from podium.explain.subjects import columns_for, refuse_other_models
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.models.frame.inspection import CategoryNames, category_names, question
@@ -167,12 +167,7 @@ def _columns(boxes: Sequence[_Box]) -> tuple[np.ndarray, float]:
 
 
 def _text_width(text: str) -> float:
-    """In inches."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
-    font = FontProperties(family="DejaVu Sans", size=SMALL)
-    return max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in text.split("\n")) / 72.0
+    return max(text_width(line) for line in text.split("\n"))
 
 
 def _draw_box(axes: Any, box: _Box, starts: np.ndarray, size: float) -> None:

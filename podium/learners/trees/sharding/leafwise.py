@@ -21,10 +21,10 @@ from podium.learners.trees.sharding.stages import Candidates, Stages
 from podium.learners.trees.training.histograms import gradient_of
 from podium.learners.trees.training.leafwise import next_leaf
 from podium.learners.trees.training.splitting import GAIN
-from podium.learners.trees.training.workspace import Leaves, Nodes, bound_values, make_leaves, write_node
+from podium.learners.trees.training.workspace import Leaves, Limits, Nodes, bound_values, make_leaves, write_node
 
 _AHEAD = 1.0  # of the splits that are left, how many are looked ahead
-_COUNTED = 8  # features of each rank that are counted at a time
+_COUNTED, _MOST_COUNTED = 8, 512  # features of each rank that are counted at a time: at first, and in the end
 
 
 @dataclass(eq=False)
@@ -169,23 +169,11 @@ class LeafwiseGrowth:
         """
         branches, limits = self.branches, self.stages.limits
         room = min(self._width - 1, (self._capacity - branches.count) // 2 - (self.most - count))
-        if self.stream is not None:
+        if self.stream is not None or room <= 0:
             return []
-        leaves, frontier, chosen = branches.leaves, self.of_leaf[:count].tolist(), list[int]()
-        gain, depth = leaves.gain[frontier].tolist(), leaves.depth[frontier].tolist()
+        facts = branches.child, branches.is_known, branches.is_sure, branches.leaves.gain, branches.leaves.depth
         turns = max(1, int(_AHEAD * (self.most - count)))
-        while turns > 0 and len(chosen) < room:
-            leaf = int(next_leaf(np.array(gain), np.array(depth), len(gain), limits))
-            if leaf < 0:
-                break
-            branch, gain[leaf], turns = int(frontier[leaf]), 0.0, turns - 1
-            child = int(branches.child[branch])
-            if child >= 0 and branches.is_known[child]:
-                frontier += [child, child + 1]
-                gain += leaves.gain[child : child + 2].tolist()
-                depth += leaves.depth[child : child + 2].tolist()
-            elif branches.is_sure[branch] and (limits.max_depth == 0 or depth[leaf] + 1 < limits.max_depth):
-                chosen.append(branch)
+        chosen: list[int] = look_ahead(self.of_leaf[:count], facts, limits, turns, room).tolist()
         return chosen
 
     def _evaluate(self, chosen: Sequence[int]) -> None:
@@ -232,10 +220,10 @@ class LeafwiseGrowth:
         """
         stages, leaves, collective = self.stages, self.branches.leaves, self.stages.shard.collective
         self._build([branch], [])
-        bounds, best = stages.shared.gains[branch].copy(), Candidates.make(1)
+        bounds, best, most = stages.shared.gains[branch].copy(), Candidates.make(1), _COUNTED
         while True:
             best = best.first(stages.shard)
-            next_ones = _largest_first(bounds, best)[:_COUNTED]
+            next_ones, most = _largest_first(bounds, best)[:most], min(2 * most, _MOST_COUNTED)
             features = np.concatenate(collective.gather(next_ones))
             if len(features) == 0:
                 break
@@ -250,6 +238,35 @@ def _largest_first(bounds: Array, best: Candidates) -> Array:
     gain, first = float(best.bound[0]) if best.feature[0] >= 0 else 0.0, int(best.feature[0])
     ahead = np.flatnonzero((bounds > gain) | ((bounds == gain) & (bounds > 0.0) & (np.arange(len(bounds)) < first)))
     return np.asarray(ahead[np.argsort(-bounds[ahead], kind="stable")])
+
+
+@kernel
+def look_ahead(of_leaf: Array, facts: tuple[Array, ...], limits: Limits, turns: int, room: int) -> Array:
+    """The branches that would be split in so many turns and whose children are not known, no more than there is room.
+
+    of_leaf: the branch of each leaf of the tree so far.
+    """
+    child, is_known, is_sure, gains, depths = facts
+    count, n_chosen = len(of_leaf), 0
+    frontier, chosen = np.empty(count + 2 * turns, np.int64), np.empty(room, np.int64)
+    gain, depth = np.empty(len(frontier)), np.empty(len(frontier), np.int64)
+    frontier[:count] = of_leaf
+    for leaf in range(count):
+        gain[leaf], depth[leaf] = gains[of_leaf[leaf]], depths[of_leaf[leaf]]
+    for _ in range(turns):
+        leaf = next_leaf(gain, depth, count, limits)
+        if leaf < 0 or n_chosen == room:
+            break
+        branch, gain[leaf] = frontier[leaf], 0.0
+        first = child[branch]
+        if first >= 0 and is_known[first]:
+            for new in range(first, first + 2):
+                frontier[count], gain[count], depth[count] = new, gains[new], depths[new]
+                count += 1
+        elif is_sure[branch] and (limits.max_depth == 0 or depth[leaf] + 1 < limits.max_depth):
+            chosen[n_chosen] = branch
+            n_chosen += 1
+    return chosen[:n_chosen]
 
 
 @kernel

@@ -111,6 +111,7 @@ class Stages:
         self.shared = workspace._replace(before=first * WORD)
         self._parts = 1 if workspace.packed.dtype == PACKED else 2  # integers per slot
         self._number = np.int64 if self._parts == 1 else np.float64
+        self._message = np.empty(0, np.int64)
         self.batch = max(1, _MESSAGE // (8 * self._parts * int(columns.ends[-1])))  # histograms in one message
 
     def give_pool(self, pool: int, rows_of_gains: int) -> None:
@@ -128,7 +129,7 @@ class Stages:
 
     def _build(self, leaves: Leaves, chosen: Sequence[int], places: Sequence[int]) -> None:
         count, ends, parts = len(chosen), self.columns.ends, self._parts
-        message = np.empty(count * parts * int(ends[-1]), np.int64)
+        message = self._message_of(count * parts * int(ends[-1]))
         numbers, local = np.array(chosen, np.int64), leaves._replace(histogram=np.zeros_like(leaves.histogram))
         flat = self.local.histograms.view(self._number)
 
@@ -140,6 +141,12 @@ class Stages:
         sums = self.shard.collective.scatter_sum(message, count * parts * ends)
         pool = self.shared.histograms.view(self._number)
         unpack_columns(sums, np.array(places, np.int64), parts, self.words, self.bins.n_slots, pool)
+
+    def _message_of(self, length: int) -> Array:
+        """Room for a message, the same for all: new memory costs as much as filling it."""
+        if len(self._message) < length:
+            self._message = np.empty(length, np.int64)
+        return self._message[:length]
 
     def scan(
         self, stream: np.uint64 | None, allowed: Array, scales: Array, leaves: Leaves, pairs: Sequence[tuple[int, int]]

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from podium.data.sharding.collective import CollectiveError, ThreadGroup
@@ -82,7 +84,7 @@ def check(kind="dense", objective="lambda", n_ranks=2, seed=0, n_jobs=1, trees=4
     rules = BoostingRules(n_jobs=n_jobs, seed=seed, growth=GrowthRules(growth=growth, **grown), **changes)
     alone = problem.train(objective, rules, trees=trees)
     assert alone.finished().n_trees == trees
-    assert len(alone.finished().value) > trees  # there are splits
+    assert growth == "oblivious" or len(alone.finished().value) > trees  # there are splits
 
     def work(ranks):
         boosting = problem.train(objective, rules, problem.shard(ranks, owners), trees)
@@ -179,6 +181,38 @@ def test_neither_evicted_histograms_nor_leaves_expanded_ahead_change_a_tree(ahea
     monkeypatch.setattr(leafwise, "_AHEAD", ahead)
     monkeypatch.setattr(growing.TreeGrower.__init__, "__defaults__", (0, None))  # the smallest pool: three
     check("missing", n_ranks=2, seed=3, grown={"max_leaf_nodes": 20, "min_samples_leaf": 3})
+
+
+def drawn(values):
+    return st.sampled_from(list(values))
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=25)
+def test_every_combination(data):
+    kind, growth, n_ranks = data.draw(drawn(KINDS)), data.draw(drawn(GROWTHS)), data.draw(st.integers(1, 4))
+    layout = LayoutRules(
+        categorical=(3, 18) if kind == "categories" else (),
+        signs=data.draw(drawn([(), (1, *[0] * 16, -1, 0, 0)])) if kind != "categories" else (),
+        max_conflicts=data.draw(drawn([0.0, 0.2])),
+    )
+    grown = {
+        "min_samples_leaf": data.draw(drawn([1, 5, 25])),
+        "split_by": data.draw(drawn(["newton", "gradients"])),
+        "extra_trees": data.draw(st.booleans()),
+    }
+    changes = {"drop_rate": data.draw(drawn([0.0, 0.5])), "skip_drop": 0.0, "layout": layout}
+    sampling = SAMPLES[data.draw(drawn(SAMPLES))] if data.draw(st.booleans()) else SamplingRules()
+    objective = data.draw(drawn(["lambda", "squared", "xendcg"]))
+    check(
+        kind, objective, n_ranks, data.draw(st.integers(0, 9)), 1, 3, growth, grown=grown, sampling=sampling, **changes
+    )
+
+
+@pytest.mark.parametrize("kind", ["sparse", "weights"])
+def test_a_rank_without_queries(kind, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.owners_of", lambda n_ranks, seed: np.arange(N_QUERIES) % 2 * 2)
+    check(kind, n_ranks=3, sampling=SAMPLES["goss by query"])
 
 
 def test_more_ranks_than_words_of_columns():
