@@ -175,11 +175,10 @@ def test_large_data_need_samples_wide_histograms_and_several_messages(growth, ki
     check(kind, n_ranks=3, seed=5, growth=growth, layout=layout)
 
 
-@pytest.mark.parametrize("ahead", [0.0, 1.0])
-def test_neither_evicted_histograms_nor_leaves_expanded_ahead_change_a_tree(ahead, monkeypatch):
-    monkeypatch.setattr(growing, "POOL", 0)
+@pytest.mark.parametrize(("ahead", "pool"), [(0.0, 0), (1.0, 0), (1.0, 130_000)])  # 3 histograms, or by columns 3 and 7
+def test_neither_evicted_histograms_nor_leaves_expanded_ahead_change_a_tree(ahead, pool, monkeypatch):
     monkeypatch.setattr(leafwise, "_AHEAD", ahead)
-    monkeypatch.setattr(growing.TreeGrower.__init__, "__defaults__", (0, None))  # the smallest pool: three
+    monkeypatch.setattr(growing.TreeGrower.__init__, "__defaults__", (pool, None))
     check("missing", n_ranks=2, seed=3, grown={"max_leaf_nodes": 20, "min_samples_leaf": 3})
 
 
