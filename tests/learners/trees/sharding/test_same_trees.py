@@ -282,13 +282,14 @@ def test_a_rank_that_fails_in_a_tree_ends_the_others():
 def test_what_ranks_cannot_do_is_refused():
     problem = Problem("dense")
 
-    def train(objective="squared", step_rule=None, columns=slice(None), shorter=0):
+    def train(objective="squared", step_rule=None, columns=slice(None), shorter=0, weighted=False):
         def work(ranks):
             shard = problem.shard(ranks, owners_of(2, 0))
             X = problem.X[shard.rows][: len(shard.rows) - shorter]
             X = X[:, columns] if ranks.rank else X
             target = parse_objective(objective).bind(problem.y[shard.rows], shard.offsets, shard=shard)
-            return Boosting(X, shard, target, BoostingRules(), step_rule=step_rule)
+            weights = np.ones(len(X)) if weighted and ranks.rank else None
+            return Boosting(X, shard, target, BoostingRules(), step_rule=step_rule, weights=weights)
 
         return ThreadGroup(2).run(work)
 
@@ -298,6 +299,8 @@ def test_what_ranks_cannot_do_is_refused():
         train(lambda scores, labels, offsets: (scores, scores))
     with pytest.raises(ValueError, match="theirs are 20 dense columns, 3 dense columns"):
         train(columns=slice(3))
+    with pytest.raises(ValueError, match="theirs are 20 dense columns, 20 dense columns and weights"):
+        train(weighted=True)
     with pytest.raises(ValueError, match="rows of this rank; X has"):
         train(shorter=1)
 
