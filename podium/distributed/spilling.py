@@ -11,7 +11,6 @@ import json
 import shutil
 import socket
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -23,6 +22,7 @@ import numpy as np
 
 from podium._runtime.compiler import Array
 from podium._runtime.files import write_whole
+from podium._runtime.warn import collected_warnings
 from podium.data.ranking import RankingData, as_weights
 from podium.data.sharding.collective import CollectiveError
 from podium.data.sparse import is_sparse
@@ -100,8 +100,7 @@ def spill(
     identity: str,
 ) -> Spilled:
     """Check a partition and write it to disk."""
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
+    with collected_warnings() as sentences:
         try:
             read = _checked(model, parts if file is None else {"data": _read(*file)})
         except (TypeError, ValueError) as error:
@@ -119,7 +118,7 @@ def spill(
         "has_weights": weights is not None,
         "has_init_score": data.init_score is not None,
         "has_docids": data.docid_texts is not None,
-        "warnings": list(dict.fromkeys(str(one.message) for one in seen)),
+        "warnings": sentences,
     }
     _write(data, weights, path)
     spilled = Spilled(number, machine_name(), str(path), data.n_rows, data.n_features, **facts)

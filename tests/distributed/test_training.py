@@ -139,6 +139,34 @@ def test_tables_keep_names_categories_and_queries_called_by_text(client, table):
     assert list(together.feature_names_in_) == list(X.columns)
 
 
+def test_evaluation_sets_know_categories_by_name_and_columns_too(client, table):
+    import dask.dataframe as dd
+
+    X, y, qid = table
+    frame = [dd.from_pandas(one, npartitions=3, sort=False) for one in (X, y, qid)]
+    seen = X.iloc[::2].assign(colour=pd.Categorical(["blue", "green"] * len(X.iloc[::4]))[: len(X.iloc[::2])])
+    valid = seen, y.iloc[::2], qid.iloc[::2]
+    divided = [dd.from_pandas(one, npartitions=2, sort=False) for one in valid]
+    with pytest.warns(UserWarning, match="training did not know"):
+        alone = LambdaMART(**SMALL).fit(X, y, qid, eval_set={"valid": valid})
+    together = LambdaMART(**SMALL).fit(*frame, client=client, eval_set={"valid": tuple(divided)})
+    assert content(together) == content(alone)
+    other = divided[0].rename(columns={"a": "z"}), *divided[1:]
+    with pytest.raises(ValueError, match=r"eval_set\['valid'\]: feature 1 is 'z', that of the model 'a'"):
+        LambdaMART(**SMALL).fit(*frame, client=client, eval_set={"valid": other})
+
+
+def test_a_column_that_holds_categories_in_some_partitions_only_is_refused(client):
+    import dask.dataframe as dd
+
+    X, y, qid, _ = world()
+    ids = np.where(np.arange(len(y)) < 0.7 * len(y), 3, 2**25 + 1)  # float32 does not distinguish the second one
+    columns = pd.DataFrame({"a": X[:, 0], "id": ids})
+    frame = [dd.from_pandas(one, npartitions=2, sort=False) for one in (columns, pd.Series(y), pd.Series(qid))]
+    with pytest.raises(ValueError, match="column 'id' holds numbers in partition 1, and categories in others"):
+        LambdaMART(**SMALL, categorical=["id"]).fit(*frame, client=client)
+
+
 def test_files_are_read_by_the_workers(client, tmp_path):
     X, y, qid, _ = world()
     data = RankingData.from_arrays(X, y, qid, feature_names=list("abcde"))
