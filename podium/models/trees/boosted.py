@@ -227,10 +227,10 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, 
         from podium.learners.trees.training.boosting import Boosting
 
         if not rows.continued:
-            self.resolved_params_ = self.resolved_for(rows.data)
+            self.resolved_params_ = self.resolved_for(rows.data, rows.shard)
         return Boosting(
             rows.data.X,
-            rows.data.offsets,
+            rows.local_shard,
             rows.bind(self.make_objective()),
             self._rules(),
             base_scores=rows.init_scores,
