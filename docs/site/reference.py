@@ -50,6 +50,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "exchange": ("Models of other programs", ("podium.import_model", "podium.exchange.")),
     "serving": ("Client of a service", ("podium.Client",)),
     "lab": ("Lab", ("podium.lab.",)),
+    "distributed": ("More than one machine", ("podium.distributed.",)),
     "further": ("Further names", ("podium.",)),  # all that nobody has placed
 }
 FAMILIES = {
