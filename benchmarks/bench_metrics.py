@@ -3,7 +3,9 @@
 Each tool starts from one array of scores, one of labels, one of query ids and one of document ids, and ends with one
 value per query; building what the tool wants to be given counts, compiling does not (it is shown apart).
 
-Then the same as files: reading a run, and all measures of all_trec from what each tool has read.
+Then the same as files: reading a run, and all measures of all_trec from what each tool has read: dictionaries and an
+evaluator made of the qrels there, a Qrels and a Run here, which keep nothing from one evaluation to the next. Both give
+a value per measure and query, and these are compared. `--only` measures one of the two parts.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _report import best_of, print_header, print_result
+from _report import best_of, measure_in_turns, print_header, print_result
 
 import podium
+from podium.evaluation.evaluating import Evaluation
 
 
 def make_arrays(n_queries: int, n_documents: int) -> dict[str, np.ndarray]:
@@ -88,42 +91,15 @@ def write_files(arrays: dict[str, np.ndarray], folder: Path) -> tuple[Path, Path
     return qrels, run
 
 
-def measure_files(arrays: dict[str, np.ndarray], what: str) -> None:
-    """Reading a run, and all measures of all_trec for it, from what each tool has read."""
-    import pytrec_eval
-    from ranx import Run
-
-    with tempfile.TemporaryDirectory() as folder:
-        qrels_file, run_file = write_files(arrays, Path(folder))
-        read, run = best_of(lambda: podium.read_run(run_file), 5)
-        parsed, run_dict = best_of(lambda: pytrec_eval.parse_run(run_file.open()), 3)
-        by_ranx, _ = best_of(lambda: Run.from_file(str(run_file), kind="trec"), 2)
-        qrels, labels = podium.read_qrels(qrels_file), pytrec_eval.parse_qrel(qrels_file.open())
-    evaluator = pytrec_eval.RelevanceEvaluator(labels, {"all_trec"})
-    ours, _ = best_of(lambda: podium.evaluate_run(qrels, run, metrics="all_trec"), 5)
-    theirs, _ = best_of(lambda: evaluator.evaluate(run_dict), 3)
-    print(f"reading: podium {read:.2f} s, pytrec_eval {parsed:.2f} s, ranx {by_ranx:.2f} s")
-    print(f"all_trec: podium {ours:.3f} s, pytrec_eval {theirs:.3f} s")
-    print_result(f"reading a run, {what}", "pytrec_eval", f"{parsed / read:.1f}x", "2x", parsed / read >= 2)
-    print_result(f"reading a run, {what}", "ranx", f"{by_ranx / read:.1f}x", "5x", by_ranx / read >= 5)
-    print_result(f"all of all_trec, {what}", "pytrec_eval", f"{theirs / ours:.1f}x", "20x", theirs / ours >= 20)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", type=int, default=2_000)
-    parser.add_argument("--documents", type=int, default=1_000)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    print_header("metrics", ["pytrec-eval-terrier", "ranx"])
+def measure_arrays(arrays: dict[str, np.ndarray], size: str) -> None:
+    """Two metrics from the same arrays."""
     tiny = make_arrays(2, 50)
     started = time.perf_counter()
     with_podium(tiny)
     print(f"podium, first call (compiling or loading compiled code): {time.perf_counter() - started:.1f} s")
     with_ranx(tiny)
 
-    arrays = make_arrays(options.queries, options.documents)
-    print(f"{options.queries} queries x {options.documents} documents, NDCG@10 and AP, one value per query")
+    print(f"{size}, NDCG@10 and AP, one value per query")
     ours, mine = best_of(lambda: with_podium(arrays), 9)
     single, _ = best_of(lambda: with_podium(arrays, n_jobs=1), 9)
     trec, theirs = best_of(lambda: with_pytrec_eval(arrays), 3)
@@ -133,13 +109,72 @@ def main() -> None:
     for metric in (0, 1):
         print(f"largest difference to pytrec_eval: {np.abs(mine[metric] - theirs[metric]).max():.1e}")
         print(f"largest difference to ranx:        {np.abs(mine[metric] - others[metric]).max():.1e}")
-    if (options.queries, options.documents) == (2_000, 1_000):
+    if len(arrays["qid"]) == 2_000_000:
         large = make_arrays(10_000, 1_000)
         print(f"podium alone, 10000 x 1000: {best_of(lambda: with_podium(large), 3)[0] * 1e3:.1f} ms")
-    what = f"NDCG@10 and AP, {options.queries} queries x {options.documents} documents"
+    what = f"NDCG@10 and AP, {size}"
     print_result(what, "pytrec_eval", f"{trec / ours:.1f}x", "20x", trec / ours >= 20)
     print_result(what, "ranx", f"{ranx / ours:.1f}x", "100x", ranx / ours >= 100)
-    measure_files(arrays, f"{options.queries} queries x {options.documents} documents")
+
+
+def measure_files(arrays: dict[str, np.ndarray], what: str) -> None:
+    """Reading a run, and all measures of all_trec for it, from what each tool has read."""
+    import pytrec_eval
+    from ranx import Run
+
+    with tempfile.TemporaryDirectory() as folder:
+        qrels_file, run_file = write_files(arrays, Path(folder))
+        readers = {
+            "podium": lambda: podium.read_run(run_file),
+            "pytrec_eval": lambda: pytrec_eval.parse_run(run_file.open()),
+            "ranx": lambda: Run.from_file(str(run_file), kind="trec"),
+        }
+        reading = {name: timing.best for name, timing in measure_in_turns(readers, 3).items()}
+        run, run_dict = readers["podium"](), readers["pytrec_eval"]()
+        qrels, labels = podium.read_qrels(qrels_file), pytrec_eval.parse_qrel(qrels_file.open())
+    evaluator = pytrec_eval.RelevanceEvaluator(labels, {"all_trec"})
+    rivals = {
+        "podium": lambda: podium.evaluate_run(qrels, run, metrics="all_trec"),
+        "pytrec_eval": lambda: evaluator.evaluate(run_dict),
+    }
+    evaluating = {name: timing.best for name, timing in measure_in_turns(rivals, 7).items()}
+    difference = largest_difference(rivals["podium"](), rivals["pytrec_eval"]())
+    print(f"all_trec: largest difference to pytrec_eval {difference:.1e}")
+    read, parsed, by_ranx = (reading[name] for name in readers)
+    ours, theirs = (evaluating[name] for name in rivals)
+    print(f"reading: podium {read:.2f} s, pytrec_eval {parsed:.2f} s, ranx {by_ranx:.2f} s")
+    print(f"all_trec: podium {ours:.3f} s, pytrec_eval {theirs:.3f} s")
+    print_result(f"reading a run, {what}", "pytrec_eval", f"{parsed / read:.1f}x", "2x", parsed / read >= 2)
+    print_result(f"reading a run, {what}", "ranx", f"{by_ranx / read:.1f}x", "5x", by_ranx / read >= 5)
+    print_result(f"all of all_trec, {what}", "pytrec_eval", f"{theirs / ours:.1f}x", "20x", theirs / ours >= 20)
+
+
+def largest_difference(result: Evaluation, theirs: dict[str, dict[str, float]]) -> float:
+    """Over all measures and queries. Of geometric means pytrec_eval gives logarithms per query, which are no values."""
+    columns = {name: values for name, values in result.per_query.items() if not name.startswith("gm_")}
+    return max(
+        abs(values[q] - theirs[str(query)][name])
+        for name, values in columns.items()
+        for q, query in enumerate(result.queries)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", type=int, default=2_000)
+    parser.add_argument("--documents", type=int, default=1_000)
+    parser.add_argument("--only", choices=("arrays", "files"), help="measure one part")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print_header("metrics", ["pytrec-eval-terrier", "ranx"])
+    arrays, size = (
+        make_arrays(options.queries, options.documents),
+        f"{options.queries} queries x {options.documents} documents",
+    )
+    if options.only != "files":
+        measure_arrays(arrays, size)
+    if options.only != "arrays":
+        measure_files(arrays, size)
 
 
 if __name__ == "__main__":

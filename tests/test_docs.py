@@ -20,7 +20,7 @@ from podium.search.features.kinds import _KINDS as FEATURES
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
-STYLE = runpy.run_path(str(ROOT / "docs/site/figures.py"))["STYLE"]
+FIGURES = runpy.run_path(str(ROOT / "docs/site/figures.py"))
 ADDRESS = "http://127.0.0.1:8080"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -33,15 +33,16 @@ def blocks(page, language):
 
 
 def drawn_pictures(page):
-    """The pictures that a page shows and its code draws; `docs/pictures/draw.py` stores them."""
+    """The pictures that a page shows and its code draws; `docs/site/figures.py PAGE` stores them."""
     code = "\n".join(blocks(page, "python"))
-    shown = re.findall(r"^!\[.*\]\(pictures/(.*)\)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return [name for name in shown if f"pictures/{name}" in code]
+    return [name for _, name in FIGURES["SHOWN"].findall(page.read_text(encoding="utf-8")) if name in code]
 
 
 def assert_same_picture(drawn, stored):
     """The same elements with the same texts; numbers may differ by what another version of Matplotlib lays out."""
-    ours, theirs = (list(ElementTree.parse(path).iter()) for path in (drawn, stored))
+    themed = FIGURES["standing_alone"](FIGURES["themed"](drawn.read_text("utf-8"), stored.name))
+    texts = themed, stored.read_text("utf-8")
+    ours, theirs = (list(ElementTree.fromstring(text).iter()) for text in texts)
     assert [(one.tag, one.text) for one in ours] == [(one.tag, one.text) for one in theirs], stored
     for one, other in zip(ours, theirs):
         for name in ("d", "x", "y", "transform", "style"):
@@ -87,22 +88,12 @@ def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, m
     monkeypatch.chdir(demo_folder)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        with rc_context(STYLE):
+        with rc_context(FIGURES["STYLE"]):
             exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert_alike("\n".join(printed), promised(block), trained="fit(" in block)
-    for drawn in drawn_pictures(page):
-        assert_same_picture(demo_folder / "pictures" / drawn, page.parent / "pictures" / drawn)
-
-
-def test_pictures_of_trees_are_those_that_are_drawn(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs" / "pictures")
-    import draw
-
-    draw.draw_parts(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"bins.svg", "gains.svg", "sums.svg", "shapes.svg"}
-    for path in tmp_path.iterdir():
-        assert_same_picture(path, ROOT / "docs" / "pictures" / path.name)
+    for name in drawn_pictures(page):
+        assert_same_picture(next(demo_folder.rglob(name)), page.parent / "pictures" / name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -118,22 +109,6 @@ def test_commands_print_what_the_page_shows(page, demo_folder, monkeypatch, caps
             lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
             printed, expected = (VERSION.sub(r"\1", text.strip()) for text in ("\n".join(lines), shown))
             assert_alike(printed, expected, trained=trained or command == "demo")
-
-
-SHOWN = re.compile(r"!\[[^\]]+\]\(pictures/([\w-]+\.svg)\)")
-LABEL = re.compile(r"<text[^>]*>([^<]*)</text>")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pictures_are_those_that_the_code_of_the_page_draws(page, demo_folder):
-    """Their letters are compared, which every version of matplotlib draws alike; `docs/site/figures.py` writes them."""
-    code = "\n".join(blocks(page, "python"))
-    for name in SHOWN.findall(page.read_text(encoding="utf-8")):
-        if name in code:
-            drawn = next(demo_folder.rglob(name), None)
-            assert drawn is not None, f"run this page's test_python_blocks_run_and_print_what_they_say too: {name}"
-            labels = [LABEL.findall(path.read_text("utf-8")) for path in (drawn, ROOT / "docs/pictures" / name)]
-            assert labels[0] == labels[1], name
 
 
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")

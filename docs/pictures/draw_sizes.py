@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
-from draw import BLUE, FOLDER, LINE, RED, save, tidy
 from matplotlib.figure import Figure
 
 import podium
@@ -20,6 +20,8 @@ from podium.models.trees.sizes import SIZES
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from _lists import KINDS, make_lists
 
+FOLDER = Path(__file__).parent
+BLUE, RED, LINE = "#2a6f97", "#c1502e", "#333333"
 QUERIES = (50, 100, 300, 1000, 3000, 10_000, 30_000)
 TESTED = 1000
 FIRST, *_, LAST = ({k: v for k, v in row.items() if k != "max_depth"} for row in SIZES.values())
@@ -54,6 +56,17 @@ def curves() -> Figure:
     figure.axes[0].set_ylabel("NDCG@10 of unseen queries", fontsize=8)
     figure.axes[0].legend(fontsize=7, frameon=False)
     return figure
+
+
+def tidy(axes: Any) -> None:
+    axes.tick_params(labelsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def save(figure: Figure, path: Path) -> None:
+    with matplotlib.rc_context({"svg.hashsalt": "podium", "svg.fonttype": "none"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

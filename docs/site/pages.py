@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 START = "index.md"  # README.md there
 MARKER = re.compile(r" *<!-- results: .*? -->")  # of quoted measurements, for tests
 LINK_TO_START = re.compile(r"(\]\((?:\.\./)*)README\.md")
+COLUMNS = re.compile(r"<table><tr><th>([^<]*)</th><th>([^<]*)</th></tr><tr><td>(.*?)<td>(.*?)</table>", re.DOTALL)
 MORE = "More"
 
 
@@ -51,7 +52,18 @@ def write_all(folder: Path) -> None:
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(LINK_TO_START.sub(rf"\1{START}", MARKER.sub("", text)), "utf-8")
+    path.write_text(named_columns(LINK_TO_START.sub(rf"\1{START}", MARKER.sub("", text))), "utf-8")
+
+
+def named_columns(text: str) -> str:
+    """Cells of a table of two columns of code, each with its heading: they stand one above the other on a telephone."""
+
+    def named(match: re.Match[str]) -> str:
+        first, second, left, right = match.groups()
+        cells = f'<td data-column="{first}">{left}<td data-column="{second}">{right}'
+        return f"<table><tr><th>{first}</th><th>{second}</th></tr><tr>{cells}</table>"
+
+    return COLUMNS.sub(named, text)
 
 
 def navigation() -> str:

@@ -20,7 +20,14 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "podium.RankingData",
             *(f"podium.{verb}_{kind}" for kind in ("data", "letor", "qrels", "run") for verb in ("read", "write")),
-            *("podium.read_pairs", "podium.Qrels", "podium.Run", "podium.check", "podium.formats."),
+            *(
+                "podium.read_pairs",
+                "podium.Qrels",
+                "podium.SubtopicQrels",
+                "podium.Run",
+                "podium.check",
+                "podium.formats.",
+            ),
         ),
     ),
     "ranker": ("What every model has", ("podium.models.Ranker", "podium.load")),
@@ -40,10 +47,11 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "runs": ("Runs", ("podium.fuse", "podium.runs.")),
     "search": ("Search", ("podium.Cascade", "podium.Stage", "podium.search.")),
     "explain": ("Explain", ("podium.explain.",)),
-    "distributed": ("More than one machine", ("podium.distributed.",)),
     "exchange": ("Models of other programs", ("podium.import_model", "podium.exchange.")),
     "serving": ("Client of a service", ("podium.Client",)),
     "lab": ("Lab", ("podium.lab.",)),
+    "distributed": ("More than one machine", ("podium.distributed.",)),
+    "further": ("Further names", ("podium.",)),  # all that nobody has placed
 }
 FAMILIES = {
     "trees": "Trees",
@@ -66,7 +74,7 @@ HOOKS |= {"watch"}
 def pages() -> dict[str, str]:
     """{file: text}: an index, a page per model and a page per group."""
     models = {f"models/{name}.md": model_page(kind) for name, kind in MODELS.items()}
-    return {"index.md": index(), **models, **{f"{name}.md": group_page(name) for name in GROUPS}}
+    return {"index.md": index(), **models, **{f"{name}.md": group_page(name) for name in GROUPS if members(name)}}
 
 
 def index() -> str:
@@ -77,8 +85,8 @@ def index() -> str:
     lines += ["## Functions and classes", ""]
     for page, (title, _) in GROUPS.items():
         names = ", ".join(f"`{name.removeprefix('podium.')}`" for name, _ in members(page))
-        lines += [f"**[{title}]({page}.md)**: {names}", ""]
-    listed = [*(f"models/{name}" for name in MODELS), *GROUPS]
+        lines += [f"**[{title}]({page}.md)**: {names}", ""] if names else []
+    listed = [*(f"models/{name}" for name in MODELS), *(page for page in GROUPS if members(page))]
     return "\n".join([*lines, "```{toctree}", ":hidden:", "", *listed, "```", ""])
 
 

@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 
 _NAME = "podium-worker"
 _FEWEST_ROWS = 65_536  # below this, handing out work costs more than it saves
+_FEWEST_CHEAP_ROWS = 500_000
 _BLOCKS_PER_THREAD = 4  # so that one with long lists does not keep the others waiting
 
 
@@ -72,11 +73,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has none of its parent's threads
 
 
-def over_queries(work: Callable[[int, int], None], offsets: np.ndarray, n_jobs: int | None = None) -> None:
-    """Call `work(first, last)` for blocks of whole queries, on threads when there are enough rows to share."""
+def over_queries(
+    work: Callable[[int, int], None], offsets: np.ndarray, n_jobs: int | None = None, *, cheap: bool = False
+) -> None:
+    """Call `work(first, last)` for blocks of whole queries, on threads when there are enough rows to share.
+
+    `cheap`: a row costs a nanosecond or two, so that many more rows are needed.
+    """
     n_queries, n_rows = len(offsets) - 1, int(offsets[-1])
     threads = usable_threads(n_jobs)
-    if threads == 1 or n_rows <= _FEWEST_ROWS:
+    if threads == 1 or n_rows <= (_FEWEST_CHEAP_ROWS if cheap else _FEWEST_ROWS):
         work(0, n_queries)
         return
     inner = np.searchsorted(offsets, np.linspace(0, n_rows, threads * _BLOCKS_PER_THREAD + 1)[1:-1])

@@ -128,6 +128,12 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
+def rows_of(offsets: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of these queries, one query after the other, and their new offsets."""
+    ends = offsets_of(np.diff(offsets)[queries])
+    return np.repeat(offsets[queries] - ends[:-1], np.diff(ends)) + np.arange(ends[-1]), ends
+
+
 def concat_ids(ids: Sequence[np.ndarray]) -> np.ndarray:
     if len({part.dtype for part in ids}) == 1:
         return np.concatenate(ids)

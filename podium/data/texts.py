@@ -33,8 +33,12 @@ class Texts(Sequence[str]):
 
     @classmethod
     def concat(cls, parts: Sequence[Texts]) -> Texts:
-        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-        return cls(np.concatenate([part.data for part in parts]), np.concatenate([[0], np.cumsum(lengths)]))
+        offsets = np.zeros(1 + sum(map(len, parts)), np.int64)
+        row, n_bytes = 0, 0
+        for part in parts:
+            np.add(part.offsets[1:], n_bytes - part.offsets[0], out=offsets[row + 1 : row + len(part) + 1])
+            row, n_bytes = row + len(part), n_bytes + len(part.data)
+        return cls(np.concatenate([part.data for part in parts]), offsets)
 
     def take(self, rows: np.ndarray) -> Texts:
         rows = np.ascontiguousarray(rows, dtype=np.int64)

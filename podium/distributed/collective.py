@@ -31,7 +31,7 @@ class DaskCollective:
             ends = np.linspace(0, values.size, self.size + 1).astype(np.int64)
             part = self.scatter_sum(values.reshape(-1), ends)
             return np.concatenate(self.gather(part)).reshape(values.shape)
-        return np.asarray(np.add.reduce([values, *self._from_all(values)]))
+        return _added(values, self._from_all(values))
 
     def largest(self, values: Array) -> Array:
         check_message("largest", values)
@@ -43,7 +43,7 @@ class DaskCollective:
         mine = parts[self.rank]
         outgoing = {rank: [parts[rank]] for rank in self._others}
         answers = self.mesh.exchange(outgoing, {rank: [Expected.like(mine)] for rank in self._others})
-        return np.asarray(np.add.reduce([mine, *(answers[rank][0] for rank in self._others)]))
+        return _added(mine, [answers[rank][0] for rank in self._others])
 
     def gather(self, values: Array) -> list[Array]:
         check_message("gather", values)
@@ -65,3 +65,11 @@ class DaskCollective:
             dict.fromkeys(self._others, arrays), dict.fromkeys(self._others, expected)
         )
         return answers
+
+
+def _added(mine: Array, others: Sequence[Array]) -> Array:
+    """The sum of arrays in one new array: memory that is new to the process costs more than the additions."""
+    total = mine.copy() if not others else mine + others[0]
+    for other in others[1:]:
+        total += other
+    return np.asarray(total)

@@ -11,25 +11,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from podium._runtime.compiler import Array, kernel, readonly
-from podium._runtime.threads import over_queries
+from podium._runtime.compiler import Array
 from podium.metrics.base import Metric
-from podium.metrics.lists import UNJUDGED, RankedLists
+from podium.metrics.lists import RankedLists
 from podium.metrics.measures.judgements import Judged
-
-_WHOLE = np.iinfo(np.int64).max
+from podium.metrics.measures.profiles import ratio
 
 
 def judged_shares(lists: RankedLists, metrics: Mapping[str, Metric]) -> dict[str, Array]:
     """Per metric the share of the documents it looks at that is judged, one per query; none for counts and texts."""
     covered = {name: metric for name, metric in metrics.items() if _has_coverage(metric)}
-    if not covered or lists.codes is None:
+    if not covered or (not lists.is_sparse and lists.codes is None):
         return {}
-    depths = sorted({metric.cutoff or _WHOLE for metric in covered.values()})
-    shares = np.empty((len(depths), lists.n_queries))
-    codes, offsets, ends = readonly(lists.codes), readonly(lists.offsets), readonly(np.array(depths, dtype=np.int64))
-    over_queries(lambda first, last: _share_judged(codes, offsets, ends, first, last, shares), offsets)
-    return {name: shares[depths.index(metric.cutoff or _WHOLE)] for name, metric in covered.items()}
+    depths = {name: min(metric.cutoff or lists.longest, lists.longest) for name, metric in covered.items()}
+    shares = {depth: ratio(lists.places.below(depth), np.minimum(lists.lengths, depth)) for depth in {*depths.values()}}
+    return {name: shares[depth] for name, depth in depths.items()}
 
 
 def mean_judged(shares: Mapping[str, Array], values: Mapping[str, Array]) -> dict[str, float]:
@@ -37,24 +33,15 @@ def mean_judged(shares: Mapping[str, Array], values: Mapping[str, Array]) -> dic
     means = {}
     for name, share in shares.items():
         column = values[name]
-        share = np.concatenate([share, np.zeros(len(column) - len(share))])
-        defined = ~np.isnan(column)
-        if defined.any():
-            means[name] = float(np.mean(share[defined]))
+        if len(share) < len(column):
+            share = np.concatenate([share, np.zeros(len(column) - len(share))])
+        undefined = np.isnan(column)
+        if undefined.any():
+            share = share[~undefined]
+        if len(share):
+            means[name] = float(np.mean(share))
     return means
 
 
 def _has_coverage(metric: Metric) -> bool:
     return metric.summary in ("mean", "geometric") and not isinstance(metric, Judged)
-
-
-@kernel
-def _share_judged(codes: Array, offsets: Array, depths: Array, first: int, last: int, out: Array) -> None:
-    """out[d, q]: the share of the first depths[d] documents of query q that is judged; depths rise."""
-    for q in range(first, last):
-        n, judged, rank = offsets[q + 1] - offsets[q], 0, 0
-        for d in range(len(depths)):
-            while rank < min(n, depths[d]):
-                judged += codes[offsets[q] + rank] != UNJUDGED
-                rank += 1
-            out[d, q] = judged / rank if rank else 0.0

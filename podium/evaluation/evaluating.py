@@ -17,7 +17,7 @@ from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData, as_labels, as_weights, refuse_beside_data
 from podium.evaluation.coverage import judged_shares, mean_judged
 from podium.evaluation.joining import Joined, join
-from podium.evaluation.rankings import JudgedRows, Rankings
+from podium.evaluation.rankings import JudgedRows, Rankings, RowsOfRun
 from podium.formats.subtopics import SubtopicQrels
 from podium.metrics.base import Metric
 from podium.metrics.lists import as_scores as as_scores
@@ -186,8 +186,7 @@ def evaluate_run(
     if subtopics is not None and bracket:
         raise ValueError("bracket orders tied documents by their labels; of judgements per subtopic there are several.")
     joined = join(qrels.numbered if isinstance(qrels, SubtopicQrels) else qrels, run, missing)
-    rows = JudgedRows(joined.codes, joined.offsets, joined.queries, docids=joined.docids, judged=joined.pool)
-    rows = replace(rows, subtopics=subtopics)
+    rows = RowsOfRun(joined, subtopics)
     parsed = _parsed(metrics, rules, rows, runs=True)
     lists = Rankings(joined.scores, rows, rules.single_precision, n_jobs, depth)
     result = _evaluate_rows(lists, rules, parsed, bracket)
@@ -338,9 +337,14 @@ class QueryValues:
             return {name: lists.values(metric, ties) for name, metric in metrics.items()}
 
         values, ends = by_name(rules.ties), (by_name("worst"), by_name("best")) if bracket else ({}, {})
-        tied = lists.lists(rules.ties).tied
-        by_input = rules.ties == "docid" and lists.judged.docids is None and tied is not None and bool(tied.any())
-        return cls(values, *ends, lists.judged.queries, by_input)
+        return cls(values, *ends, lists.judged.queries, _is_tied_by_input(lists, rules))
+
+
+def _is_tied_by_input(lists: Rankings, rules: Policy) -> bool:
+    if rules.ties != "docid" or lists.judged.has_docids:
+        return False
+    tied = lists.lists(rules.ties).tied
+    return tied is not None and bool(tied.any())
 
 
 def _evaluate_rows(lists: Rankings, rules: Policy, parsed: Mapping[str, Metric], bracket: bool) -> Evaluation:
@@ -369,7 +373,7 @@ def _largest_label(judged: JudgedRows) -> float:
 def _notes(values: QueryValues, metrics: Mapping[str, Metric], rules: Policy) -> Iterator[str]:
     n = len(values.queries)
     for name, metric in metrics.items():
-        left_out = int(np.isnan(values.per_query[name]).sum())
+        left_out = np.count_nonzero(np.isnan(values.per_query[name]))
         if left_out:
             yield f"{name} is undefined for {left_out} of {n} queries (one label only); they are left out."
         yield from (f"{name}: {note}" for note in metric.notes())

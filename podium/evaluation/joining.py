@@ -1,7 +1,8 @@
-"""A run joined with its judgements: the code of every retrieved document, looked up by its id in a hash table.
+"""A run joined with its judgements: which of the retrieved documents the qrels have, by their ids in a hash table.
 
 A code is the label of a judged document, or says that there is none (`podium.metrics.lists`): UNJUDGED for a document
-that the qrels lack, UNLABELLED for one with a negative label, which trec_eval takes for pooled but not judged.
+that the qrels lack, UNLABELLED for one with a negative label, which trec_eval takes for pooled but not judged. Few
+documents of a run are judged; columns with one entry per retrieved document are made when somebody reads them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.once import once
 from podium._runtime.threads import over_queries
 from podium._runtime.words import counted
-from podium.data.text_hashing import Ids, find_row, hash_table
+from podium.data.query_ids import offsets_of, rows_of
+from podium.data.text_hashing import Ids, empty_table, fill_table, find_row, may_have
 from podium.data.texts import TextRows
-from podium.metrics.lists import UNJUDGED, UNLABELLED
+from podium.metrics.lists import UNLABELLED, Places
 
 if TYPE_CHECKING:
     from podium.formats.trec import Qrels, Run
@@ -27,19 +30,43 @@ if TYPE_CHECKING:
 class Joined:
     """The queries of a run that are judged, in the order of the qrels, and what is missing on either side."""
 
+    run: Run
     queries: Array
-    scores: Array
-    codes: Array
-    offsets: Array
-    docids: TextRows
+    numbers: Array  # of these queries in the run
+    offsets: Array  # of their retrieved documents, one query after the other
+    places: Places  # the retrieved documents that the qrels have, by their places in the run
     pool: tuple[Array, Array]  # labels of the judged documents of each query, and their offsets
     absent: list[str]  # judged queries that the run lacks
     absent_pool: tuple[Array, Array]
     notes: list[str]
 
+    @once
+    def rows(self) -> Array:
+        """The row of the run of each retrieved document."""
+        return rows_of(self.run.offsets, self.numbers)[0]
+
+    @once
+    def scores(self) -> Array:
+        if _is_all(self.numbers, self.run.n_queries):
+            return self.run.scores
+        ends = self.run.offsets
+        return np.concatenate([self.run.scores[ends[q] : ends[q + 1]] for q in self.numbers.tolist()])
+
+    @once
+    def codes(self) -> Array:
+        return self.places.spread(self.offsets)
+
+    @once
+    def docids(self) -> TextRows:
+        return TextRows(self.run.docid_texts, self.rows)
+
+    def names(self, queries: Array) -> TextRows:
+        """The documents of some of the queries."""
+        return TextRows(self.run.docid_texts, rows_of(self.run.offsets, self.numbers[queries])[0])
+
 
 def join(qrels: Qrels, run: Run, missing: str) -> Joined:
-    """Look up the code of every retrieved document."""
+    """Look up the documents of the queries of both."""
     ranked = {str(query): q for q, query in enumerate(run.query_ids)}
     judged = [str(query) for query in qrels.query_ids]
     common = [(j, ranked[query]) for j, query in enumerate(judged) if query in ranked]
@@ -52,14 +79,13 @@ def join(qrels: Qrels, run: Run, missing: str) -> Joined:
             "Do both files use the same query ids?"
         )
     numbers = np.array(common, dtype=np.int64)
-    rows, offsets = _rows_of(run.offsets, numbers[:, 1])
     gone = np.array([j for j, query in enumerate(judged) if query not in ranked], dtype=np.int64)
     return Joined(
+        run,
         queries=np.array([judged[j] for j, _ in common], dtype=object),
-        scores=run.scores[rows],
-        codes=_codes(qrels, run, numbers, offsets),
-        offsets=offsets,
-        docids=TextRows(run.docid_texts, rows),
+        numbers=numbers[:, 1],
+        offsets=offsets_of(np.diff(run.offsets)[numbers[:, 1]]),
+        places=_find(qrels, run, numbers),
         pool=_pool(qrels, numbers[:, 0]),
         absent=absent,
         absent_pool=_pool(qrels, gone),
@@ -67,36 +93,41 @@ def join(qrels: Qrels, run: Run, missing: str) -> Joined:
     )
 
 
-def _rows_of(offsets: Array, queries: Array) -> tuple[Array, Array]:
-    """The rows of these queries, one query after the other, and their new offsets."""
-    if np.array_equal(queries, np.arange(len(offsets) - 1)):
-        return np.arange(offsets[-1]), offsets
-    lengths = np.diff(offsets)[queries]
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return np.repeat(offsets[queries] - ends[:-1], lengths) + np.arange(ends[-1]), ends
+def _is_all(queries: Array, n: int) -> bool:
+    return len(queries) == n and bool((queries == np.arange(n)).all())
 
 
 def _pool(qrels: Qrels, queries: Array) -> tuple[Array, Array]:
     """The labels of the judged documents of these queries; those with a negative label are not judged."""
-    rows, ends = _rows_of(qrels.offsets, queries)
-    labels = qrels.labels[rows]
+    labels, ends = qrels.labels, qrels.offsets
+    if not _is_all(queries, qrels.n_queries):
+        rows, ends = rows_of(ends, queries)
+        labels = labels[rows]
     judged = labels >= 0
-    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(judged)])
-    return labels[judged], counts[ends]
+    if judged.all():
+        return labels, ends
+    return labels[judged], offsets_of(judged)[ends]
 
 
-def _codes(qrels: Qrels, run: Run, numbers: Array, offsets: Array) -> Array:
-    out = np.empty(int(offsets[-1]))
+def _find(qrels: Qrels, run: Run, numbers: Array) -> Places:
+    """The retrieved documents of these pairs of queries that the qrels have, in the order of the run."""
     judged = readonly(qrels.docid_texts.data), readonly(qrels.docid_texts.offsets)
     retrieved = readonly(run.docid_texts.data), readonly(run.docid_texts.offsets)
-    ranges = readonly(
-        np.column_stack(
-            [qrels.offsets[numbers[:, 0]], qrels.offsets[numbers[:, 0] + 1], run.offsets[numbers[:, 1]], offsets[:-1]]
-        )
-    )
-    offsets, labels = readonly(offsets), readonly(qrels.labels)
-    over_queries(lambda first, last: _look_up(judged, labels, retrieved, ranges, offsets, first, last, out), offsets)
-    return out
+    bounds = qrels.offsets[numbers[:, 0]], qrels.offsets[numbers[:, 0] + 1]
+    ranges = readonly(np.column_stack([*bounds, run.offsets[numbers[:, 1]], run.offsets[numbers[:, 1] + 1]]))
+    room, labels = readonly(offsets_of(bounds[1] - bounds[0])), readonly(qrels.labels)
+    places, codes = np.empty(int(room[-1]), np.int32), np.empty(int(room[-1]))
+    counts = np.empty(len(numbers), np.int64)
+
+    def work(first: int, last: int) -> None:
+        _look_up(judged, labels, retrieved, ranges, room, (first, last), places, codes, counts)
+
+    over_queries(work, offsets_of(ranges[:, 3] - ranges[:, 2]))
+    ends = offsets_of(counts)
+    if ends[-1] < room[-1]:
+        used = np.repeat(room[:-1] - ends[:-1], counts) + np.arange(ends[-1])
+        places, codes = places[used], codes[used]
+    return Places(readonly(places), readonly(codes), readonly(ends))
 
 
 def _notes(absent: list[str], unjudged: list[str], n_judged: int, missing: str) -> Iterator[str]:
@@ -115,18 +146,37 @@ def _some(names: Any) -> str:
 
 @kernel
 def _look_up(
-    judged: Ids, labels: Array, retrieved: Ids, ranges: Array, offsets: Array, first: int, last: int, out: Array
+    judged: Ids,
+    labels: Array,
+    retrieved: Ids,
+    ranges: Array,
+    room: Array,
+    queries: tuple[int, int],
+    places: Array,
+    codes: Array,
+    counts: Array,
 ) -> None:
-    """out[k]: the code of retrieved document k of the joined queries first..last.
+    """The retrieved documents that are judged: their places in their query and their codes, from room[q] on.
 
-    ranges: (queries, 4): the first judged document and the one behind the last, the first of the run, its place in out.
+    ranges: (queries, 4): the first judged document and the one behind the last, the same of the retrieved ones.
     """
+    first, last = queries
+    most, longest = 0, 0
     for q in range(first, last):
-        start, end = ranges[q, 0], ranges[q, 1]
-        table = hash_table(judged, start, end)
-        for k in range(offsets[q + 1] - offsets[q]):
-            row = find_row(table, judged, retrieved, ranges[q, 2] + k)
-            code = UNJUDGED
-            if row >= 0:
-                code = labels[row] if labels[row] >= 0 else UNLABELLED
-            out[ranges[q, 3] + k] = code
+        most, longest = max(most, ranges[q, 1] - ranges[q, 0]), max(longest, ranges[q, 3] - ranges[q, 2])
+    table, slots, candidates = empty_table(most), np.empty(most, np.int64), np.empty(longest + 1, np.int64)
+    for q in range(first, last):
+        start, end, count, n = ranges[q, 0], ranges[q, 1], room[q], np.uint64(0)
+        fill_table(table, judged, start, end, slots)
+        for k in range(np.uint64(ranges[q, 2]), np.uint64(ranges[q, 3])):
+            candidates[n] = k
+            n += may_have(table, retrieved, k)
+        for k in candidates[:n]:
+            row = find_row(table, judged, start, retrieved, k)
+            if row >= 0 and count < room[q + 1]:
+                places[count] = k - ranges[q, 2]
+                codes[count] = labels[row] if labels[row] >= 0 else UNLABELLED
+                count += 1
+        counts[q] = count - room[q]
+        for k in range(end - start):
+            table[slots[k]] = 0

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podium._runtime.compiler import Array
+from podium._runtime.once import once
+from podium.data.query_ids import offsets_of
+from podium.data.texts import TextRows
+from podium.evaluation.joining import Joined
 from podium.metrics.base import Metric
 from podium.metrics.lists import RankedLists, heads, rank_lists
+from podium.metrics.measures.sparse import SparseLists, rank_places
 from podium.metrics.policies import Ties
 
 if TYPE_CHECKING:
@@ -31,6 +36,10 @@ class JudgedRows:
     whole_labels: bool = False  # known to be integers
     subtopics: SubtopicQrels | None = None  # then labels are numbers of documents in these qrels
 
+    @property
+    def has_docids(self) -> bool:
+        return self.docids is not None
+
     def grouped_by(self, order: Array) -> JudgedRows:
         """Rows in the order of the input, grouped."""
         return replace(
@@ -43,6 +52,28 @@ class JudgedRows:
 
     def reordered(self, values: Array) -> Array:
         return values if self.order is None else values[self.order]
+
+
+class RowsOfRun(JudgedRows):
+    """The retrieved documents of a run, as it is joined with its qrels; what has an entry per row is made when read."""
+
+    def __init__(self, joined: Joined, subtopics: SubtopicQrels | None = None) -> None:
+        columns = {"offsets": joined.offsets, "queries": joined.queries, "judged": joined.pool}
+        vars(self).update(columns, joined=joined, subtopics=subtopics)
+
+    joined: Joined
+
+    @once
+    def labels(self) -> Array:
+        return self.joined.codes
+
+    @once
+    def docids(self) -> TextRows:
+        return self.joined.docids
+
+    @property
+    def has_docids(self) -> bool:
+        return True
 
 
 class Rankings:
@@ -61,9 +92,23 @@ class Rankings:
 
     def lists(self, ties: Ties, pooled: bool = False) -> RankedLists:
         if (ties, pooled) not in self._made:
-            lists = self._ranked(ties, pooled)
-            self._made[ties, pooled] = lists if self.depth is None or pooled else _cut(lists, self.depth)
+            self._made[ties, pooled] = self._sparse(ties, pooled) or self._dense(ties, pooled)
         return self._made[ties, pooled]
+
+    def _sparse(self, ties: Ties, pooled: bool) -> RankedLists | None:
+        """Lists of a run by the places of the documents that the qrels have, where these say enough."""
+        by_label = ties not in ("docid", "input") or self.judged.subtopics is not None
+        if pooled or by_label or not isinstance(self.judged, RowsOfRun):
+            return None
+        joined, lengths = self.judged.joined, np.diff(self.judged.joined.offsets)
+        names = joined.names if ties == "docid" else None
+        places = rank_places(joined.places, self.scores, joined.offsets, self.single, names).down_to(self.depth)
+        offsets = joined.offsets if self.depth is None else offsets_of(np.minimum(lengths, self.depth))
+        return SparseLists(places, offsets, joined.pool, lambda: self._dense(ties, False))
+
+    def _dense(self, ties: Ties, pooled: bool) -> RankedLists:
+        lists = self._ranked(ties, pooled)
+        return lists if self.depth is None or pooled else _cut(lists, self.depth)
 
     def _ranked(self, ties: Ties, pooled: bool) -> RankedLists:
         judged = self.judged

@@ -16,6 +16,7 @@ from podium.formats.errors import FormatError
 FilePath = str | os.PathLike[str]
 
 _BLOCK_BYTES = 1 << 19  # small enough that the words of a block stay in the processor's cache
+_NEWLINE = 10
 _LONGEST_LINE = 64 << 20  # a file of one endless line must not fill the memory
 _NUMBER_BYTES = b"0123456789+-.eE"  # float() alone would also take 1_000 and nan
 
@@ -33,7 +34,9 @@ def line_blocks(path: FilePath) -> Iterator[tuple[int, bytes]]:
         if end:
             block = _checked_text(path, line, b"".join([*rest, piece[:end]]))
             yield line, block
-            line += block.count(b"\n")
+            line += int(
+                np.count_nonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
+            )  # several times as fast as bytes.count
             rest = []
         rest.append(piece[end:])
         if sum(map(len, rest)) > _LONGEST_LINE:

@@ -26,8 +26,8 @@ from podium.data.ranking import RankingData
 from podium.data.text_hashing import first_repeat
 from podium.data.texts import Texts
 from podium.formats.errors import FormatError
-from podium.formats.lines import FilePath, line_blocks, number_text, parse_numbers, shown
-from podium.formats.trec_text import NO_RANK, Block, scan_block
+from podium.formats.lines import FilePath, number_text, parse_numbers, shown
+from podium.formats.trec_text import NO_RANK, Block, scan_lines
 
 if TYPE_CHECKING:
     from typing import Self
@@ -266,14 +266,13 @@ def _read(path: FilePath, layout: _Layout) -> tuple[Columns, str | None]:
     queries: dict[bytes, int] = {}
     blocks: list[_Rows] = []
     tag: str | None = None
-    for first_line, text in line_blocks(path):
-        block = scan_block(text, layout.fewest, layout.most, layout.value, layout.rank)
+    for first_line, block in scan_lines(path, (layout.fewest, layout.most, layout.value, layout.rank)):
         if block.wrong[0] >= 0:
             line, n_words = block.wrong
-            raise _wrong_count(path, first_line + line, text.split(b"\n")[line], n_words, layout)
+            raise _wrong_count(path, first_line + line, block.text.split(b"\n")[line], n_words, layout)
         if len(block.lines):
             blocks.append(_rows_of(path, first_line, block, queries, layout))
-            tag = text[slice(*block.tag)].decode("utf-8", "surrogateescape") or None
+            tag = block.text[slice(*block.tag)].decode("utf-8", "surrogateescape") or None
     if not blocks:
         raise FormatError(path, f"has no rows; expected lines of {layout.form!r}.")
     codes, values, lines, ranks = (

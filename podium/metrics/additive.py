@@ -16,7 +16,9 @@ from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.metrics.base import KernelMetric, RelevanceMetric, refuse_labels_above_rmax, rmax_note
 from podium.metrics.closed_forms import ADDITIVE, ClosedForm, inverse
-from podium.metrics.lists import RankedLists, heads, sort_descending
+from podium.metrics.lists import Places, RankedLists, heads, sort_descending
+from podium.metrics.measures.prefixes import PrefixSums
+from podium.metrics.measures.profiles import Profile, relevant_counts
 from podium.metrics.policies import discounts, gain_table, gains, known_gain
 
 Gain = str | tuple[float, ...]
@@ -29,9 +31,13 @@ class AdditiveMetric(KernelMetric):
     def gains(self, labels: Array) -> Array:
         raise NotImplementedError
 
-    def place_weights(self, n: int) -> Array:
-        """Weights of the first n places before normalising; 0 beyond the cutoff."""
+    def rank_weights(self, n: int) -> Array:
+        """Weights of the first n ranks before normalising, whatever the cutoff."""
         raise NotImplementedError
+
+    def place_weights(self, n: int) -> Array:
+        """The same, 0 beyond the cutoff."""
+        return cut(self.rank_weights(n), self.cutoff)
 
     def normalisers(self, lists: RankedLists) -> Array:
         """One divisor per query; 0 where the query has nothing to gain."""
@@ -41,11 +47,30 @@ class AdditiveMetric(KernelMetric):
         return 0.0
 
     def values(self, lists: RankedLists) -> Array:
-        gain, offsets = self.ranked_gains(lists)
-        sums = weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
+        sums = self.sparse_sums(lists) if self._is_sparse_sum(lists) else self._sums(lists)
         divisors = self.normalisers(lists)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
+
+    def _sums(self, lists: RankedLists) -> Array:
+        gain, offsets = self.ranked_gains(lists)
+        return weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
+
+    def _is_sparse_sum(self, lists: RankedLists) -> bool:
+        """Whether documents without a label add nothing, and a cutoff only ends the sum."""
+        methods = type(self).ranked_gains, type(self).place_weights
+        plain = methods == (AdditiveMetric.ranked_gains, AdditiveMetric.place_weights)
+        return lists.is_sparse and plain and not self.gains(np.zeros(1))[0]
+
+    def sparse_sums(self, lists: RankedLists) -> Array:
+        """The sum over the documents that the qrels have, from sums that serve all cutoffs."""
+        key = "sums", replace(self, cutoff=None)
+        if key not in lists.memo:
+            self.refuse_labels(lists)
+            gain, weights = self.gains(lists.places.labels), self.rank_weights(lists.longest)
+            lists.memo[key] = PrefixSums.of_weighted(gain, weights, lists.places)
+        sums: PrefixSums = lists.memo[key]
+        return sums.down_to(self.cutoff)
 
     def closed_form(self, lists: RankedLists) -> ClosedForm | None:
         return self.additive_form(lists, inverse(self.normalisers(lists)), self.place_weights(lists.longest))
@@ -95,17 +120,26 @@ class CountingMetric(AdditiveMetric, RelevanceMetric):
 
 
 @dataclass(frozen=True)
-class Precision(CountingMetric):
-    """P@k: the share of relevant documents among the first k places, empty places counting as not relevant."""
-
-    base_name: ClassVar[str] = "p"
-    cut_by_policy: ClassVar[bool] = True
+class RelevantDocuments(CountingMetric):
+    """The weight of all ranks is 1: the sum is the number of relevant documents."""
 
     def lambda_advice(self) -> str | None:
         return _set_advice(self.cutoff)
 
-    def place_weights(self, n: int) -> Array:
-        return cut(np.ones(n), self.cutoff)
+    def rank_weights(self, n: int) -> Array:
+        return np.ones(n)
+
+    def sparse_sums(self, lists: RankedLists) -> Array:
+        profile = Profile.of(lists, self.threshold)
+        return profile.hits_at(lists.longest if self.cutoff is None else self.cutoff)
+
+
+@dataclass(frozen=True)
+class Precision(RelevantDocuments):
+    """P@k: the share of relevant documents among the first k places, empty places counting as not relevant."""
+
+    base_name: ClassVar[str] = "p"
+    cut_by_policy: ClassVar[bool] = True
 
     def normalisers(self, lists: RankedLists) -> Array:
         lengths = lists.lengths.astype(np.float64)
@@ -117,7 +151,7 @@ class Precision(CountingMetric):
 
 
 @dataclass(frozen=True)
-class Recall(CountingMetric):
+class Recall(RelevantDocuments):
     """recall@k: the share of a query's relevant documents that is found among the first k places."""
 
     base_name: ClassVar[str] = "recall"
@@ -125,15 +159,8 @@ class Recall(CountingMetric):
     def empty_value(self) -> float:
         return self.policy.empty_recall
 
-    def lambda_advice(self) -> str | None:
-        return _set_advice(self.cutoff)
-
-    def place_weights(self, n: int) -> Array:
-        return cut(np.ones(n), self.cutoff)
-
     def normalisers(self, lists: RankedLists) -> Array:
-        labels, offsets = lists.all_judged
-        return relevant_weight(labels, self.threshold, lists.weights, offsets)
+        return relevant_totals(lists, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -167,8 +194,8 @@ class RBP(CountingMetric):
         refuse_labels_above_rmax(self, labels, self.rmax)
         return labels / (self.rmax or 1.0)
 
-    def place_weights(self, n: int) -> Array:
-        return cut((1.0 - self.persistence) * self.persistence ** np.arange(n), self.cutoff)
+    def rank_weights(self, n: int) -> Array:
+        return np.asarray((1.0 - self.persistence) * self.persistence ** np.arange(n))
 
 
 @dataclass(frozen=True)
@@ -193,8 +220,8 @@ class DCG(AdditiveMetric):
         gain = self.policy.gain if self.gain is None else self.gain
         self.gains(lists.labels if isinstance(gain, tuple) else np.array([lists.largest_label]))
 
-    def place_weights(self, n: int) -> Array:
-        return cut(discounts(n, self.policy.discount), self.cutoff)
+    def rank_weights(self, n: int) -> Array:
+        return discounts(n, self.policy.discount)
 
 
 @dataclass(frozen=True)
@@ -210,8 +237,20 @@ class NDCG(DCG):
         return self.policy.empty if self.empty is None else self.empty
 
     def normalisers(self, lists: RankedLists) -> Array:
+        if self._is_sparse_sum(lists):
+            return self._ideal_sums(lists).down_to(self.cutoff)
         gain, offsets = self.ideal_gains(lists)
         return weighted_sums(gain, offsets, self.place_weights(_longest(offsets)))
+
+    def _ideal_sums(self, lists: RankedLists) -> PrefixSums:
+        """Sums of the best order, one for all cutoffs."""
+        key = "best", replace(self, cutoff=None)
+        if key not in lists.memo:
+            labels, offsets = lists.ideal()
+            places, weights = Places.all(labels, offsets), self.rank_weights(_longest(offsets))
+            lists.memo[key] = PrefixSums.of_weighted(self.gains(labels), weights, places)
+        sums: PrefixSums = lists.memo[key]
+        return sums
 
     def values(self, lists: RankedLists) -> Array:
         return np.where(self.too_short(lists.lengths), 0.0, super().values(lists))
@@ -276,6 +315,13 @@ def weighted_sums(values: Array, offsets: Array, weights: Array | None = None) -
     place_weights = np.ones(_longest(offsets)) if weights is None else weights
     _weighted_sums(readonly(values), readonly(offsets), readonly(place_weights), out)
     return out
+
+
+def relevant_totals(lists: RankedLists, threshold: float) -> Array:
+    """`relevant_weight` of all judged documents of the lists."""
+    if lists.weights is None:
+        return relevant_counts(lists, threshold).astype(np.float64)
+    return relevant_weight(lists.labels, threshold, lists.weights, lists.offsets)
 
 
 def relevant_weight(labels: Array, threshold: float, weights: Array | None, offsets: Array) -> Array:

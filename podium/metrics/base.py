@@ -135,6 +135,10 @@ class Metric:
 
     def summarise(self, values: np.ndarray, weights: np.ndarray | None = None) -> float:
         """One number for all queries, from those with a value; NaN where there is none."""
+        if self.summary == "mean" and weights is None and len(values):
+            mean = float(np.mean(values))
+            if not math.isnan(mean):
+                return mean
         defined = ~np.isnan(values)
         values = values[defined]
         if self.summary == "sum":

@@ -18,6 +18,7 @@ from podium.metrics.base import (
 )
 from podium.metrics.closed_forms import CASCADE, FIRST, ClosedForm
 from podium.metrics.lists import RankedLists, heads
+from podium.metrics.measures.profiles import Profile
 from podium.metrics.terms import sum_terms
 
 
@@ -30,6 +31,8 @@ class ReciprocalRank(RelevanceMetric):
     def values(self, lists: RankedLists) -> Array:
         refuse_averaged_ties(self, lists)
         refuse_weights(self, lists)
+        if lists.is_sparse and self.threshold > 0:
+            return Profile.of(lists, self.threshold).of_first(self.cutoff)
         labels, offsets = heads(lists.labels, lists.offsets, self.cutoff)
         out = np.empty(lists.n_queries)
         sum_terms(FIRST, readonly((labels >= self.threshold).astype(np.float64)), readonly(offsets), out)

@@ -6,13 +6,14 @@ All that a metric needs: the ranking that the scores give, and which neighbours 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.once import once
 from podium._runtime.threads import over_queries
+from podium.data.query_ids import offsets_of
 from podium.data.texts import TextRows
 from podium.metrics.policies import Ties
 from podium.metrics.sorting import LONG_LIST, SortWorkspace, falling_keys, pack, sort_places, sort_short, unpack
@@ -28,8 +29,75 @@ Ranked = tuple[Array, Array, Array]  # to be filled: labels in ranked order (or 
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """The documents of lists that the qrels have. Those of query q are `ends[q]:ends[q + 1]`, in ranked order."""
+
+    ranks: Array  # (places,) int32, from 0
+    codes: Array  # (places,) float64: labels, or UNLABELLED
+    ends: Array  # (queries + 1,) int64
+
+    @classmethod
+    def all(cls, codes: Array, offsets: Array) -> Places:
+        """Every rank of lists."""
+        ranks = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+        return cls(readonly(ranks.astype(np.int32)), readonly(codes), readonly(offsets))
+
+    def down_to(self, cutoff: int | None) -> Places:
+        """Those of the first ranks."""
+        counts = np.diff(self.ends) if cutoff is None else self.below(cutoff)
+        if counts.sum() == len(self.ranks):
+            return self
+        ends = offsets_of(counts)
+        rows = np.repeat(self.ends[:-1] - ends[:-1], counts) + np.arange(ends[-1])
+        return Places(readonly(self.ranks[rows]), readonly(self.codes[rows]), readonly(ends))
+
+    @once
+    def labels(self) -> Array:
+        """Codes without those that say that there is no label, which count as 0."""
+        return self.codes if self.codes.min(initial=0.0) >= 0 else readonly(np.maximum(self.codes, 0.0))
+
+    @once
+    def _below(self) -> dict[int, Array]:
+        return {}
+
+    def below(self, limits: int | Array) -> Array:
+        """How many ranks of each query are below a limit: one for all queries, or one per query."""
+        if not isinstance(limits, int):
+            return _count_below(self, limits)
+        if limits not in self._below:
+            self._below[limits] = _count_below(self, np.full(len(self.ends) - 1, limits, np.int64))
+        return self._below[limits]
+
+    def spread(self, offsets: Array) -> Array:
+        """One code per place of the lists, which have these offsets."""
+        codes = np.full(int(offsets[-1]), UNJUDGED)
+        codes[np.repeat(offsets[:-1], np.diff(self.ends)) + self.ranks] = self.codes
+        return codes
+
+
+def _count_below(places: Places, limits: Array) -> Array:
+    counts = np.empty(len(limits), np.int64)
+    _fill_below(places.ranks, places.ends, readonly(limits), counts)
+    return readonly(counts)
+
+
+@kernel
+def _fill_below(ranks: Array, ends: Array, limits: Array, counts: Array) -> None:
+    for q in range(len(counts)):
+        start, n, limit = np.uint64(ends[q]), np.uint64(ends[q + 1] - ends[q]), limits[q]
+        base = start
+        while n > np.uint64(1):  # by halves, without a branch that depends on the ranks
+            half = n >> np.uint64(1)
+            base += half if ranks[base + half - np.uint64(1)] < limit else np.uint64(0)
+            n -= half
+        counts[q] = base - start + np.uint64(n == np.uint64(1) and ranks[base] < limit)
+
+
+@dataclass(frozen=True, eq=False)
 class RankedLists:
     """Labels in ranked order. Query q owns places `offsets[q]:offsets[q + 1]`."""
+
+    is_sparse: ClassVar[bool] = False  # True: `places` are at hand, and the columns are made when they are read
 
     labels: Array  # (n,) float64
     offsets: Array  # (queries + 1,) int64
@@ -65,6 +133,15 @@ class RankedLists:
     def largest_label(self) -> float:
         largest = self.labels.max(initial=0.0)
         return float(largest if self.judged is None else max(largest, self.judged.max(initial=0.0)))
+
+    @once
+    def places(self) -> Places:
+        whole = Places.all(self.labels, self.offsets)
+        if self.codes is None:
+            return whole
+        known = self.codes != UNJUDGED
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])
+        return Places(readonly(whole.ranks[known]), readonly(self.codes[known]), readonly(before[self.offsets]))
 
     @once
     def memo(self) -> dict[Any, Any]:
@@ -194,14 +271,23 @@ def _mend_by_name(
     lengths = np.diff(offsets)[queries]
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     rows = np.repeat(offsets[queries] - ends[:-1], lengths) + np.arange(ends[-1])
-    order, ties = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
-    _rank_queries((scores[rows], np.empty(0), ends), 0, single, (np.empty(0), ties, order), 1)
     if isinstance(docids, TextRows):
-        sort_named_ties(order, ties, ends, docids.take(rows))
+        names = docids.take(rows)
     else:
-        names = docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object)
-        _reorder_ties(order, ties, ends, name_keys(order, ties, names[rows]))
+        names = (docids if isinstance(docids, np.ndarray) else np.asarray(docids, dtype=object))[rows]
+    order = order_by_name(scores[rows], ends, single, names)
     ranked[rows] = labels[rows[order]]
+
+
+def order_by_name(scores: Array, offsets: Array, single: bool, names: Any) -> Array:
+    """The rows of each query by falling score, and of equal scores by falling name, which `names` has for each row."""
+    order, tied = np.empty(len(scores), dtype=np.int64), np.empty(len(scores), dtype=np.bool_)
+    _rank_queries((scores, np.empty(0), offsets), 0, single, (np.empty(0), tied, order), None)
+    if isinstance(names, TextRows):
+        sort_named_ties(order, tied, offsets, names)
+    elif names is not None:
+        _reorder_ties(order, tied, offsets, name_keys(order, tied, names))
+    return order
 
 
 def heads(values: Array, offsets: Array, cutoff: int | None) -> tuple[Array, Array]:

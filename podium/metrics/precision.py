@@ -9,10 +9,11 @@ import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
-from podium.metrics.additive import relevant_weight
+from podium.metrics.additive import relevant_totals
 from podium.metrics.base import RelevanceMetric
 from podium.metrics.closed_forms import PRECISION, ClosedForm, inverse
 from podium.metrics.lists import RankedLists
+from podium.metrics.measures.profiles import Profile
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,15 @@ class AveragePrecision(RelevanceMetric):
             raise ValueError(
                 f"{self.name}: a cutoff is not supported when ties are averaged (policy {self.policy.name!r})."
             )
+        if lists.is_sparse and self.threshold > 0:
+            return self._ratio(Profile.of(lists, self.threshold).precisions.down_to(self.cutoff), self.divisors(lists))
         key = AveragePrecision, self.threshold, self.top(lists.longest)
         if key not in lists.memo:
             lists.memo[key] = self._sums(lists)
         sums, totals = lists.memo[key]
-        divisors = self.divisors(lists, totals if lists.judged is None else None)
+        return self._ratio(sums, self.divisors(lists, totals if lists.judged is None else None))
+
+    def _ratio(self, sums: Array, divisors: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(divisors > 0, sums / divisors, self.empty_value())
 
@@ -66,8 +71,7 @@ class AveragePrecision(RelevanceMetric):
     def divisors(self, lists: RankedLists, totals: Array | None = None) -> Array:
         """What the sum of precisions is divided by, per query; `totals`: the relevant documents, where known."""
         if totals is None:
-            labels, offsets = lists.all_judged
-            totals = relevant_weight(labels, self.threshold, lists.weights, offsets)
+            totals = relevant_totals(lists, self.threshold)
         if self.policy.average_precision == "cutoff" and self.cutoff is not None:
             totals = np.minimum(totals, self.cutoff)
         return totals

@@ -7,6 +7,7 @@ import types
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from podium._runtime.registry import Registry
@@ -150,7 +151,7 @@ def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:
     """Read `0.8, graded, rmax=4` by the fields of the metric."""
     if not text:
         return {}
-    hints = get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]  # a class is hashable
     allowed = [f.name for f in fields(kind) if f.name not in ("cutoff", "policy")]
     settings: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -167,6 +168,11 @@ def _settings(kind: type[Metric], text: str, metric: str) -> dict[str, Any]:
             )
         settings[name] = _convert(value, hints[name], name, metric)
     return settings
+
+
+@lru_cache(maxsize=256)
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)  # which compiles them anew for each name
 
 
 def _convert(value: str, hint: Any, name: str, metric: str) -> Any:

@@ -32,12 +32,12 @@ def _sort_runs(order: Array, tied: Array, offsets: Array, names: Names, first: i
             while stop < end and tied[stop]:
                 stop += 1
             if stop - start > 1:
-                _merge_sort(order[start:stop], names)
+                sort_by_name(order[start:stop], names)
             start = stop
 
 
 @kernel
-def _merge_sort(run: Array, names: Names) -> None:
+def sort_by_name(run: Array, names: Names) -> None:
     """Falling names, by merging sorted pieces of 1, 2, 4, ... rows."""
     n, width = len(run), 1
     source, target = run.copy(), np.empty_like(run)

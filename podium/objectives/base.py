@@ -142,10 +142,6 @@ class BoundLabels:
     def largest_label(self) -> float:
         return float(self.grades.max(initial=0.0))
 
-    @property
-    def least_label(self) -> float:
-        return float(self.grades.min(initial=0.0))
-
 
 class Outputs(NamedTuple):
     """What a bound objective fills: gradients and hessians (n,) float32, or costs (queries,), unless they are None."""

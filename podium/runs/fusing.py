@@ -14,6 +14,7 @@ from podium.runs.joining import JoinedRuns, as_weights_of_runs, join_runs, named
 from podium.runs.methods import Method, parse_method, points_of
 from podium.runs.ordering import best_first
 from podium.runs.points import PointsOfRuns
+from podium.runs.sums import adds_up, sum_runs
 
 _LARGEST = 1e150  # of a score: its square is finite
 
@@ -45,9 +46,13 @@ def fuse(
         numbers = as_weights_of_runs(weights, list(named))
     check_count("top", top)
     joined = join_runs(cut(named, depth), n_jobs)
-    if chosen.uses_scores:
-        large = ~(np.abs(joined.scores) <= _LARGEST)
-        _refuse_overflow(joined, joined.document_of_row[large] if large.any() else np.empty(0))
+    if chosen.uses_scores and max(joined.scores.max(initial=0.0), -joined.scores.min(initial=0.0)) > _LARGEST:
+        _refuse_overflow(joined, joined.document_of_row[np.abs(joined.scores) > _LARGEST])
+    if adds_up(chosen, points):
+        weighted = np.ones(joined.n_runs) if numbers is None else numbers
+        result = sum_runs(joined, chosen, points, weighted, top, n_jobs)
+        if result is not None:
+            return result
     scores = PointsOfRuns(joined, chosen, points).fused(numbers, n_jobs)
     _refuse_overflow(joined, np.flatnonzero(~np.isfinite(scores)))
     return as_run(joined, scores, top, n_jobs)

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.compiler import Array, inlined_bare_kernel, kernel, readonly
 from podium._runtime.once import once
 from podium._runtime.threads import over_queries
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.query_ids import object_array, offsets_of
+from podium.data.text_hashing import Ids, hash_of, same_text
 from podium.data.texts import Texts
 from podium.formats.trec import Run, refuse_other_than
 from podium.runs.ordering import best_first
 
-_SEED, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)  # of the hash FNV-1a, 64 bits
 _HALF, _LOWER, _UPPER = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFF00000000)
 
 
@@ -36,18 +36,45 @@ class JoinedRuns:
     segments: Array  # (queries, runs, 2) int64
     scores: Array  # (rows,) float64
     ids: Texts  # one per row
-    documents: Array  # (rows,) int32
-    offsets: Array  # (queries + 1,) int64
-    first_rows: Array  # (documents,) int64: a row with the id of each document
     run_offsets: Array  # of the queries of each run, by rows
+    n_jobs: int | None
 
     @property
     def n_runs(self) -> int:
         return len(self.names)
 
     @once
+    def _numbered(self) -> tuple[Array, Array, Array]:
+        return _number_documents(self.segments, self.ids, self.n_jobs)
+
+    @property
+    def documents(self) -> Array:
+        """(rows,) int32: the number of each row's document within its query."""
+        return self._numbered[0]
+
+    @property
+    def offsets(self) -> Array:
+        """(queries + 1,) int64: of the documents of each query."""
+        return self._numbered[1]
+
+    @property
+    def first_rows(self) -> Array:
+        """(documents,) int64: a row with the id of each document."""
+        return self._numbered[2]
+
+    @once
+    def is_ranked(self) -> bool:
+        """Whether the rows of each run and query are in order, without ties."""
+        falls = np.ones(len(self.run_offsets) - 1, np.bool_)
+        scores, offsets = readonly(self.scores), readonly(self.run_offsets)
+        over_queries(lambda first, last: _check_falling(scores, offsets, first, last, falls), offsets, self.n_jobs)
+        return bool(falls.all())
+
+    @once
     def ranks(self) -> Array:
         """(rows,) int64: the rank of each row in its run and query, from 0; ties by document id, descending."""
+        if self.is_ranked:
+            return readonly(np.arange(len(self.scores)) - np.repeat(self.run_offsets[:-1], np.diff(self.run_offsets)))
         order, offsets = readonly(best_first(self.scores, self.run_offsets, self.ids)), readonly(self.run_offsets)
         ranks = np.empty(len(order), np.int64)
         over_queries(lambda first, last: _fill_ranks(order, offsets, first, last, ranks), offsets)
@@ -102,10 +129,7 @@ def join_runs(runs: Mapping[str, Run], n_jobs: int | None = None, *, warns: bool
         _warn_of_missing(runs, len(numbers))
     ids = Texts.concat([run.docid_texts for run in runs.values()]) if runs else Texts.of([])
     scores = np.concatenate([np.empty(0), *(run.scores for run in runs.values())])
-    documents, offsets, first_rows = _number_documents(segments, ids, n_jobs)
-    queries = object_array(list(numbers))
-    run_offsets = np.concatenate(ends)
-    return JoinedRuns(tuple(runs), queries, segments, scores, ids, documents, offsets, first_rows, run_offsets)
+    return JoinedRuns(tuple(runs), object_array(list(numbers)), segments, scores, ids, np.concatenate(ends), n_jobs)
 
 
 def _warn_of_missing(runs: Mapping[str, Run], n_queries: int) -> None:
@@ -137,6 +161,15 @@ def _number_documents(segments: Array, ids: Texts, n_jobs: int | None) -> tuple[
 
 
 @kernel
+def _check_falling(scores: Array, offsets: Array, first: int, last: int, falls: Array) -> None:
+    for q in range(first, last):
+        wrong = np.int64(0)
+        for k in range(np.uint64(offsets[q] + 1), np.uint64(offsets[q + 1])):
+            wrong += not scores[k] < scores[k - np.uint64(1)]
+        falls[q] = wrong == 0
+
+
+@kernel
 def _compact(first_rows: Array, starts: Array, offsets: Array, first: int, last: int, out: Array) -> None:
     for q in range(first, last):
         for k in range(offsets[q + 1] - offsets[q]):
@@ -152,7 +185,7 @@ def _fill_ranks(order: Array, offsets: Array, first: int, last: int, ranks: Arra
 
 @kernel
 def _number_block(
-    texts: tuple[Array, Array],
+    texts: Ids,
     segments: Array,
     starts: Array,
     queries: tuple[int, int],
@@ -160,57 +193,50 @@ def _number_block(
     first_rows: Array,
     counts: Array,
 ) -> None:
-    """A hash table of the ids of each query: open addressing, at most three quarters full.
-
-    A slot has half of the hash and the number of the document from 1, in one word, so that a look costs one access.
-    """
-    (data, ends), (first, last) = texts, queries
+    """A hash table of the ids of each query: open addressing."""
+    first, last = queries
     most = 0
     for q in range(first, last):
         most = max(most, starts[q + 1] - starts[q])
-    size = 16
-    while 3 * size < 4 * most:
-        size *= 2
-    slots, mask, one = np.zeros(size, np.uint64), np.uint64(size - 1), np.uint64(1)
-    used = np.empty(most, np.uint64)
+    slots, used = make_slots(most), np.empty(most, np.uint64)
     for q in range(first, last):
-        of_query, count = first_rows[starts[q] : starts[q + 1]], np.uint64(0)
+        entered, count = (first_rows[starts[q] : starts[q + 1]], used), np.uint64(0)
         for run in range(segments.shape[1]):
             for row in range(segments[q, run, 0], segments[q, run, 1]):
-                code = _hash(data, ends[row], ends[row + 1])
-                slot, tag = code & mask, (code >> _HALF) << _HALF
-                while slots[slot] and not (
-                    slots[slot] & _UPPER == tag and _same(data, ends, of_query[(slots[slot] & _LOWER) - one], row)
-                ):
-                    slot = (slot + one) & mask
-                if not slots[slot]:
-                    of_query[count], used[count] = row, slot
-                    count += one
-                    slots[slot] = tag | count
-                documents[row] = (slots[slot] & _LOWER) - one
+                document = enter_row(slots, texts, entered, count, row)
+                count += np.uint64(document == count)
+                documents[row] = document
         counts[q] = count
         for k in range(count):
             slots[used[k]] = 0
 
 
 @kernel
-def _hash(data: Array, start: int, end: int) -> np.uint64:
-    code = _SEED
-    for k in range(np.uint64(start), np.uint64(end)):  # unsigned, which Numba need not guard
-        code = (code ^ np.uint64(data[k])) * _PRIME
-    return code ^ (code >> _HALF)
+def make_slots(rows: int) -> Array:
+    """An empty hash table, at most three quarters full."""
+    size = 16
+    while 3 * size < 4 * rows:
+        size *= 2
+    return np.zeros(size, np.uint64)
 
 
-@kernel
-def _same(data: Array, ends: Array, one: int, other: int) -> bool:
-    start, start_of_other = np.uint64(ends[one]), np.uint64(ends[other])
-    length = np.uint64(ends[one + 1]) - start
-    if np.uint64(ends[other + 1]) - start_of_other != length:
-        return False
-    k = np.uint64(0)
-    while k < length and data[start + k] == data[start_of_other + k]:
-        k += np.uint64(1)
-    return bool(k == length)
+@inlined_bare_kernel
+def enter_row(slots: Array, texts: Ids, entered: tuple[Array, Array], count: np.uint64, row: int) -> np.uint64:
+    """The number of the document of a row; it is `count`, the number of those before, if the row is its first.
+
+    A slot has the hash and the number of a document from 1, in one word, so that a look costs one access. entered: the
+    first row and the slot of each document.
+    """
+    code, mask, one = np.uint64(hash_of(texts, row)), np.uint64(len(slots) - 1), np.uint64(1)
+    slot, tag = code & mask, code << _HALF
+    while slots[slot]:
+        number = (slots[slot] & _LOWER) - one
+        if slots[slot] & _UPPER == tag and same_text(texts, entered[0][number], texts, row):
+            return np.uint64(number)
+        slot = (slot + one) & mask
+    slots[slot] = tag | (count + one)
+    entered[0][count], entered[1][count] = row, slot
+    return count
 
 
 def take_texts(texts: Texts, rows: Array, n_jobs: int | None = None) -> Texts:

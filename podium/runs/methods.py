@@ -25,6 +25,7 @@ from podium._runtime.words import check_choice
 SUM, LEAST, MOST, MIDDLE, SUM_OF_WEIGHTS = range(5)
 # What points are made from.
 PLAIN, MIN_MAX, Z_SCORE, SHARE, MAXIMUM, RANK, BORDA, BORDA_SHARE, TABLE = range(9)
+USES_RANKS = (RANK, BORDA, BORDA_SHARE, TABLE)
 
 NORMALIZATIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {

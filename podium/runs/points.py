@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.compiler import Array, inlined_bare_kernel, kernel, readonly
 from podium._runtime.threads import over_queries
 from podium.runs.joining import JoinedRuns
 from podium.runs.methods import (
@@ -25,11 +25,10 @@ from podium.runs.methods import (
     SUM,
     SUM_OF_WEIGHTS,
     TABLE,
+    USES_RANKS,
     Z_SCORE,
     Method,
 )
-
-_USES_RANKS = (RANK, BORDA, BORDA_SHARE, TABLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +55,8 @@ class PointsOfRuns:
     def _run(self, weights: Array, scores: Array, table: Array, n_jobs: int | None) -> None:
         joined, method = self.joined, self.method
         if self.points == MAXIMUM:
-            self._refuse_no_positive_maximum()
-        ranks = joined.ranks if self.points in _USES_RANKS else np.empty(0, np.int64)
+            refuse_no_positive_maximum(joined)
+        ranks = joined.ranks if self.points in USES_RANKS else np.empty(0, np.int64)
         rows = readonly(joined.scores), readonly(ranks), readonly(joined.documents)
         lists = readonly(joined.segments), readonly(joined.offsets)
         numbers = readonly(method.rank_points(joined.longest)), readonly(method.factors(joined.n_runs)), weights
@@ -68,17 +67,15 @@ class PointsOfRuns:
 
         over_queries(work, joined.offsets, n_jobs)
 
-    def _refuse_no_positive_maximum(self) -> None:
-        """Division by a best score of 0 or less has no order."""
-        joined = self.joined
-        for q, i in np.argwhere(np.diff(joined.segments, axis=2)[:, :, 0] > 0).tolist():
-            first, last = joined.segments[q, i].tolist()
-            best = float(joined.scores[first:last].max())
-            if best <= 0:
-                where = f"query {joined.query_ids[q]!r} of {joined.names[i]}"
-                raise ValueError(
-                    f"normalization max needs a best score above 0; that of {where} is {best:g}. Use min-max."
-                )
+
+def refuse_no_positive_maximum(joined: JoinedRuns) -> None:
+    """Division by a best score of 0 or less has no order."""
+    for q, i in np.argwhere(np.diff(joined.segments, axis=2)[:, :, 0] > 0).tolist():
+        first, last = joined.segments[q, i].tolist()
+        best = float(joined.scores[first:last].max())
+        if best <= 0:
+            where = f"query {joined.query_ids[q]!r} of {joined.names[i]}"
+            raise ValueError(f"normalization max needs a best score above 0; that of {where} is {best:g}. Use min-max.")
 
 
 @kernel
@@ -134,25 +131,31 @@ def _fill_points(
         absent = 0.5 - (n - 1) / (2.0 * c)
     for document in range(n_documents):
         points[document] = absent
-    shift, scale = _shift_and_scale(scores[first:last], code)
+    shift, scale = shift_and_scale(scores[first:last], code)
     for row in range(first, last):
-        if code == TABLE:
-            value = rank_points[np.uint64(ranks[row])]
-        elif code == RANK:
-            value = 1.0 - ranks[row] / n
-        elif code == BORDA:
+        if code == BORDA:
             value = float(c - ranks[row])
         elif code == BORDA_SHARE:
             value = 1.0 - ranks[row] / c
         else:
-            value = (scores[row] - shift) / scale
+            value = point(code, scores[row], ranks[row] if len(ranks) else 0, shift, scale, n, rank_points)
         place_of_document = np.uint64(documents[row])
         points[place_of_document] = value
         counts[place_of_document] += 1
 
 
+@inlined_bare_kernel
+def point(code: int, score: float, rank: int, shift: float, scale: float, n: int, rank_points: Array) -> float:
+    """What a run with n documents says about the one at a rank (from 0), whatever the other runs say."""
+    if code == TABLE:
+        return float(rank_points[np.uint64(rank)])
+    if code == RANK:
+        return 1.0 - rank / n
+    return (score - shift) / scale
+
+
 @kernel
-def _shift_and_scale(scores: Array, code: int) -> tuple[float, float]:
+def shift_and_scale(scores: Array, code: int) -> tuple[float, float]:
     """Where all scores are equal, min-max, z-scores and shares are 0: the shift is the score."""
     shift, scale, n = 0.0, 1.0, len(scores)
     if n == 0 or code not in (MIN_MAX, Z_SCORE, SHARE, MAXIMUM):

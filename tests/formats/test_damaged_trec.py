@@ -149,3 +149,16 @@ def test_numbers_are_those_that_python_reads(tmp_path, rng):
     path = tmp_path / "a.run"
     path.write_text("".join(f"1 Q0 d{k} 0 {word} t\n" for k, word in enumerate(words)))
     assert read_run(path).scores.tolist() == [float(word) for word in words]
+
+
+@pytest.mark.parametrize("size", [32, 200, 1 << 19])
+def test_the_first_of_several_faults_is_reported_whatever_the_blocks(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("podium.formats.lines._BLOCK_BYTES", size)
+    good = b"".join(b"7 Q0 d%d %d -%d tag\n" % (k, k + 1, k) for k in range(20))
+    path = tmp_path / "a.run"
+    path.write_bytes(good + b"7 Q0\n" + good.replace(b"7 ", b"8 ") + b"9 Q0 d\0 1 1 tag\n")
+    with pytest.raises(FormatError, match=r"line 21.*found 2" if size < 1 << 19 else r"line 42.*NUL"):
+        read_run(path)
+    path.write_bytes(good + good.replace(b"7 ", b"8 ") + b"9 Q0 d\0 1 1 tag\n" + b"7 Q0\n")
+    with pytest.raises(FormatError, match=r"line 41.*NUL"):
+        read_run(path)

@@ -2,12 +2,16 @@
 
 import warnings
 
+import numpy as np
 import oracles
 import pytest
 
 from podium.formats.trec import Run
-from podium.runs import METHODS, NORMALIZATIONS, fuse
+from podium.runs import METHODS, NORMALIZATIONS, fuse, sums
+from podium.runs.fusing import as_run
+from podium.runs.joining import join_runs
 from podium.runs.methods import parse_method, points_of
+from podium.runs.points import PointsOfRuns
 
 BY_SCORES = [name for name, method in METHODS.items() if method.uses_scores]
 BY_RANKS = [name for name in METHODS if name not in BY_SCORES]
@@ -238,3 +242,37 @@ def test_weighted_methods_equal_those_of_ranx(method, rng):
     norm = None if method == "borda" else "min-max"
     ours = fused(runs, method=method, weights=weights)
     assert_ranx_agrees(runs, ours, WEIGHTED[method], norm, {"weights": weights})
+
+
+# --- sums in one pass
+
+
+@pytest.mark.parametrize("top", [None, 3])
+@pytest.mark.parametrize("grid", [None, 3])
+@pytest.mark.parametrize("method", ["rrf", "combsum", "combmnz", "logn-isr"])
+def test_sums_are_those_of_the_points_of_all_runs_in_the_same_order(method, grid, top, rng, monkeypatch):
+    monkeypatch.setattr(sums, "_ROWS_OF_BLOCK", 20)  # several blocks
+    runs = {str(k): Run.from_dict(run) for k, run in enumerate(some_runs(rng, n_queries=9, grid=grid))}
+    runs["ranked"] = runs["0"].ranked()
+    joined, chosen, weights = join_runs(runs, warns=False), parse_method(method), np.array([1.0, 0.5, 2.0, 0.25])
+    points = points_of(chosen, None)
+    expected = as_run(joined, PointsOfRuns(joined, chosen, points).fused(weights), top)
+    for n_jobs in (1, 2):
+        assert sums.sum_runs(joined, chosen, points, weights, top, n_jobs) == expected
+
+
+def test_runs_in_order_need_no_sorting_for_their_ranks(rng):
+    runs = {str(k): Run.from_dict(run) for k, run in enumerate(some_runs(rng))}
+    ranked = {name: run.ranked() for name, run in runs.items()}
+    assert not join_runs(runs, warns=False).is_ranked
+    assert join_runs(ranked, warns=False).is_ranked
+    tied = {**ranked, "tied": Run.from_dict({"q1": {"a": 1.0, "b": 1.0}})}
+    assert not join_runs(tied, warns=False).is_ranked
+    assert join_runs(ranked, warns=False).ranks.tolist() == [
+        k for run in ranked.values() for n in np.diff(run.offsets) for k in range(n)
+    ]
+
+
+def test_no_runs_of_any_query_fuse_into_an_empty_one():
+    assert len(fuse([Run.from_dict({}), Run.from_dict({})])) == 0
+    assert fuse([Run.from_dict({"q": {}}), Run.from_dict({"q": {}})]).to_dict() == {"q": {}}

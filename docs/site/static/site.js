@@ -1,4 +1,4 @@
 // What scrolls sideways can be scrolled by keyboard too.
-for (const region of document.querySelectorAll("pre, .table-wrapper")) {
+for (const region of document.querySelectorAll("pre, .table-wrapper, figure.drawn")) {
   if (region.scrollWidth > region.clientWidth) region.tabIndex = 0;
 }

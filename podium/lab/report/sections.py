@@ -156,8 +156,8 @@ def _leaderboard(results: Results, board: Leaderboard) -> Block:
     best = {metric: results.mean(leader, board.policy, metric) for metric, leader in leaders.items()}
     rows: Rows = []
     for row in board.rows:
-        means = {metric: results.mean(row.model, board.policy, metric) for metric in others}
-        marked = [_marked(mean, best[metric], decimals[metric]) for metric, mean in means.items()]
+        means = [results.mean(row.model, board.policy, metric) for metric in others]
+        marked = [_marked(mean, best[metric], decimals[metric]) for metric, mean in zip(others, means)]
         rows.append([*_row(row, best[first], decimals[first]), *marked])
     return table(f"leaderboard-{board.policy}", _leaderboard_caption(results, board), columns, rows)
 

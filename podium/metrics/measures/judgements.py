@@ -9,7 +9,6 @@ import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.threads import over_queries
-from podium.metrics.lists import UNJUDGED, UNLABELLED
 from podium.metrics.measures.frame import Measure, RunMeasure
 from podium.metrics.measures.profiles import Profile, ratio
 
@@ -26,9 +25,9 @@ class BinaryPreference(Measure):
     base_name: ClassVar[str] = "bpref"
 
     def of_profile(self, profile: Profile) -> Array:
-        arrays = profile.codes, readonly(profile.offsets), profile.hits, profile.relevant, profile.nonrelevant
-        out = np.empty(len(profile.relevant))
-        over_queries(lambda first, last: _preferences(arrays, first, last, out), profile.offsets)
+        arrays = profile.others_above, readonly(profile.relevant), readonly(profile.nonrelevant)
+        ends, out = profile.hits.ends, np.empty(len(profile.relevant))
+        over_queries(lambda first, last: _preferences(arrays, ends, first, last, out), ends, cheap=True)
         return ratio(out, profile.relevant)
 
 
@@ -39,9 +38,9 @@ class InferredAP(Measure):
     base_name: ClassVar[str] = "infap"
 
     def of_profile(self, profile: Profile) -> Array:
-        arrays = profile.codes, readonly(profile.offsets), profile.hits
-        out = np.empty(len(profile.relevant))
-        over_queries(lambda first, last: _inferred_sums(arrays, first, last, out), profile.offsets)
+        arrays = profile.hits.ranks, profile.judged_above, profile.others_above
+        ends, out = profile.hits.ends, np.empty(len(profile.relevant))
+        over_queries(lambda first, last: _inferred_sums(arrays, ends, first, last, out), ends, cheap=True)
         return ratio(out, profile.relevant)
 
 
@@ -53,7 +52,7 @@ class Judged(RunMeasure):
     reads_labels: ClassVar[bool] = False
 
     def of_profile(self, profile: Profile) -> Array:
-        return ratio(profile.retrieved - _count(profile, UNJUDGED, UNJUDGED), profile.retrieved)
+        return ratio(np.diff(profile.judged.ends), profile.retrieved)
 
 
 @dataclass(frozen=True)
@@ -64,59 +63,44 @@ class JudgedNonrelevantRetrieved(RunMeasure):
     summary: ClassVar[str] = "sum"
 
     def of_profile(self, profile: Profile) -> Array:
-        return _count(profile, 0.0, np.nextafter(profile.threshold, -np.inf))
-
-
-def _count(profile: Profile, low: float, high: float) -> Array:
-    """How many documents of each query have a code from low to high."""
-    offsets, out = readonly(profile.offsets), np.empty(len(profile.relevant))
-    over_queries(lambda first, last: _count_codes(profile.codes, offsets, (low, high), first, last, out), offsets)
-    return out
+        codes, ends, out = profile.judged.codes, profile.judged.ends, np.empty(len(profile.relevant))
+        bounds = 0.0, profile.threshold
+        over_queries(lambda first, last: _count_codes(codes, ends, bounds, first, last, out), ends, cheap=True)
+        return out
 
 
 @kernel
-def _preferences(arrays: tuple[Array, ...], first: int, last: int, out: Array) -> None:
+def _preferences(arrays: tuple[Array, ...], ends: Array, first: int, last: int, out: Array) -> None:
     """out[q]: the sum over relevant documents of 1 - min(n, R) / min(N, R), n of N judged others being above."""
-    codes, offsets, hits, relevant, nonrelevant = arrays
+    others_above, relevant, nonrelevant = arrays
     for q in range(first, last):
-        total, others, before = 0.0, 0, 0
-        for k in range(offsets[q], offsets[q + 1]):
-            if hits[k] > before:
-                total += 1.0
-                if others > 0:
-                    total -= min(others, relevant[q]) / min(nonrelevant[q], relevant[q])
-            elif codes[k] >= 0:
-                others += 1
-            before = hits[k]
+        total, least = 0.0, min(nonrelevant[q], relevant[q])
+        for k in range(ends[q], ends[q + 1]):
+            total += 1.0
+            if others_above[k] > 0:
+                total -= min(others_above[k], relevant[q]) / least
         out[q] = total
 
 
 @kernel
-def _inferred_sums(arrays: tuple[Array, ...], first: int, last: int, out: Array) -> None:
+def _inferred_sums(arrays: tuple[Array, ...], ends: Array, first: int, last: int, out: Array) -> None:
     """out[q]: the sum over relevant documents of the precision that is expected at their rank."""
-    codes, offsets, hits = arrays
+    ranks, judged_above, others_above = arrays
     for q in range(first, last):
-        total, others, unlabelled, before = 0.0, 0, 0, 0
-        for k in range(offsets[q], offsets[q + 1]):
-            above = k - offsets[q]
-            if hits[k] > before:
-                pooled = before + others + unlabelled
-                precision = (before + _EPSILON) / (before + others + 2 * _EPSILON)
-                total += 1.0 / (above + 1) + (pooled / (above + 1) * precision if above else 0.0)
-            elif codes[k] >= 0:
-                others += 1
-            elif codes[k] == UNLABELLED:
-                unlabelled += 1
-            before = hits[k]
+        total = 0.0
+        for k in range(ends[q], ends[q + 1]):
+            above, hits, others = ranks[k], k - ends[q], others_above[k]
+            precision = (hits + _EPSILON) / (hits + others + 2 * _EPSILON)
+            total += 1.0 / (above + 1) + (judged_above[k] / (above + 1) * precision if above else 0.0)
         out[q] = total
 
 
 @kernel
-def _count_codes(codes: Array, offsets: Array, bounds: tuple[float, float], first: int, last: int, out: Array) -> None:
-    """out[q]: the number of codes of query q within the bounds."""
+def _count_codes(codes: Array, ends: Array, bounds: tuple[float, float], first: int, last: int, out: Array) -> None:
+    """out[q]: the number of codes of query q from the first bound to below the second."""
     low, high = bounds
     for q in range(first, last):
         count = 0
-        for k in range(offsets[q], offsets[q + 1]):
-            count += low <= codes[k] <= high
+        for k in range(np.uint64(ends[q]), np.uint64(ends[q + 1])):
+            count += (codes[k] >= low) & (codes[k] < high)
         out[q] = count

@@ -112,8 +112,8 @@ class BinaryG(Measure):
     def of_profile(self, profile: Profile) -> Array:
         out = np.empty(len(profile.relevant))
         logs = readonly(1.0 / np.log2(np.arange(2, 3 + profile.retrieved.max(initial=0), dtype=np.float64)))
-        offsets, hits = readonly(profile.offsets), profile.hits
-        over_queries(lambda first, last: _sum_of_misses(hits, offsets, logs, first, last, out), offsets)
+        ranks, ends = profile.hits.ranks, profile.hits.ends
+        over_queries(lambda first, last: _sum_of_misses(ranks, ends, logs, first, last, out), ends, cheap=True)
         return ratio(out, profile.relevant)
 
 
@@ -123,7 +123,7 @@ def _share(share: float, relevant: Array) -> Array:
 
 
 def _interpolated(profile: Profile, recall: float) -> Array:
-    peaks, ends = profile.peaks
+    peaks, ends = profile.peaks, profile.hits.ends
     wanted = _share(recall, profile.relevant)
     places = ends[:-1] + np.maximum(wanted, 1) - 1
     reached = (wanted <= profile.relevant_retrieved) & (profile.relevant_retrieved > 0)
@@ -138,13 +138,10 @@ def _refuse_other_than_positive(metric: str, name: str, value: float) -> None:
 
 
 @kernel
-def _sum_of_misses(hits: Array, offsets: Array, logs: Array, first: int, last: int, out: Array) -> None:
+def _sum_of_misses(ranks: Array, ends: Array, logs: Array, first: int, last: int, out: Array) -> None:
     """out[q]: the sum over relevant documents of logs[m], m documents above them being not relevant."""
     for q in range(first, last):
-        total, before = 0.0, 0
-        for rank in range(offsets[q + 1] - offsets[q]):
-            count = hits[offsets[q] + rank]
-            if count > before:
-                total += logs[rank - before]
-            before = count
+        total = 0.0
+        for k in range(ends[q], ends[q + 1]):
+            total += logs[ranks[k] - (k - ends[q])]
         out[q] = total

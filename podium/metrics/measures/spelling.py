@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ _WITH_PARAMETERS = {"set_f", "utility", "relstring"}  # one value, whatever the 
 _JUDGED_ONLY = "'judged_only' is not supported: Podium keeps documents without judgements in the ranking. Leave it out"
 
 
+@lru_cache(maxsize=4096)
 def own_name(name: str) -> str:
     """The name in our spelling, in lower case; what is no name of another tool stays as it is.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
 from podium._runtime.compiler import Array
-from podium.metrics.lists import UNJUDGED, RankedLists
+from podium.data.query_ids import object_array
+from podium.metrics.lists import RankedLists
 from podium.metrics.measures.frame import RunMeasure
 
 _LONGEST = 10  # without a cutoff
+_LARGEST_DIGIT, _UNJUDGED = 9, ord("-")
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,12 @@ class RelevanceString(TextMeasure):
     base_name: ClassVar[str] = "relstring"
 
     def texts(self, lists: RankedLists, tag: str | None) -> Array:
-        codes = lists.labels if lists.codes is None else lists.codes
-        starts = lists.offsets.tolist()
-        top = self.cutoff or _LONGEST
-        rows = [codes[start : min(end, start + top)] for start, end in pairwise(starts)]
-        return np.array(["".join(map(_character, row.tolist())) for row in rows], dtype=object)
+        top = min(self.cutoff or _LONGEST, lists.longest)
+        places = lists.places.down_to(top)
+        letters = np.full((lists.n_queries, top), _UNJUDGED, np.uint8)
+        letters[np.repeat(np.arange(lists.n_queries), np.diff(places.ends)), places.ranks] = _letters(places.codes)
+        letters[np.arange(top) >= lists.lengths[:, None]] = 0  # ends a text
+        return object_array(letters.view(f"S{top}")[:, 0].astype(str).tolist())
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,6 @@ class RunName(TextMeasure):
         return np.array([tag or ""] * lists.n_queries, dtype=object)
 
 
-def _character(code: float) -> str:
-    if code < 0:
-        return "-" if code == UNJUDGED else "."
-    return ">" if code > 9 else str(int(code))
+def _letters(codes: Array) -> Array:
+    digits = np.where(codes > _LARGEST_DIGIT, ord(">"), ord("0") + codes).astype(np.uint8)
+    return np.where(codes < 0, np.uint8(ord(".")), digits)

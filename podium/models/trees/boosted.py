@@ -42,12 +42,13 @@ from podium.models.frame.resolving import AutoParameters
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
+from podium.models.trees.categories import refuse_unknown_categories
 from podium.models.trees.exact_sums import exact_sums_parameter, is_rounded, rounding_of, trained_forest
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     SPLITS,
     STEPS,
-    TreeAttributes,
+    TREE_ATTRIBUTES,
     check_goss,
     is_feature_list,
     is_sign_mapping,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, Ranker):
+class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
@@ -272,6 +273,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, 
     step_word: ClassVar[str] = "tree"
     steps_parameter: ClassVar[str | None] = "n_estimators"
     search_space: ClassVar[Mapping[str, Any]] = BOOSTED_SPACE
+    fitted_attributes: ClassVar[Mapping[str, str]] = TREE_ATTRIBUTES
     state_facts: ClassVar[Mapping[str, Fact]] = TREE_FACTS
     state_arrays: ClassVar[tuple[str, ...]] = FOREST_ARRAYS
 
@@ -293,16 +295,9 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, 
         check_goss(self)
         if self.best_iteration_ > self.forest_.n_trees:
             raise ValueError(f"best_iteration is {self.best_iteration_} of {self.forest_.n_trees} trees")
-        self._check_categories()
-
-    def _check_categories(self) -> None:
-        """A category in a split is the place of its name in the column's list."""
-        sets = self.forest_.sets
         for column, names in self.categories_.items():
-            of_column = np.isin(sets.feature, self._columns_of([self._feature_number("categories", column)]))
-            values = sets.values[np.repeat(of_column, np.diff(sets.start))]
-            if (values < 0).any() or (values >= len(names)).any() or (values != np.floor(values)).any():
-                raise ValueError(f"a split asks for a category of {column!r} that is not there")
+            features = self._columns_of([self._feature_number("categories", column)])
+            refuse_unknown_categories(self.forest_.sets, column, names, features)
 
     def largest_score(self) -> float:
         return float(self.forest_.largest_score)

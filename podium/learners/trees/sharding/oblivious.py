@@ -79,20 +79,13 @@ class ObliviousGrowth:
         stages, layout = self.stages, self.stages.layout
         local, everywhere = stages.partition(leaves, range(count), best)
         sign = 0.0 if layout is None else float(layout.signs[best.feature[0]])
-        for leaf in range(count):
-            node, new = int(leaves.node[leaf]), count + leaf
-            write_node(nodes, node, 2 * new - 1, int(everywhere[leaf]), best.split[leaf])
-            is_left = bool(2 * everywhere[leaf] <= nodes.size[node])
-            write_children(leaves, leaf, new, 2 * new - 1, int(local[leaf]), is_left, sign, best.split[leaf])
+        split_level(nodes, leaves, count, local, everywhere, sign, best.split)
 
     def _subtract(self, leaves: Leaves, new: list[int], count: int) -> None:
         """The histograms of new leaves, from which those of their siblings follow."""
         stages = self.stages
         stages.build(leaves, new, leaves.histogram[new].tolist())
-        histograms, before = stages.shared.histograms, stages.shared.before
-        for leaf in new:
-            child, rest = histograms[leaves.histogram[leaf]], histograms[leaves.histogram[leaf - count]]
-            subtract_words(child, rest, before, *stages.words, stages.bins.n_slots)
+        subtract_level(stages.shared, leaves, np.array(new, np.int64), count, stages.words, stages.bins.n_slots)
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
@@ -143,3 +136,26 @@ def describe_level(
     for leaf in range(count):
         splits[leaf] = split
         evaluate_leaf(layout, bins, workspace, leaves, leaf, f, sides, scales, splits[leaf])
+
+
+@kernel
+def split_level(
+    nodes: Nodes, leaves: Leaves, count: int, local: Array, everywhere: Array, sign: float, splits: Array
+) -> None:
+    """Leaves are split: so many of the rows of each go left, on this rank and on all."""
+    for leaf in range(count):
+        node, new, n_left = leaves.node[leaf], count + leaf, everywhere[leaf]
+        write_node(nodes, node, 2 * new - 1, n_left, splits[leaf])
+        small_left = 2 * n_left <= nodes.size[node]
+        write_children(leaves, leaf, new, 2 * new - 1, local[leaf], small_left, sign, splits[leaf])
+
+
+@kernel
+def subtract_level(
+    workspace: Workspace, leaves: Leaves, new: Array, count: int, words: tuple[int, int], n_slots: Array
+) -> None:
+    """Leave of the histograms of the first leaves what is not that of the new ones, which are `count` further."""
+    for k in range(len(new)):
+        child = workspace.histograms[leaves.histogram[new[k]]]
+        rest = workspace.histograms[leaves.histogram[new[k] - count]]
+        subtract_words(child, rest, workspace.before, words[0], words[1], n_slots)

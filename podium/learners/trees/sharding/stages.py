@@ -108,6 +108,9 @@ class Stages:
         self.local, rank = workspace, shard.collective.rank
         first, last = columns.words[rank : rank + 2].tolist()
         self.words, self.n_slots = (first, last), (last - first) * WORD * STRIDE
+        self.most_slots = (
+            int(np.diff(columns.words).max()) * WORD * STRIDE
+        )  # of any rank: all have equally many histograms
         self.shared = workspace._replace(before=first * WORD)
         self._parts = 1 if workspace.packed.dtype == PACKED else 2  # integers per slot
         self._number = np.int64 if self._parts == 1 else np.float64

@@ -18,16 +18,21 @@ def counted_rows(weights: Array | None, shard: Shard) -> tuple[Array | None, boo
     return weights > 0 if some and none else None, some
 
 
-def refuse_on_shards(X: FeatureMatrix, shard: Shard, target: Target, searches_lines: bool) -> None:
+def refuse_on_shards(
+    X: FeatureMatrix, shard: Shard, target: Target, weights: Array | None, searches_lines: bool
+) -> None:
     """Rows that do not go together, and what several ranks cannot do together with the bytes of one."""
     if shard.is_whole:
         return
     if X.shape[0] != len(shard.rows):
         raise ValueError(f"the shard has {len(shard.rows):,} rows of this rank; X has {X.shape[0]:,}.")
-    kinds = shard.collective.gather(np.array([X.shape[1], is_sparse(X)], np.int64))
-    described = [f"{columns} {('dense', 'sparse')[kind]} columns" for columns, kind in kinds]
+    forms = shard.collective.gather(np.array([X.shape[1], is_sparse(X), weights is not None], np.int64))
+    described = [
+        f"{columns} {('dense', 'sparse')[kind]} columns{' and weights' * int(weighted)}"
+        for columns, kind, weighted in forms
+    ]
     if len(set(described)) > 1:
-        raise ValueError(f"the features of all workers must have one form; theirs are {', '.join(described)}.")
+        raise ValueError(f"the rows of all workers must have one form; theirs are {', '.join(described)}.")
     if searches_lines:
         problem = "step='line_search' orders the documents of all queries along the tree"
         raise ValueError(f"{problem}, which workers with some of the queries cannot do. Choose another step.")

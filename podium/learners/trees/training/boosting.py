@@ -84,7 +84,7 @@ class Boosting:
         together and have the same trees: those of one process with all rows, to the last bit.
         """
         self.X, self.shard, self.target, self.rules = X, shard, target, rules
-        refuse_on_shards(X, shard, target, step_rule is not None)
+        refuse_on_shards(X, shard, target, weights, step_rule is not None)
         self._step_rule, self.is_done = step_rule, False
         self.n_threads = usable_threads(rules.n_jobs)
         self._counts, is_weighted = counted_rows(weights, self.shard)

@@ -137,7 +137,7 @@ class TreeGrower:
 
     def _make_sharded(self, pool_bytes: int) -> LeafwiseGrowth | ObliviousGrowth:
         stages = Stages(self.shard, self._bins, self.binned.layout, self._workspace, self._limits, self._run_workers)
-        slots = max(stages.n_slots, 1)
+        slots = stages.most_slots
         if self.rules.growth == "oblivious":
             return ObliviousGrowth(stages, self._most, self._pool(slots, pool_bytes)[0])
         pool = max(3, min(2 * self._most, pool_bytes // (self._kind.itemsize * slots)))

@@ -175,11 +175,10 @@ def test_large_data_need_samples_wide_histograms_and_several_messages(growth, ki
     check(kind, n_ranks=3, seed=5, growth=growth, layout=layout)
 
 
-@pytest.mark.parametrize("ahead", [0.0, 1.0])
-def test_neither_evicted_histograms_nor_leaves_expanded_ahead_change_a_tree(ahead, monkeypatch):
-    monkeypatch.setattr(growing, "POOL", 0)
+@pytest.mark.parametrize(("ahead", "pool"), [(0.0, 0), (1.0, 0), (1.0, 130_000)])  # 3 histograms, or by columns 3 and 7
+def test_neither_evicted_histograms_nor_leaves_expanded_ahead_change_a_tree(ahead, pool, monkeypatch):
     monkeypatch.setattr(leafwise, "_AHEAD", ahead)
-    monkeypatch.setattr(growing.TreeGrower.__init__, "__defaults__", (0, None))  # the smallest pool: three
+    monkeypatch.setattr(growing.TreeGrower.__init__, "__defaults__", (pool, None))
     check("missing", n_ranks=2, seed=3, grown={"max_leaf_nodes": 20, "min_samples_leaf": 3})
 
 
@@ -283,13 +282,14 @@ def test_a_rank_that_fails_in_a_tree_ends_the_others():
 def test_what_ranks_cannot_do_is_refused():
     problem = Problem("dense")
 
-    def train(objective="squared", step_rule=None, columns=slice(None), shorter=0):
+    def train(objective="squared", step_rule=None, columns=slice(None), shorter=0, weighted=False):
         def work(ranks):
             shard = problem.shard(ranks, owners_of(2, 0))
             X = problem.X[shard.rows][: len(shard.rows) - shorter]
             X = X[:, columns] if ranks.rank else X
             target = parse_objective(objective).bind(problem.y[shard.rows], shard.offsets, shard=shard)
-            return Boosting(X, shard, target, BoostingRules(), step_rule=step_rule)
+            weights = np.ones(len(X)) if weighted and ranks.rank else None
+            return Boosting(X, shard, target, BoostingRules(), step_rule=step_rule, weights=weights)
 
         return ThreadGroup(2).run(work)
 
@@ -299,6 +299,8 @@ def test_what_ranks_cannot_do_is_refused():
         train(lambda scores, labels, offsets: (scores, scores))
     with pytest.raises(ValueError, match="theirs are 20 dense columns, 3 dense columns"):
         train(columns=slice(3))
+    with pytest.raises(ValueError, match="theirs are 20 dense columns, 20 dense columns and weights"):
+        train(weighted=True)
     with pytest.raises(ValueError, match="rows of this rank; X has"):
         train(shorter=1)
 
