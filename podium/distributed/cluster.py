@@ -214,7 +214,7 @@ class Ranks:
 
 def _error_of(future: Any) -> BaseException:
     if future.status != "error":
-        return GenerationLost("it has left the cluster")
+        return GenerationLost("it has left the cluster, or does not answer")
     error: BaseException = future.exception()
     return error
 

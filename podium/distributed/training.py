@@ -166,7 +166,7 @@ class Driver:
         return report
 
     def _restore(self, ranks: Ranks, state: State) -> Report:
-        (everywhere,) = self.cluster.client.scatter([state], broadcast=True, hash=False)
+        (everywhere,) = self.cluster.client.scatter([state], workers=ranks.workers, broadcast=True, hash=False)
         report: Report = ranks.all("restore", [(everywhere,)] * len(ranks.workers))[0]
         self.state, self.steps = state, report.n_steps
         return report
@@ -237,6 +237,7 @@ class Driver:
         from dask import delayed
 
         client, graph, futures = self.cluster.client, [], []
+        only = {"workers": self.cluster.workers()} if self.cluster.idle else {}
         for number in numbers:
             partition = source.partitions[number]
             file = None if partition.path is None else (partition.path, partition.row_groups)
@@ -244,9 +245,9 @@ class Driver:
             if any(is_distributed(part) for part in partition.parts.values()):
                 graph.append(delayed(spill, pure=False)(number, partition.parts, *arguments))
             else:
-                parts = {name: client.scatter([part], hash=False)[0] for name, part in partition.parts.items()}
-                futures.append(client.submit(spill, number, parts, *arguments, pure=False, retries=2))
-        return [*futures, *(client.compute(graph, retries=2) if graph else [])]
+                parts = {name: client.scatter([part], hash=False, **only)[0] for name, part in partition.parts.items()}
+                futures.append(client.submit(spill, number, parts, *arguments, pure=False, retries=2, **only))
+        return [*futures, *(client.compute(graph, retries=2, **only) if graph else [])]
 
     def _gathered(self, futures: Sequence[Any]) -> list[Any]:
         try:
