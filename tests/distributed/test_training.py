@@ -18,11 +18,9 @@ import dask.array as da
 import pandas as pd
 from distributed import Client, LocalCluster
 
-pytestmark = [
-    # What Dask says of its own affairs, as it starts and stops.
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+pytestmark = [  # what Dask leaves open, or says, as a cluster starts
     pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
 ]
 SMALL = {"n_estimators": 4, "min_samples_leaf": 2, "max_leaf_nodes": 6}
 
