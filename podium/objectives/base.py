@@ -20,6 +20,7 @@ from podium._runtime.exact import exact_sum
 from podium._runtime.threads import over_queries
 
 if TYPE_CHECKING:
+    from podium.objectives.cuda.form import CudaObjective
     from podium.objectives.device import DeviceObjective
 
 NORMALIZATIONS = ("lightgbm", "xgboost")  # of lambdas, per query
@@ -163,6 +164,10 @@ class BoundObjective:
 
     def on_device(self) -> DeviceObjective | None:
         """The gradients at the current iteration for another device; None: they are computed on the host only."""
+        return None
+
+    def on_cuda(self) -> CudaObjective | None:
+        """The derivatives as a kernel for an NVIDIA GPU, with the bits of `run`; None: there is no such kernel."""
         return None
 
     def _document_weights(self) -> dict[str, Array]:

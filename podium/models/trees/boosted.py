@@ -42,6 +42,7 @@ from podium.models.frame.resolving import AutoParameters
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
+from podium.models.trees.devices import learner_on
 from podium.models.trees.exact_sums import exact_sums_parameter, is_rounded, rounding_of, trained_forest
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
@@ -130,6 +131,12 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         high=LARGE,
     )
     exact_sums: bool = exact_sums_parameter()
+    device: str = parameter(
+        "cpu",
+        'Where trees are grown: on the "cpu", on an NVIDIA GPU ("cuda", extra `gpu`), with the same bytes, or "auto": on '
+        "a GPU if there is one that does all that is asked. Never saved.",
+        choices=("cpu", "cuda", "auto"),
+    )
 
     # The values of models without the groups of parameters above.
     max_leaf_nodes, min_samples_leaf, max_impurity, growth = 31, 20, 0.0, "leaf"
@@ -223,15 +230,15 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         return TrainingPlan(self._make_boosting, self._keep_trees, steps, objective, target, **options)
 
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
-        from podium.learners.trees.training.boosting import Boosting
-
         if not rows.continued:
             self.resolved_params_ = self.resolved_for(rows.data)
-        return Boosting(
+        target, rules = rows.bind(self.make_objective()), self._rules()
+        return learner_on(
+            self.device,
             rows.data.X,
             rows.data.offsets,
-            rows.bind(self.make_objective()),
-            self._rules(),
+            target,
+            rules,
             base_scores=rows.init_scores,
             forest=trained_forest(self) if rows.continued else None,
             step_rule=self._line_search(rows) if self.step == "line_search" else None,
@@ -377,7 +384,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     def _rules(self) -> BoostingRules:
         from podium.learners.trees.training.boosting import BoostingRules
         from podium.learners.trees.training.bundling import LayoutRules
-        from podium.learners.trees.training.growing import GrowthRules
+        from podium.learners.trees.training.grown import GrowthRules
         from podium.learners.trees.training.sampling import SamplingRules
 
         sized = self.with_resolved()

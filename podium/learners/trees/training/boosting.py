@@ -26,8 +26,9 @@ from podium.learners.stored import named_scores, read_count, read_numbers, read_
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArrays
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
-from podium.learners.trees.training.finishing import finish_tree
-from podium.learners.trees.training.growing import GrownTree, GrowthRules, TreeGrower, refuse_bad_derivatives
+from podium.learners.trees.training.finishing import finish_tree, newton_steps
+from podium.learners.trees.training.growing import TreeGrower, refuse_bad_derivatives
+from podium.learners.trees.training.grown import GrownTree, GrowthRules
 from podium.learners.trees.training.monotone import clip_to_constraints
 from podium.learners.trees.training.partitioning import route_rows
 from podium.learners.trees.training.sampling import SamplingRules, draw_features, draw_rows
@@ -85,7 +86,7 @@ class Boosting:
         self._row_weights = self._weights_of_splits(weights)
         self.split_weights = self._row_weights
         self.binned = self._bin(X if self._counts is None else X[self._counts])
-        self.grower = TreeGrower(self.binned, rules.growth, self.n_threads)
+        self.grower = self._make_grower()
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
         self.start = forest.start if forest is not None else 0.0 if base_scores is not None else target.start()
         if not np.isfinite(self.start):
@@ -175,7 +176,7 @@ class Boosting:
         for tree in dropped:
             self._add(self.trees[tree].times(-1.0))
         self.target.begin(number)
-        self.target.derivatives(self.scores, self._gradients, self._hessians)
+        self._find_derivatives()
         allowed = draw_features(self.rules.sampling, self.X.shape[1], rng)
         sample = self._that_count(self._draw_rows(rng))
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
@@ -190,10 +191,20 @@ class Boosting:
             raise ValueError(f"tree {number + 1} has a leaf whose value is not finite; scale labels and weights down.")
         tree = finish_tree(grown, values, self.binned.edges)
         if not self.rules.average:  # otherwise the next one starts where this one did
-            self._add_grown(grown, tree, self.scores)
+            self._add_tree(grown, tree)
         trees, changes = self._restore_dropped(dropped)
         self.trees = [*trees, tree]  # last and at once: wherever a step is interrupted, the trees are those before it
         return [tree, *changes]
+
+    def _make_grower(self) -> TreeGrower:
+        return TreeGrower(self.binned, self.rules.growth, self.n_threads)
+
+    def _find_derivatives(self) -> None:
+        """At the scores so far, for the next tree."""
+        self.target.derivatives(self.scores, self._gradients, self._hessians)
+
+    def _add_tree(self, grown: GrownTree, tree: TreeArrays) -> None:
+        self._add_grown(grown, tree, self.scores)
 
     def _add_grown(self, grown: GrownTree, tree: TreeArrays, scores: Array) -> None:
         """Add the tree of this step to the scores of all training rows."""
@@ -271,9 +282,13 @@ class Boosting:
     def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> Array:
         sums = np.empty((len(grown.leaf_node), 2))
         _sum_leaves(grown.rows, grown.leaf_start, self._gradients, self._hessians, *units, sums)
+        return self._steps_of(sums, grown)
+
+    def _steps_of(self, sums: Array, grown: GrownTree) -> Array:
+        """The values of leaves with these sums (leaves, 2) of gradients and hessians."""
         if self.rules.step in ("mean", "tree"):
             return np.negative(sums[:, 0]) / np.maximum(np.diff(grown.leaf_start), 1)  # an empty leaf: 0
-        return _newton_steps(sums, self.rules)
+        return newton_steps(sums, self.rules.growth.l2_regularization)
 
     def _exact_values(self, grown: GrownTree, values: Array) -> Array:
         """Newton's steps of every leaf at once, until none moves: the minimum, for losses of single documents."""
@@ -368,18 +383,12 @@ def refit_values(
         rows, sums = np.argsort(leaf, kind="stable"), np.zeros((len(tree.value), 2))
         starts = np.searchsorted(leaf[rows], np.arange(len(sums) + 1))
         _sum_leaves(rows, starts, gradients, hessians, *_grids(gradients, hessians), sums)
-        step = limit_step(_newton_steps(sums, rules), rules) * (rules.learning_rate * share)
+        step = limit_step(newton_steps(sums, rules.growth.l2_regularization), rules) * (rules.learning_rate * share)
         value = np.where(np.diff(starts) > 0, decay * tree.value + (1 - decay) * step, tree.value)
         value = clip_to_constraints(tree, value, rules.layout.signs)
         trees.append(replace(tree, value=value))
         scores += value[leaf]
     return checked_forest(trees, forest.start, forest.n_features)
-
-
-def _newton_steps(sums: Array, rules: BoostingRules) -> Array:
-    """-G / (H + l2) for sums (leaves, 2) of gradients and hessians; 0 where there is nothing to divide by."""
-    weight = sums[:, 1] + rules.growth.l2_regularization
-    return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
 
 
 def checked_forest(trees: list[TreeArrays], start: float, n_features: int) -> Forest:

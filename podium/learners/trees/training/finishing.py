@@ -7,7 +7,7 @@ import numpy as np
 from podium.learners.trees.scoring.categories import SET_THRESHOLD, CategorySets
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.binning import BinEdges
-from podium.learners.trees.training.growing import GrownTree
+from podium.learners.trees.training.grown import GrownTree
 
 
 def finish_tree(tree: GrownTree, values: np.ndarray, edges: BinEdges) -> TreeArrays:
@@ -36,6 +36,12 @@ def finish_tree(tree: GrownTree, values: np.ndarray, edges: BinEdges) -> TreeArr
         _depth(tree),
         CategorySets.join(list(sets.values())),
     )
+
+
+def newton_steps(sums: np.ndarray, l2: float) -> np.ndarray:
+    """-G / (H + l2) for sums (leaves, 2) of gradients and hessians; 0 where there is nothing to divide by."""
+    weight = sums[:, 1] + l2
+    return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
 
 
 def _set_of(tree: GrownTree, node: int, edges: BinEdges) -> CategorySets:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from podium._runtime.exact import exact_sum, largest_size, on_grid, units_for
 from podium._runtime.machine import memory
 from podium._runtime.threads import make_threads
 from podium.learners.trees.training.binning import MISSING, WORD, BinnedRows
+from podium.learners.trees.training.grown import GrownTree, GrowthRules
 from podium.learners.trees.training.histograms import BLOCK, PACKED, STRIDE, TILE, WIDE, pack_rows, pack_wide, units_of
 from podium.learners.trees.training.layout import SCRATCH
 from podium.learners.trees.training.leafwise import grow_leaves
@@ -25,42 +25,6 @@ from podium.learners.trees.training.workspace import Bins, Leaves, Limits, Nodes
 
 POOL = 2**30  # bytes of histograms; beyond that, histograms are evicted, and built again when their leaf is split
 WIDE_ROWS = 2**23  # from here on, 32 bits leave a row fewer than 256 units on average: histograms are wide
-
-
-@dataclass(frozen=True)
-class GrowthRules:
-    """When a tree stops and what shape it takes."""
-
-    max_leaf_nodes: int = 31
-    max_depth: int = 0  # 0: no limit
-    min_samples_leaf: int = 20
-    min_hessian: float = 1e-3  # of splits by Newton's gain
-    min_gain: float = 0.0
-    max_impurity: float = 0.0  # stop once sum |S_i|/|S| * mean 1/2 (y - mean)^2 is not above this; 0: never
-    l2_regularization: float = 0.0
-    growth: str = "leaf"
-    split_by: str = "newton"  # or "gradients": least squares, weights in place of hessians
-    extra_trees: bool = False  # one drawn bin per feature and node
-
-
-@dataclass(frozen=True, eq=False)
-class GrownTree:
-    """A tree over bins: node 0 is the root, children of a split stand side by side (left, then left + 1)."""
-
-    feature: Array  # (nodes,) int32; -1 in leaves
-    bin: Array  # (nodes,) uint8: rows with at most this bin go left, unless the feature is a category
-    missing_left: Array  # (nodes,) bool
-    column: Array  # (nodes,) int32: where the feature's slots are
-    sides: Array  # (nodes, 256) uint8: of every slot of that column, 1 for right
-    left: Array  # (nodes,) int32; leaves are their own
-    gain: Array  # (nodes,) float64
-    size: Array  # (nodes,) int64: rows
-    leaf_node: Array  # (leaves,) int32: the node of each leaf
-    leaf_start: Array  # (leaves + 1,) int64: its range of `rows`, leaves in order of their ranges
-    rows: Array  # uint32: the rows of the tree, leaf after leaf, until the next tree is grown
-    low: Array  # (leaves,) float64: the least value a leaf may have, as splits saw values
-    high: Array  # (leaves,) float64: the largest
-    units: tuple[float, float]  # per gradient and per hessian: the grid on which leaf sums are exact
 
 
 class TreeGrower:
@@ -96,7 +60,7 @@ class TreeGrower:
             np.empty((n_threads, 8), dtype=np.int64),
             make_shared_state(),
         )
-        self._can_be_split = None if binned.layout is None else _can_be_split(binned, rules.min_samples_leaf)
+        self._can_be_split = None if binned.layout is None else can_be_split(binned, rules.min_samples_leaf)
         self._crew, self._tried = Crew(n_threads), False
         self._threads = make_threads(max(1, n_threads - 1), "podium-tree")  # workers wait for each other
         floats = float(rules.min_gain), float(rules.max_impurity)
@@ -150,10 +114,10 @@ class TreeGrower:
             weights = None if weights is None else weights[sample]
         sizes = refuse_bad_derivatives(gradients, hessians)
         units, by_weight = (units_for(sizes[0], n), units_for(sizes[1], n)), hessians if weights is None else weights
-        grid = units[1] if weights is None else units_for(largest_size(weights), n)
-        totals = _sum_sizes(gradients, by_weight, units[0], grid)
+        largest = sizes[0], sizes[1] if weights is None else largest_size(weights)
+        totals = _sum_sizes(gradients, by_weight, units[0], units_for(largest[1], n))
         scales = np.zeros(4)
-        scales[0], scales[1] = (units_of(total, n, self._kind) for total in totals)
+        scales[0], scales[1] = (units_of(*sizes, n, self._kind) for sizes in zip(totals, largest))
         scales[2] = self.rules.l2_regularization * scales[1]
         scales[3] = self._least_weight(weights, scales[1])
         return units, scales, self._spread(gradients, weights, totals[1])
@@ -220,7 +184,7 @@ class TreeGrower:
         return count
 
 
-def _can_be_split(binned: BinnedRows, min_samples_leaf: int) -> Array:
+def can_be_split(binned: BinnedRows, min_samples_leaf: int) -> Array:
     """Which features leave enough rows on both sides of a split, in all rows.
 
     Of sparse features, many do not, and a histogram, which knows no counts, would show large gains for them.

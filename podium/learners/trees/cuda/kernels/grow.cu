@@ -1,0 +1,462 @@
+// Growing one tree, leaf by leaf or level by level: all blocks run this one kernel, as all workers of the CPU do. The
+// first block decides, and between two barriers all share rows, columns or features.
+
+// What the first block has decided. From 0: the leaf to split; COUNT: rows of a leaf by the slots of one column; ALL: of
+// all columns.
+#define NONE (-1)
+#define COUNT (-2)
+#define ALL (-3)
+
+#define FEW_ROWS 4096    // of a leaf; up to so many are counted by the first block alone
+#define CHUNK_ROWS 512   // at least, of a leaf for one block
+#define FLUSH_ROWS 8160  // of wide histograms: so many rows of 18 bits add up to less than 31
+
+extern "C" {
+DYNAMIC_SHARED(shared_memory, 2 * SLOTS * LANES * 4)
+}
+
+__device__ Slot* histogram_of(const Tree& t, i64 number) {
+    return (Slot*)t.histograms + number * t.slices * SLOTS * LANES;
+}
+
+__device__ const u32* rows_of(const Tree& t, int leaf) { return t.leaf_other[leaf] ? t.other : t.rows; }
+
+// Add rows first..last to a histogram in shared memory, [bin][lane]: lane = column, so no two lanes meet in a bank.
+__device__ __noinline__ void add_rows(const Tree& t, const u8* bins, const u32* rows, i64 first, i64 last, int* g, int* h) {
+    int lane = lane_of(), warps = warps_of();
+    i64 k = first + warp_of();
+    for (; k + 7 * warps < last; k += 8 * warps) {
+        u32 row[8];
+        int2 value[8];
+        int bin[8];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) row[i] = rows[k + i * warps];
+        #pragma unroll
+        for (int i = 0; i < 8; i++) {
+            value[i] = t.packed[row[i]];
+            bin[i] = bins[(i64)row[i] * LANES + lane];
+        }
+        #pragma unroll
+        for (int i = 0; i < 8; i++) {
+            atomicAdd(g + bin[i] * LANES + lane, value[i].x);
+            atomicAdd(h + bin[i] * LANES + lane, value[i].y);
+        }
+    }
+    for (; k < last; k += warps) {
+        u32 row = rows[k];
+        int2 value = t.packed[row];
+        int bin = bins[(i64)row * LANES + lane];
+        atomicAdd(g + bin * LANES + lane, value.x);
+        atomicAdd(h + bin * LANES + lane, value.y);
+    }
+}
+
+// Bring the sums of a block to the histogram, exactly, and clear them.
+__device__ void flush(Slot* histogram, int* g, int* h) {
+    for (int i = threadIdx.x; i < SLOTS * LANES; i += blockDim.x) {
+        int gradient = g[i], hessian = h[i];
+        if (gradient | hessian) {
+#if WIDE
+            atomicAdd((u64*)&histogram[i].x, (u64)(i64)gradient);
+            atomicAdd((u64*)&histogram[i].y, (u64)(u32)hessian);
+#else
+            atomicAdd((u64*)&histogram[i], ((u64)(i64)gradient << 32) + (u32)hessian);
+#endif
+            g[i] = h[i] = 0;
+        }
+    }
+}
+
+__device__ void clear_shared(int* words, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) words[i] = 0;
+    __syncthreads();
+}
+
+// Chunks of a leaf's rows per slice, for all blocks together.
+__device__ i64 chunks_of(const Tree& t, i64 n) {
+    i64 chunks = (n + CHUNK_ROWS - 1) / CHUNK_ROWS, most = gridDim.x / t.slices;
+    if (chunks > most) chunks = most;
+    return chunks > 0 ? chunks : 1;
+}
+
+__device__ __noinline__ void build_histogram(const Tree& t, int leaf) {
+    int *g = (int*)shared_memory, *h = g + SLOTS * LANES;
+    const u32* rows = rows_of(t, leaf) + t.leaf_start[leaf];
+    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf], chunks = chunks_of(t, n);
+    Slot* histogram = histogram_of(t, t.leaf_histogram[leaf]);
+    for (i64 item = blockIdx.x; item < t.slices * chunks; item += gridDim.x) {
+        i64 slice = item % t.slices, chunk = item / t.slices;
+        const u8* bins = t.bins + slice * t.n * LANES;
+        i64 last = chunk_start(n, chunk + 1, chunks);
+        clear_shared(g, 2 * SLOTS * LANES);
+#if WIDE
+        for (i64 first = chunk_start(n, chunk, chunks); first < last; first += FLUSH_ROWS) {
+            add_rows(t, bins, rows, first, first + FLUSH_ROWS < last ? first + FLUSH_ROWS : last, g, h);
+            __syncthreads();
+            flush(histogram + slice * SLOTS * LANES, g, h);
+            __syncthreads();
+        }
+#else
+        add_rows(t, bins, rows, chunk_start(n, chunk, chunks), last, g, h);
+        __syncthreads();
+        flush(histogram + slice * SLOTS * LANES, g, h);
+        __syncthreads();
+#endif
+    }
+}
+
+__device__ Scratch scratch_of_warp() {
+    Scratch scratch;
+    scratch.slots = (Slot*)(shared_memory + warp_of() * SLOTS * sizeof(Slot));
+    scratch.order = shared_memory + warps_of() * SLOTS * sizeof(Slot) + warp_of() * SLOTS;
+    return scratch;
+}
+
+__device__ Leaf leaf_of(const Tree& t, int leaf) {
+    Leaf l;
+    l.own = histogram_of(t, t.leaf_histogram[leaf]);
+    l.less = 0;
+    l.low = t.leaf_low[leaf];
+    l.high = t.leaf_high[leaf];
+    l.node = t.leaf_node[leaf];
+    return l;
+}
+
+// The best gains of all features in two new leaves; the larger one has its parent's histogram, of which the smaller one
+// is taken. What is left goes to a spare histogram: several features may share a column.
+__device__ __noinline__ void evaluate(const Tree& t, int small, int large) {
+    Scratch scratch = scratch_of_warp();
+    int two = small != large ? 2 : 1;
+    for (i64 item = blockIdx.x * (i64)warps_of() + warp_of(); item < two * t.n_features; item += gridDim.x * (i64)warps_of()) {
+        int f = (int)(item / two), second = (int)(item % two), leaf = second ? large : small;
+        Leaf l = leaf_of(t, leaf);
+        if (second) l.less = histogram_of(t, t.leaf_histogram[small]);
+        double gain = 0.0;
+        if (t.allowed[f] && t.n_bins[f] + t.has_missing[f] > 1) {
+            gain = scan_feature(t, l, f, 0, 0, scratch).gain;
+            if (second) {
+                Slot* rest = histogram_of(t, t.state->spare);
+                i64 column = t.column[f];
+                for (int slot = lane_of(); slot < SLOTS; slot += 32)
+                    if (slot < t.n_slots[column] || slot == MISSING)
+                        store(rest + ((column >> 5) * SLOTS + slot) * LANES + (column & 31), read_slot(l, column, slot));
+            }
+        }
+        if (lane_of() == 0) t.gains[leaf * t.n_features + f] = gain;
+    }
+}
+
+// The feature with the largest gain, the first of equals; by one warp. -1 if none gains.
+__device__ __noinline__ void find_best_feature(const Tree& t, int leaf) {
+    double best = 0.0;
+    int best_f = 1 << 30;
+    for (int f = lane_of(); f < t.n_features; f += 32) {
+        double gain = t.gains[leaf * t.n_features + f];
+        if (gain > best) { best = gain; best_f = f; }
+    }
+    for (int step = 16; step; step >>= 1) {
+        double gain = __shfl_xor_sync(FULL, best, step);
+        int f = __shfl_xor_sync(FULL, best_f, step);
+        if (is_better(gain, f, best, best_f)) { best = gain; best_f = f; }
+    }
+    if (lane_of() == 0) {
+        t.leaf_best[leaf] = best > 0.0 ? best_f : -1;
+        t.leaf_gain[leaf] = best;
+    }
+    __syncwarp();
+}
+
+// The leaf to split next: of the largest gain, or, level by level, of the least depth; by one warp.
+__device__ __noinline__ int next_leaf(const Tree& t, int count) {
+    int best = -1, best_depth = 0;
+    double best_gain = t.min_gain;
+    for (int leaf = lane_of(); leaf < count; leaf += 32) {
+        int depth = t.leaf_depth[leaf];
+        double gain = t.leaf_gain[leaf];
+        if (t.leaf_best[leaf] < 0 || (t.max_depth > 0 && depth >= t.max_depth) || !(gain > t.min_gain)) continue;
+        if (!t.by_level) depth = 0;
+        if (best < 0 || depth < best_depth || (depth == best_depth && gain > best_gain)) {
+            best = leaf;
+            best_depth = depth;
+            best_gain = gain;
+        }
+    }
+    for (int step = 16; step; step >>= 1) {
+        int leaf = __shfl_xor_sync(FULL, best, step), depth = __shfl_xor_sync(FULL, best_depth, step);
+        double gain = __shfl_xor_sync(FULL, best_gain, step);
+        bool better = depth < best_depth || (depth == best_depth && (gain > best_gain || (gain == best_gain && leaf < best)));
+        if (leaf >= 0 && (best < 0 || better)) { best = leaf; best_depth = depth; best_gain = gain; }
+    }
+    return best;
+}
+
+// Rows of a leaf by the slots of a column, by blocks first, first + blocks, ...
+__device__ __noinline__ void count_column(const Tree& t, int leaf, int f, int first, int blocks) {
+    int* counts = (int*)shared_memory;
+    clear_shared(counts, SLOTS);
+    const u32* rows = rows_of(t, leaf) + t.leaf_start[leaf];
+    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf], column = t.column[f];
+    for (i64 k = first * (i64)blockDim.x + threadIdx.x; k < n; k += (i64)blocks * blockDim.x)
+        atomicAdd(counts + slot_of(t, column, rows[k]), 1);
+    __syncthreads();
+    for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x)
+        if (counts[slot]) atomicAdd(t.counts + slot, counts[slot]);
+    __syncthreads();
+}
+
+// The same of all columns, for `count_features`.
+__device__ __noinline__ void count_columns(const Tree& t, int leaf) {
+    int* counts = (int*)shared_memory;
+    const u32* rows = rows_of(t, leaf) + t.leaf_start[leaf];
+    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf], chunks = chunks_of(t, n);
+    for (i64 item = blockIdx.x; item < t.slices * chunks; item += gridDim.x) {
+        i64 slice = item % t.slices, chunk = item / t.slices;
+        const u8* bins = t.bins + slice * t.n * LANES;
+        clear_shared(counts, SLOTS * LANES);
+        for (i64 k = chunk_start(n, chunk, chunks) + warp_of(); k < chunk_start(n, chunk + 1, chunks); k += warps_of())
+            atomicAdd(counts + bins[(i64)rows[k] * LANES + lane_of()] * LANES + lane_of(), 1);
+        __syncthreads();
+        for (int i = threadIdx.x; i < SLOTS * LANES; i += blockDim.x)
+            if (counts[i]) atomicAdd(t.all_counts + (slice * LANES + (i & 31)) * SLOTS + (i >> 5), counts[i]);
+        __syncthreads();
+    }
+}
+
+// Gains of all features of a leaf with enough rows on both sides.
+__device__ __noinline__ void count_features(const Tree& t, int leaf) {
+    Scratch scratch = scratch_of_warp();
+    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf];
+    for (i64 f = blockIdx.x * (i64)warps_of() + warp_of(); f < t.n_features; f += gridDim.x * (i64)warps_of()) {
+        if (!(t.gains[leaf * t.n_features + f] > 0.0)) continue;
+        double gain = scan_feature(t, leaf_of(t, leaf), (int)f, t.all_counts + t.column[f] * SLOTS, n, scratch).gain;
+        __syncwarp();
+        if (lane_of() == 0) t.gains[leaf * t.n_features + f] = gain;
+    }
+}
+
+// sides[slot] = 1 if rows with this slot of the feature's column go right; by one warp. order: of categories.
+__device__ void fill_sides(const Tree& t, int f, const Split& split, const u8* order, u8* sides) {
+    int common = t.default_bin[f], offset = t.offset[f], n_bins = t.n_bins[f];
+    u8 stray = split.missing_left ? 0 : 1;
+    if (common >= 0) {
+        for (int slot = lane_of(); slot < SLOTS; slot += 32) {
+            int b = slot - offset;  // among the bins without the default one
+            if (slot < offset || b >= n_bins - 1) b = common;
+            else if (b >= common) b++;
+            sides[slot] = b > split.bin;
+        }
+        return;
+    }
+    for (int slot = lane_of(); slot < SLOTS; slot += 32)
+        sides[slot] = slot == MISSING || t.categorical[f] ? stray : (u8)(slot > split.bin);
+    __syncwarp();
+    if (t.categorical[f])
+        for (int k = lane_of(); k < split.used; k += 32) sides[order[k]] = k > split.bin;
+    __syncwarp();
+}
+
+// The first warp: how the best feature splits a leaf, once it is known to leave enough rows on both sides. Returns the
+// leaf, or what must be counted first.
+__device__ __noinline__ int try_split(const Tree& t, int leaf, bool counted, Scratch scratch) {
+    int f = t.leaf_best[leaf];
+    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf];
+    Leaf l = leaf_of(t, leaf);
+    Split split = scan_feature(t, l, f, counted ? t.counts : 0, n, scratch);
+    double lighter = split.left_h < split.right_h ? split.left_h : split.right_h;
+    bool heavy = lighter >= (double)t.min_samples * (double)t.state->largest_packed;
+    if (!counted && t.min_samples > 1 && !heavy) return COUNT;
+    if (!(split.gain >= t.gains[leaf * t.n_features + f])) return ALL;
+    int node = l.node;
+    fill_sides(t, f, split, scratch.order, t.node_sides + (i64)node * SLOTS);
+    if (lane_of() == 0) {
+        t.node_feature[node] = f;
+        t.node_column[node] = t.column[f];
+        t.node_bin[node] = split.bin;
+        t.node_missing_left[node] = split.missing_left;
+        t.node_gain[node] = split.gain;
+        t.state->middle = split.middle;
+    }
+    return leaf;
+}
+
+// The first block: the leaf to split, NONE, or what all blocks must count. Small leaves are counted here.
+__device__ __noinline__ void choose(const Tree& t, int count, bool counted) {
+    __shared__ int decision;
+    Scratch scratch = scratch_of_warp();
+    int leaf = t.state->leaf;
+    while (true) {
+        if (warp_of() == 0) {
+            if (!counted) leaf = next_leaf(t, count);
+            int found = leaf < 0 ? NONE : try_split(t, leaf, counted, scratch);
+            if (lane_of() == 0) { decision = found; t.state->leaf = leaf; }
+        }
+        __syncthreads();
+        int found = decision;
+        leaf = t.state->leaf;
+        if (found != COUNT || t.leaf_stop[leaf] - t.leaf_start[leaf] > FEW_ROWS) break;
+        for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) t.counts[slot] = 0;
+        __threadfence();
+        __syncthreads();
+        count_column(t, leaf, t.leaf_best[leaf], 0, 1);
+        __threadfence();
+        __syncthreads();
+        counted = true;
+    }
+    if (decision == COUNT)
+        for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) t.counts[slot] = 0;
+    if (threadIdx.x == 0) t.state->decision = decision;
+}
+
+// The rows of a leaf, those that go left before those that go right, both in their order: from one buffer to the other.
+// Each block has a chunk of the rows. Returns how many go left.
+__device__ __noinline__ i64 partition(const Tree& t, int leaf) {
+    __shared__ u8 sides[SLOTS];
+    __shared__ i64 numbers[34];
+    int node = t.leaf_node[leaf];
+    i64 start = t.leaf_start[leaf], n = t.leaf_stop[leaf] - start, column = t.node_column[node];
+    const u32* from = rows_of(t, leaf) + start;
+    u32* to = (t.leaf_other[leaf] ? t.rows : t.other) + start;
+    i64 first = chunk_start(n, blockIdx.x, gridDim.x), last = chunk_start(n, blockIdx.x + 1, gridDim.x), left = 0;
+    for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) sides[slot] = t.node_sides[(i64)node * SLOTS + slot];
+    __syncthreads();
+    for (i64 k = first + threadIdx.x; k < last; k += blockDim.x) left += !sides[slot_of(t, column, from[k])];
+    left = block_sum(left, numbers);
+    if (threadIdx.x == 0) t.n_left[blockIdx.x] = left;
+    grid_barrier(t.barrier);
+    i64 before = 0, all = 0;
+    for (int block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
+        i64 own = t.n_left[block];
+        all += own;
+        if (block < blockIdx.x) before += own;
+    }
+    before = block_sum(before, numbers);
+    all = block_sum(all, numbers);
+    if (threadIdx.x == 0) { numbers[32] = before; numbers[33] = all; }
+    __syncthreads();
+    before = numbers[32];
+    all = numbers[33];
+    __shared__ int of_warps[32];
+    for (i64 base = first; base < last; base += blockDim.x) {
+        i64 k = base + threadIdx.x;
+        u32 row = k < last ? from[k] : 0;
+        bool goes_left = k < last && !sides[slot_of(t, column, row)];
+        u32 mask = __ballot_sync(FULL, goes_left);
+        if (lane_of() == 0) of_warps[warp_of()] = __popc(mask);
+        __syncthreads();
+        i64 lefts = before;
+        for (int w = 0; w < warp_of(); w++) lefts += of_warps[w];
+        lefts += __popc(mask & ((1u << lane_of()) - 1));
+        if (k < last) to[goes_left ? lefts : all + (k - lefts)] = row;
+        for (int w = 0; w < warps_of(); w++) before += of_warps[w];
+        __syncthreads();
+    }
+    return all;
+}
+
+// The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger. One thread.
+__device__ void write_split(const Tree& t, int leaf, int count, i64 n_left) {
+    int node = t.leaf_node[leaf], child = 2 * count - 1;
+    i64 start = t.leaf_start[leaf], stop = t.leaf_stop[leaf], middle = start + n_left;
+    t.node_left[node] = child;
+    t.node_left[child] = child;
+    t.node_left[child + 1] = child + 1;
+    t.node_feature[child] = t.node_feature[child + 1] = -1;
+    t.node_size[child] = n_left;
+    t.node_size[child + 1] = stop - middle;
+    bool small_left = n_left <= stop - middle;
+    t.leaf_node[count] = small_left ? child : child + 1;
+    t.leaf_node[leaf] = small_left ? child + 1 : child;
+    t.leaf_start[count] = small_left ? start : middle;
+    t.leaf_stop[count] = small_left ? middle : stop;
+    t.leaf_start[leaf] = small_left ? middle : start;
+    t.leaf_stop[leaf] = small_left ? stop : middle;
+    t.leaf_depth[leaf] += 1;
+    t.leaf_depth[count] = t.leaf_depth[leaf];
+    t.leaf_low[count] = t.leaf_low[leaf];
+    t.leaf_high[count] = t.leaf_high[leaf];
+    t.leaf_other[leaf] = !t.leaf_other[leaf];
+    t.leaf_other[count] = t.leaf_other[leaf];
+    t.leaf_histogram[count] = t.state->next_histogram;
+    t.state->next_histogram += 1;
+    double sign = t.signs[t.node_feature[node]];
+    if (sign != 0.0) {
+        int left = small_left ? count : leaf, right = small_left ? leaf : count;
+        int below = sign > 0.0 ? left : right, above = sign > 0.0 ? right : left;
+        t.leaf_high[below] = t.state->middle;
+        t.leaf_low[above] = t.state->middle;
+    }
+}
+
+__device__ void write_root(const Tree& t) {
+    t.node_feature[0] = -1;
+    t.node_left[0] = 0;
+    t.node_size[0] = t.n_sample;
+    t.leaf_node[0] = 0;
+    t.leaf_start[0] = 0;
+    t.leaf_stop[0] = t.n_sample;
+    t.leaf_depth[0] = 0;
+    t.leaf_low[0] = -INFINITE;
+    t.leaf_high[0] = INFINITE;
+    t.leaf_other[0] = 0;
+    t.leaf_histogram[0] = 0;
+    t.state->next_histogram = 2;
+    t.state->spare = 1;
+}
+
+// Cooperative. Histograms were cleared. Fills nodes and leaves, and `state->count`.
+extern "C" __global__ void __launch_bounds__(THREADS, 2) grow(const Tree* arguments) {
+    __shared__ Tree t;
+    if (threadIdx.x == 0) t = *arguments;
+    __syncthreads();
+    int count = 1, small = 0, large = 0;
+    if (blockIdx.x == 0 && threadIdx.x == 0) write_root(t);
+    grid_barrier(t.barrier);
+    while (true) {
+        build_histogram(t, small);
+        grid_barrier(t.barrier);
+        evaluate(t, small, large);
+        grid_barrier(t.barrier);
+        if (blockIdx.x == 0) {
+            if (small != large && threadIdx.x == 0) {  // the rest is the histogram of the larger leaf
+                i64 rest = t.state->spare;
+                t.state->spare = t.leaf_histogram[large];
+                t.leaf_histogram[large] = rest;
+            }
+            __syncthreads();
+            if (warp_of() == 0) find_best_feature(t, small);
+            if (warp_of() == 0 && small != large) find_best_feature(t, large);
+            __syncthreads();
+            choose(t, count, false);
+        }
+        grid_barrier(t.barrier);
+        while (t.state->decision < NONE) {
+            int leaf = t.state->leaf, f = t.leaf_best[leaf], decision = t.state->decision;
+            if (decision == COUNT) count_column(t, leaf, f, blockIdx.x, gridDim.x);
+            else {
+                for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < t.slices * LANES * SLOTS; i += (i64)gridDim.x * blockDim.x)
+                    t.all_counts[i] = 0;
+                grid_barrier(t.barrier);
+                count_columns(t, leaf);
+                grid_barrier(t.barrier);
+                count_features(t, leaf);
+            }
+            grid_barrier(t.barrier);
+            if (blockIdx.x == 0) {
+                if (decision == ALL && warp_of() == 0) find_best_feature(t, leaf);
+                __syncthreads();
+                choose(t, count, decision == COUNT);
+            }
+            grid_barrier(t.barrier);
+        }
+        int leaf = t.state->decision;
+        if (leaf == NONE) break;
+        i64 n_left = partition(t, leaf);
+        if (blockIdx.x == 0 && threadIdx.x == 0) write_split(t, leaf, count, n_left);
+        small = count;
+        large = leaf;
+        count += 1;
+        if (count == t.most) break;
+        grid_barrier(t.barrier);
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) t.state->count = count;
+}

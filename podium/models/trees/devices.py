@@ -1,0 +1,35 @@
+"""Devices: which learner grows the trees, by the parameter `device`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from podium.learners.trees.training.boosting import Boosting, BoostingRules
+
+
+def learner_on(device: str, rows: Any, offsets: Any, target: Any, rules: BoostingRules, **options: Any) -> Boosting:
+    """Boosting on the CPU or on a GPU. "cuda" refuses by name what a GPU does not do, "auto" leaves it to the CPU."""
+    from podium.learners.trees.training.boosting import Boosting
+
+    if device == "cpu":
+        return Boosting(rows, offsets, target, rules, **options)
+    from podium.learners.trees.cuda.device import NoGPU, why_not
+
+    objective = target.on_cuda() if hasattr(target, "on_cuda") else None
+    refused, missing = _why_refused(rules, objective), why_not()
+    if device == "auto" and (refused or missing):
+        return Boosting(rows, offsets, target, rules, **options)
+    if missing:
+        raise NoGPU(missing)
+    if refused:
+        raise ValueError(f'device="cuda" does not support {refused}. Use device="cpu", or "auto", which chooses.')
+    from podium.learners.trees.cuda.boosting import CudaBoosting
+
+    return CudaBoosting(rows, offsets, target, rules, objective=objective, **options)
+
+
+def _why_refused(rules: BoostingRules, objective: Any) -> str | None:
+    from podium.learners.trees.cuda.boosting import why_refused
+
+    return why_refused(rules, objective)
