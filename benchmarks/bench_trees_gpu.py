@@ -1,8 +1,7 @@
 """Boosted trees on a GPU: the bytes of the CPU, and the time per tree.
 
-    python benchmarks/bench_trees_gpu.py --write-cases DIR    on a machine with Numba: trains on the CPU, writes digests
-    python benchmarks/bench_trees_gpu.py --cases DIR --out    on a machine with a GPU: trains, compares, measures, writes
-                                                              results-gpu-trees.md; needs CuPy and no Numba
+    python benchmarks/bench_trees_gpu.py --write-cases DIR         with Numba: trains on the CPU, writes digests
+    python benchmarks/bench_trees_gpu.py --cases DIR --out FILE    with a GPU and CuPy, no Numba: compares, measures
 
 Both sides make the same bins from a seed, by counter-based integers, and check that they are the same by their digest.
 What an objective computes once when it is bound is in the cases. For small data the trees are there too, so that the
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _report import Row, bars_line, commit_of, table_of
+from _report import Row, bars_line, commit_of, hardware_line, table_of
 
 from podium._runtime.random import stream_of
 from podium.learners.trees.cuda.derivatives import Derivatives
@@ -37,6 +36,7 @@ from podium.metrics.closed_forms import ADDITIVE, ClosedForm
 from podium.objectives.cuda.form import CudaObjective
 from podium.objectives.cuda.lambdas import cuda_lambdas
 
+SECTION = "## Boosted trees"
 RATE = 0.1  # of learning
 N_TREES = 5
 BINS = (255, 255, 64, 255, 16, 2, 255, 32)  # of the features, in turns; every fifth has missing values
@@ -168,7 +168,18 @@ def digest(*arrays: Any) -> str:
 
 def digest_forest(trees: list[TreeArrays], n_features: int) -> str:
     forest = Forest.join(trees, 0.0, n_features)
-    names = ("roots", "feature", "threshold", "left", "missing_right", "value", "gain", "count", "set_values", "set_sides")
+    names = (
+        "roots",
+        "feature",
+        "threshold",
+        "left",
+        "missing_right",
+        "value",
+        "gain",
+        "count",
+        "set_values",
+        "set_sides",
+    )
     return digest(*(getattr(forest, name) for name in names))
 
 
@@ -193,8 +204,10 @@ def boost(data: Data, config: Config, engine: Any, n_trees: int) -> list[TreeArr
     weights = weights_of(data).astype(np.float32) if config.weighted else np.ones(data.n, np.float32)
     for number in range(n_trees):
         engine.derive()
-        chosen = draws(np, data.seed + 17 + number, np.arange(data.n)) % np.uint64(1000)
-        sample = np.flatnonzero(chosen < 1000 * config.row_fraction) if config.row_fraction < 1 else None
+        sample = None
+        if config.row_fraction < 1:
+            chosen = draws(np, data.seed + 17 + number, np.arange(data.n)) % np.uint64(1000)
+            sample = np.flatnonzero(chosen < 1000 * config.row_fraction)
         drawn = draws(np, data.seed + 19 + number, np.arange(data.n_features)) % np.uint64(1000)
         allowed = drawn < 1000 * config.feature_fraction
         stream = stream_of(data.seed, number) if config.growth.extra_trees else None
@@ -265,11 +278,11 @@ def case_name(data: Data, config: Config) -> str:
     return f"{data.name}-{CONFIGS.index(config)}"
 
 
-def write_cases(folder: Path, names: list[str]) -> None:
+def write_cases(folder: Path) -> None:
     from podium.objectives.registry import parse_objective
 
     folder.mkdir(parents=True, exist_ok=True)
-    index: dict[str, Any] = {}
+    index: dict[str, Any] = {"machine": hardware_line()}
     for data in DATA:
         slices, offsets = make_slices(np, data), make_offsets(data)
         labels = make_labels(np, data, slices)
@@ -433,7 +446,11 @@ def measure(gpu: Any, n: int, leaves: int, n_trees: int, bins: Any, data: Data) 
     gpu.download(engine.builder.scores[:1])
     times.append(time.perf_counter())
     steps = np.diff(times[2:]) * 1e3
-    result = {"ms": float(np.median(steps)), "worst": float(steps.max()), "leaves": float(trees[-1].count.size // 2 + 1)}
+    result = {
+        "ms": float(np.median(steps)),
+        "worst": float(steps.max()),
+        "leaves": float(trees[-1].count.size // 2 + 1),
+    }
     result["bytes"] = cupy.get_default_memory_pool().total_bytes() - before + bins.nbytes
     builder, blocks = engine.builder, gpu.n_blocks
     result["derivatives"] = time_events(engine.derive)
@@ -452,7 +469,7 @@ def measure(gpu: Any, n: int, leaves: int, n_trees: int, bins: Any, data: Data) 
     result["add"] = time_events(lambda: builder._launch("add_leaves"))
     gpu.clear(builder._state)
     builder._launch("measure")
-    kernels = gpu.kernels(tree_source(builder.is_wide) + _ROOT)
+    kernels = gpu.kernels(tree_source(builder.is_wide) + _ROOT, True)
     leaf = [builder._outputs]
     cupy.cuda.Device().synchronize()
     for array in leaf:
@@ -478,11 +495,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--write-cases", type=Path)
     parser.add_argument("--cases", type=Path)
-    parser.add_argument("--out", action="store_true")
-    parser.add_argument("--sizes", default="1000000x31,1000000x255,10000000x31")
+    parser.add_argument("--out", type=Path, help="the file whose last section is written")
+    parser.add_argument("--sizes", default="240000x31,1000000x31,1000000x255,10000000x31")
     options = parser.parse_args()
     if options.write_cases:
-        return write_cases(options.write_cases, [])
+        return write_cases(options.write_cases)
     rows: list[Row] = []
 
     def report(*cells: Any) -> None:
@@ -500,10 +517,16 @@ def main() -> None:
     boost(tiny, config, OnGpu(gpu, tiny, config, bins, objective, np.zeros(tiny.n)), 2)
     first = time.perf_counter() - begin
     report("first training ever on a GPU, compiling", "", f"{first:.1f} s", "under 15 s", first < 15)
+    beside: dict[tuple[int, int], str] = {}
     if options.cases:
         equal, total = compare_cases(options.cases, gpu)
         share = f"{equal} of {total} equal"
-        report("forests on the GPU, 20 configurations x 3 data sets", "digests of the CPU's", share, "all", equal == total)
+        report(
+            "forests on the GPU, 20 configurations x 3 data sets", "digests of the CPU's", share, "all", equal == total
+        )
+        index = json.loads((options.cases / "cases.json").read_text())
+        seconds = index["large"]["trees"]["LambdaMART"]["seconds"]
+        beside[240_000, 31] = f"{1e3 * seconds:.0f} ms on the CPU that wrote the digests, {index['machine']}"
     bars = {(1_000_000, 31): (4.0, "aim 2.5"), (10_000_000, 31): (20.0, "aim 12"), (1_000_000, 255): (12.0, "")}
     for size in filter(None, options.sizes.split(",")):
         n, leaves = (int(part) for part in size.split("x"))
@@ -516,27 +539,37 @@ def main() -> None:
         limit = f"at most {bar:g} ms{', ' + aim if aim else ''}"
         cells = (limit, found["ms"] <= bar) if bar else ()
         parts = ", ".join(f"{name} {found[name]:.2f}" for name in ("derivatives", "measure", "grow", "sums", "add"))
-        report(what, "", f"{found['ms']:.2f} ms ({parts})", *cells)
+        report(what, beside.get((n, leaves), ""), f"{found['ms']:.2f} ms ({parts})", *cells)
         updates = n * 160 / found["root"] / 1e6
         share = found["prototype"] / found["root"]
-        report(f"root histogram of {n:,} rows x 160", "the prototype's rate", f"{share:.2f}x, {updates:.0f} G updates/s")
+        report(
+            f"root histogram of {n:,} rows x 160", "the prototype's rate", f"{share:.2f}x, {updates:.0f} G updates/s"
+        )
         if n == 10_000_000:
             ratio = found["bytes"] / bins.nbytes
-            report(f"allocated at {n:,} x 136, {leaves} leaves", "padded bins", f"{ratio:.2f}x", "at most 1.3x", ratio <= 1.3)
+            report(
+                f"allocated at {n:,} x 136, {leaves} leaves",
+                "padded bins",
+                f"{ratio:.2f}x",
+                "at most 1.3x",
+                ratio <= 1.3,
+            )
         del bins
         cupy.get_default_memory_pool().free_all_blocks()
     print(bars_line(rows))
     if options.out:
-        write_results(rows)
+        write_results(options.out, rows)
 
 
-def write_results(rows: list[Row]) -> None:
+def write_results(path: Path, rows: list[Row]) -> None:
+    """As the last section of the file; the nets' benchmark writes what is before it."""
     import cupy
 
-    root = Path(__file__).parent
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    head = f"# Boosted trees on a GPU\n\n`benchmarks/bench_trees_gpu.py --out` wrote this on {name}, CuPy {cupy.__version__}"
-    (root / "results-gpu-trees.md").write_text(f"{head}, commit {commit_of(root)}.\n\n{table_of(rows)}\n")
+    wrote = f"`benchmarks/bench_trees_gpu.py --out` wrote this on {name}, CuPy {cupy.__version__}."
+    about = f"Commit {commit_of(Path(__file__).parent)}. {bars_line(rows)}."
+    before = path.read_text(encoding="utf-8").split(SECTION)[0].rstrip() if path.exists() else "# Benchmarks on a GPU"
+    path.write_text(f"{before}\n\n{SECTION}\n\n{wrote}\n\n{about}\n\n{table_of(rows)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <thread>
 #include <type_traits>
-#include <ucontext.h>
 #include <vector>
 using std::rint;
 
@@ -23,10 +22,21 @@ struct longlong2 { long long x, y; };
 static float2 make_float2(float x, float y) { return {x, y}; }
 struct Index { int x; };
 
-struct Fiber { ucontext_t context; std::vector<char> stack; bool done; };
+// Switches stacks: saves what a call must keep, and goes on where the other stack was left.
+extern "C" void switch_stack(void** from, void* to);
+#if defined(__x86_64__)
+asm(".text\n.globl switch_stack\n.hidden switch_stack\nswitch_stack:\n"
+    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+    "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+#else
+#error "kernels run on the CPU of x86-64 only"
+#endif
+
+struct Fiber { void* stack_pointer; std::vector<char> stack; bool done; };
 struct Block {
     std::vector<Fiber> fibers;
-    ucontext_t scheduler;
+    void* scheduler;
     int current, running, arrived, phase;
     std::vector<int> warp_arrived, warp_phase;
     std::vector<uint64_t> slots;
@@ -39,7 +49,7 @@ static thread_local Index blockDim, gridDim;
 struct ThreadIndex { struct X { operator int() const { return block->current; } } x; };
 static ThreadIndex threadIdx;
 
-static void pause_fiber() { Block* b = block; swapcontext(&b->fibers[b->current].context, &b->scheduler); }
+static void pause_fiber() { Block* b = block; switch_stack(&b->fibers[b->current].stack_pointer, b->scheduler); }
 static void __syncthreads() {
     Block* b = block;
     int phase = b->phase;
@@ -120,15 +130,14 @@ static void run_block(int number, int blocks, int threads, void (*kernel)(const 
     for (auto& fiber : own.fibers) {
         fiber.stack.resize(65536);
         fiber.done = false;
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.data();
-        fiber.context.uc_stack.ss_size = fiber.stack.size();
-        fiber.context.uc_link = &own.scheduler;
-        makecontext(&fiber.context, fiber_main, 0);
+        uintptr_t top = ((uintptr_t)fiber.stack.data() + fiber.stack.size()) & ~(uintptr_t)15;
+        void** words = (void**)top - 8;  // six registers, where to begin, and a return address that is never used
+        words[6] = (void*)fiber_main;
+        fiber.stack_pointer = words;
     }
     while (own.running > 0)
         for (own.current = 0; own.current < threads; own.current++)
-            if (!own.fibers[own.current].done) swapcontext(&own.scheduler, &own.fibers[own.current].context);
+            if (!own.fibers[own.current].done) switch_stack(&own.scheduler, own.fibers[own.current].stack_pointer);
 }
 template <typename Argument>
 static void run_grid(int blocks, int threads, void (*kernel)(Argument), const void* arguments) {
@@ -137,4 +146,4 @@ static void run_grid(int blocks, int threads, void (*kernel)(Argument), const vo
         grid.emplace_back(run_block, number, blocks, threads, (void (*)(const void*))kernel, arguments);
     for (auto& one : grid) one.join();
 }
-#define KERNEL(name) extern "C" void run_##name(int blocks, int threads, const void* arguments) { run_grid(blocks, threads, name, arguments); }
+#define KERNEL(name) extern "C" __attribute__((visibility("default"))) void run_##name(int blocks, int threads, const void* arguments) { run_grid(blocks, threads, name, arguments); }

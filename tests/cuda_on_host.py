@@ -10,8 +10,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shutil
 import subprocess
+import tempfile
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,13 @@ from typing import Any
 import numpy as np
 
 COMPILER = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("c++")
-_SHIM = Path(__file__).with_name("shim.hpp")
+_SHIM = Path(__file__).with_suffix(".hpp")
 
 
 class Host:
     """A device of a few blocks whose memory is the host's."""
 
-    def __init__(self, n_blocks: int = 2, n_threads: int = 64) -> None:
+    def __init__(self, n_blocks: int = 2, n_threads: int = 32) -> None:
         self.n_blocks, self.n_threads = n_blocks, n_threads
 
     def free_bytes(self) -> int:
@@ -55,27 +57,24 @@ class Host:
     def address(self, array: np.ndarray) -> int:
         return array.ctypes.data
 
-    def kernels(self, source: str) -> Any:
+    def kernels(self, source: str, cooperative: bool) -> Any:
         return _Kernels(_compiled(source, self.n_threads))
 
 
 @lru_cache
 def _compiled(source: str, n_threads: int) -> Any:
-    import re
-
-    assert COMPILER is not None
     names = re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(", source)
     shim = _SHIM.read_text()
     wrappers = "".join(f"KERNEL({name})\n" for name in names)
     text = f"#define THREADS {n_threads}\n{shim}\n{source}\n{wrappers}"
-    folder = Path(os.environ.get("PODIUM_TEST_CACHE", "/tmp")) / "podium-kernels-on-host"
+    folder = Path(tempfile.gettempdir()) / "podium-kernels-on-host"
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / (hashlib.sha256(text.encode()).hexdigest()[:32] + ".so")
     if not library.exists():
         code, made = library.with_suffix(f".{os.getpid()}.cpp"), library.with_suffix(f".{os.getpid()}.so")
         code.write_text(text)
         options = ["-O1", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC", "-pthread", "-w"]
-        subprocess.run([COMPILER, *options, "-o", str(made), str(code)], check=True)
+        subprocess.run([str(COMPILER), *options, "-o", str(made), str(code)], check=True)
         made.replace(library)
         code.unlink()
     return ctypes.CDLL(str(library))
@@ -86,6 +85,7 @@ class _Kernels:
         self._library = library
 
     def launch(self, name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int = 0) -> None:
+        threads = min(threads, 64)
         run = getattr(self._library, f"run_{name}")
         run.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
-        run(min(blocks, 2), threads, arguments[0].ctypes.data)
+        run(min(blocks, 3), threads, arguments[0].ctypes.data)

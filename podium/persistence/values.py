@@ -154,7 +154,7 @@ def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
 
 
 def _plain_model(value: Any) -> dict[str, Any]:
-    """A model that is to be trained, a parameter of another one: its own parameters, but not the number of threads or the device."""
+    """A model that is to be trained, a parameter of another one: its own parameters, without those of the machine."""
     names = [one.name for one in fields(value) if one.name not in UNSAVED]
     parameters = {name: to_plain(getattr(value, name, None)) for name in names if name != "init"}
     init = getattr(value, "init", None)

@@ -42,7 +42,7 @@ from podium.models.frame.resolving import AutoParameters
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
-from podium.models.trees.devices import learner_on
+from podium.models.trees.devices import device_parameter, learner_on
 from podium.models.trees.exact_sums import exact_sums_parameter, is_rounded, rounding_of, trained_forest
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
@@ -131,12 +131,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         high=LARGE,
     )
     exact_sums: bool = exact_sums_parameter()
-    device: str = parameter(
-        "cpu",
-        'Where trees are grown: on the "cpu", on an NVIDIA GPU ("cuda", extra `gpu`), with the same bytes, or "auto": on '
-        "a GPU if there is one that does all that is asked. Never saved.",
-        choices=("cpu", "cuda", "auto"),
-    )
+    device: str = device_parameter()
 
     # The values of models without the groups of parameters above.
     max_leaf_nodes, min_samples_leaf, max_impurity, growth = 31, 20, 0.0, "leaf"
@@ -232,13 +227,10 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
         if not rows.continued:
             self.resolved_params_ = self.resolved_for(rows.data)
-        target, rules = rows.bind(self.make_objective()), self._rules()
+        data = rows.data.X, rows.data.offsets, rows.bind(self.make_objective()), self._rules()
         return learner_on(
             self.device,
-            rows.data.X,
-            rows.data.offsets,
-            target,
-            rules,
+            *data,
             base_scores=rows.init_scores,
             forest=trained_forest(self) if rows.continued else None,
             step_rule=self._line_search(rows) if self.step == "line_search" else None,

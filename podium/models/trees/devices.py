@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from podium.models.frame.parameters import parameter
+
 if TYPE_CHECKING:
     from podium.learners.trees.training.boosting import Boosting, BoostingRules
+
+
+def device_parameter() -> Any:
+    """Where trees are grown."""
+    return parameter(
+        "cpu",
+        'Where trees are grown: on the "cpu", on an NVIDIA GPU ("cuda", extra `gpu`) with the same bytes, or "auto", '
+        "on a GPU if there is one that does all that is asked. It is not saved.",
+        choices=("cpu", "cuda", "auto"),
+    )
 
 
 def learner_on(device: str, rows: Any, offsets: Any, target: Any, rules: BoostingRules, **options: Any) -> Boosting:
@@ -22,7 +34,7 @@ def learner_on(device: str, rows: Any, offsets: Any, target: Any, rules: Boostin
         return Boosting(rows, offsets, target, rules, **options)
     if missing:
         raise NoGPU(missing)
-    if refused:
+    if refused or objective is None:
         raise ValueError(f'device="cuda" does not support {refused}. Use device="cpu", or "auto", which chooses.')
     from podium.learners.trees.cuda.boosting import CudaBoosting
 

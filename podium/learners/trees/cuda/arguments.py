@@ -71,9 +71,8 @@ FIELDS: dict[str, str] = {
     "other": _ROWS,
     "packed": "int2*",
     "histograms": "void*",
-    "gains": _DOUBLES,  # (leaves, features)
-    "counts": _INTS,  # (256,)
-    "all_counts": _INTS,  # (columns, 256)
+    "splits": "Split*",  # (leaves, features): the best ones
+    "counts": _INTS,  # (columns, 256)
     "n_left": "long long*",  # per block
     "barrier": _ROWS,
     "state": "State*",
@@ -92,34 +91,46 @@ STATE = np.dtype(
         ("units", np.float64, 2),
         ("scales", np.float64, 4),
         ("totals", np.int64, 2),
-        ("middle", np.float64),
         ("next_histogram", np.int64),
         ("spare", np.int64),
         ("largest", np.uint32, 3),
         ("negative", np.int32),
-        ("largest_packed", np.int32),
         ("count", np.int32),
         ("leaf", np.int32),
-        ("decision", np.int32),
     ],
     align=True,
 )
-_STATE_TYPES = {"f8": "double", "i8": "long long", "u4": "unsigned int", "i4": "int"}
+# The split of a feature; `used`: how many bins are in order.
+SPLIT = np.dtype(
+    [
+        ("gain", np.float64),
+        ("middle", np.float64),
+        ("bin", np.int32),
+        ("missing_left", np.int32),
+        ("used", np.int32),
+        ("spare", np.int32),
+    ]
+)
+_C_NAMES = {"f8": "double", "i8": "long long", "u4": "unsigned int", "i4": "int"}
 
 
 def structures() -> str:
-    """The CUDA text of both structures."""
+    """The CUDA text of all structures."""
+    fields = " ".join(f"{kind} {name};" for name, kind in FIELDS.items())
+    records = (f"struct {name} {{ {_record(kind)} }};" for name, kind in (("State", STATE), ("Split", SPLIT)))
+    return "\n".join([*records, f"struct Tree {{ {fields} }};", ""])
+
+
+def _record(record: np.dtype) -> str:
     lines = []
-    for name in STATE.names or ():
-        kind, shape = STATE[name].base, STATE[name].shape
-        size = f"[{shape[0]}]" if shape else ""
-        lines.append(f"{_STATE_TYPES[kind.str[1:]]} {name}{size};")
-    fields = [f"{kind} {name};" for name, kind in FIELDS.items()]
-    return f"struct State {{ {' '.join(lines)} }};\nstruct Tree {{ {' '.join(fields)} }};\n"
+    for name in record.names or ():
+        kind, shape = record[name].base, record[name].shape
+        lines.append(f"{_C_NAMES[kind.str[1:]]} {name}{f'[{shape[0]}]' if shape else ''};")
+    return " ".join(lines)
 
 
 def write_fields(values: Mapping[str, Any], arguments: np.ndarray) -> None:
     """Fill (fields,) uint64: addresses, integers and floats, each by its type."""
-    for place, (name, kind) in enumerate(FIELDS.items()):
+    for number, (name, kind) in enumerate(FIELDS.items()):
         value = values.get(name, 0)
-        arguments[place] = np.float64(value).view(np.uint64) if kind == "double" else np.uint64(int(value) % 2**64)
+        arguments[number] = np.float64(value).view(np.uint64) if kind == "double" else np.uint64(int(value) % 2**64)

@@ -6,7 +6,8 @@ it has for that, and keeps the trees. What is not covered is refused by name.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.boosting import Boosting, BoostingRules
 from podium.learners.trees.training.growing import can_be_split
 from podium.learners.trees.training.grown import GrownTree
-
-DEVICES = ("cpu", "cuda", "auto")
 
 
 def why_refused(rules: BoostingRules, objective: DeviceObjective | None) -> str | None:
@@ -35,6 +34,14 @@ def why_refused(rules: BoostingRules, objective: DeviceObjective | None) -> str 
         f"max_conflicts={rules.layout.max_conflicts:g}": rules.layout.max_conflicts > 0,
     }
     return next((name for name, is_refused in refused.items() if is_refused), None)
+
+
+@dataclass
+class _Grower:
+    """What `Boosting` asks of a `TreeGrower`."""
+
+    grow: Callable[..., GrownTree]
+    index: Array = field(default_factory=lambda: np.empty(0, np.uint32))  # the rows of a tree that did not split
 
 
 class CudaBoosting(Boosting):
@@ -64,7 +71,8 @@ class CudaBoosting(Boosting):
         self._splittable = None
         if self.binned.layout is not None:
             self._splittable = can_be_split(self.binned, self.rules.growth.min_samples_leaf)
-        return SimpleNamespace(grow=self._grow, index=np.empty(0, np.uint32))
+        self._grower_here = _Grower(self._grow)
+        return self._grower_here
 
     def _make_builder(self) -> TreeBuilder:
         device, binned, growth = self._device, self.binned, self.rules.growth
@@ -118,7 +126,7 @@ class CudaBoosting(Boosting):
         grown, self._sums = self._builder.grow(sample, allowed, stream, weights)
         if len(grown.feature) == 1:  # `fit` may be asked why
             self._read_derivatives()
-            self.grower.index = np.arange(self.binned.n_rows, dtype=np.uint32) if sample is None else sample
+            self._grower_here.index = np.arange(self.binned.n_rows, dtype=np.uint32) if sample is None else sample
         return grown
 
     def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> Array:

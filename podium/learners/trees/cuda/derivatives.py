@@ -46,7 +46,7 @@ class Derivatives:
         ]
         words = [np.float64(v).view(np.uint64) if isinstance(v, float) else np.uint64(int(v)) for v in values]
         self._arguments = device.upload(np.array(words, np.uint64))
-        self._kernels = device.kernels(objective.text)
+        self._kernels = device.kernels(objective.text, False)
         units = n if objective.per_row else 32 * objective.n_queries
         self._blocks = max(1, min(-(-units // _THREADS), 64 * device.n_blocks))
 

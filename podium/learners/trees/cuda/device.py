@@ -92,16 +92,17 @@ class Gpu:
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
 
-    def kernels(self, source: str) -> Kernels:
-        return Kernels(source)
+    def kernels(self, source: str, cooperative: bool) -> Kernels:
+        """cooperative: the blocks of a launch wait for each other, so all are resident."""
+        return Kernels(source, cooperative)
 
 
 @lru_cache
-def _compiled(source: str) -> Any:
+def _compiled(source: str, cooperative: bool) -> Any:
     import cupy
 
     options = ("--std=c++17", "--fmad=false", f"-DTHREADS={THREADS}")
-    module = cupy.RawModule(code=_ON_GPU + source, options=options, enable_cooperative_groups=True)
+    module = cupy.RawModule(code=_ON_GPU + source, options=options, enable_cooperative_groups=cooperative)
     module.compile()
     return module
 
@@ -109,8 +110,8 @@ def _compiled(source: str) -> Any:
 class Kernels:
     """The kernels of one text."""
 
-    def __init__(self, source: str) -> None:
-        self._module, self._known = _compiled(source), dict[str, Any]()
+    def __init__(self, source: str, cooperative: bool) -> None:
+        self._module, self._known = _compiled(source, cooperative), dict[str, Any]()
 
     def launch(self, name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int = 0) -> None:
         kernel = self._known.get(name)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from podium.learners.trees.cuda.arguments import FIELDS, OUTPUTS, STATE, write_fields
+from podium.learners.trees.cuda.arguments import FIELDS, OUTPUTS, SPLIT, STATE, write_fields
 from podium.learners.trees.cuda.device import SHARED_BYTES, tree_source
 from podium.learners.trees.training.binning import BinEdges, FeatureLayout
 from podium.learners.trees.training.grown import GrownTree, GrowthRules
@@ -36,7 +36,7 @@ class Device(Protocol):
     def download(self, array: Any) -> np.ndarray: ...
     def clear(self, array: Any) -> None: ...
     def address(self, array: Any) -> int: ...
-    def kernels(self, source: str) -> Any: ...
+    def kernels(self, source: str, cooperative: bool) -> Any: ...
 
 
 def sliced(rows: np.ndarray) -> np.ndarray:
@@ -44,8 +44,8 @@ def sliced(rows: np.ndarray) -> np.ndarray:
     n, columns = rows.shape
     slices = np.zeros((-(-columns // LANES), n, LANES), np.uint8)
     for number, part in enumerate(slices):
-        own = rows[:, number * LANES : (number + 1) * LANES]
-        part[:, : own.shape[1]] = own
+        columns_of_slice = rows[:, number * LANES : (number + 1) * LANES]
+        part[:, : columns_of_slice.shape[1]] = columns_of_slice
     return slices
 
 
@@ -53,7 +53,7 @@ def bytes_needed(n_rows: int, n_slices: int, n_features: int, leaves: int) -> in
     """What training allocates: bins, 40 bytes per row, and histograms."""
     slot = 16 if n_rows >= WIDE_ROWS else 8
     pool = (leaves + 1) * n_slices * SLOTS * LANES * slot
-    return n_rows * (n_slices * LANES + 40) + pool + leaves * n_features * 8
+    return n_rows * (n_slices * LANES + 40) + pool + leaves * n_features * SPLIT.itemsize
 
 
 class TreeBuilder:
@@ -76,7 +76,7 @@ class TreeBuilder:
             raise ValueError(f'device="cuda" takes up to {_MOST_ROWS:,} rows; got {self.n:,}.')
         self.is_wide = self.n >= WIDE_ROWS
         self.most = max(2, min(rules.max_leaf_nodes, self.n // rules.min_samples_leaf))
-        self._kernels = device.kernels(tree_source(self.is_wide))
+        self._kernels = device.kernels(tree_source(self.is_wide), True)
         self._arrays = {"bins": bins, **self._features(n_slots), **self._memory()}
         self._state = self._arrays["state"]
         self.scores = self._arrays["scores"] = device.upload(scores)
@@ -111,9 +111,8 @@ class TreeBuilder:
             "other": new(n, np.uint32),
             "packed": new((n, 2), np.int32),
             "histograms": new((most + 1, self.n_slices * SLOTS * LANES), slot),
-            "gains": new((most, self.edges.n_features), np.float64),
-            "counts": new(SLOTS, np.int32),
-            "all_counts": new(self.n_slices * LANES * SLOTS, np.int32),
+            "splits": new((most * self.edges.n_features, SPLIT.itemsize), np.uint8),
+            "counts": new(self.n_slices * LANES * SLOTS, np.int32),
             "n_left": new(blocks, np.int64),
             "barrier": self.device.zeros(2, np.uint32),
             "state": new(STATE.itemsize, np.uint8),
@@ -175,14 +174,14 @@ class TreeBuilder:
         """
         device = self.device
         drawn = None if sample is None else device.upload(sample.astype(np.uint32))
-        given = None if weights is None else device.upload(np.asarray(weights, np.float32))
+        split_weights = None if weights is None else device.upload(np.asarray(weights, np.float32))
         device.write(np.asarray(allowed, np.uint8), self._arrays["allowed"])
         even = weights is not None and len(weights) > 0 and weights.min() == weights.max()
         self._write_arguments(
             {
                 "sample": 0 if drawn is None else device.address(drawn),
                 "n_sample": self.n if sample is None else len(sample),
-                "weights": device.address(self.hessians if given is None else given),
+                "weights": device.address(self.hessians if split_weights is None else split_weights),
                 "even_weights": int(even),
                 "stream": 0 if stream is None else int(stream),
             }

@@ -287,7 +287,7 @@ class Boosting:
     def _steps_of(self, sums: Array, grown: GrownTree) -> Array:
         """The values of leaves with these sums (leaves, 2) of gradients and hessians."""
         if self.rules.step in ("mean", "tree"):
-            return np.negative(sums[:, 0]) / np.maximum(np.diff(grown.leaf_start), 1)  # an empty leaf: 0
+            return np.asarray(np.negative(sums[:, 0]) / np.maximum(np.diff(grown.leaf_start), 1))  # an empty leaf: 0
         return newton_steps(sums, self.rules.growth.l2_regularization)
 
     def _exact_values(self, grown: GrownTree, values: Array) -> Array:

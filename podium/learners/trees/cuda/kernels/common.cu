@@ -32,23 +32,37 @@ __device__ int lane_of() { return threadIdx.x & 31; }
 __device__ int warp_of() { return threadIdx.x >> 5; }
 __device__ int warps_of() { return blockDim.x >> 5; }
 
-// All blocks of the grid, which are all resident: the launch is cooperative.
-__device__ void grid_barrier(u32* barrier) {
+// All blocks of the grid, which are all resident: the launch is cooperative. The last block to arrive does the work, if
+// there is any, before the others go on.
+template <typename Work>
+__device__ void grid_barrier(u32* barrier, Work work) {
+    __shared__ bool is_last;
+    volatile u32* open = barrier + 1;
+    u32 phase = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        volatile u32* open = barrier + 1;
-        u32 phase = *open;
-        if (atomicAdd(barrier, 1u) == gridDim.x - 1) {
-            barrier[0] = 0;
-            __threadfence();
-            atomicAdd(barrier + 1, 1u);
-        } else {
-            while (*open == phase) SPIN();
-        }
+        phase = *open;
+        is_last = atomicAdd(barrier, 1u) == gridDim.x - 1;
         __threadfence();
     }
     __syncthreads();
+    if (is_last) {
+        work();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            barrier[0] = 0;
+            __threadfence();
+            atomicAdd(barrier + 1, 1u);
+        }
+    } else if (threadIdx.x == 0) {
+        while (*open == phase) SPIN();
+        __threadfence();
+    }
+    __syncthreads();
+}
+__device__ void grid_barrier(u32* barrier) {
+    grid_barrier(barrier, [] {});
 }
 
 __device__ i64 warp_sum(i64 value) {

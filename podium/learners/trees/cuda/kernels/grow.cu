@@ -1,13 +1,11 @@
-// Growing one tree, leaf by leaf or level by level: all blocks run this one kernel, as all workers of the CPU do. The
-// first block decides, and between two barriers all share rows, columns or features.
+// Growing one tree, leaf by leaf or level by level: all blocks run this one kernel, as all workers of the CPU do. One
+// block decides, and between two barriers all share rows, columns or features.
+//
+// Histograms have no counts, so the best split of a leaf may leave too few rows on a side. That is seen when the rows that
+// go left have been counted, to partition them: then rows are counted by all slots of all columns, and the leaf competes
+// again. The CPU counts one feature after another; its result is the same.
 
-// What the first block has decided. From 0: the leaf to split; COUNT: rows of a leaf by the slots of one column; ALL: of
-// all columns.
-#define NONE (-1)
-#define COUNT (-2)
-#define ALL (-3)
-
-#define FEW_ROWS 4096    // of a leaf; up to so many are counted by the first block alone
+#define NONE (-1)        // in place of a leaf to split
 #define CHUNK_ROWS 512   // at least, of a leaf for one block
 #define FLUSH_ROWS 8160  // of wide histograms: so many rows of 18 bits add up to less than 31
 
@@ -122,18 +120,20 @@ __device__ Leaf leaf_of(const Tree& t, int leaf) {
     return l;
 }
 
-// The best gains of all features in two new leaves; the larger one has its parent's histogram, of which the smaller one
+// The best splits of all features in two new leaves; the larger one has its parent's histogram, of which the smaller one
 // is taken. What is left goes to a spare histogram: several features may share a column.
 __device__ __noinline__ void evaluate(const Tree& t, int small, int large) {
     Scratch scratch = scratch_of_warp();
     int two = small != large ? 2 : 1;
-    for (i64 item = blockIdx.x * (i64)warps_of() + warp_of(); item < two * t.n_features; item += gridDim.x * (i64)warps_of()) {
+    // Neighbours go to different blocks: those of one block would wait for each other's divisions.
+    for (i64 item = blockIdx.x + (i64)warp_of() * gridDim.x; item < two * t.n_features; item += gridDim.x * (i64)warps_of()) {
         int f = (int)(item / two), second = (int)(item % two), leaf = second ? large : small;
         Leaf l = leaf_of(t, leaf);
         if (second) l.less = histogram_of(t, t.leaf_histogram[small]);
-        double gain = 0.0;
+        Split split;
+        split.gain = 0.0;
         if (t.allowed[f] && t.n_bins[f] + t.has_missing[f] > 1) {
-            gain = scan_feature(t, l, f, 0, 0, scratch).gain;
+            split = scan_feature(t, l, f, 0, 0, scratch);
             if (second) {
                 Slot* rest = histogram_of(t, t.state->spare);
                 i64 column = t.column[f];
@@ -142,7 +142,7 @@ __device__ __noinline__ void evaluate(const Tree& t, int small, int large) {
                         store(rest + ((column >> 5) * SLOTS + slot) * LANES + (column & 31), read_slot(l, column, slot));
             }
         }
-        if (lane_of() == 0) t.gains[leaf * t.n_features + f] = gain;
+        if (lane_of() == 0) t.splits[leaf * t.n_features + f] = split;
     }
 }
 
@@ -150,8 +150,9 @@ __device__ __noinline__ void evaluate(const Tree& t, int small, int large) {
 __device__ __noinline__ void find_best_feature(const Tree& t, int leaf) {
     double best = 0.0;
     int best_f = 1 << 30;
+    #pragma unroll 8
     for (int f = lane_of(); f < t.n_features; f += 32) {
-        double gain = t.gains[leaf * t.n_features + f];
+        double gain = t.splits[leaf * t.n_features + f].gain;
         if (gain > best) { best = gain; best_f = f; }
     }
     for (int step = 16; step; step >>= 1) {
@@ -163,7 +164,6 @@ __device__ __noinline__ void find_best_feature(const Tree& t, int leaf) {
         t.leaf_best[leaf] = best > 0.0 ? best_f : -1;
         t.leaf_gain[leaf] = best;
     }
-    __syncwarp();
 }
 
 // The leaf to split next: of the largest gain, or, level by level, of the least depth; by one warp.
@@ -190,21 +190,7 @@ __device__ __noinline__ int next_leaf(const Tree& t, int count) {
     return best;
 }
 
-// Rows of a leaf by the slots of a column, by blocks first, first + blocks, ...
-__device__ __noinline__ void count_column(const Tree& t, int leaf, int f, int first, int blocks) {
-    int* counts = (int*)shared_memory;
-    clear_shared(counts, SLOTS);
-    const u32* rows = rows_of(t, leaf) + t.leaf_start[leaf];
-    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf], column = t.column[f];
-    for (i64 k = first * (i64)blockDim.x + threadIdx.x; k < n; k += (i64)blocks * blockDim.x)
-        atomicAdd(counts + slot_of(t, column, rows[k]), 1);
-    __syncthreads();
-    for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x)
-        if (counts[slot]) atomicAdd(t.counts + slot, counts[slot]);
-    __syncthreads();
-}
-
-// The same of all columns, for `count_features`.
+// Rows of a leaf by the slots of all columns.
 __device__ __noinline__ void count_columns(const Tree& t, int leaf) {
     int* counts = (int*)shared_memory;
     const u32* rows = rows_of(t, leaf) + t.leaf_start[leaf];
@@ -217,20 +203,21 @@ __device__ __noinline__ void count_columns(const Tree& t, int leaf) {
             atomicAdd(counts + bins[(i64)rows[k] * LANES + lane_of()] * LANES + lane_of(), 1);
         __syncthreads();
         for (int i = threadIdx.x; i < SLOTS * LANES; i += blockDim.x)
-            if (counts[i]) atomicAdd(t.all_counts + (slice * LANES + (i & 31)) * SLOTS + (i >> 5), counts[i]);
+            if (counts[i]) atomicAdd(t.counts + (slice * LANES + (i & 31)) * SLOTS + (i >> 5), counts[i]);
         __syncthreads();
     }
 }
 
-// Gains of all features of a leaf with enough rows on both sides.
+// Splits of all features of a leaf with enough rows on both sides.
 __device__ __noinline__ void count_features(const Tree& t, int leaf) {
     Scratch scratch = scratch_of_warp();
     i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf];
-    for (i64 f = blockIdx.x * (i64)warps_of() + warp_of(); f < t.n_features; f += gridDim.x * (i64)warps_of()) {
-        if (!(t.gains[leaf * t.n_features + f] > 0.0)) continue;
-        double gain = scan_feature(t, leaf_of(t, leaf), (int)f, t.all_counts + t.column[f] * SLOTS, n, scratch).gain;
+    for (i64 f = blockIdx.x + (i64)warp_of() * gridDim.x; f < t.n_features; f += gridDim.x * (i64)warps_of()) {
+        Split* best = t.splits + leaf * t.n_features + f;
+        if (!(best->gain > 0.0)) continue;
+        Split split = scan_feature(t, leaf_of(t, leaf), (int)f, t.counts + t.column[f] * SLOTS, n, scratch);
         __syncwarp();
-        if (lane_of() == 0) t.gains[leaf * t.n_features + f] = gain;
+        if (lane_of() == 0) *best = split;
     }
 }
 
@@ -255,70 +242,36 @@ __device__ void fill_sides(const Tree& t, int f, const Split& split, const u8* o
     __syncwarp();
 }
 
-// The first warp: how the best feature splits a leaf, once it is known to leave enough rows on both sides. Returns the
-// leaf, or what must be counted first.
-__device__ __noinline__ int try_split(const Tree& t, int leaf, bool counted, Scratch scratch) {
-    int f = t.leaf_best[leaf];
-    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf];
-    Leaf l = leaf_of(t, leaf);
-    Split split = scan_feature(t, l, f, counted ? t.counts : 0, n, scratch);
-    double lighter = split.left_h < split.right_h ? split.left_h : split.right_h;
-    bool heavy = lighter >= (double)t.min_samples * (double)t.state->largest_packed;
-    if (!counted && t.min_samples > 1 && !heavy) return COUNT;
-    if (!(split.gain >= t.gains[leaf * t.n_features + f])) return ALL;
-    int node = l.node;
-    fill_sides(t, f, split, scratch.order, t.node_sides + (i64)node * SLOTS);
-    if (lane_of() == 0) {
-        t.node_feature[node] = f;
-        t.node_column[node] = t.column[f];
-        t.node_bin[node] = split.bin;
-        t.node_missing_left[node] = split.missing_left;
-        t.node_gain[node] = split.gain;
-        t.state->middle = split.middle;
-    }
-    return leaf;
-}
-
-// The first block: the leaf to split, NONE, or what all blocks must count. Small leaves are counted here.
-__device__ __noinline__ void choose(const Tree& t, int count, bool counted) {
-    __shared__ int decision;
+// One block: the leaf to split, and which of its rows go where.
+__device__ __noinline__ void choose(const Tree& t, int count, int one, int two) {
+    if (warp_of() == 0) find_best_feature(t, one);
+    if (warp_of() == (warps_of() > 1) && two != one) find_best_feature(t, two);
+    __syncthreads();
+    if (warp_of() != 0) return;
+    int leaf = next_leaf(t, count);
+    if (lane_of() == 0) t.state->leaf = leaf;
+    if (leaf < 0) return;
+    int f = t.leaf_best[leaf], node = t.leaf_node[leaf];
+    Split split = t.splits[leaf * t.n_features + f];
     Scratch scratch = scratch_of_warp();
-    int leaf = t.state->leaf;
-    while (true) {
-        if (warp_of() == 0) {
-            if (!counted) leaf = next_leaf(t, count);
-            int found = leaf < 0 ? NONE : try_split(t, leaf, counted, scratch);
-            if (lane_of() == 0) { decision = found; t.state->leaf = leaf; }
-        }
-        __syncthreads();
-        int found = decision;
-        leaf = t.state->leaf;
-        if (found != COUNT || t.leaf_stop[leaf] - t.leaf_start[leaf] > FEW_ROWS) break;
-        for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) t.counts[slot] = 0;
-        __threadfence();
-        __syncthreads();
-        count_column(t, leaf, t.leaf_best[leaf], 0, 1);
-        __threadfence();
-        __syncthreads();
-        counted = true;
-    }
-    if (decision == COUNT)
-        for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) t.counts[slot] = 0;
-    if (threadIdx.x == 0) t.state->decision = decision;
+    if (t.categorical[f]) scan_feature(t, leaf_of(t, leaf), f, 0, 0, scratch);  // for the order
+    fill_sides(t, f, split, scratch.order, t.node_sides + (i64)node * SLOTS);
 }
 
 // The rows of a leaf, those that go left before those that go right, both in their order: from one buffer to the other.
-// Each block has a chunk of the rows. Returns how many go left.
+// Each block has a chunk of the rows. Returns how many go left; -1, and nothing has moved, if a side would have too few.
 __device__ __noinline__ i64 partition(const Tree& t, int leaf) {
     __shared__ u8 sides[SLOTS];
     __shared__ i64 numbers[34];
+    __shared__ int of_warps[32];
     int node = t.leaf_node[leaf];
-    i64 start = t.leaf_start[leaf], n = t.leaf_stop[leaf] - start, column = t.node_column[node];
+    i64 start = t.leaf_start[leaf], n = t.leaf_stop[leaf] - start, column = t.column[t.leaf_best[leaf]];
     const u32* from = rows_of(t, leaf) + start;
     u32* to = (t.leaf_other[leaf] ? t.rows : t.other) + start;
     i64 first = chunk_start(n, blockIdx.x, gridDim.x), last = chunk_start(n, blockIdx.x + 1, gridDim.x), left = 0;
     for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) sides[slot] = t.node_sides[(i64)node * SLOTS + slot];
     __syncthreads();
+    #pragma unroll 4
     for (i64 k = first + threadIdx.x; k < last; k += blockDim.x) left += !sides[slot_of(t, column, from[k])];
     left = block_sum(left, numbers);
     if (threadIdx.x == 0) t.n_left[blockIdx.x] = left;
@@ -335,7 +288,7 @@ __device__ __noinline__ i64 partition(const Tree& t, int leaf) {
     __syncthreads();
     before = numbers[32];
     all = numbers[33];
-    __shared__ int of_warps[32];
+    if (t.min_samples > 1 && (all < t.min_samples || n - all < t.min_samples)) return -1;
     for (i64 base = first; base < last; base += blockDim.x) {
         i64 k = base + threadIdx.x;
         u32 row = k < last ? from[k] : 0;
@@ -355,7 +308,13 @@ __device__ __noinline__ i64 partition(const Tree& t, int leaf) {
 
 // The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger. One thread.
 __device__ void write_split(const Tree& t, int leaf, int count, i64 n_left) {
-    int node = t.leaf_node[leaf], child = 2 * count - 1;
+    int node = t.leaf_node[leaf], child = 2 * count - 1, f = t.leaf_best[leaf];
+    Split split = t.splits[leaf * t.n_features + f];
+    t.node_feature[node] = f;
+    t.node_column[node] = t.column[f];
+    t.node_bin[node] = split.bin;
+    t.node_missing_left[node] = split.missing_left;
+    t.node_gain[node] = split.gain;
     i64 start = t.leaf_start[leaf], stop = t.leaf_stop[leaf], middle = start + n_left;
     t.node_left[node] = child;
     t.node_left[child] = child;
@@ -378,12 +337,12 @@ __device__ void write_split(const Tree& t, int leaf, int count, i64 n_left) {
     t.leaf_other[count] = t.leaf_other[leaf];
     t.leaf_histogram[count] = t.state->next_histogram;
     t.state->next_histogram += 1;
-    double sign = t.signs[t.node_feature[node]];
+    double sign = t.signs[f];
     if (sign != 0.0) {
         int left = small_left ? count : leaf, right = small_left ? leaf : count;
         int below = sign > 0.0 ? left : right, above = sign > 0.0 ? right : left;
-        t.leaf_high[below] = t.state->middle;
-        t.leaf_low[above] = t.state->middle;
+        t.leaf_high[below] = split.middle;
+        t.leaf_low[above] = split.middle;
     }
 }
 
@@ -403,60 +362,57 @@ __device__ void write_root(const Tree& t) {
     t.state->spare = 1;
 }
 
+// Rows of a leaf are counted, and its splits are others; then it competes again.
+__device__ void count_leaf(const Tree& t, int leaf, int count) {
+    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < t.slices * LANES * SLOTS; i += (i64)gridDim.x * blockDim.x)
+        t.counts[i] = 0;
+    grid_barrier(t.barrier);
+    count_columns(t, leaf);
+    grid_barrier(t.barrier);
+    count_features(t, leaf);
+    grid_barrier(t.barrier, [&] { choose(t, count, leaf, leaf); });
+}
+
+// The rest is the histogram of the larger leaf; what it had is spare.
+__device__ void take_rest(const Tree& t, int large) {
+    i64 rest = t.state->spare;
+    t.state->spare = t.leaf_histogram[large];
+    t.leaf_histogram[large] = rest;
+}
+
 // Cooperative. Histograms were cleared. Fills nodes and leaves, and `state->count`.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) grow(const Tree* arguments) {
     __shared__ Tree t;
     if (threadIdx.x == 0) t = *arguments;
     __syncthreads();
     int count = 1, small = 0, large = 0;
-    if (blockIdx.x == 0 && threadIdx.x == 0) write_root(t);
-    grid_barrier(t.barrier);
+    grid_barrier(t.barrier, [&] {
+        if (threadIdx.x == 0) write_root(t);
+    });
     while (true) {
         build_histogram(t, small);
         grid_barrier(t.barrier);
         evaluate(t, small, large);
-        grid_barrier(t.barrier);
-        if (blockIdx.x == 0) {
-            if (small != large && threadIdx.x == 0) {  // the rest is the histogram of the larger leaf
-                i64 rest = t.state->spare;
-                t.state->spare = t.leaf_histogram[large];
-                t.leaf_histogram[large] = rest;
-            }
+        grid_barrier(t.barrier, [&] {
+            if (small != large && threadIdx.x == 0) take_rest(t, large);
             __syncthreads();
-            if (warp_of() == 0) find_best_feature(t, small);
-            if (warp_of() == 0 && small != large) find_best_feature(t, large);
-            __syncthreads();
-            choose(t, count, false);
+            choose(t, count, small, large);
+        });
+        int leaf = t.state->leaf;
+        i64 n_left = -1;
+        while (leaf >= 0 && (n_left = partition(t, leaf)) < 0) {
+            count_leaf(t, leaf, count);
+            leaf = t.state->leaf;
         }
-        grid_barrier(t.barrier);
-        while (t.state->decision < NONE) {
-            int leaf = t.state->leaf, f = t.leaf_best[leaf], decision = t.state->decision;
-            if (decision == COUNT) count_column(t, leaf, f, blockIdx.x, gridDim.x);
-            else {
-                for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < t.slices * LANES * SLOTS; i += (i64)gridDim.x * blockDim.x)
-                    t.all_counts[i] = 0;
-                grid_barrier(t.barrier);
-                count_columns(t, leaf);
-                grid_barrier(t.barrier);
-                count_features(t, leaf);
-            }
-            grid_barrier(t.barrier);
-            if (blockIdx.x == 0) {
-                if (decision == ALL && warp_of() == 0) find_best_feature(t, leaf);
-                __syncthreads();
-                choose(t, count, decision == COUNT);
-            }
-            grid_barrier(t.barrier);
-        }
-        int leaf = t.state->decision;
-        if (leaf == NONE) break;
-        i64 n_left = partition(t, leaf);
-        if (blockIdx.x == 0 && threadIdx.x == 0) write_split(t, leaf, count, n_left);
+        if (leaf < 0) break;
+        bool is_last = count + 1 == t.most;
+        grid_barrier(t.barrier, [&] {
+            if (threadIdx.x == 0) write_split(t, leaf, count, n_left);
+        });
         small = count;
         large = leaf;
         count += 1;
-        if (count == t.most) break;
-        grid_barrier(t.barrier);
+        if (is_last) break;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) t.state->count = count;
 }

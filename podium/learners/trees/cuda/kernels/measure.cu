@@ -59,21 +59,14 @@ __device__ void sum_sizes(const Tree& t, i64 n, double g_units, double w_units, 
 }
 
 __device__ void pack_rows(const Tree& t, i64 n, double g_units, double w_units) {
-    int largest = 1;
     for (i64 k = blockIdx.x * (i64)blockDim.x + threadIdx.x; k < n; k += (i64)gridDim.x * blockDim.x) {
         u32 row = t.rows[k];
         int2 packed;
         packed.x = (int)rint((double)t.gradients[row] * g_units);
         packed.y = (int)rint((double)t.weights[row] * w_units);
         if (packed.y < 1) packed.y = 1;
-        if (packed.y > largest) largest = packed.y;
         t.packed[row] = packed;
     }
-    for (int step = 16; step; step >>= 1) {
-        int other = __shfl_xor_sync(FULL, largest, step);
-        if (other > largest) largest = other;
-    }
-    if (lane_of() == 0) atomicMax(&t.state->largest_packed, largest);
 }
 
 // Cooperative. The state was cleared; rows become those of the sample, or all.

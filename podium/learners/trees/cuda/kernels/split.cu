@@ -1,7 +1,6 @@
 // The best split of a feature in a leaf: a warp has eight bins per lane. As `splitting.py` on the CPU, operation by
 // operation; of equal gains the first, missing values to the right before those to the left.
 
-struct Split { double gain, left_h, right_h, middle; int bin, missing_left, used; };  // used: bins in order
 
 // One feature in one leaf, as a warp sees it.
 struct Leaf { const Slot* own; const Slot* less; double low, high; int node; };  // less: subtracted from own, or null
@@ -211,21 +210,19 @@ __device__ __noinline__ Split scan_feature(const Tree& t, const Leaf& leaf, int 
     Split split;
     split.gain = split_gain(best, whole, scales);
     split.bin = best_at & 255;
-    split.left_h = split.right_h = split.middle = 0.0;
-    split.missing_left = 0;
     split.used = used;
-    if (best_at == 1 << 30) { split.bin = 0; return split; }
+    split.middle = 0.0;
+    split.missing_left = 0;
+    if (best_at == 1 << 30) return split;
     // The sums on the left of the best split, in the lane that has them.
     Sum left = best_at >= SLOTS ? add(before, missing) : before;
     for (int k = 0; k < 8; k++)
         if (8 * lane + k <= split.bin) left = add(left, bins[k]);
     left.g = __shfl_sync(FULL, left.g, split.bin >> 3);
     left.h = __shfl_sync(FULL, left.h, split.bin >> 3);
-    double left_g = (double)left.g, left_h = (double)left.h;
-    split.left_h = left_h;
-    split.right_h = hessian - left_h;
+    double left_g = (double)left.g, left_h = (double)left.h, right_h = hessian - left_h;
     double left_value = value_of(left_g, left_h, l2, low, high);
-    split.middle = 0.5 * (left_value + value_of(gradient - left_g, split.right_h, l2, low, high));
-    split.missing_left = is_zero(missing) ? (left_h >= split.right_h) : best_at >= SLOTS;
+    split.middle = 0.5 * (left_value + value_of(gradient - left_g, right_h, l2, low, high));
+    split.missing_left = is_zero(missing) ? left_h >= right_h : best_at >= SLOTS;
     return split;
 }
